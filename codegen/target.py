@@ -1,0 +1,137 @@
+"""Targets: what the compiler may assume of a machine.
+
+A target is described, never assumed: the vector width, the number of vector registers and the LLVM
+features follow from its ISA level; cache sizes are read from the machine or given.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+__all__ = ["ISA_LEVELS", "IsaLevel", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class IsaLevel:
+    """One of the x86-64 psABI levels, as far as it matters for code."""
+
+    name: str
+    vector_bytes: int
+    vector_registers: int
+    fma: bool
+    masks: bool
+    cpu_flags: frozenset[str]  # what /proc/cpuinfo must show for code of this level to run
+
+
+ISA_LEVELS: dict[str, IsaLevel] = {
+    level.name: level
+    for level in (
+        IsaLevel("x86-64", 16, 16, False, False, frozenset()),
+        IsaLevel("x86-64-v3", 32, 16, True, False, frozenset({"avx2", "fma", "bmi2"})),
+        IsaLevel(
+            "x86-64-v4",
+            64,
+            32,
+            True,
+            True,
+            frozenset(
+                {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2"}
+            ),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to make code for. Cache sizes are in bytes, per core (l3: shared)."""
+
+    isa: str = "x86-64"
+    cpu: str = "generic"
+    cores: int = 1
+    l1: int = 32 * 1024
+    l2: int = 256 * 1024
+    l3: int = 8 * 1024 * 1024
+
+    @property
+    def level(self) -> IsaLevel:
+        return ISA_LEVELS[self.isa]
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.level.vector_bytes
+
+    @property
+    def vector_registers(self) -> int:
+        return self.level.vector_registers
+
+    @property
+    def has_fma(self) -> bool:
+        return self.level.fma
+
+    @property
+    def has_masks(self) -> bool:
+        return self.level.masks
+
+    def lanes(self, element_bytes: int) -> int:
+        """Elements of that size in one native vector."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def with_isa(self, isa: str) -> Target:
+        """The same machine with only the features of ``isa`` (used to test by masking)."""
+        if isa not in ISA_LEVELS:
+            raise ValueError(f"unknown ISA {isa!r}; the levels are {', '.join(ISA_LEVELS)}")
+        return replace(self, isa=isa)
+
+    @staticmethod
+    @functools.cache
+    def host() -> Target:
+        """This machine. ``LOOPWRIGHT_ISA`` lowers the ISA level."""
+        flags, cpu = _cpuinfo()
+        best = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= flags][-1]
+        wanted = os.environ.get("LOOPWRIGHT_ISA")
+        target = Target(
+            isa=best,
+            cpu=cpu,
+            cores=len(os.sched_getaffinity(0)),
+            l1=_cache_size(1, 32 * 1024),
+            l2=_cache_size(2, 256 * 1024),
+            l3=_cache_size(3, 8 * 1024 * 1024),
+        )
+        return target.with_isa(wanted) if wanted else target
+
+
+def _cpuinfo() -> tuple[frozenset[str], str]:
+    flags: frozenset[str] = frozenset()
+    cpu = "unknown"
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return flags, cpu
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "flags":
+            flags = frozenset(value.split())
+        elif key.strip() == "model name":
+            cpu = value.strip()
+        if flags and cpu != "unknown":
+            break
+    return flags, cpu
+
+
+def _cache_size(level: int, default: int) -> int:
+    for index in range(8):
+        folder = Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}")
+        try:
+            if int((folder / "level").read_text()) != level:
+                continue
+            if (folder / "type").read_text().strip() == "Instruction":
+                continue
+            size = (folder / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        return int(size.rstrip("KM")) * (1024 if size.endswith("K") else 1024 * 1024)
+    return default

@@ -1,0 +1,499 @@
+"""Integer expressions: the sizes of tensors and the indices of loops.
+
+::
+
+    int_expr ::= INT                                    a Python int, always when it is constant
+               | Dim                                    a polynomial over atoms, in normal form
+    Dim      ::= coefficient * atom * atom ... + ... + constant
+    atom     ::= Symbol                                 a size the caller chooses, or a loop variable
+               | FloorDiv(int_expr, int_expr)           rounds to minus infinity, as Python's //
+               | Mod(int_expr, int_expr)                has the sign of the divisor, as Python's %
+               | Min(int_expr, int_expr) | Max(int_expr, int_expr)
+
+Two expressions that are equal as polynomials over their atoms are the *same* normal form, so ``==``
+proves equality; it never guesses. Constants are plain ints: ``n - n`` is ``0``. Expressions are
+immutable values, compared and hashed by what they mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .errors import ParseError
+
+__all__ = [
+    "Dim",
+    "FloorDiv",
+    "IntExpr",
+    "Max",
+    "Min",
+    "Mod",
+    "Symbol",
+    "as_int",
+    "bounds",
+    "ceildiv",
+    "evaluate",
+    "floordiv",
+    "int_max",
+    "int_min",
+    "linear",
+    "mod",
+    "parse_dim",
+    "product",
+    "substitute",
+    "symbol",
+    "symbols",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name that stands for an integer: a symbolic size or a loop variable."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv:
+    left: IntExpr
+    right: IntExpr
+
+    def __str__(self) -> str:
+        return f"{_atomic(self.left)} // {_atomic(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mod:
+    left: IntExpr
+    right: IntExpr
+
+    def __str__(self) -> str:
+        return f"{_atomic(self.left)} % {_atomic(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Min:
+    left: IntExpr
+    right: IntExpr
+
+    def __str__(self) -> str:
+        return f"min({self.left}, {self.right})"
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    left: IntExpr
+    right: IntExpr
+
+    def __str__(self) -> str:
+        return f"max({self.left}, {self.right})"
+
+
+Atom: TypeAlias = Symbol | FloorDiv | Mod | Min | Max
+Monomial: TypeAlias = tuple[Atom, ...]  # sorted by text; () is the constant term
+
+
+class Dim:
+    """A non-constant integer polynomial in normal form. Build it by arithmetic on ``symbol(...)``."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms  # sorted by text of the monomial, no zero coefficient
+        self._hash = hash(terms)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: IntExpr) -> IntExpr:
+        return _sum(((self, 1), (other, 1)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: IntExpr) -> IntExpr:
+        return _sum(((self, 1), (other, -1)))
+
+    def __rsub__(self, other: IntExpr) -> IntExpr:
+        return _sum(((other, 1), (self, -1)))
+
+    def __neg__(self) -> IntExpr:
+        return _sum(((self, -1),))
+
+    def __mul__(self, other: IntExpr) -> IntExpr:
+        if isinstance(other, int):
+            return _sum(((self, other),))
+        gathered: dict[Monomial, int] = {}
+        for mono_a, coef_a in self.terms:
+            for mono_b, coef_b in other.terms:
+                mono = tuple(sorted(mono_a + mono_b, key=str))
+                gathered[mono] = gathered.get(mono, 0) + coef_a * coef_b
+        return _normal(gathered)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: IntExpr) -> IntExpr:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: IntExpr) -> IntExpr:
+        return floordiv(other, self)
+
+    def __mod__(self, other: IntExpr) -> IntExpr:
+        return mod(self, other)
+
+    def __rmod__(self, other: IntExpr) -> IntExpr:
+        return mod(other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the size {self} is symbolic, so its truth is not known here")
+
+    def __str__(self) -> str:
+        text = ""
+        constant_last = sorted(self.terms, key=lambda t: not t[0])
+        for mono, coef in constant_last:
+            factors = " * ".join(_factor(a) for a in mono)
+            if not mono:
+                part = str(abs(coef))
+            elif abs(coef) == 1:
+                part = factors
+            else:
+                part = f"{abs(coef)} * {factors}"
+            sign = "-" if coef < 0 else "+"
+            text = (("-" if coef < 0 else "") + part) if not text else f"{text} {sign} {part}"
+        return text
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+IntExpr: TypeAlias = int | Dim
+
+
+def _atomic(expr: IntExpr) -> str:
+    text = str(expr)
+    return text if re.fullmatch(r"\w[\w.]*", text) else f"({text})"
+
+
+def _factor(atom: Atom) -> str:
+    return f"({atom})" if isinstance(atom, FloorDiv | Mod) else str(atom)
+
+
+def _normal(gathered: Mapping[Monomial, int]) -> IntExpr:
+    terms = tuple(
+        sorted(((m, c) for m, c in gathered.items() if c), key=lambda t: [str(a) for a in t[0]])
+    )
+    if not terms:
+        return 0
+    if len(terms) == 1 and not terms[0][0]:
+        return terms[0][1]
+    return Dim(terms)
+
+
+def _sum(parts: Iterable[tuple[IntExpr, int]]) -> IntExpr:
+    gathered: dict[Monomial, int] = {}
+    for expr, scale in parts:
+        for mono, coef in _terms(expr):
+            gathered[mono] = gathered.get(mono, 0) + coef * scale
+    return _normal(gathered)
+
+
+def _terms(expr: IntExpr) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(expr, Dim):
+        return expr.terms
+    return (((), int(expr)),) if expr else ()
+
+
+def _of_atom(atom: Atom) -> Dim:
+    return Dim((((atom,), 1),))
+
+
+def symbol(name: str) -> Dim:
+    """The expression that is one symbol.
+
+    >>> n = symbol("n")
+    >>> str(4 * n + 1 - n)
+    '3 * n + 1'
+    """
+    return _of_atom(Symbol(name))
+
+
+def as_int(expr: IntExpr) -> int:
+    """The value of a constant expression; raises TypeError for a symbolic one."""
+    if isinstance(expr, Dim):
+        raise TypeError(f"the size {expr} is symbolic; a constant is needed here")
+    return int(expr)
+
+
+def _exact_quotient(expr: IntExpr, divisor: int) -> tuple[IntExpr, IntExpr]:
+    """Split ``expr`` into (terms whose coefficient divides, divided) and the rest."""
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for mono, coef in _terms(expr):
+        if mono or coef % divisor == 0:
+            if coef % divisor == 0:
+                whole[mono] = coef // divisor
+            else:
+                rest[mono] = coef
+        else:
+            whole[mono], rest[mono] = coef // divisor, coef % divisor
+    return _normal(whole), _normal(rest)
+
+
+def floordiv(left: IntExpr, right: IntExpr) -> IntExpr:
+    """``left // right``, rounding to minus infinity. A zero divisor raises ZeroDivisionError."""
+    if not isinstance(right, Dim):
+        if not isinstance(left, Dim):
+            return left // right
+        if right == 1:
+            return left
+        if right > 0:
+            whole, rest = _exact_quotient(left, right)
+            if not isinstance(rest, Dim):
+                return whole + rest // right
+            if whole != 0:
+                return whole + _of_atom(FloorDiv(rest, right))
+    if left == right:
+        return 1
+    if not isinstance(left, Dim) and left == 0:
+        return 0
+    return _of_atom(FloorDiv(left, right))
+
+
+def mod(left: IntExpr, right: IntExpr) -> IntExpr:
+    """``left % right`` with the sign of the divisor."""
+    if not isinstance(right, Dim):
+        if not isinstance(left, Dim):
+            return left % right
+        if right == 1:
+            return 0
+        if right > 0:
+            _, rest = _exact_quotient(left, right)
+            if not isinstance(rest, Dim):
+                return rest % right
+            left = rest
+    if left == right or (not isinstance(left, Dim) and left == 0):
+        return 0
+    return _of_atom(Mod(left, right))
+
+
+def ceildiv(left: IntExpr, right: IntExpr) -> IntExpr:
+    """``left / right`` rounded up, for a positive divisor."""
+    return floordiv(left + right - 1, right)
+
+
+def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
+    difference = left - right
+    if not isinstance(difference, Dim):
+        return left if difference <= 0 else right
+    return _of_atom(Min(*sorted((left, right), key=str)))
+
+
+def int_max(left: IntExpr, right: IntExpr) -> IntExpr:
+    difference = left - right
+    if not isinstance(difference, Dim):
+        return left if difference >= 0 else right
+    return _of_atom(Max(*sorted((left, right), key=str)))
+
+
+_MAKE: dict[type, Callable[[IntExpr, IntExpr], IntExpr]] = {
+    FloorDiv: floordiv,
+    Mod: mod,
+    Min: int_min,
+    Max: int_max,
+}
+
+
+def product(sizes: Iterable[IntExpr]) -> IntExpr:
+    """The product of sizes; of none, 1."""
+    total: IntExpr = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def substitute(expr: IntExpr, values: Mapping[str, IntExpr]) -> IntExpr:
+    """``expr`` with each symbol named in ``values`` replaced, in normal form again."""
+    if not isinstance(expr, Dim):
+        return expr
+    parts: list[tuple[IntExpr, int]] = []
+    for mono, coef in expr.terms:
+        factor: IntExpr = 1
+        for atom in mono:
+            factor = factor * _substitute_atom(atom, values)
+        parts.append((factor, coef))
+    return _sum(parts)
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, IntExpr]) -> IntExpr:
+    if isinstance(atom, Symbol):
+        return values[atom.name] if atom.name in values else _of_atom(atom)
+    left, right = substitute(atom.left, values), substitute(atom.right, values)
+    return _MAKE[type(atom)](left, right)
+
+
+def evaluate(expr: IntExpr, values: Mapping[str, int]) -> int:
+    """The value of ``expr`` where every symbol has one; KeyError names a symbol that has none."""
+    if not isinstance(expr, Dim):
+        return expr
+    missing = symbols(expr) - values.keys()
+    if missing:
+        raise KeyError(min(missing))
+    return as_int(substitute(expr, values))
+
+
+def symbols(expr: IntExpr) -> frozenset[str]:
+    """The names of the symbols in ``expr``."""
+    if not isinstance(expr, Dim):
+        return frozenset()
+    found: set[str] = set()
+    for mono, _ in expr.terms:
+        for atom in mono:
+            if isinstance(atom, Symbol):
+                found.add(atom.name)
+            else:
+                found |= symbols(atom.left) | symbols(atom.right)
+    return frozenset(found)
+
+
+def linear(expr: IntExpr) -> tuple[dict[str, int], int] | None:
+    """``expr`` as (coefficient of each symbol, constant), or None if it is not linear in symbols.
+
+    >>> linear(3 * symbol("i") + 2)
+    ({'i': 3}, 2)
+    """
+    coefficients: dict[str, int] = {}
+    constant = 0
+    for mono, coef in _terms(expr):
+        if not mono:
+            constant = coef
+        elif len(mono) == 1 and isinstance(mono[0], Symbol):
+            coefficients[mono[0].name] = coef
+        else:
+            return None
+    return coefficients, constant
+
+
+def bounds(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Least and greatest value (both inclusive) where each symbol lies in its inclusive range.
+
+    None if a symbol has no range. The bounds hold; they need not be reached.
+    """
+    if not isinstance(expr, Dim):
+        return expr, expr
+    low = high = 0
+    for mono, coef in expr.terms:
+        lo = hi = 1
+        for atom in mono:
+            inside = _atom_bounds(atom, ranges)
+            if inside is None:
+                return None
+            corners = [lo * inside[0], lo * inside[1], hi * inside[0], hi * inside[1]]
+            lo, hi = min(corners), max(corners)
+        low += coef * (lo if coef > 0 else hi)
+        high += coef * (hi if coef > 0 else lo)
+    return low, high
+
+
+def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    if isinstance(atom, Symbol):
+        return ranges.get(atom.name)
+    left, right = bounds(atom.left, ranges), bounds(atom.right, ranges)
+    if left is None or right is None:
+        return None
+    if isinstance(atom, Min):
+        return min(left[0], right[0]), min(left[1], right[1])
+    if isinstance(atom, Max):
+        return max(left[0], right[0]), max(left[1], right[1])
+    if right[0] <= 0:
+        return None
+    if isinstance(atom, FloorDiv):
+        corners = [a // b for a in left for b in right]
+        return min(corners), max(corners)
+    if right[0] == right[1] and left[0] // right[0] == left[1] // right[0]:
+        return left[0] % right[0], left[1] % right[0]
+    return 0, right[1] - 1
+
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][\w.]*)|(//|[-+*%(),]))")
+
+
+def parse_dim(text: str) -> IntExpr:
+    """Read what ``str`` prints: ``parse_dim(str(d)) == d``. Raises ParseError.
+
+    >>> parse_dim("4*n + 1") == 4 * symbol("n") + 1
+    True
+    """
+    tokens: list[str] = []
+    position = 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ParseError(f"size {text!r}: unexpected {text[position:].strip()[:1]!r}")
+        tokens.append(match.group().strip())
+        position = match.end()
+    parser = _DimParser(text, tokens)
+    result = parser.sum()
+    if parser.tokens:
+        raise ParseError(f"size {text!r}: unexpected {parser.tokens[0]!r}")
+    return result
+
+
+class _DimParser:
+    def __init__(self, text: str, tokens: list[str]) -> None:
+        self.text, self.tokens = text, tokens
+
+    def take(self, *expected: str) -> str | None:
+        if self.tokens and self.tokens[0] in expected:
+            return self.tokens.pop(0)
+        return None
+
+    def sum(self) -> IntExpr:
+        value = self.term()
+        while op := self.take("+", "-"):
+            value = value + self.term() if op == "+" else value - self.term()
+        return value
+
+    def term(self) -> IntExpr:
+        value = self.factor()
+        while op := self.take("*", "//", "%"):
+            right = self.factor()
+            if op != "*" and right == 0:
+                raise ParseError(f"size {self.text!r}: division by zero")
+            value = value * right if op == "*" else (floordiv if op == "//" else mod)(value, right)
+        return value
+
+    def factor(self) -> IntExpr:
+        if self.take("-"):
+            return -self.factor()
+        if self.take("("):
+            value = self.sum()
+            self.expect(")")
+            return value
+        if not self.tokens:
+            raise ParseError(f"size {self.text!r}: ends too early")
+        token = self.tokens.pop(0)
+        if token.isdigit():
+            return int(token)
+        if token in ("min", "max") and self.take("("):
+            left = self.sum()
+            self.expect(",")
+            right = self.sum()
+            self.expect(")")
+            return (int_min if token == "min" else int_max)(left, right)
+        if not re.fullmatch(r"[A-Za-z_][\w.]*", token):
+            raise ParseError(f"size {self.text!r}: unexpected {token!r}")
+        return symbol(token)
+
+    def expect(self, token: str) -> None:
+        if not self.take(token):
+            raise ParseError(f"size {self.text!r}: expected {token!r}")

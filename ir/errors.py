@@ -1,0 +1,77 @@
+"""The two families of errors: the user's program is wrong, or the compiler is.
+
+A user's mistake raises the built-in exception its kind calls for (TypeError, ValueError, ...) in
+the subclass here that also carries where the mistake stands and a way out. A mistake of ours is an
+``InternalError`` that shows the IR it met.
+"""
+
+from __future__ import annotations
+
+from .span import Span
+
+__all__ = [
+    "InternalError",
+    "LoopwrightError",
+    "LoopwrightTypeError",
+    "LoopwrightValueError",
+    "ParseError",
+    "ScheduleError",
+    "UnsupportedError",
+]
+
+
+class LoopwrightError(Exception):
+    """Base of every error raised on purpose.
+
+    ``message`` says what is wrong in one line, ``span`` is the user's line, ``notes`` are lines
+    about the operands (name, type, origin), ``hint`` is what to write instead.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        notes: tuple[str, ...] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.notes = notes
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.span is not None:
+            lines.append(
+                f"  {self.span}" + (f", in {self.span.function}" if self.span.function else "")
+            )
+        lines += [f"  {note}" for note in self.notes]
+        if self.hint:
+            lines.append(f"  try: {self.hint}")
+        return "\n".join(lines)
+
+
+class LoopwrightTypeError(LoopwrightError, TypeError):
+    """Shapes or dtypes do not fit, or a traced value is used where Python needs a real one."""
+
+
+class LoopwrightValueError(LoopwrightError, ValueError):
+    """An attribute or argument has a value the operator cannot take."""
+
+
+class UnsupportedError(LoopwrightError, NotImplementedError):
+    """The program is right, but uses something Loopwright does not have."""
+
+
+class ParseError(LoopwrightError, ValueError):
+    """A text does not follow the grammar of its IR level."""
+
+
+class ScheduleError(LoopwrightError, ValueError):
+    """A schedule step is illegal for this PrimFunc; the search reads it as "not in the space"."""
+
+
+class InternalError(LoopwrightError, RuntimeError):
+    """The compiler broke one of its own rules; please report it with the text it shows."""

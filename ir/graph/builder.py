@@ -1,0 +1,125 @@
+"""The one place where calls are made: ``emit`` runs the type rule and appends a binding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
+from ..span import Span
+from .nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .types import FuncType, TensorType, TupleType, Type
+
+if TYPE_CHECKING:
+    from ..ops.registry import Operator
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """Collects the bindings of one block.
+
+    >>> from loopwright.ir.ops import get
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> b = Builder()
+    >>> x = b.param("x", TensorType((4,), FLOAT32))
+    >>> y = b.emit(get("exp"), (x,))
+    >>> str(y.type)
+    'Tensor[(4), float32]'
+    """
+
+    def __init__(self, *, prefix: str = "") -> None:
+        self.params: list[Var] = []
+        self.bindings: list[Binding] = []
+        self._prefix = prefix
+
+    def param(self, name: str, type: Type, span: Span | None = None) -> Var:
+        """A new parameter of the function being built."""
+        var = Var(name, type, span)
+        self.params.append(var)
+        return var
+
+    def emit(
+        self,
+        op: Operator | GlobalVar | Var,
+        args: Sequence[Atom],
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        span: Span | None = None,
+        name: str | None = None,
+    ) -> Var:
+        """Apply ``op`` and bind the result to a new variable.
+
+        Operators fill in the defaults of ``attrs`` and check them. Raises LoopwrightTypeError or
+        LoopwrightValueError with ``span`` attached when the operands do not fit.
+        """
+        operands = tuple(args)
+        try:
+            if isinstance(op, GlobalVar | Var):
+                result, complete = _call_type(op, operands), dict(attrs or {})
+            else:
+                complete = op.complete_attrs(attrs or {})
+                result = op.infer(tuple(a.type for a in operands), complete)
+        except LoopwrightError as error:
+            if error.span is None:
+                error.span = span
+            raise
+        return self.bind(Call(op, operands, complete, span), result, name=name)
+
+    def make_tuple(self, fields: Sequence[Atom], *, span: Span | None = None) -> Var:
+        return self.bind(Tuple(tuple(fields), span), TupleType(tuple(f.type for f in fields)))
+
+    def get_item(self, value: Atom, index: int, *, span: Span | None = None) -> Var:
+        if not isinstance(value.type, TupleType) or not 0 <= index < len(value.type.fields):
+            raise LoopwrightTypeError(f"field {index} of {value.type} does not exist", span=span)
+        return self.bind(TupleGetItem(value, index, span), value.type.fields[index])
+
+    def cond(self, condition: Atom, then: Block, orelse: Block, *, span: Span | None = None) -> Var:
+        kind = condition.type
+        if not isinstance(kind, TensorType) or kind.shape != () or not kind.dtype.is_bool:
+            raise LoopwrightTypeError(f"a condition is a bool scalar, this is {kind}", span=span)
+        if then.result.type != orelse.result.type:
+            raise LoopwrightTypeError(
+                f"the branches differ: {then.result.type} and {orelse.result.type}", span=span
+            )
+        return self.bind(If(condition, then, orelse, span), then.result.type)
+
+    def bind(self, value: Expr, type: Type, *, name: str | None = None) -> Var:
+        """Bind a value whose type is already known (passes use it to copy bindings)."""
+        span = getattr(value, "span", None)
+        var = Var(name or f"{self._prefix}{len(self.bindings)}", type, span)
+        self.bindings.append(Binding(var, value))
+        return var
+
+    def block(self, result: Atom) -> Block:
+        return Block(tuple(self.bindings), result)
+
+    def function(
+        self, result: Atom, *, attrs: Mapping[str, Any] | None = None, span: Span | None = None
+    ) -> Function:
+        return Function(tuple(self.params), self.block(result), dict(attrs or {}), span)
+
+
+def _call_type(function: GlobalVar | Var, args: tuple[Atom, ...]) -> Type:
+    signature = function.type
+    if not isinstance(signature, FuncType):
+        raise InternalError(f"{function.name} is called but has type {signature}")
+    given = tuple(a.type for a in args)
+    if given != signature.params:
+        raise LoopwrightTypeError(
+            f"{function.name} takes ({', '.join(map(str, signature.params))}), "
+            f"not ({', '.join(map(str, given))})"
+        )
+    return signature.result

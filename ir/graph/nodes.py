@@ -1,0 +1,163 @@
+"""Nodes of the graph IR: Relay's language in A-normal form.
+
+::
+
+    Module   ::= (GlobalVar "=" (Function | PrimFunc))*
+    Function ::= "fn (" Var, ... ")" Block
+    Block    ::= Binding* Atom                        a flat list, then the value of the block
+    Binding  ::= Var "=" Expr
+    Expr     ::= Call | Tuple | TupleGetItem | If | Function | Atom
+    Call     ::= (Operator | GlobalVar | Var) "(" Atom, ... ")" attrs
+    If       ::= "if (" Atom ")" Block "else" Block
+    Atom     ::= Var | Constant | GlobalVar
+
+Identity is meaning here: two ``Var`` objects are two variables, whatever their names. Nodes are
+never changed after they are made; every Expr that a Binding holds has its type in ``binding.var``.
+Match, constructors and references are to join ``Expr`` later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..dtype import dtype_of
+from ..span import Span
+from .types import FuncType, TensorType, Type
+
+if TYPE_CHECKING:
+    from ..loop.prim import PrimFunc
+    from ..ops.registry import Operator
+
+__all__ = [
+    "Atom",
+    "Binding",
+    "Block",
+    "Call",
+    "Constant",
+    "Expr",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Module",
+    "Tuple",
+    "TupleGetItem",
+    "Var",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable; ``name`` has no ``%``."""
+
+    name: str
+    type: Type
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """An array known at compile time. ``name`` is how a big one prints: ``meta[name]``.
+
+    ``value`` is never written to.
+    """
+
+    value: np.ndarray[Any, Any]
+    name: str = ""
+    span: Span | None = None
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(tuple(self.value.shape), dtype_of(self.value.dtype))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GlobalVar:
+    """A function of the module by name; ``name`` has no ``@``."""
+
+    name: str
+    type: FuncType
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """An operator or function applied. ``attrs`` hold hashable values only (ints, strings, tuples)."""
+
+    op: Operator | GlobalVar | Var
+    args: tuple[Atom, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuple:
+    fields: tuple[Atom, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TupleGetItem:
+    value: Atom
+    index: int
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    condition: Atom
+    then: Block
+    orelse: Block
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    bindings: tuple[Binding, ...]
+    result: Atom
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """``attrs`` say what passes need to know, such as ``{"primitive": True}`` of a fused group."""
+
+    params: tuple[Var, ...]
+    body: Block
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = None
+
+    @property
+    def type(self) -> FuncType:
+        return FuncType(tuple(p.type for p in self.params), self.body.result.type)
+
+
+Atom: TypeAlias = Var | Constant | GlobalVar
+Expr: TypeAlias = Call | Tuple | TupleGetItem | If | Function | Var | Constant | GlobalVar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """Functions by name. A graph function calls a PrimFunc by its GlobalVar, as in Relax."""
+
+    functions: Mapping[str, Function | PrimFunc] = field(default_factory=dict)
+
+    def with_function(self, name: str, function: Function | PrimFunc) -> Module:
+        """This module with ``name`` replaced or added; the same object if nothing changes."""
+        if self.functions.get(name) is function:
+            return self
+        return Module({**self.functions, name: function})
+
+    @property
+    def main(self) -> Function:
+        main = self.functions["main"]
+        assert isinstance(main, Function)
+        return main

@@ -1,0 +1,298 @@
+"""Scalar expressions of the loop IR: what one element of a tensor is.
+
+::
+
+    Expr ::= Const(value, dtype)
+           | Index(int_expr)                      the value of an index, an int64
+           | Read(buffer, indices)                indices are int_exprs, or Exprs (a gather)
+           | Op(name, Expr, ...)                  a row of the scalar table
+
+Expressions are interned: two that are equal are the same object, so sharing survives every rewrite
+and a walk with a memo costs what the DAG costs, not what the tree would. Make them with ``const``,
+``index``, ``read``, ``op``, ``cast`` and ``select``, which infer the dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from ..dims import Dim, FloorDiv, IntExpr, Min, Mod, Symbol, substitute, symbol, symbols
+from ..dtype import BOOL, INT64, DType
+from ..errors import InternalError
+from .scalar import SCALAR_OPS
+
+__all__ = [
+    "Const",
+    "Expr",
+    "Index",
+    "IndexLike",
+    "Op",
+    "Read",
+    "cast",
+    "const",
+    "index",
+    "map_reads",
+    "op",
+    "read",
+    "rewrite",
+    "select",
+    "substitute_indices",
+    "walk",
+    "within",
+]
+
+
+class Const:
+    __slots__ = ("__weakref__", "dtype", "value")
+    value: bool | int | float
+    dtype: DType
+
+    def __str__(self) -> str:
+        return str(self.value) if self.dtype.is_bool else f"{self.value!r}"
+
+
+class Index:
+    __slots__ = ("__weakref__", "value")
+    value: IntExpr
+    dtype: DType = INT64
+
+    def __str__(self) -> str:
+        return f"index({self.value})"
+
+
+class Read:
+    __slots__ = ("__weakref__", "buffer", "dtype", "indices")
+    buffer: str
+    indices: tuple[IndexLike, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+
+
+class Op:
+    __slots__ = ("__weakref__", "args", "dtype", "name")
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        if self.name == "cast":
+            return f"{self.dtype}({self.args[0]})"
+        symbol = SCALAR_OPS[self.name].symbol
+        if symbol and len(self.args) == 2:
+            return f"({self.args[0]} {symbol} {self.args[1]})"
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+
+Expr: TypeAlias = Const | Index | Read | Op
+IndexLike: TypeAlias = IntExpr | Expr
+
+_INTERNED: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+
+
+def _intern(kind: type, key: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+    full = (kind, *key)
+    found = _INTERNED.get(full)
+    if found is None:
+        found = kind.__new__(kind)
+        for name, value in fields.items():
+            setattr(found, name, value)
+        _INTERNED[full] = found
+    return found
+
+
+def const(value: bool | int | float, dtype: DType) -> Const:
+    """A literal; the value is converted to what ``dtype`` can hold."""
+    value = dtype.numpy.type(value).item()
+    return _intern(Const, (repr(value), dtype.name), {"value": value, "dtype": dtype})
+
+
+def index(value: IntExpr) -> Const | Index:
+    """The int64 value of an index expression."""
+    if not isinstance(value, Dim):
+        return const(int(value), INT64)
+    return _intern(Index, (value,), {"value": value})
+
+
+def read(buffer: str, indices: Sequence[IndexLike], dtype: DType) -> Read:
+    """The element of ``buffer`` at ``indices``. An Expr that is a plain index becomes an int_expr."""
+    plain = tuple(_plain_index(i) for i in indices)
+    return _intern(
+        Read, (buffer, plain, dtype.name), {"buffer": buffer, "indices": plain, "dtype": dtype}
+    )
+
+
+def _plain_index(i: IndexLike) -> IndexLike:
+    if isinstance(i, Index):
+        return i.value
+    if isinstance(i, Const):
+        return int(i.value)
+    if isinstance(i, int | Dim):
+        return i
+    return i if i.dtype == INT64 else cast(i, INT64)
+
+
+def op(name: str, *args: Expr) -> Expr:
+    """Apply a scalar operator; operands must have the dtypes its row asks for (no promotion here)."""
+    row = SCALAR_OPS[name]
+    if name == "cast" or len(args) != row.arity:
+        raise InternalError(f"{name} applied to {len(args)} operands")
+    dtype = row.result([a.dtype for a in args])
+    return _intern(Op, (name, args, dtype.name), {"name": name, "args": args, "dtype": dtype})
+
+
+def cast(value: Expr, dtype: DType) -> Expr:
+    """``value`` converted as ``ndarray.astype`` does; nothing happens if it has the dtype."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Const) and not (isinstance(value.value, float) and not dtype.is_float):
+        return const(value.value, dtype)
+    return _intern(
+        Op, ("cast", (value,), dtype.name), {"name": "cast", "args": (value,), "dtype": dtype}
+    )
+
+
+def select(condition: Expr, then: Expr, orelse: Expr) -> Expr:
+    """``then`` where ``condition`` holds. Reads in the branch not taken are never made."""
+    if isinstance(condition, Const):
+        return then if condition.value else orelse
+    return then if then is orelse else op("where", condition, then, orelse)
+
+
+def within(value: IntExpr, low: IntExpr, high: IntExpr) -> Expr:
+    """The condition ``low <= value < high`` on an index."""
+
+    def compare(a: IntExpr, b: IntExpr) -> Expr:
+        difference = a - b
+        if not isinstance(difference, Dim):
+            return const(difference <= 0, BOOL)
+        return op("less_equal", index(a), index(b))
+
+    lower, upper = compare(low, value), compare(value, high - 1)
+    if isinstance(lower, Const):
+        return upper if lower.value else lower
+    if isinstance(upper, Const):
+        return lower if upper.value else upper
+    return op("logical_and", lower, upper)
+
+
+def walk(root: Expr) -> Iterator[Expr]:
+    """Every expression below and including ``root`` once, operands before users."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        stack.extend((child, False) for child in reversed(children(node)))
+
+
+def children(node: Expr) -> tuple[Expr, ...]:
+    if isinstance(node, Op):
+        return node.args
+    if isinstance(node, Read):
+        return tuple(i for i in node.indices if not isinstance(i, int | Dim))
+    return ()
+
+
+def rewrite(root: Expr, leaf: Callable[[Expr, dict[int, Expr]], Expr | None]) -> Expr:
+    """Rebuild ``root`` bottom-up; ``leaf(node, done)`` gives a replacement, or None for the default."""
+    done: dict[int, Expr] = {}
+    for node in walk(root):
+        new = leaf(node, done)
+        if new is None:
+            if isinstance(node, Op):
+                args = tuple(done[id(a)] for a in node.args)
+                if all(a is b for a, b in zip(args, node.args, strict=True)):
+                    new = node
+                elif node.name == "cast":
+                    new = cast(args[0], node.dtype)
+                elif node.name == "where":
+                    new = select(*args)
+                else:
+                    new = op(node.name, *args)
+            elif isinstance(node, Read):
+                indices = tuple(
+                    i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
+                )
+                new = read(node.buffer, indices, node.dtype)
+            else:
+                new = node
+        done[id(node)] = new
+    return done[id(root)]
+
+
+def substitute_indices(root: Expr, values: dict[str, IndexLike]) -> Expr:
+    """``root`` with index symbols replaced by int_exprs, or by Exprs (the index comes from data)."""
+    from_data = {name: v for name, v in values.items() if not isinstance(v, int | Dim)}
+    plain = {name: v for name, v in values.items() if isinstance(v, int | Dim)}
+
+    def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
+        if isinstance(node, Index):
+            return _as_expr(substitute_index(node.value, plain, from_data))
+        if isinstance(node, Read):
+            indices = tuple(
+                substitute_index(i, plain, from_data) if isinstance(i, int | Dim) else done[id(i)]
+                for i in node.indices
+            )
+            return read(node.buffer, indices, node.dtype)
+        return None
+
+    return rewrite(root, leaf)
+
+
+def substitute_index(
+    value: IntExpr, plain: dict[str, IntExpr], from_data: dict[str, Expr]
+) -> IndexLike:
+    value = substitute(value, plain)
+    if not from_data or symbols(value).isdisjoint(from_data):
+        return value
+    return _int_to_expr(value, from_data)
+
+
+def _int_to_expr(value: IntExpr, from_data: dict[str, Expr]) -> Expr:
+    """Write an int_expr some of whose symbols are Exprs as int64 arithmetic."""
+    names = {FloorDiv: "floor_divide", Mod: "floor_mod", Min: "minimum"}
+    if not isinstance(value, Dim) or symbols(value).isdisjoint(from_data):
+        return index(value)
+    total: Expr | None = None
+    for monomial, coefficient in value.terms:
+        term: Expr | None = const(coefficient, INT64) if coefficient != 1 or not monomial else None
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factor = from_data.get(atom.name) or index(symbol(atom.name))
+            else:
+                name = names.get(type(atom), "maximum")
+                factor = op(
+                    name, _int_to_expr(atom.left, from_data), _int_to_expr(atom.right, from_data)
+                )
+            term = factor if term is None else op("multiply", term, factor)
+        assert term is not None
+        total = term if total is None else op("add", total, term)
+    assert total is not None
+    return total
+
+
+def _as_expr(value: IndexLike) -> Expr:
+    return index(value) if isinstance(value, int | Dim) else value
+
+
+def map_reads(root: Expr, replace: Callable[[Read], Expr | None]) -> Expr:
+    """``root`` with every Read passed through ``replace`` (None keeps it)."""
+
+    def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
+        if not isinstance(node, Read):
+            return None
+        indices = tuple(i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices)
+        node = read(node.buffer, indices, node.dtype)
+        return replace(node) or node
+
+    return rewrite(root, leaf)

@@ -1,0 +1,135 @@
+"""What an operator is, and the table of all of them.
+
+One definition holds everything: documentation, attributes, type rule, fusion pattern, tensor
+expression or decomposition, NumPy reference, samples. ``register`` refuses one without samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
+from ..graph.builder import Builder
+from ..graph.nodes import Atom
+from ..graph.types import TensorType, Type
+from ..loop.tensor import Map, Reduction, Tensor
+
+__all__ = ["REQUIRED", "Attr", "Operator", "Pattern", "Sample", "all_operators", "get", "register"]
+
+
+class Pattern(IntEnum):
+    """Relay's fusion patterns: the greater of two is the pattern of their fusion."""
+
+    ELEMENTWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    REDUCTION = 3
+    CONTRACTION = 4
+    OPAQUE = 8
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute of an operator. Values are hashable: ints, floats, strings, bools, None, tuples."""
+
+    name: str
+    doc: str
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One use of an operator, for the three-way test and the documentation.
+
+    ``args`` are arrays (their values matter: a domain, special values, odd sizes).
+    """
+
+    args: tuple[np.ndarray[Any, Any], ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """An operator of the graph IR.
+
+    ``params`` names the operands; a last name that starts with ``*`` takes any number.
+    ``infer(types, attrs)`` gives the result type or raises LoopwrightTypeError / ...ValueError.
+    Exactly one of ``compute`` (tensor expression of the result) and ``decompose`` (the same in
+    other operators, emitted through a Builder) is given. ``reference(arrays, attrs)`` is NumPy.
+    ``samples(rng)`` are at least one ``Sample``.
+    """
+
+    name: str
+    doc: str
+    params: tuple[str, ...]
+    pattern: Pattern
+    infer: Callable[[tuple[Type, ...], Mapping[str, Any]], Type]
+    reference: Callable[[Sequence[Any], Mapping[str, Any]], Any]
+    samples: Callable[[np.random.Generator], Sequence[Sample]]
+    attrs: tuple[Attr, ...] = ()
+    compute: Callable[[Sequence[Tensor], Mapping[str, Any], TensorType], Map | Reduction] | None = (
+        None
+    )
+    decompose: Callable[[Builder, Sequence[Atom], Mapping[str, Any]], Atom] | None = None
+
+    def __repr__(self) -> str:
+        return f"Operator({self.name})"
+
+    def complete_attrs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """``given`` with defaults filled in, in declaration order; lists become tuples."""
+        unknown = given.keys() - {a.name for a in self.attrs}
+        if unknown:
+            known = ", ".join(a.name for a in self.attrs) or "none"
+            raise LoopwrightTypeError(
+                f"{self.name} has no attribute {min(unknown)} (it has: {known})"
+            )
+        complete: dict[str, Any] = {}
+        for attr in self.attrs:
+            value = given.get(attr.name, attr.default)
+            if value is REQUIRED:
+                raise LoopwrightValueError(
+                    f"{self.name} needs the attribute {attr.name}: {attr.doc}"
+                )
+            complete[attr.name] = _frozen(value)
+        return complete
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_OPERATORS: dict[str, Operator] = {}
+
+
+def register(operator: Operator) -> Operator:
+    """Add an operator to the table; the name must be new, a meaning and samples must be given."""
+    if operator.name in _OPERATORS:
+        raise InternalError(f"operator {operator.name} is registered twice")
+    if (operator.compute is None) == (operator.decompose is None):
+        raise InternalError(f"operator {operator.name} needs a compute or a decompose, not both")
+    _OPERATORS[operator.name] = operator
+    return operator
+
+
+def get(name: str) -> Operator:
+    """The operator of that name; KeyError if there is none."""
+    return _OPERATORS[name]
+
+
+def all_operators() -> dict[str, Operator]:
+    return dict(_OPERATORS)

@@ -1,0 +1,25 @@
+"""Where in the user's program a node came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Span"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a source file: lines count from 1, columns from 0, ``end`` is exclusive.
+
+    A column of -1 says that only the line is known.
+    """
+
+    file: str
+    line: int
+    column: int = -1
+    end_line: int = -1
+    end_column: int = -1
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
