@@ -5,14 +5,13 @@
     int_expr ::= INT                                    a Python int, always when it is constant
                | Dim                                    a polynomial over atoms, in normal form
     Dim      ::= coefficient * atom * atom ... + ... + constant
-    atom     ::= Symbol                                 a size the caller chooses, or a loop variable
+    atom     ::= Symbol                                 a size the caller chooses, a loop variable
                | FloorDiv(int_expr, int_expr)           rounds to minus infinity, as Python's //
                | Mod(int_expr, int_expr)                has the sign of the divisor, as Python's %
                | Min(int_expr, int_expr) | Max(int_expr, int_expr)
 
 Two expressions that are equal as polynomials over their atoms are the *same* normal form, so ``==``
-proves equality; it never guesses. Constants are plain ints: ``n - n`` is ``0``. Expressions are
-immutable values, compared and hashed by what they mean.
+proves equality; it never guesses. Constants are plain ints: ``n - n`` is ``0``.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ Monomial: TypeAlias = tuple[Atom, ...]  # sorted by text; () is the constant ter
 
 
 class Dim:
-    """A non-constant integer polynomial in normal form. Build it by arithmetic on ``symbol(...)``."""
+    """A non-constant integer polynomial in normal form, built by arithmetic on ``symbol(...)``."""
 
     __slots__ = ("_hash", "terms")
 
@@ -292,6 +291,7 @@ def ceildiv(left: IntExpr, right: IntExpr) -> IntExpr:
 
 
 def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
+    """The lesser of two; stays an atom when which one it is depends on a symbol."""
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference <= 0 else right
@@ -299,6 +299,7 @@ def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
 
 
 def int_max(left: IntExpr, right: IntExpr) -> IntExpr:
+    """The greater of two; stays an atom when which one it is depends on a symbol."""
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference >= 0 else right

@@ -85,7 +85,7 @@ class GlobalVar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """An operator or function applied. ``attrs`` hold hashable values only (ints, strings, tuples)."""
+    """An operator or function applied. ``attrs`` hold hashable values (ints, strings, tuples)."""
 
     op: Operator | GlobalVar | Var
     args: tuple[Atom, ...]

@@ -3,7 +3,7 @@
 ::
 
     type       ::= TensorType | TupleType | FuncType
-    TensorType ::= "Tensor[(" size, ... ")," dtype "]"        a size is an int or an integer expression
+    TensorType ::= "Tensor[(" size, ... ")," dtype "]"        a size is an int or an int_expr
     TupleType  ::= "(" type, ... ")"
     FuncType   ::= "fn (" type, ... ") -> " type
 """

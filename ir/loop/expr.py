@@ -118,7 +118,7 @@ def index(value: IntExpr) -> Const | Index:
 
 
 def read(buffer: str, indices: Sequence[IndexLike], dtype: DType) -> Read:
-    """The element of ``buffer`` at ``indices``. An Expr that is a plain index becomes an int_expr."""
+    """The element of ``buffer`` at ``indices``. A plain index given as Expr becomes an int_expr."""
     plain = tuple(_plain_index(i) for i in indices)
     return _intern(
         Read, (buffer, plain, dtype.name), {"buffer": buffer, "indices": plain, "dtype": dtype}
@@ -136,7 +136,7 @@ def _plain_index(i: IndexLike) -> IndexLike:
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """Apply a scalar operator; operands must have the dtypes its row asks for (no promotion here)."""
+    """Apply a scalar operator; operands must have the dtypes its row asks for (no promotion)."""
     row = SCALAR_OPS[name]
     if name == "cast" or len(args) != row.arity:
         raise InternalError(f"{name} applied to {len(args)} operands")
@@ -196,6 +196,7 @@ def walk(root: Expr) -> Iterator[Expr]:
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
+    """The expressions ``node`` is made of, in order; indices only where they come from data."""
     if isinstance(node, Op):
         return node.args
     if isinstance(node, Read):
@@ -204,7 +205,7 @@ def children(node: Expr) -> tuple[Expr, ...]:
 
 
 def rewrite(root: Expr, leaf: Callable[[Expr, dict[int, Expr]], Expr | None]) -> Expr:
-    """Rebuild ``root`` bottom-up; ``leaf(node, done)`` gives a replacement, or None for the default."""
+    """Rebuild ``root`` bottom-up; ``leaf(node, done)`` may give a replacement, or None."""
     done: dict[int, Expr] = {}
     for node in walk(root):
         new = leaf(node, done)
@@ -231,7 +232,7 @@ def rewrite(root: Expr, leaf: Callable[[Expr, dict[int, Expr]], Expr | None]) ->
 
 
 def substitute_indices(root: Expr, values: dict[str, IndexLike]) -> Expr:
-    """``root`` with index symbols replaced by int_exprs, or by Exprs (the index comes from data)."""
+    """``root`` with index symbols replaced by int_exprs, or by Exprs (indices read from data)."""
     from_data = {name: v for name, v in values.items() if not isinstance(v, int | Dim)}
     plain = {name: v for name, v in values.items() if isinstance(v, int | Dim)}
 
@@ -252,6 +253,7 @@ def substitute_indices(root: Expr, values: dict[str, IndexLike]) -> Expr:
 def substitute_index(
     value: IntExpr, plain: dict[str, IntExpr], from_data: dict[str, Expr]
 ) -> IndexLike:
+    """``value`` with its symbols replaced; an Expr if one of them is replaced by data."""
     value = substitute(value, plain)
     if not from_data or symbols(value).isdisjoint(from_data):
         return value

@@ -43,7 +43,7 @@ REQUIRED = _Required()
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an operator. Values are hashable: ints, floats, strings, bools, None, tuples."""
+    """An attribute of an operator. Values are hashable: numbers, strings, bools, None, tuples."""
 
     name: str
     doc: str
@@ -132,4 +132,5 @@ def get(name: str) -> Operator:
 
 
 def all_operators() -> dict[str, Operator]:
+    """Every operator by name, in the order of registration."""
     return dict(_OPERATORS)

@@ -1,0 +1,63 @@
+# Everything here sets up its own environment in .venv; Python 3.11 or newer and make are enough.
+#
+#   make demo     train, compile, tune and reuse on real handwritten digits
+#   make test     the whole test suite
+#   make bench    side by side with NumPy and whatever other compilers are installed
+#   make lint     ruff: format and rules           make types    pyright over the whole package
+#   make clean    remove what these made           make format   rewrite the sources as lint wants
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST_ARGS ?=
+# The packages that stand at the root and are imported as loopwright.<name>.
+PARTS := tracer ir autotune codegen tuning_logs
+
+.PHONY: help demo test bench types lint format clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^#  *make /make /p' Makefile
+
+demo: $(VENV)/.demo
+	$(BIN)/python -m examples.demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m bench.run $(BENCH_ARGS)
+
+# The checker wants the packages where they are imported: a folder of links in that shape.
+types: $(VENV)/.dev
+	rm -rf build/types && mkdir -p build/types
+	cp -rs $(CURDIR)/loopwright build/types/
+	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) build/types/loopwright/
+	ln -s $(CURDIR)/.ci/pyrightconfig.json build/types/
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright \
+	  --pythonpath $(BIN)/python -p build/types
+
+lint: $(VENV)/.dev
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+
+format: $(VENV)/.dev
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { \
+	  echo "No Python >= 3.11 with venv was found (on Debian and Ubuntu: apt-get install" \
+	       "python3 python3-venv). Or name one: make PYTHON=/path/to/python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of extras: it is older than pyproject.toml when the dependencies have changed.
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable ".[$*]"
+	@touch $@

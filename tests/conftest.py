@@ -1,0 +1,49 @@
+"""What every test shares: reproducible random numbers and a quiet, deterministic hypothesis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+hypothesis.settings.register_profile(
+    "loopwright", derandomize=True, deadline=None, database=None, print_blob=True
+)
+hypothesis.settings.load_profile("loopwright")
+
+# Passes verify what they made in every test; see config.py.
+os.environ.setdefault("LOOPWRIGHT_VERIFY", "1")
+# A user's own log or settings must not change what the tests see.
+for name in ("LOOPWRIGHT_LOG", "LOOPWRIGHT_DEBUG", "LOOPWRIGHT_DUMP", "LOOPWRIGHT_THREADS"):
+    os.environ.pop(name, None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the golden files with what came out"
+    )
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(20240229)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):
+    """``golden(text, "name.txt")`` compares with ``golden/name.txt`` beside the test file."""
+    folder = Path(request.node.fspath).parent / "golden"
+
+    def check(text: str, name: str) -> None:
+        path = folder / name
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{path} is missing; make it with pytest --update-golden"
+        assert text == path.read_text()
+
+    return check

@@ -1,0 +1,77 @@
+"""The repository's own sources, for the tests that read them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("loopwright", "tracer", "ir", "autotune", "codegen", "tuning_logs")
+
+
+def library_files() -> list[Path]:
+    """Every Python file of the package, relative to the root."""
+    return [p.relative_to(ROOT) for part in PARTS for p in sorted((ROOT / part).rglob("*.py"))]
+
+
+def all_files() -> list[Path]:
+    """Every Python file of the project, relative to the root."""
+    others = [
+        p.relative_to(ROOT)
+        for folder in ("tests", "bench", "examples")
+        for p in sorted((ROOT / folder).rglob("*.py"))
+    ]
+    return library_files() + others
+
+
+def module_name(path: Path) -> str:
+    """``ir/graph/nodes.py`` is imported as ``loopwright.ir.graph.nodes``."""
+    parts = path.with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(parts if parts[0] == "loopwright" else ("loopwright", *parts))
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """(absolute module name, line) of every import that runs; those for type checkers do not."""
+    tree = ast.parse((ROOT / path).read_text())
+    package = module_name(path)
+    if path.name != "__init__.py":
+        package = package.rpartition(".")[0]
+    yield from _imports_of(tree, package)
+
+
+def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for child in node.orelse:
+            yield from _imports_of(child, package)
+        return
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name, node.lineno
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*above, *([base] if base else [])])
+        # ``from ..ir import graph`` imports a module, ``from ..ir.graph import Var`` a name of one.
+        for alias in node.names:
+            yield (
+                f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base,
+                node.lineno,
+            )
+    for child in ast.iter_child_nodes(node):
+        yield from _imports_of(child, package)
+
+
+def _is_module(name: str) -> bool:
+    parts = name.split(".")
+    if parts[0] != "loopwright":
+        return False
+    tails = [parts] if parts[1:2] and parts[1] not in PARTS else [parts[1:]]
+    return any(
+        (ROOT.joinpath(*t)).is_dir() or ROOT.joinpath(*t).with_suffix(".py").is_file()
+        for t in tails
+        if t
+    )

@@ -1,0 +1,39 @@
+"""What ``import loopwright`` costs, and what it must not bring along."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("xgboost", "onnx", "torch", "dask", "distributed", "sklearn", "scipy", "tqdm", "pandas")
+
+LOADED = "import loopwright, sys, json; print(json.dumps(sorted(sys.modules)))"
+TIMED = """
+import time
+start = time.perf_counter()
+import loopwright
+print(time.perf_counter() - start)
+"""
+
+
+def _python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = {name.partition(".")[0] for name in json.loads(_python(LOADED))}
+    assert not loaded.intersection(HEAVY)
+
+
+def test_import_takes_less_than_a_third_of_a_second() -> None:
+    # The best of several: another process on the machine can slow any one of them down.
+    times = []
+    for _ in range(8):
+        times.append(float(_python(TIMED)))
+        if times[-1] <= 0.3:
+            return
+    pytest.fail(f"import loopwright took {min(times):.2f} s at best")

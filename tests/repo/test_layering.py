@@ -1,0 +1,121 @@
+"""Who may import whom: the table of the architecture, held against every import in the sources."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import repo_sources as sources
+
+# A layer may import itself and those listed; the longest prefix of a module's name is its layer.
+# The files of ir/ that stand outside its packages (dtype, dims, span, errors) are the layer "ir".
+LAYERS: dict[str, set[str]] = {
+    "ir": set(),
+    "ir.graph": {"ir"},
+    "ir.loop": {"ir"},
+    "ir.ops": {"ir", "ir.graph", "ir.loop"},
+    "ir.graph.passes": {"ir", "ir.graph", "ir.loop", "ir.ops"},
+    "ir.schedule": {"ir", "ir.loop"},
+    "ir.program": {"ir", "ir.loop"},
+    "codegen.runtime": set(),
+    "codegen.llvm": {"ir", "codegen.target"},
+    "codegen": {"ir.*", "codegen.*"},
+    "autotune": {"ir.*", "codegen.*", "tuning_logs"},
+    "tracer": {"ir.*"},
+    "tuning_logs": set(),
+    "loopwright": {"*"},
+}
+
+# Libraries that only some files may load. Everything else may use the standard library and NumPy.
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "llvmlite": ("codegen.llvm",),
+    "xgboost": ("autotune.cost_model", "autotune.model"),
+    "tqdm": ("autotune.progress",),
+    "dask": ("autotune.dask_runner",),
+    "distributed": ("autotune.dask_runner",),
+    "onnx": ("tracer.frontends",),
+    "torch": ("tracer.frontends",),
+}
+
+
+def test_every_import_goes_down_the_table() -> None:
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in sources.library_files()
+        for name, line in sources.imports(path)
+        if name.split(".")[0] == "loopwright" and not _may_import(_short(path), name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_libraries_are_loaded_where_they_belong() -> None:
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in sources.library_files()
+        for name, line in sources.imports(path)
+        if not _may_load(_short(path), name.split(".")[0])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_circles_between_files() -> None:
+    """A late import to dodge a circle is still a circle, so imports inside functions count."""
+    edges = {
+        sources.module_name(path): {n for n, _ in sources.imports(path) if "loopwright" in n}
+        for path in sources.library_files()
+    }
+    circles = _strong_components(edges)
+    assert not circles, "\n".join(" -> ".join(sorted(c)) for c in circles)
+
+
+def _short(path: Path) -> str:
+    name = sources.module_name(path)
+    return name.removeprefix("loopwright.") if path.parts[0] != "loopwright" else name
+
+
+def _layer(name: str) -> str:
+    fits = [layer for layer in LAYERS if name == layer or name.startswith(layer + ".")]
+    return max(fits, key=len) if fits else name
+
+
+def _may_import(importer: str, imported: str) -> bool:
+    target = imported.removeprefix("loopwright.")
+    if target.split(".")[0] not in sources.PARTS:
+        target = "loopwright"
+    own, other = _layer(importer), _layer(target)
+    if own == other:
+        return True
+    for allowed in LAYERS[own]:
+        if allowed in ("*", other, target):
+            return True
+        if allowed.endswith(".*") and (other + ".").startswith(allowed[:-1]):
+            return True
+    return False
+
+
+def _may_load(importer: str, library: str) -> bool:
+    if library in ("loopwright", "numpy", "__future__") or library in sys.stdlib_module_names:
+        return True
+    return any(importer.startswith(home) for home in LIBRARIES.get(library, ()))
+
+
+def _strong_components(edges: dict[str, set[str]]) -> list[set[str]]:
+    """Groups of two and more modules that reach each other."""
+
+    def reach(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in edges.get(waiting.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return seen
+
+    reached = {name: reach(name) for name in edges}
+    found: list[set[str]] = []
+    for name in edges:
+        group = {n for n in reached[name] if n in edges and name in reached[n]} | {name}
+        if len(group) > 1 and group not in found:
+            found.append(group)
+    return found

@@ -1,0 +1,84 @@
+"""Habits of the sources that a machine can keep."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import repo_sources as sources
+
+LONGEST_FILE = 500  # lines; a longer file is asking to be two
+
+# Where text for people goes straight to the terminal.
+MAY_PRINT = ("loopwright/cli.py", "loopwright/commands/", "autotune/progress.py")
+
+
+def _trees():
+    for path in sources.library_files():
+        yield path, ast.parse((sources.ROOT / path).read_text())
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {
+        str(p): len((sources.ROOT / p).read_text().splitlines()) for p in sources.all_files()
+    }
+    assert not {p: n for p, n in lengths.items() if n > LONGEST_FILE}
+
+
+def test_every_file_says_what_it_is() -> None:
+    silent = [str(path) for path, tree in _trees() if not ast.get_docstring(tree)]
+    assert not silent
+
+
+def test_every_public_function_has_a_docstring() -> None:
+    silent = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in _trees()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+        and not _is_overload(node)
+    ]
+    assert not silent, "\n".join(silent)
+
+
+def test_every_signature_is_annotated() -> None:
+    bare = []
+    for path, tree in _trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            args = [a for a in args if a.arg not in ("self", "cls", "mcs")]
+            if node.returns is None or any(a.annotation is None for a in args):
+                bare.append(f"{path}:{node.lineno} {node.name}")
+    assert not bare, "\n".join(bare)
+
+
+def test_the_library_does_not_print() -> None:
+    loud = [
+        f"{path}:{node.lineno}"
+        for path, tree in _trees()
+        if not str(path).startswith(MAY_PRINT)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert not loud, "\n".join(loud)
+
+
+def test_no_notes_to_self() -> None:
+    marks = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK)\b")
+    found = [
+        f"{path}:{number}"
+        for path in sources.library_files()
+        for number, line in enumerate((sources.ROOT / path).read_text().splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not found
+
+
+def _is_overload(node: ast.FunctionDef) -> bool:
+    return any("overload" in ast.unparse(d) for d in node.decorator_list)
