@@ -47,7 +47,7 @@ class Reduction:
     """``out[i...] = combiner over k... of element(i..., k...)``.
 
     ``element`` takes one IndexLike per output axis, then one per entry of ``over`` (the extents of
-    the reduced axes). ``combiner`` is a key of ``COMBINERS``; without elements it gives its identity.
+    the reduced axes). ``combiner`` is a key of ``COMBINERS``; an empty one gives its identity.
     """
 
     shape: tuple[IntExpr, ...]
