@@ -1,0 +1,140 @@
+"""The process's thread pool: ``lw_parallel_for`` for generated code, and its settings.
+
+There is one pool per process. It is made on first use and starts its workers on the first parallel
+loop. Its code (``pool_text``) is native; Python only sets how many threads take part.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections.abc import Mapping
+
+from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..target import Target
+from .pool_text import MAX_THREADS, POOL_TEXT
+
+__all__ = [
+    "MAX_THREADS",
+    "configure",
+    "default_threads",
+    "get_threads",
+    "parallel_for",
+    "set_threads",
+    "symbols",
+]
+
+SPIN_SECONDS = 50e-6
+"""How long an idle worker spins before it sleeps: longer than the gap between two kernels."""
+
+
+class _Pool:
+    def __init__(self) -> None:
+        # The plainest ISA level will do: the pool computes nothing.
+        self.code = load_object(compile_object(POOL_TEXT, Target(isa="x86-64")))
+        self.address = self.code.address("lw_parallel_for")
+        function = ctypes.CFUNCTYPE
+        i64 = ctypes.c_int64
+        self.threads = function(i64)(self.code.address("lw_pool_threads"))
+        self.configure = function(None, i64, i64, i64)(self.code.address("lw_pool_configure"))
+        self.forget = function(None)(self.code.address("lw_pool_forget"))
+        self.stop = function(ctypes.c_bool)(self.code.address("lw_pool_stop"))
+        self.dynamic = True
+        self.spin = SPIN_SECONDS
+
+    def apply(self, threads: int) -> None:
+        self.configure(threads, int(self.dynamic), int(self.spin * 1e9))
+
+
+_lock = threading.Lock()
+_pool: _Pool | None = None
+
+
+def _get() -> _Pool:
+    global _pool
+    if _pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = _make()
+    return _pool
+
+
+def _make() -> _Pool:
+    pool = _Pool()
+    pool.apply(default_threads())
+    # Workers run this code until the process ends, so it must outlive the interpreter's teardown.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool.code))
+    os.register_at_fork(after_in_child=pool.forget)
+    atexit.register(pool.stop)
+    return pool
+
+
+def default_threads() -> int:
+    """``LOOPWRIGHT_THREADS``, or the number of cores this process may run on.
+
+    Raises ValueError if the variable is not a number from 1 to ``MAX_THREADS``.
+    """
+    given = os.environ.get("LOOPWRIGHT_THREADS", "").strip()
+    if not given:
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    if not given.isdecimal():
+        raise ValueError(f"LOOPWRIGHT_THREADS is {given!r}; it must be a number of threads")
+    return _checked(int(given))
+
+
+def _checked(count: int) -> int:
+    if not 1 <= count <= MAX_THREADS:
+        raise ValueError(f"{count} threads asked for; 1 to {MAX_THREADS} are possible")
+    return count
+
+
+def set_threads(count: int) -> None:
+    """How many threads a parallel loop uses from now on, the calling one included.
+
+    More workers are started when they are first needed; surplus ones sleep. Raises ValueError for
+    a count outside 1 to ``MAX_THREADS``.
+
+    >>> set_threads(2)
+    >>> get_threads()
+    2
+    """
+    _get().apply(_checked(count))
+
+
+def get_threads() -> int:
+    """How many threads a parallel loop uses."""
+    return int(_get().threads())
+
+
+def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None:
+    """Set how loops are divided and how long idle workers spin.
+
+    ``dynamic``: take the own part in halves and help others (the default), or each thread takes
+    its even part at once. ``spin``: seconds before an idle worker goes to sleep.
+    """
+    pool = _get()
+    pool.dynamic = pool.dynamic if dynamic is None else dynamic
+    pool.spin = pool.spin if spin is None else spin
+    pool.apply(get_threads())
+
+
+def symbols() -> Mapping[str, int]:
+    """The symbols generated code may call and their addresses, as ``load_object`` takes them."""
+    return {"lw_parallel_for": _get().address}
+
+
+def parallel_for(function: int, context: int, n: int) -> None:
+    """Run native ``void function(ptr context, i64 begin, i64 end)`` over ``[0, n)`` in parts.
+
+    ``function`` and ``context`` are addresses. Generated code calls ``lw_parallel_for`` itself;
+    this is the same for callers in Python.
+    """
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    call(_get().address)(function, context, n)
+
+
+def loaded_code() -> LoadedObject:
+    """The pool's native code (its symbols are also of use to tests)."""
+    return _get().code

@@ -1,0 +1,362 @@
+"""The thread pool's code, as LLVM IR text over pthreads and futexes (Linux, x86-64).
+
+The pool is an array of slots, two cache lines each. Slot 0 belongs to whoever calls, slot k to
+worker k. A slot holds the part of the range its owner starts with, and a state word::
+
+    IDLE 0       nothing to do, the worker spins           POSTED 1   a job waits for the worker
+    RUNNING 2    the worker is in the job                  SLEEPING 3 the worker sleeps in a futex
+    LEAVING 4    the worker is to end
+
+A job is forked by writing every slot's part and then exchanging the states of the workers to
+POSTED, which moves one cache line to each worker. Everyone claims pieces of its own part by
+compare-and-swap on ``next`` (half of what is left each time, or all of it in static mode) and then
+helps the others. The caller joins by waiting until no worker is RUNNING; a worker that has not
+begun by then is simply taken off the job again (POSTED -> IDLE), so a sleeping or descheduled worker
+never delays a job whose work is already done. This is work sharing with lazily split ranges, as in
+"Lazy binary splitting" (Tzannes, Caragea, Barua, Vishkin, PPoPP 2010), without its deques.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MAX_THREADS", "POOL_TEXT"]
+
+MAX_THREADS = 256
+
+POOL_TEXT = r"""
+%Slot = type { i32, i32, i64, i64, i64, ptr, ptr, [80 x i8] }
+
+@slots = internal global [@MAX@ x %Slot] zeroinitializer, align 128
+@handles = internal global [@MAX@ x i64] zeroinitializer, align 128
+@busy = internal global { i32, [124 x i8] } zeroinitializer, align 128
+@threads = internal global i64 1, align 128
+@dynamic = internal global i64 1
+@spin_ns = internal global i64 50000
+@spawned = internal global i64 0
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_attr_init(ptr)
+declare i32 @pthread_attr_setstacksize(ptr, i64)
+declare i32 @pthread_attr_destroy(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sigfillset(ptr)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @sched_yield()
+declare void @llvm.x86.sse2.pause()
+declare i64 @syscall(i64, ...)
+
+define internal i64 @now() {
+  %time = alloca [2 x i64]
+  %r = call i32 @clock_gettime(i32 1, ptr %time)
+  %s = load i64, ptr %time
+  %p = getelementptr i64, ptr %time, i64 1
+  %ns = load i64, ptr %p
+  %scaled = mul i64 %s, 1000000000
+  %t = add i64 %scaled, %ns
+  ret i64 %t
+}
+
+; 128: wait (private) while the word is %value; 129: wake %value sleepers (private).
+define internal void @futex(ptr %word, i32 %action, i32 %value) {
+  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 %action, i32 %value,
+                                    ptr null, ptr null, i32 0)
+  ret void
+}
+
+define internal ptr @slot(i64 %k) alwaysinline {
+  %p = getelementptr [@MAX@ x %Slot], ptr @slots, i64 0, i64 %k
+  ret ptr %p
+}
+
+; Works through the parts of all participants, its own first.
+define internal void @work(i64 %self, i64 %participants, ptr %fn, ptr %ctx) {
+entry:
+  %dyn = load i64, ptr @dynamic
+  %split = icmp ne i64 %dyn, 0
+  br label %victim
+victim:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %exhausted ]
+  %sum = add i64 %self, %i
+  %over = icmp uge i64 %sum, %participants
+  %wrapped = sub i64 %sum, %participants
+  %k = select i1 %over, i64 %wrapped, i64 %sum
+  %slot = call ptr @slot(i64 %k)
+  %next.p = getelementptr %Slot, ptr %slot, i32 0, i32 2
+  %end.p = getelementptr %Slot, ptr %slot, i32 0, i32 3
+  br label %claim
+claim:
+  %next = load atomic i64, ptr %next.p acquire, align 8
+  %end = load i64, ptr %end.p
+  %left = sub i64 %end, %next
+  %none = icmp sle i64 %left, 0
+  br i1 %none, label %exhausted, label %take
+take:
+  %up = add i64 %left, 1
+  %half = lshr i64 %up, 1
+  %size = select i1 %split, i64 %half, i64 %left
+  %stop = add i64 %next, %size
+  %swap = cmpxchg ptr %next.p, i64 %next, i64 %stop acq_rel monotonic
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %run, label %claim
+run:
+  call void %fn(ptr %ctx, i64 %next, i64 %stop)
+  br label %claim
+exhausted:
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, %participants
+  br i1 %more, label %victim, label %done
+done:
+  ret void
+}
+
+define internal ptr @worker(ptr %arg) {
+entry:
+  %self = ptrtoint ptr %arg to i64
+  %slot = call ptr @slot(i64 %self)
+  %count.p = getelementptr %Slot, ptr %slot, i32 0, i32 4
+  %fn.p = getelementptr %Slot, ptr %slot, i32 0, i32 5
+  %ctx.p = getelementptr %Slot, ptr %slot, i32 0, i32 6
+  br label %fresh
+fresh:
+  %began = call i64 @now()
+  br label %spin
+spin:
+  %tick = phi i64 [ 0, %fresh ], [ %tick.next, %waited ], [ 0, %check ]
+  %state = load atomic i32, ptr %slot acquire, align 4
+  switch i32 %state, label %waited [ i32 1, label %posted
+                                     i32 4, label %leave ]
+waited:
+  call void @llvm.x86.sse2.pause()
+  %tick.next = add i64 %tick, 1
+  %due = icmp ugt i64 %tick.next, 32
+  br i1 %due, label %check, label %spin
+check:
+  %t = call i64 @now()
+  %spent = sub i64 %t, %began
+  %limit = load i64, ptr @spin_ns
+  %tired = icmp sgt i64 %spent, %limit
+  br i1 %tired, label %doze, label %spin
+doze:
+  %lie = cmpxchg ptr %slot, i32 0, i32 3 acq_rel acquire
+  %lying = extractvalue { i32, i1 } %lie, 1
+  br i1 %lying, label %sleep, label %fresh
+sleep:
+  call void @futex(ptr %slot, i32 128, i32 3)
+  %after = load atomic i32, ptr %slot acquire, align 4
+  %still = icmp eq i32 %after, 3
+  br i1 %still, label %sleep, label %fresh
+posted:
+  %begin = cmpxchg ptr %slot, i32 1, i32 2 acq_rel acquire
+  %mine = extractvalue { i32, i1 } %begin, 1
+  br i1 %mine, label %run, label %fresh
+run:
+  %count = load i64, ptr %count.p
+  %fn = load ptr, ptr %fn.p
+  %ctx = load ptr, ptr %ctx.p
+  call void @work(i64 %self, i64 %count, ptr %fn, ptr %ctx)
+  store atomic i32 0, ptr %slot release, align 4
+  br label %fresh
+leave:
+  ret ptr null
+}
+
+; Starts workers until there are %wanted; answers how many there are. The caller holds @busy.
+define internal i64 @grow(i64 %wanted) noinline {
+entry:
+  %attr = alloca [128 x i8], align 16
+  %all = alloca [128 x i8], align 16
+  %old = alloca [128 x i8], align 16
+  %r0 = call i32 @pthread_attr_init(ptr %attr)
+  %r1 = call i32 @pthread_attr_setstacksize(ptr %attr, i64 16777216)
+  %r2 = call i32 @sigfillset(ptr %all)
+  %r3 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
+  br label %loop
+loop:
+  %have = load i64, ptr @spawned
+  %enough = icmp uge i64 %have, %wanted
+  br i1 %enough, label %done, label %start
+start:
+  %k = add i64 %have, 1
+  %slot = call ptr @slot(i64 %k)
+  store atomic i32 0, ptr %slot release, align 4
+  %arg = inttoptr i64 %k to ptr
+  %handle = getelementptr [@MAX@ x i64], ptr @handles, i64 0, i64 %k
+  %failed = call i32 @pthread_create(ptr %handle, ptr %attr, ptr @worker, ptr %arg)
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %started, label %done
+started:
+  store i64 %k, ptr @spawned
+  br label %loop
+done:
+  %r4 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  %r5 = call i32 @pthread_attr_destroy(ptr %attr)
+  %now = load i64, ptr @spawned
+  ret i64 %now
+}
+
+define void @lw_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
+entry:
+  %limit = load atomic i64, ptr @threads monotonic, align 8
+  %fewer = icmp slt i64 %n, %limit
+  %want = select i1 %fewer, i64 %n, i64 %limit
+  %alone = icmp sle i64 %want, 1
+  br i1 %alone, label %maybe, label %lock
+maybe:
+  %empty = icmp sle i64 %n, 0
+  br i1 %empty, label %return, label %inline
+inline:
+  call void %fn(ptr %ctx, i64 0, i64 %n)
+  ret void
+lock:
+  %free = load atomic i32, ptr @busy monotonic, align 4
+  %taken = icmp ne i32 %free, 0
+  br i1 %taken, label %inline, label %acquire
+acquire:
+  %swap = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %locked = extractvalue { i32, i1 } %swap, 1
+  br i1 %locked, label %begin, label %inline
+begin:
+  %helpers = sub i64 %want, 1
+  %have = load i64, ptr @spawned
+  %lacking = icmp ult i64 %have, %helpers
+  br i1 %lacking, label %spawn, label %ready
+spawn:
+  %grown = call i64 @grow(i64 %helpers)
+  br label %ready
+ready:
+  %alive = phi i64 [ %have, %begin ], [ %grown, %spawn ]
+  %short = icmp ult i64 %alive, %helpers
+  %workers = select i1 %short, i64 %alive, i64 %helpers
+  %count = add i64 %workers, 1
+  %share = udiv i64 %n, %count
+  %rest = urem i64 %n, %count
+  br label %fill
+fill:
+  %f = phi i64 [ 0, %ready ], [ %f.next, %fill ]
+  %start = phi i64 [ 0, %ready ], [ %stop, %fill ]
+  %extra = icmp ult i64 %f, %rest
+  %one = zext i1 %extra to i64
+  %size = add i64 %share, %one
+  %stop = add i64 %start, %size
+  %fslot = call ptr @slot(i64 %f)
+  %next.p = getelementptr %Slot, ptr %fslot, i32 0, i32 2
+  %end.p = getelementptr %Slot, ptr %fslot, i32 0, i32 3
+  %count.p = getelementptr %Slot, ptr %fslot, i32 0, i32 4
+  %fn.p = getelementptr %Slot, ptr %fslot, i32 0, i32 5
+  %ctx.p = getelementptr %Slot, ptr %fslot, i32 0, i32 6
+  store atomic i64 %start, ptr %next.p monotonic, align 8
+  store i64 %stop, ptr %end.p
+  store i64 %count, ptr %count.p
+  store ptr %fn, ptr %fn.p
+  store ptr %ctx, ptr %ctx.p
+  %f.next = add i64 %f, 1
+  %filled = icmp eq i64 %f.next, %count
+  br i1 %filled, label %posting, label %fill
+posting:
+  %p = phi i64 [ 1, %fill ], [ %p.next, %post.next ]
+  %posted = icmp uge i64 %p, %count
+  br i1 %posted, label %own, label %post
+post:
+  %pslot = call ptr @slot(i64 %p)
+  %was = atomicrmw xchg ptr %pslot, i32 1 acq_rel
+  %asleep = icmp eq i32 %was, 3
+  br i1 %asleep, label %wake, label %post.next
+wake:
+  call void @futex(ptr %pslot, i32 129, i32 1)
+  br label %post.next
+post.next:
+  %p.next = add i64 %p, 1
+  br label %posting
+own:
+  call void @work(i64 0, i64 %count, ptr %fn, ptr %ctx)
+  br label %joining
+joining:
+  %j = phi i64 [ 1, %own ], [ %j.next, %joined ]
+  %all = icmp uge i64 %j, %count
+  br i1 %all, label %unlock, label %join
+join:
+  %jslot = call ptr @slot(i64 %j)
+  br label %look
+look:
+  %tries = phi i64 [ 0, %join ], [ %tries.next, %again ], [ %tries, %late ]
+  %state = load atomic i32, ptr %jslot acquire, align 4
+  switch i32 %state, label %joined [ i32 1, label %late
+                                     i32 2, label %wait ]
+late:
+  %take = cmpxchg ptr %jslot, i32 1, i32 0 acq_rel acquire
+  %off = extractvalue { i32, i1 } %take, 1
+  br i1 %off, label %joined, label %look
+wait:
+  %tries.next = add i64 %tries, 1
+  %long = icmp ugt i64 %tries.next, 1000
+  br i1 %long, label %yield, label %brief
+brief:
+  call void @llvm.x86.sse2.pause()
+  br label %again
+yield:
+  %y = call i32 @sched_yield()
+  br label %again
+again:
+  br label %look
+joined:
+  %j.next = add i64 %j, 1
+  br label %joining
+unlock:
+  store atomic i32 0, ptr @busy release, align 4
+  br label %return
+return:
+  ret void
+}
+
+define i64 @lw_pool_threads() {
+  %n = load atomic i64, ptr @threads monotonic, align 8
+  ret i64 %n
+}
+
+define void @lw_pool_configure(i64 %threads, i64 %dynamic, i64 %spin) {
+  store atomic i64 %threads, ptr @threads monotonic, align 8
+  store i64 %dynamic, ptr @dynamic
+  store i64 %spin, ptr @spin_ns
+  ret void
+}
+
+; In a forked child only the forking thread is left: forget the others.
+define void @lw_pool_forget() {
+  store i64 0, ptr @spawned
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+
+; Ends all workers and waits for them. False if a job is running.
+define i1 @lw_pool_stop() {
+entry:
+  %swap = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %locked = extractvalue { i32, i1 } %swap, 1
+  br i1 %locked, label %begin, label %refused
+refused:
+  ret i1 false
+begin:
+  store atomic i64 1, ptr @threads monotonic, align 8
+  %have = load i64, ptr @spawned
+  br label %loop
+loop:
+  %k = phi i64 [ 1, %begin ], [ %k.next, %joined ]
+  %done = icmp ugt i64 %k, %have
+  br i1 %done, label %unlock, label %end
+end:
+  %slot = call ptr @slot(i64 %k)
+  %was = atomicrmw xchg ptr %slot, i32 4 acq_rel
+  call void @futex(ptr %slot, i32 129, i32 1)
+  %handle.p = getelementptr [@MAX@ x i64], ptr @handles, i64 0, i64 %k
+  %handle = load i64, ptr %handle.p
+  %r = call i32 @pthread_join(i64 %handle, ptr null)
+  br label %joined
+joined:
+  %k.next = add i64 %k, 1
+  br label %loop
+unlock:
+  store i64 0, ptr @spawned
+  store atomic i32 0, ptr @busy release, align 4
+  ret i1 true
+}
+""".replace("@MAX@", str(MAX_THREADS))

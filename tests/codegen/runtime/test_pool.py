@@ -1,0 +1,203 @@
+"""The thread pool: every index exactly once, whatever the threads, callers and forks."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.runtime import pool
+from loopwright.codegen.target import Target
+
+# @count adds 1 to each element of the range; @nested runs @count inside the loop of another;
+# @slow sleeps in each index; @who writes the thread that ran each index.
+TEXT = r"""
+declare void @lw_parallel_for(ptr, ptr, i64)
+declare i32 @usleep(i32)
+declare i64 @pthread_self()
+
+define void @count(ptr %data, i64 %begin, i64 %end) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %p = getelementptr i64, ptr %data, i64 %i
+  %v = load i64, ptr %p
+  %w = add i64 %v, 1
+  store i64 %w, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+define void @nested(ptr %data, i64 %begin, i64 %end) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %row = mul i64 %i, 8
+  %p = getelementptr i64, ptr %data, i64 %row
+  call void @lw_parallel_for(ptr @count, ptr %p, i64 8)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+define void @who(ptr %data, i64 %begin, i64 %end) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %r = call i32 @usleep(i32 2000)
+  %self = call i64 @pthread_self()
+  %p = getelementptr i64, ptr %data, i64 %i
+  store i64 %self, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def code():
+    return load_object(compile_object(TEXT, Target.host()), pool.symbols())
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    threads = pool.get_threads()
+    yield
+    pool.set_threads(threads)
+    pool.configure(dynamic=True, spin=pool.SPIN_SECONDS)
+
+
+def _run(code, name: str, data: np.ndarray, n: int) -> None:
+    pool.parallel_for(code.address(name), data.ctypes.data, n)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_every_index_runs_once(code, threads, dynamic):
+    pool.set_threads(threads)
+    pool.configure(dynamic=dynamic)
+    for n in (0, 1, 2, 3, 5, 8, 100, 1001):
+        data = np.zeros(n + 1, np.int64)
+        for _ in range(20):
+            _run(code, "count", data, n)
+        np.testing.assert_array_equal(data, [20] * n + [0])
+
+
+def test_a_negative_count_runs_nothing(code):
+    data = np.zeros(4, np.int64)
+    _run(code, "count", data, -3)
+    assert not data.any()
+
+
+def test_workers_that_sleep_are_woken(code):
+    pool.set_threads(2)
+    pool.configure(spin=0.0)
+    data = np.zeros(64, np.int64)
+    for _ in range(50):
+        _run(code, "count", data, 64)
+        time.sleep(0.001)
+    assert (data == 50).all()
+
+
+def test_several_threads_share_the_work(code):
+    pool.set_threads(3)
+    data = np.zeros(24, np.int64)
+    _run(code, "who", data, 24)
+    assert len(set(data.tolist())) == 3
+
+
+def test_a_nested_loop_runs_inline(code):
+    pool.set_threads(3)
+    data = np.zeros(8 * 40, np.int64)
+    for _ in range(20):
+        _run(code, "nested", data, 40)
+    assert (data == 20).all()
+
+
+def test_python_threads_may_call_at_once(code):
+    pool.set_threads(2)
+    arrays = [np.zeros(501, np.int64) for _ in range(4)]
+
+    def work(data: np.ndarray) -> None:
+        for _ in range(200):
+            _run(code, "count", data, 501)
+
+    threads = [threading.Thread(target=work, args=(a,)) for a in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((a == 200).all() for a in arrays)
+
+
+def test_a_forked_child_has_a_pool_of_its_own(code):
+    pool.set_threads(3)
+    data = np.zeros(24, np.int64)
+    _run(code, "count", data, 24)
+    child = os.fork()
+    if child == 0:  # assertions cannot be seen here: the exit code tells
+        try:
+            _run(code, "who", data, 24)
+            os._exit(0 if len(set(data.tolist())) == 3 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_interpreter_ends_cleanly_while_workers_spin():
+    script = (
+        "import ctypes\n"
+        "from loopwright.codegen.llvm.engine import compile_object, load_object\n"
+        "from loopwright.codegen.runtime import pool\n"
+        "from loopwright.codegen.target import Target\n"
+        "text = 'define void @nothing(ptr %c, i64 %b, i64 %e) { ret void }'\n"
+        "code = load_object(compile_object(text, Target.host()), pool.symbols())\n"
+        "pool.set_threads(4)\n"
+        "pool.configure(spin=1.0)\n"
+        "pool.parallel_for(code.address('nothing'), 0, 100)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_number_of_threads_is_a_setting(monkeypatch):
+    pool.set_threads(5)
+    assert pool.get_threads() == 5
+    monkeypatch.setenv("LOOPWRIGHT_THREADS", "3")
+    assert pool.default_threads() == 3
+    monkeypatch.delenv("LOOPWRIGHT_THREADS")
+    assert pool.default_threads() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("count", [0, -1, 257])
+def test_an_impossible_number_of_threads_is_refused(count):
+    with pytest.raises(ValueError, match=f"{count} threads asked for; 1 to 256 are possible"):
+        pool.set_threads(count)
+
+
+def test_a_wrong_environment_variable_is_named(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_THREADS", "many")
+    with pytest.raises(ValueError, match="LOOPWRIGHT_THREADS is 'many'"):
+        pool.default_threads()
+
+
+def test_the_loop_is_callable_as_a_plain_function(code):
+    data = np.zeros(10, np.int64)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    run(pool.symbols()["lw_parallel_for"])(code.address("count"), data.ctypes.data, 10)
+    assert (data == 1).all()
