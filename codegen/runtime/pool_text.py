@@ -11,9 +11,9 @@ A job is forked by writing every slot's part and then exchanging the states of t
 POSTED, which moves one cache line to each worker. Everyone claims pieces of its own part by
 compare-and-swap on ``next`` (half of what is left each time, or all of it in static mode) and then
 helps the others. The caller joins by waiting until no worker is RUNNING; a worker that has not
-begun by then is simply taken off the job again (POSTED -> IDLE), so a sleeping or descheduled worker
-never delays a job whose work is already done. This is work sharing with lazily split ranges, as in
-"Lazy binary splitting" (Tzannes, Caragea, Barua, Vishkin, PPoPP 2010), without its deques.
+begun by then is simply taken off the job again (POSTED -> IDLE), so a sleeping or descheduled
+worker never delays a job whose work is already done. This is work sharing with lazily split ranges,
+as in "Lazy binary splitting" (Tzannes, Caragea, Barua, Vishkin, PPoPP 2010), without its deques.
 """
 
 from __future__ import annotations
