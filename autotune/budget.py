@@ -1,0 +1,134 @@
+"""Budgets: how long to search, in seconds, candidates, or both.
+
+::
+
+    budget ::= item ("," item)*
+    item   ::= NUMBER [ "ms" | "s" | "m" | "h" | "trials" ]       no unit: seconds
+
+Parts of a time may be joined (``1m30s``); with several items, whichever is spent first ends it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["Budget", "BudgetClock", "parse_budget"]
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TRIALS = ("trials", "trial", "t")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most ``seconds`` and at most ``trials`` measured candidates; None is no limit."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.seconds is not None:
+            parts.append(f"{self.seconds:g}s")
+        if self.trials is not None:
+            parts.append(f"{self.trials} trials")
+        return ", ".join(parts)
+
+
+def parse_budget(value: str | int | float | Budget) -> Budget:
+    """The budget a user meant. ValueError says what would have been understood.
+
+    >>> parse_budget("1m30s")
+    Budget(seconds=90.0, trials=None)
+    >>> parse_budget("30s, 200 trials")
+    Budget(seconds=30.0, trials=200)
+    """
+    if isinstance(value, Budget):
+        return value
+    if isinstance(value, bool):
+        raise _not_understood(value)
+    if isinstance(value, int | float):
+        return _checked(value, float(value), None)
+    seconds: float | None = None
+    trials: int | None = None
+    for item in str(value).split(","):
+        more_seconds, more_trials = _parse_item(item.strip().lower(), value)
+        if more_trials is not None:
+            trials = more_trials
+        else:
+            seconds = more_seconds
+    return _checked(value, seconds, trials)
+
+
+def _parse_item(item: str, whole: object) -> tuple[float | None, int | None]:
+    parts = _PART.findall(item)
+    if not parts or _PART.sub("", item):
+        raise _not_understood(whole)
+    if len(parts) == 1 and parts[0][1] in _TRIALS:
+        if "." in parts[0][0]:
+            raise _not_understood(whole)
+        return None, int(parts[0][0])
+    total = 0.0
+    for number, unit in parts:
+        if unit not in _UNITS and not (unit == "" and len(parts) == 1):
+            raise _not_understood(whole)
+        total += float(number) * _UNITS.get(unit, 1.0)
+    return total, None
+
+
+def _checked(value: object, seconds: float | None, trials: int | None) -> Budget:
+    if (seconds is not None and not 0 < seconds < float("inf")) or trials == 0:
+        raise ValueError(f"a budget must be more than nothing, but it is {value!r}")
+    return Budget(seconds, trials)
+
+
+def _not_understood(value: object) -> ValueError:
+    return ValueError(
+        f"budget {value!r} is not understood; write seconds (30, '30s', '500ms', '2m', '1m30s', "
+        "'1h'), candidates ('200 trials'), or both ('30s, 200 trials')"
+    )
+
+
+@dataclass(slots=True)
+class BudgetClock:
+    """A budget being spent, from the moment the clock is made."""
+
+    budget: Budget
+    now: Callable[[], float] = time.monotonic
+    trials: int = 0
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.now()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.now() - self.started
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds left; infinite without a limit in seconds."""
+        if self.budget.seconds is None:
+            return float("inf")
+        return max(0.0, self.budget.seconds - self.elapsed)
+
+    @property
+    def trials_left(self) -> int | None:
+        """Candidates left; None without such a limit."""
+        return None if self.budget.trials is None else max(0, self.budget.trials - self.trials)
+
+    @property
+    def spent(self) -> bool:
+        return self.seconds_left <= 0 or self.trials_left == 0
+
+    @property
+    def expected_seconds_left(self) -> float:
+        """Time to the end as far as it can be told: by the clock, or by the rate of trials."""
+        left = self.seconds_left
+        if self.trials_left is not None and self.trials:
+            left = min(left, self.elapsed / self.trials * self.trials_left)
+        return left

@@ -1,0 +1,253 @@
+"""TuningLog: measured runs in a file of JSON lines that several processes may append to.
+
+A record is acknowledged when ``append`` returns. Until then it is in the file whole or not at all:
+lines are written by one ``write`` under an exclusive lock, and what a full disk cut off is taken
+back. Reading never fails for what stands in a file: lines that are torn, foreign or from a later
+version are skipped and counted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .record import FutureRecordError, MeasureRecord, RecordError, TargetKey, Workload
+from .settings import DEFAULT_SETTINGS
+
+__all__ = ["LogError", "SkippedLines", "TuningLog", "locked_file"]
+
+
+class LogError(OSError):
+    """The log cannot be written. The records of the call that failed are not in it."""
+
+    def __init__(self, path: Path | None, reason: str) -> None:
+        super().__init__(f"tuning log {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class SkippedLines:
+    """Lines of the file that were not used. ``torn`` is no JSON, ``foreign`` is no record."""
+
+    torn: int = 0
+    foreign: int = 0
+    future: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.torn + self.foreign + self.future
+
+    def count(self, error: RecordError) -> None:
+        if isinstance(error, FutureRecordError):
+            self.future += 1
+        elif str(error).startswith("not JSON"):
+            self.torn += 1
+        else:
+            self.foreign += 1
+
+    def __str__(self) -> str:
+        return f"{self.torn} torn, {self.foreign} foreign, {self.future} of a later version"
+
+
+class TuningLog:
+    """The records of one file; without a path they live in memory alone.
+
+    A file that is not there yet is an empty log. OSError if it is there and cannot be read.
+
+    >>> log = TuningLog()
+    >>> len(log), log.skipped.total
+    (0, 0)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, sync_seconds: float | None = None
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.records: list[MeasureRecord] = []
+        self.skipped = SkippedLines()
+        self._sync_seconds = DEFAULT_SETTINGS.sync_seconds if sync_seconds is None else sync_seconds
+        self._synced_at = -float("inf")
+        self._by_hash: dict[str, list[MeasureRecord]] = {}
+        self._by_kind: dict[str, dict[str, Workload]] = {}
+        self._offset = 0
+        self._inode: int | None = None
+        self._lock = threading.RLock()
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[MeasureRecord]:
+        return iter(self.records)
+
+    # -- reading
+
+    def refresh(self) -> int:
+        """Read what was appended since the last time, by anyone; the number of new records."""
+        if self.path is None:
+            return 0
+        with self._lock:
+            try:
+                with self.path.open("rb") as file:
+                    return self._read_from(file.fileno())
+            except FileNotFoundError:
+                if self._inode is not None:
+                    self._forget()
+                return 0
+
+    def _read_from(self, descriptor: int) -> int:
+        status = os.fstat(descriptor)
+        if self._inode not in (None, status.st_ino) or status.st_size < self._offset:
+            self._forget()  # the file was replaced, by prune for instance
+        self._inode = status.st_ino
+        before = len(self.records)
+        data = _read_all(descriptor, self._offset, status.st_size)
+        end = data.rfind(b"\n") + 1
+        for line in data[:end].split(b"\n"):
+            self._take(line)
+        self._offset += end
+        rest = data[end:]
+        if rest and self._take_unfinished(rest):
+            self._offset += len(rest)
+        return len(self.records) - before
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            self._index(MeasureRecord.from_json(line))
+        except RecordError as error:
+            self.skipped.count(error)
+
+    def _take_unfinished(self, line: bytes) -> bool:
+        """A last line without a line end: whole (an editor's habit), or still being written."""
+        try:
+            self._index(MeasureRecord.from_json(line))
+        except RecordError:
+            return False
+        return True
+
+    def _index(self, record: MeasureRecord) -> None:
+        self.records.append(record)
+        workload = record.workload
+        self._by_hash.setdefault(workload.hash, []).append(record)
+        if workload.kind:
+            self._by_kind.setdefault(workload.kind, {})[workload.hash] = workload
+
+    def _forget(self) -> None:
+        self.records.clear()
+        self._by_hash.clear()
+        self._by_kind.clear()
+        self.skipped = SkippedLines()
+        self._offset, self._inode = 0, None
+
+    # -- asking
+
+    def of(self, workload_hash: str, target: TargetKey | None = None) -> list[MeasureRecord]:
+        """All records of a workload, failed ones too, in the order of the file."""
+        found = self._by_hash.get(workload_hash, [])
+        return [r for r in found if target is None or r.target == target]
+
+    def workloads(self, kind: str | None = None) -> list[Workload]:
+        """The workloads of which there are records, or those of one kind."""
+        if kind is not None:
+            return list(self._by_kind.get(kind, {}).values())
+        return [records[0].workload for records in self._by_hash.values()]
+
+    # -- writing
+
+    def append(self, records: MeasureRecord | Iterable[MeasureRecord]) -> None:
+        """Acknowledge records: they are in the file when this returns. LogError: none is."""
+        batch = [records] if isinstance(records, MeasureRecord) else list(records)
+        if not batch:
+            return
+        with self._lock:
+            if self.path is not None:
+                self._write("".join(r.to_json() + "\n" for r in batch).encode())
+            for record in batch:
+                self._index(record)
+
+    def check_writable(self) -> None:
+        """LogError now rather than after the first minute of tuning."""
+        if self.path is not None:
+            with self._lock, _as_log_error(self.path), locked_file(self.path):
+                pass
+
+    def sync(self) -> None:
+        """Wait until the disk has everything (a power cut then loses nothing)."""
+        if self.path is not None and self.path.exists():
+            with _as_log_error(self.path), locked_file(self.path) as descriptor:
+                os.fdatasync(descriptor)
+            self._synced_at = time.monotonic()
+
+    def _write(self, data: bytes) -> None:
+        assert self.path is not None
+        with _as_log_error(self.path), locked_file(self.path) as descriptor:
+            self._read_from(descriptor)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # close the line that someone left torn
+            try:
+                written = os.write(descriptor, data)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+            if written < len(data):
+                os.ftruncate(descriptor, size)
+                raise OSError("no space left on the disk")
+            # What stands between our offset and `size` is a torn line, now closed: count it.
+            if self._offset < size:
+                self.skipped.torn += 1
+            self._offset = size + written
+            if time.monotonic() - self._synced_at >= self._sync_seconds:
+                os.fdatasync(descriptor)
+                self._synced_at = time.monotonic()
+
+
+@contextmanager
+def locked_file(path: Path) -> Iterator[int]:
+    """A descriptor to append to ``path``, which no one else may change meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_same_file(descriptor, path):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    """Whether the path still leads to the open file, and not to one that replaced it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _as_log_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LogError(path, error.strerror or str(error)) from error
+
+
+def _read_all(descriptor: int, start: int, end: int) -> bytes:
+    pieces: list[bytes] = []
+    while start < end:
+        piece = os.pread(descriptor, end - start, start)
+        if not piece:
+            break
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)

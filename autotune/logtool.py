@@ -1,0 +1,302 @@
+"""What people do with tuning logs: list, best, merge, prune, stats, verify.
+
+Everything here returns data; the command line prints it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .log import TuningLog, locked_file
+from .lookup import best_records, pooled_costs
+from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
+
+__all__ = [
+    "LogRow",
+    "LogStats",
+    "MergeReport",
+    "Problem",
+    "PruneReport",
+    "VerifyReport",
+    "best",
+    "list_records",
+    "merge",
+    "prune",
+    "stats",
+    "verify",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One workload on one target. Seconds are per call; None if nothing ran."""
+
+    workload: str
+    text: str
+    target: TargetKey
+    tried: int
+    failed: int
+    best_seconds: float | None
+    sketch: str
+    newest: str
+
+
+def list_records(log: TuningLog) -> list[LogRow]:
+    """A row per workload and target, in the order in which the log met them."""
+    rows: list[LogRow] = []
+    for (workload, target), records in _grouped(log).items():
+        pooled = pooled_costs(records)
+        seconds, winner = min(
+            pooled.values(), key=lambda entry: entry[0], default=(None, records[0])
+        )
+        rows.append(
+            LogRow(
+                workload=workload,
+                text=winner.workload.text,
+                target=target,
+                tried=len({r.schedule_key for r in records}),
+                failed=sum(r.error is not None for r in records),
+                best_seconds=seconds,
+                sketch=winner.sketch,
+                newest=max(r.time for r in records),
+            )
+        )
+    return rows
+
+
+def best(log: TuningLog, workload: str | None = None) -> list[MeasureRecord]:
+    """The fastest record per workload and target; ``workload`` filters by the start of the hash
+    or a part of the text."""
+    found = best_records(log)
+    if workload is None:
+        return found
+    return [r for r in found if r.workload.hash.startswith(workload) or workload in r.workload.text]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """``skipped`` lines of the sources could not be read; ``known`` records were there already."""
+
+    added: int
+    known: int
+    skipped: int
+
+
+def merge(
+    sources: Sequence[str | os.PathLike[str]], destination: str | os.PathLike[str]
+) -> MergeReport:
+    """Append to ``destination`` what the sources have and it has not. FileNotFoundError for a
+    source that is not there, LogError if the destination cannot be written."""
+    into = TuningLog(destination)
+    seen = {r.to_json() for r in into}
+    added = known = skipped = 0
+    for source in sources:
+        if not Path(source).exists():
+            raise FileNotFoundError(f"no tuning log at {source}")
+        log = TuningLog(source)
+        skipped += log.skipped.total
+        fresh: list[MeasureRecord] = []
+        for record in log:
+            line = record.to_json()
+            if line in seen:
+                known += 1
+                continue
+            seen.add(line)
+            fresh.append(record)
+        into.append(fresh)
+        added += len(fresh)
+    into.sync()
+    return MergeReport(added, known, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """How many lines stay and go. Lines of a later version always stay."""
+
+    kept: int
+    dropped_records: int
+    dropped_lines: int
+
+
+def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) -> PruneReport:
+    """Keep the ``keep`` fastest schedules per workload and target, drop the rest and torn lines.
+
+    The file is replaced in one step; a tuner that appends meanwhile loses nothing. With
+    ``write=False`` only the report is made. FileNotFoundError if there is no such log.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no tuning log at {path}")
+    with locked_file(path) as descriptor:
+        records, lines, dropped_lines = _readable_lines(path)
+        wanted = _fastest_schedules(records, keep)
+        kept = [
+            line
+            for line, record in lines
+            if record is None or (record.ok and _identity(record) in wanted)
+        ]
+        report = PruneReport(len(kept), len(lines) - len(kept), dropped_lines)
+        if write:
+            _replace(path, kept, os.fstat(descriptor).st_mode)
+    return report
+
+
+def _readable_lines(
+    path: Path,
+) -> tuple[list[MeasureRecord], list[tuple[bytes, MeasureRecord | None]], int]:
+    records: list[MeasureRecord] = []
+    lines: list[tuple[bytes, MeasureRecord | None]] = []
+    dropped = 0
+    for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
+        try:
+            record = MeasureRecord.from_json(line)
+        except FutureRecordError:
+            lines.append((line, None))
+        except RecordError:
+            dropped += 1
+        else:
+            records.append(record)
+            lines.append((line, record))
+    return records, lines, dropped
+
+
+def _identity(record: MeasureRecord) -> tuple[str, TargetKey, str]:
+    return record.workload.hash, record.target, record.schedule_key
+
+
+def _fastest_schedules(records: list[MeasureRecord], keep: int) -> set[tuple[str, TargetKey, str]]:
+    wanted: set[tuple[str, TargetKey, str]] = set()
+    for (workload, target), group in _grouped(records).items():
+        pooled = pooled_costs(group)
+        fastest = sorted(pooled, key=lambda key: pooled[key][0])[:keep]
+        wanted |= {(workload, target, key) for key in fastest}
+    return wanted
+
+
+def _replace(path: Path, lines: list[bytes], mode: int) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(b"".join(line + b"\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+        new.chmod(mode & 0o777)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStats:
+    """Counts over a whole log. ``measured_seconds`` is the time the samples themselves took."""
+
+    records: int
+    workloads: int
+    targets: int
+    errors: dict[str, int]
+    sketches: dict[str, int]
+    measured_seconds: float
+    first: str
+    last: str
+    torn: int
+    foreign: int
+    future: int
+
+
+def stats(log: TuningLog) -> LogStats:
+    """What a log holds."""
+    times = [r.time for r in log if r.time]
+    return LogStats(
+        records=len(log),
+        workloads=len({r.workload.hash for r in log}),
+        targets=len({r.target for r in log}),
+        errors=dict(Counter(r.error for r in log if r.error)),
+        sketches=dict(Counter(r.sketch for r in log)),
+        measured_seconds=sum(sum(r.seconds) for r in log),
+        first=min(times, default=""),
+        last=max(times, default=""),
+        torn=log.skipped.torn,
+        foreign=log.skipped.foreign,
+        future=log.skipped.future,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line (from 1) that is not used, or is used and looks wrong, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """``good`` lines are records without complaint."""
+
+    good: int = 0
+    torn: int = 0
+    foreign: int = 0
+    future: int = 0
+    suspicious: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify(
+    path: str | os.PathLike[str],
+    check: Callable[[MeasureRecord], str | None] | None = None,
+) -> VerifyReport:
+    """Read a log line by line. ``check`` may complain of a record in a sentence, for instance when
+    its schedule does not apply to its workload. FileNotFoundError if there is no such log."""
+    report = VerifyReport()
+    for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = MeasureRecord.from_json(line)
+        except RecordError as error:
+            _count(report, error)
+            report.problems.append(Problem(number, str(error)))
+            continue
+        complaint = _complaint(record) or (check(record) if check else None)
+        if complaint:
+            report.suspicious += 1
+            report.problems.append(Problem(number, complaint))
+        else:
+            report.good += 1
+    return report
+
+
+def _count(report: VerifyReport, error: RecordError) -> None:
+    if isinstance(error, FutureRecordError):
+        report.future += 1
+    elif str(error).startswith("not JSON"):
+        report.torn += 1
+    else:
+        report.foreign += 1
+
+
+def _complaint(record: MeasureRecord) -> str | None:
+    if record.error is not None and record.error not in ERRORS:
+        return f"unknown kind of error {record.error!r}"
+    if record.ok and record.checked is None:
+        return "was never checked against the reference"
+    if record.ok and record.checked and record.checked.max_error > record.checked.bound:
+        return "its error is above the bound"
+    return None
+
+
+def _grouped(
+    records: Iterable[MeasureRecord],
+) -> dict[tuple[str, TargetKey], list[MeasureRecord]]:
+    groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
+    for record in records:
+        groups.setdefault((record.workload.hash, record.target), []).append(record)
+    return groups

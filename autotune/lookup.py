@@ -1,0 +1,156 @@
+"""Reuse: which record of the logs serves a kernel best, and how close it is.
+
+In this order: the same workload on the same target; the same workload on a target whose code runs
+here; the nearest shape of the same kind. The answer says which it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from ..codegen.target import ISA_LEVELS, Target
+from .log import TuningLog
+from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
+
+__all__ = ["LookupResult", "best_records", "lookup", "pooled_costs", "shipped_logs"]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupResult:
+    """``kind`` is "exact", "compatible", "near" or "none"; ``record`` is None for the last.
+
+    ``distance`` is that of the shapes, 0 unless the kind is "near": then the schedule has to be
+    re-fitted (``SearchSpace.refit``), and ``record.workload.prim`` is what it was made for.
+    """
+
+    kind: str
+    record: MeasureRecord | None = None
+    distance: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.record is not None
+
+    def __str__(self) -> str:
+        if self.record is None:
+            return "nothing in the log"
+        where = "" if self.kind == "exact" else f", measured on {self.record.target.cpu}"
+        shape = "" if self.kind != "near" else f" of {self.record.workload.text or 'another shape'}"
+        return f"{self.kind} record{shape}, {self.record.cost * 1e3:.4g} ms{where}"
+
+
+def lookup(
+    logs: TuningLog | Sequence[TuningLog],
+    workload: Workload | str,
+    target: Target | TargetKey,
+    threads: int | None = None,
+) -> LookupResult:
+    """The best record for a workload (its hash alone finds no near shapes).
+
+    Earlier logs win ties only: what counts is how close the record is, then how fast.
+
+    >>> str(lookup(TuningLog(), "3f9a", Target()))
+    'nothing in the log'
+    """
+    logs = [logs] if isinstance(logs, TuningLog) else list(logs)
+    key = target if isinstance(target, TargetKey) else target_key(target, threads)
+    wanted = workload if isinstance(workload, Workload) else Workload(workload)
+    same = [r for log in logs for r in log.of(wanted.hash)]
+    exact = _fastest([r for r in same if r.target == key])
+    if exact is not None:
+        return LookupResult("exact", exact)
+    compatible = _fastest_nearby([r for r in same if r.target != key], key)
+    if compatible is not None:
+        return LookupResult("compatible", compatible)
+    return _nearest(logs, wanted, key)
+
+
+def _nearest(logs: Sequence[TuningLog], wanted: Workload, key: TargetKey) -> LookupResult:
+    if not wanted.kind:
+        return LookupResult("none")
+    others = {w.hash: w for log in logs for w in log.workloads(wanted.kind)}
+    for workload in sorted(others.values(), key=wanted.distance):
+        records = [r for log in logs for r in log.of(workload.hash)]
+        found = _fastest_nearby(records, key)
+        if found is not None:
+            return LookupResult("near", found, wanted.distance(workload))
+    return LookupResult("none")
+
+
+def _fastest_nearby(records: Iterable[MeasureRecord], key: TargetKey) -> MeasureRecord | None:
+    """The fastest record of the target most like ``key``, of those whose code runs there."""
+    groups: dict[TargetKey, list[MeasureRecord]] = {}
+    for record in records:
+        if _runs_on(record.target.isa, key.isa):
+            groups.setdefault(record.target, []).append(record)
+    for target in sorted(groups, key=lambda t: (_unlikeness(t, key), repr(t))):
+        found = _fastest(groups[target])
+        if found is not None:
+            return found
+    return None
+
+
+def _runs_on(isa: str, host: str) -> bool:
+    if isa == host:
+        return True
+    if isa not in ISA_LEVELS or host not in ISA_LEVELS:
+        return False
+    return ISA_LEVELS[isa].cpu_flags <= ISA_LEVELS[host].cpu_flags
+
+
+def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:
+    """Sorted by what a schedule depends on most: vectors, threads, near caches, the rest."""
+
+    def ratio(x: int, y: int) -> float:
+        return abs(math.log2((x + 1) / (y + 1)))
+
+    return (
+        float(a.isa != b.isa),
+        ratio(a.threads, b.threads),
+        ratio(a.l1, b.l1) + ratio(a.l2, b.l2),
+        float(a.cpu != b.cpu),
+        ratio(a.l3, b.l3) + ratio(a.cores, b.cores),
+    )
+
+
+def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, MeasureRecord]]:
+    """Per schedule: seconds over all its runs pooled, and its newest record. Failed runs win:
+    a schedule that was ever refused by the check is left out."""
+    runs: dict[str, list[MeasureRecord]] = {}
+    refused: set[str] = set()
+    for record in records:
+        if record.ok:
+            runs.setdefault(record.schedule_key, []).append(record)
+        elif record.error in ("wrong_result", "out_of_bounds"):
+            refused.add(record.schedule_key)
+    return {
+        key: (robust_seconds(tuple(s for r in group for s in r.seconds)), group[-1])
+        for key, group in runs.items()
+        if key not in refused
+    }
+
+
+def _fastest(records: list[MeasureRecord]) -> MeasureRecord | None:
+    pooled = pooled_costs(records)
+    return min(pooled.values(), key=lambda entry: entry[0])[1] if pooled else None
+
+
+def best_records(log: TuningLog) -> list[MeasureRecord]:
+    """The fastest record of every workload on every target."""
+    groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
+    for record in log:
+        groups.setdefault((record.workload.hash, record.target), []).append(record)
+    best = (_fastest(group) for group in groups.values())
+    return [record for record in best if record is not None]
+
+
+@cache
+def shipped_logs() -> tuple[TuningLog, ...]:
+    """The logs that come with the package, read once."""
+    folder = files("loopwright.tuning_logs")
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".jsonl"))
+    return tuple(TuningLog(Path(str(folder.joinpath(name)))) for name in names)

@@ -1,0 +1,182 @@
+"""The roles of the search engine, as protocols, and the arrays that pass between them.
+
+A *population* is an ``int32[n, K]`` array: a row is a candidate, a column is a knob, and column c
+holds values ``0 <= value < knobs[c].size``. Costs are seconds; a failed candidate costs ``inf``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .record import MeasureRecord
+
+__all__ = [
+    "BoolArray",
+    "BuildResult",
+    "Builder",
+    "Candidate",
+    "CostModel",
+    "FloatArray",
+    "Knob",
+    "Measurer",
+    "Population",
+    "RunResult",
+    "Runner",
+    "ScheduleLike",
+    "Score",
+    "SearchSpace",
+    "SearchStrategy",
+]
+
+Population: TypeAlias = npt.NDArray[np.int32]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+Score: TypeAlias = Callable[[Population], FloatArray]
+"""float32[n] of a population: higher is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One decision: a value ``0 <= v < size``."""
+
+    name: str
+    size: int
+
+
+class ScheduleLike(Protocol):
+    """What the engine needs of a schedule: its JSON."""
+
+    def to_json(self) -> list[Any]: ...
+
+
+class SearchSpace(Protocol):
+    """All schedules offered for one PrimFunc on one target, as rows of integers."""
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]: ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Population:
+        """Up to ``n`` valid rows, fewer where the space is small."""
+        ...
+
+    def mutate(self, rows: Population, rng: np.random.Generator) -> Population:
+        """As many valid rows, each a small step from its parent."""
+        ...
+
+    def crossover(self, a: Population, b: Population, rng: np.random.Generator) -> Population:
+        """As many valid rows, each with decisions of both parents."""
+        ...
+
+    def valid(self, rows: Population) -> BoolArray: ...
+
+    def features(self, rows: Population) -> npt.NDArray[np.float32]:
+        """float32[n, F], the same F for every task."""
+        ...
+
+    def default(self) -> Population:
+        """The favourites of the rules, best first."""
+        ...
+
+    def schedule(self, row: npt.NDArray[np.int32]) -> ScheduleLike: ...
+
+    def row_of(self, schedule: Any) -> npt.NDArray[np.int32] | None:
+        """The row of a schedule, None if it is not in this space."""
+        ...
+
+    def refit(self, schedule: Any, origin: Any) -> npt.NDArray[np.int32] | None:
+        """The row closest to a schedule made for ``origin``, a PrimFunc of the same kind."""
+        ...
+
+
+class CostModel(Protocol):
+    """Learns which of two candidates of a task is faster."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether predictions mean anything yet."""
+        ...
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """float32[n]: higher is faster. Comparable within a task only."""
+        ...
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        """Learn from float[n, F] features and float[n] seconds (inf: failed) of one task."""
+        ...
+
+
+class SearchStrategy(Protocol):
+    """Chooses what to measure next. It never proposes a row it has been told about."""
+
+    def propose(self, score: Score | None, count: int) -> Population:
+        """Up to ``count`` rows worth measuring; none when the space is exhausted."""
+        ...
+
+    def observe(self, rows: Population, costs: FloatArray) -> None:
+        """What measuring ``rows`` gave, in seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A schedule to be measured, as JSON data (``row`` is its place in the space)."""
+
+    schedule: tuple[Any, ...]
+    sketch: str = ""
+    row: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """What building a candidate gave: ``code``, opaque to the tuner, or ``error``, why not."""
+
+    code: bytes = b""
+    error: str | None = None
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What running a candidate gave: seconds per call, one per sample, and how exact it was."""
+
+    seconds: tuple[float, ...] = ()
+    error: str | None = None
+    detail: str = ""
+    max_error: float | None = None
+    bound: float | None = None
+
+
+class Builder(Protocol):
+    """Makes machine code of candidates, somewhere it can do no harm."""
+
+    def build(self, candidates: Sequence[Candidate]) -> Iterator[BuildResult]: ...
+
+    def close(self) -> None: ...
+
+
+class Runner(Protocol):
+    """Runs, checks and times machine code, somewhere it can do no harm."""
+
+    def run(self, built: BuildResult, best_seconds: float) -> RunResult: ...
+
+    def close(self) -> None: ...
+
+
+class Measurer(Protocol):
+    """Builder and runner of one task put together: candidates in, records out, in order."""
+
+    def measure(
+        self, candidates: Sequence[Candidate], best_seconds: float
+    ) -> Iterator[MeasureRecord]: ...
+
+    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+        """Measure good candidates again, in turn, so that drift hits all alike."""
+        ...
+
+    def close(self) -> None: ...

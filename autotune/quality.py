@@ -1,0 +1,60 @@
+"""How good a cost model is: pairwise accuracy and recall@k, on candidates it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .protocols import FloatArray
+
+__all__ = ["ModelQuality", "pairwise_accuracy", "recall_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuality:
+    """``candidates`` were predicted before they were measured; ``k`` belongs to ``recall``."""
+
+    candidates: int
+    pairwise: float
+    recall: float
+    k: int
+
+    def __str__(self) -> str:
+        return (
+            f"pairwise accuracy {self.pairwise:.3f}, recall@{self.k} {self.recall:.3f} "
+            f"on {self.candidates} unseen candidates"
+        )
+
+
+def pairwise_accuracy(predicted: FloatArray, costs: FloatArray) -> float:
+    """The share of pairs put in the right order; ties of the prediction count half.
+
+    ``predicted`` float[n], higher is faster; ``costs`` float[n] in seconds, inf: failed. Pairs of
+    equal cost say nothing and are left out; nan without any other.
+
+    >>> pairwise_accuracy(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]))
+    0.6666666666666666
+    """
+    first, second = np.triu_indices(len(costs), 1)
+    faster = costs[first] < costs[second]
+    told = costs[first] != costs[second]
+    if not told.any():
+        return float("nan")
+    agrees = predicted[first] > predicted[second]
+    tied = predicted[first] == predicted[second]
+    return float(np.where(tied, 0.5, agrees == faster)[told].mean())
+
+
+def recall_at(predicted: FloatArray, costs: FloatArray, k: int) -> float:
+    """The share of the ``k`` fastest that are among the ``k`` best predicted.
+
+    >>> recall_at(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]), 2)
+    0.5
+    """
+    k = min(k, len(costs))
+    if not k:
+        return float("nan")
+    fastest = np.argsort(costs, kind="stable")[:k]
+    chosen = np.argsort(-predicted, kind="stable")[:k]
+    return len(np.intersect1d(fastest, chosen)) / k

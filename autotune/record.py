@@ -1,0 +1,320 @@
+"""One measured run, as the tuning log keeps it (schema version 1).
+
+::
+
+    {"v": 1,
+     "workload": {"hash": "3f9a...", "text": "matmul float32 i=1000 j=384 k=512", "prim": "..."},
+     "target": {"isa": "x86-64-v4", "cpu": "...", "cores": 2, "threads": 1,
+                "l1": 49152, "l2": 1048576, "l3": 33554432},
+     "schedule": [["split", "i", [125, 1, 8]], ...], "sketch": "contraction.register_tile/1",
+     "seconds": [0.00147, 0.00146], "error": null, "detail": "",
+     "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
+     "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
+
+``error`` is a word of ``ERRORS`` or null. Fields a reader does not know are ignored; a greater
+``v`` is a line of the future. Records are data: they are validated, never executed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.target import Target
+
+__all__ = [
+    "ERRORS",
+    "SCHEMA_VERSION",
+    "Check",
+    "FutureRecordError",
+    "MeasureRecord",
+    "RecordError",
+    "TargetKey",
+    "Workload",
+    "robust_seconds",
+    "schedule_key",
+    "target_key",
+    "timestamp",
+]
+
+SCHEMA_VERSION = 1
+
+ERRORS = {
+    "schedule_error": "the schedule is illegal for this PrimFunc",
+    "build_error": "no machine code could be made",
+    "wrong_result": "the result disagrees with the reference",
+    "out_of_bounds": "memory outside the operands was touched",
+    "crash": "the process died",
+    "timeout": "it took too long",
+    "out_of_memory": "it wanted more memory than it may have",
+}
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_LOOSE_INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_TEXT_LIMIT = 100_000
+
+
+class RecordError(ValueError):
+    """A line is no record: the message says what is wrong with it."""
+
+
+class FutureRecordError(RecordError):
+    """A line of a later schema version."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is computed. ``text`` is for people, ``prim`` is the canonical text that was hashed.
+
+    Two workloads of the same ``kind`` differ in sizes alone.
+    """
+
+    hash: str
+    text: str = ""
+    prim: str = ""
+
+    @property
+    def kind(self) -> str:
+        """A hash of the canonical text with its integers left out; "" without such a text."""
+        return _kind_and_sizes(self.prim)[0]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The integers of the canonical text, in order."""
+        return _kind_and_sizes(self.prim)[1]
+
+    def distance(self, other: Workload) -> float:
+        """How far apart the sizes are: the sum of |log2| of their ratios; inf between kinds.
+
+        >>> a, b = Workload("a", prim="x[8]"), Workload("b", prim="x[32]")
+        >>> round(a.distance(b), 3)
+        1.874
+        """
+        if not self.kind or self.kind != other.kind:
+            return math.inf
+        return sum(abs(math.log2((a + 1) / (b + 1))) for a, b in zip(self.sizes, other.sizes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_and_sizes(prim: str) -> tuple[str, tuple[int, ...]]:
+    if not prim:
+        return "", ()
+    shape = _LOOSE_INTEGER.sub("#", prim)
+    sizes = tuple(int(number) for number in _LOOSE_INTEGER.findall(prim))
+    return hashlib.sha256(shape.encode()).hexdigest()[:16], sizes
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKey:
+    """The machine a record was measured on, as far as it matters for speed. Sizes in bytes."""
+
+    isa: str
+    cpu: str
+    cores: int
+    threads: int
+    l1: int
+    l2: int
+    l3: int
+
+
+def target_key(target: Target, threads: int | None = None) -> TargetKey:
+    """The key of a target when ``threads`` threads run the kernel (all cores by default)."""
+    return TargetKey(
+        target.isa,
+        target.cpu,
+        target.cores,
+        threads or target.cores,
+        target.l1,
+        target.l2,
+        target.l3,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The greatest error met, and what was allowed, both relative to the size of the result."""
+
+    max_error: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class MeasureRecord:
+    """One line of the log. ``seconds`` holds the time per call of every sample."""
+
+    workload: Workload
+    target: TargetKey
+    schedule: tuple[Any, ...]
+    sketch: str = ""
+    seconds: tuple[float, ...] = ()
+    error: str | None = None
+    detail: str = ""
+    checked: Check | None = None
+    seed: int = 0
+    time: str = ""
+    version: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ran, and passed the check."""
+        return self.error is None and bool(self.seconds)
+
+    @functools.cached_property
+    def cost(self) -> float:
+        """Seconds per call; inf if it failed."""
+        return robust_seconds(self.seconds) if self.ok else math.inf
+
+    @functools.cached_property
+    def schedule_key(self) -> str:
+        """The schedule as text: equal for equal schedules."""
+        return schedule_key(self.schedule)
+
+    def to_json(self) -> str:
+        """One line without its line end."""
+        workload = {"hash": self.workload.hash, "text": self.workload.text}
+        if self.workload.prim:
+            workload["prim"] = self.workload.prim
+        target = {name: getattr(self.target, name) for name in TargetKey.__slots__}
+        check = self.checked
+        return json.dumps(
+            {
+                "v": SCHEMA_VERSION,
+                "workload": workload,
+                "target": target,
+                "schedule": self.schedule,
+                "sketch": self.sketch,
+                "seconds": [float(f"{s:.6g}") for s in self.seconds],
+                "error": self.error,
+                "detail": self.detail,
+                "checked": check and {"max_error": check.max_error, "bound": check.bound},
+                "seed": self.seed,
+                "time": self.time,
+                "loopwright": self.version,
+            },
+            allow_nan=False,
+            ensure_ascii=False,
+        )
+
+    @staticmethod
+    def from_json(line: str | bytes) -> MeasureRecord:
+        """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"not JSON: {error}") from None
+        return _from_data(data)
+
+
+def schedule_key(schedule: Any) -> str:
+    """The canonical text of a schedule's JSON.
+
+    >>> schedule_key((("split", "i", (2, 4)),))
+    '[["split","i",[2,4]]]'
+    """
+    return json.dumps(schedule, sort_keys=True, separators=(",", ":"))
+
+
+def robust_seconds(seconds: tuple[float, ...]) -> float:
+    """The median of the faster half of the samples: noise only ever adds time.
+
+    >>> robust_seconds((3.0, 1.0, 9.0, 1.2))
+    1.1
+    """
+    faster = sorted(seconds)[: (len(seconds) + 1) // 2]
+    middle = len(faster) // 2
+    return faster[middle] if len(faster) % 2 else (faster[middle - 1] + faster[middle]) / 2
+
+
+def timestamp() -> str:
+    """The time now, in UTC, to the second."""
+    now = datetime.datetime.now(datetime.UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _from_data(data: Any) -> MeasureRecord:
+    if not isinstance(data, dict) or "v" not in data or "workload" not in data:
+        raise RecordError("not a tuning record")
+    version = _integer(data, "v", least=1)
+    if version > SCHEMA_VERSION:
+        raise FutureRecordError(f"schema version {version}; this one reads up to {SCHEMA_VERSION}")
+    error = data.get("error")
+    if error is not None and not (isinstance(error, str) and _WORD.fullmatch(error)):
+        raise RecordError("error is no word")
+    seconds = tuple(_seconds(s) for s in _list(data, "seconds"))
+    if error is None and not seconds:
+        raise RecordError("neither seconds nor an error")
+    workload, target = _object(data, "workload"), _object(data, "target")
+    return MeasureRecord(
+        workload=Workload(
+            _text(workload, "hash", least=1), _text(workload, "text"), _text(workload, "prim")
+        ),
+        target=TargetKey(
+            _text(target, "isa", least=1),
+            _text(target, "cpu"),
+            _integer(target, "cores", least=1, default=1),
+            _integer(target, "threads", least=1, default=1),
+            *(_integer(target, name, least=0, default=0) for name in ("l1", "l2", "l3")),
+        ),
+        schedule=tuple(_list(data, "schedule")),
+        sketch=_text(data, "sketch"),
+        seconds=seconds,
+        error=error,
+        detail=_text(data, "detail"),
+        checked=_check(data.get("checked")),
+        seed=_integer(data, "seed", least=0, default=0),
+        time=_text(data, "time"),
+        version=_text(data, "loopwright"),
+    )
+
+
+def _object(data: dict[str, Any], name: str) -> dict[str, Any]:
+    value = data.get(name)
+    if not isinstance(value, dict):
+        raise RecordError(f"{name} is no object")
+    return value
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    if not isinstance(value, list):
+        raise RecordError(f"{name} is no list")
+    return value
+
+
+def _text(data: dict[str, Any], name: str, least: int = 0) -> str:
+    value = data.get(name, "")
+    if not isinstance(value, str) or not least <= len(value) <= _TEXT_LIMIT:
+        raise RecordError(f"{name} is no text")
+    return value
+
+
+def _integer(data: dict[str, Any], name: str, least: int, default: int | None = None) -> int:
+    value = data.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise RecordError(f"{name} is no integer from {least}")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecordError("a time is no number")
+    if not 0 < value < math.inf:
+        raise RecordError(f"a time of {value} seconds")
+    return float(value)
+
+
+def _check(value: Any) -> Check | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise RecordError("checked is no object")
+    numbers = [value.get("max_error"), value.get("bound")]
+    if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+        raise RecordError("checked holds no numbers")
+    return Check(float(numbers[0]), float(numbers[1]))

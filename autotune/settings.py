@@ -1,0 +1,129 @@
+"""Every number of the search engine, with its name and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["DEFAULT_SETTINGS", "TuneSettings"]
+
+
+def _booster_parameters() -> MappingProxyType[str, Any]:
+    return MappingProxyType(
+        {
+            # Regression on log throughput: beside rank:pairwise at equal training time it put
+            # 10 % more of the pairs in order on 500 rows, since every row counts, not only pairs.
+            "objective": "reg:squarederror",
+            "eta": 0.15,
+            # Shallow trees, more of them: depth 4 against 7 raised recall@30 from 0.30 to 0.47
+            # on the synthetic space, and trains in two thirds of the time.
+            "max_depth": 4,
+            "min_child_weight": 1.0,  # a lone fast candidate must be able to form a leaf
+            "subsample": 0.9,
+            "colsample_bytree": 0.7,
+            "lambda": 1.0,
+            "max_bin": 64,  # knob values are few: finer histograms only cost time
+            "tree_method": "hist",
+            "verbosity": 0,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TuneSettings:
+    """The knobs of the tuner itself. The defaults are meant for a machine of 2-64 cores."""
+
+    # -- proposing
+    population: int = 2048
+    """Rows alive in one generation: the model scores that many in a few tens of milliseconds."""
+    generations: int = 4
+    """Rounds of selection between two batches; more moves the population only little."""
+    batch: int = 64
+    """Candidates measured between two trainings of the model, once the search is under way."""
+    first_batch: int = 16
+    """The first batch is smaller, so that the model starts to learn early in a short budget."""
+    elite_share: float = 0.25
+    """Share of a generation that may survive and have children."""
+    crossover_share: float = 0.4
+    """Share of the children with two parents; the others are mutations of one."""
+    fresh_share: float = 0.15
+    """Share of every generation drawn anew, so that a population never closes on itself."""
+    epsilon: float = 0.08
+    """Share of a batch picked at random: what the model would never ask for, it never learns."""
+    twin_limit: int = 3
+    """Candidates of one batch that may share all but one knob with a better one of the batch."""
+    annealing_chains: int = 256
+    """Random walks that simulated annealing keeps at once."""
+    annealing_steps: int = 24
+    """Steps of each walk between two batches."""
+    annealing_cooling: float = 0.93
+    """Factor on the temperature per step; 24 steps end at a sixth of where they began."""
+
+    # -- cost model
+    booster: MappingProxyType[str, Any] = field(default_factory=_booster_parameters)
+    """Parameters of XGBoost."""
+    boosting_rounds: int = 100
+    """Trees per training from nothing."""
+    model_threads: int = 1
+    """Threads XGBoost may use: on 1,000 rows two gain little on idle cores, and on busy ones their
+    spinning barriers turn milliseconds into seconds."""
+    training_rows: int = 4000
+    """Rows trained on at most: all of the task at hand, then the newest of the others."""
+    least_training_rows: int = 8
+    """With fewer rows the model says nothing and candidates are taken as they come."""
+
+    # -- measuring
+    least_sample_seconds: float = 2e-4
+    """A sample repeats the kernel until it lasts this long: 10,000 ticks of the clock."""
+    screening_samples: int = 3
+    """Samples every candidate gets."""
+    contender_samples: int = 12
+    """Samples of a candidate that may be the best."""
+    contender_factor: float = 1.25
+    """A candidate within this factor of the best so far is a contender."""
+    measure_seconds: float = 0.02
+    """Time spent on the samples of one candidate before they are called enough."""
+    timeout_factor: float = 20.0
+    """A single call may take this many times the best so far before the worker is killed."""
+    least_timeout: float = 1.0
+    """Seconds a candidate has at least, for loading and checking, on a busy machine."""
+    first_timeout: float = 10.0
+    """Seconds a candidate has while nothing is known about the task."""
+    build_timeout: float = 10.0
+    """Seconds to build a candidate; a usual one takes 10 ms."""
+    build_memory: int = 4 << 30
+    """Bytes of address space a builder may add: a kernel's IR takes a few MB."""
+    run_memory: int = 1 << 30
+    """Bytes of address space a runner may add to what the operands need."""
+    worker_lives: int = 2000
+    """Candidates after which a worker is replaced, since loaded code is never all given back."""
+    leaders: int = 5
+    """Schedules re-measured, interleaved, before one is called best."""
+    leader_factor: float = 1.15
+    """Only schedules within this factor of the best are leaders."""
+    leader_rounds: int = 7
+    """Rounds in which every leader is measured once."""
+    leader_share: float = 0.08
+    """Share of the budget kept back for the leaders."""
+
+    # -- checking
+    reference_work: int = 20_000_000
+    """Scalar evaluations up to which the whole reference is evaluated by NumPy."""
+    reference_points: int = 400
+    """Output elements evaluated where the whole reference would be too slow."""
+
+    # -- across kernels
+    warm_up_rounds: int = 1
+    """Batches every task gets before the scheduler compares expected gains."""
+    scheduler_batch: int = 16
+    """Candidates per turn of a task: small, so that a short budget reaches every task."""
+    gain_window: int = 3
+    """Turns looked back to see what a task has been gaining."""
+
+    # -- log
+    sync_seconds: float = 1.0
+    """Longest time an acknowledged record waits for fdatasync (a power cut; kill -9 loses none)."""
+
+
+DEFAULT_SETTINGS = TuneSettings()
