@@ -11,11 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..dims import IntExpr
-from ..dtype import DType
-from .expr import Expr, IndexLike
+from ..dims import Dim, IntExpr, floordiv, int_max, int_min, mod
+from ..dtype import BOOL, INT64, DType
+from .expr import Const, Expr, Index, IndexLike, cast, const, index, op, within
 
-__all__ = ["Map", "Reduction", "Tensor"]
+__all__ = [
+    "Map",
+    "Reduction",
+    "Tensor",
+    "index_add",
+    "index_div",
+    "index_expr",
+    "index_less",
+    "index_max",
+    "index_min",
+    "index_mod",
+    "index_mul",
+    "index_sub",
+    "index_within",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +69,85 @@ class Reduction:
     over: tuple[IntExpr, ...]
     combiner: str
     element: Callable[..., Expr]
+
+
+def index_expr(value: IndexLike) -> Expr:
+    """The index as an int64 scalar expression."""
+    return index(value) if isinstance(value, int | Dim) else cast(value, INT64)
+
+
+def index_add(left: IndexLike, right: IndexLike) -> IndexLike:
+    """``left + right``: an int_expr if both are, else int64 arithmetic on values read from data.
+
+    >>> from loopwright.ir.dims import symbol
+    >>> str(index_add(symbol("i"), 1))
+    'i + 1'
+    """
+    return _arithmetic("add", lambda a, b: a + b, left, right)
+
+
+def index_sub(left: IndexLike, right: IndexLike) -> IndexLike:
+    """``left - right``."""
+    return _arithmetic("subtract", lambda a, b: a - b, left, right)
+
+
+def index_mul(left: IndexLike, right: IndexLike) -> IndexLike:
+    """``left * right``."""
+    return _arithmetic("multiply", lambda a, b: a * b, left, right)
+
+
+def index_div(left: IndexLike, right: IndexLike) -> IndexLike:
+    """``left // right``, rounded to minus infinity."""
+    return _arithmetic("floor_divide", floordiv, left, right)
+
+
+def index_mod(left: IndexLike, right: IndexLike) -> IndexLike:
+    """``left % right`` with the sign of the divisor."""
+    return _arithmetic("floor_mod", mod, left, right)
+
+
+def index_min(left: IndexLike, right: IndexLike) -> IndexLike:
+    """The lesser of two indices."""
+    return _arithmetic("minimum", int_min, left, right)
+
+
+def index_max(left: IndexLike, right: IndexLike) -> IndexLike:
+    """The greater of two indices."""
+    return _arithmetic("maximum", int_max, left, right)
+
+
+def index_less(left: IndexLike, right: IndexLike) -> Expr:
+    """The condition ``left < right``, a constant where the difference is one."""
+    a, b = _plain(left), _plain(right)
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        difference = a - b
+        if not isinstance(difference, Dim):
+            return const(difference < 0, BOOL)
+    return op("less", index_expr(a), index_expr(b))
+
+
+def index_within(value: IndexLike, low: IndexLike, high: IndexLike) -> Expr:
+    """The condition ``low <= value < high`` on indices of either kind."""
+    a, b, c = _plain(value), _plain(low), _plain(high)
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim) and isinstance(c, int | Dim):
+        return within(a, b, c)
+    lower = op("less_equal", index_expr(b), index_expr(a))
+    return op("logical_and", lower, op("less", index_expr(a), index_expr(c)))
+
+
+def _plain(value: IndexLike) -> IndexLike:
+    if isinstance(value, Index):
+        return value.value
+    return int(value.value) if isinstance(value, Const) else value
+
+
+def _arithmetic(
+    name: str,
+    plain: Callable[[IntExpr, IntExpr], IntExpr],
+    left: IndexLike,
+    right: IndexLike,
+) -> IndexLike:
+    a, b = _plain(left), _plain(right)
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return plain(a, b)
+    return op(name, index_expr(a), index_expr(b))

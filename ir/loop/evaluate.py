@@ -1,0 +1,212 @@
+"""The meaning of a PrimFunc, computed with NumPy a whole stage at a time.
+
+Every stage is evaluated over its index grid: an axis is an open grid of its own (``np.ogrid``), so
+an expression costs only the axes it mentions, and a reduction is NumPy's over the trailing axes.
+Large grids are walked in blocks. This is an oracle: clarity first, but fast enough for tests.
+
+A read outside its buffer is an error only where its value is used: a guard such as
+``where(within(i, 0, n), x[i], 0)`` may read anything in the branch that is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product as cartesian
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate
+from ..errors import InternalError, LoopwrightValueError
+from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .prim import PrimFunc, Stage
+from .scalar import COMBINERS, SCALAR_OPS
+
+__all__ = ["evaluate_prim", "evaluate_stage"]
+
+Array = np.ndarray[Any, Any]
+_BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
+_ATOMS = {FloorDiv: np.floor_divide, Mod: np.mod, Min: np.minimum, Max: np.maximum}
+
+
+def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of ``prim`` by name, for one array per parameter.
+
+    Sums accumulate in the dtype of their stage. Raises LoopwrightValueError if an array does not
+    have its parameter's shape and dtype, InternalError if an element outside a buffer is used.
+    """
+    sizes = _bind_sizes(prim, inputs)
+    buffers: dict[str, Array] = {p.name: np.asarray(inputs[p.name]) for p in prim.params}
+    for stage in prim.stages:
+        buffers[stage.name] = evaluate_stage(stage, buffers, sizes)
+    return {name: buffers[name] for name in prim.outputs}
+
+
+def evaluate_stage(
+    stage: Stage, buffers: Mapping[str, Array], sizes: Mapping[str, int] | None = None
+) -> Array:
+    """The buffer of one stage; ``sizes`` are the values of symbolic sizes."""
+    sizes = sizes or {}
+    dtype = stage.buffer.dtype.numpy
+    axes = (*stage.axes, *stage.reduce_axes)
+    rank = len(stage.axes)
+    extents = [evaluate(a.extent, sizes) for a in axes]
+    result = np.empty(extents[:rank], dtype)
+    reduced = tuple(range(rank, len(axes)))
+    combiner = COMBINERS[stage.combiner] if stage.combiner is not None else None
+    if combiner is not None:
+        result.fill(combiner.identity(stage.buffer.dtype))
+    for block in _blocks(extents):
+        env: dict[str, Any] = dict(sizes)
+        for position, (axis, (start, stop)) in enumerate(zip(axes, block, strict=True)):
+            line = [1] * len(axes)
+            line[position] = stop - start
+            env[axis.name] = np.arange(start, stop, dtype=np.int64).reshape(line)
+        shape = tuple(stop - start for start, stop in block)
+        value = np.broadcast_to(_values(stage, buffers, env), shape)
+        part = tuple(slice(start, stop) for start, stop in block[:rank])
+        if combiner is None:
+            result[part] = value
+        else:
+            with np.errstate(all="ignore"):
+                total = combiner.numpy.reduce(value, axis=reduced, dtype=dtype)
+                result[part] = combiner.numpy(result[part], total).astype(dtype)
+    return result
+
+
+def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for param in prim.params:
+        array = np.asarray(inputs[param.name])
+        fits = array.ndim == len(param.shape) and array.dtype == param.dtype.numpy
+        for size, actual in zip(param.shape, array.shape, strict=False):
+            name = _sole_symbol(size)
+            if name is not None:
+                sizes.setdefault(name, actual)
+        if not fits or any(
+            evaluate(s, sizes) != n for s, n in zip(param.shape, array.shape, strict=True)
+        ):
+            raise LoopwrightValueError(
+                f"{prim.name}: {param} was given an array of {array.dtype}{list(array.shape)}"
+            )
+    return sizes
+
+
+def _sole_symbol(size: IntExpr) -> str | None:
+    if not isinstance(size, Dim) or len(size.terms) != 1:
+        return None
+    monomial, coefficient = size.terms[0]
+    if coefficient != 1 or len(monomial) != 1 or not isinstance(monomial[0], Symbol):
+        return None
+    return monomial[0].name
+
+
+def _blocks(extents: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Ranges per axis that cover the grid; outer axes are cut first, inner ones stay whole."""
+    steps = list(extents)
+    for axis, extent in enumerate(extents):
+        inner = prod(steps[axis + 1 :])
+        if extent * inner <= _BLOCK_ELEMENTS:
+            break
+        steps[axis] = max(1, _BLOCK_ELEMENTS // max(1, inner))
+    cuts = [
+        [(start, min(start + step, extent)) for start in range(0, extent, max(1, step))]
+        for extent, step in zip(extents, steps, strict=True)
+    ]
+    yield from cartesian(*cuts)
+
+
+def _values(stage: Stage, buffers: Mapping[str, Array], env: Mapping[str, Any]) -> Array:
+    """The stage's expression over one block; ``bad`` marks elements that read outside a buffer."""
+    done: dict[int, tuple[Any, Any]] = {}
+    with np.errstate(all="ignore"):
+        for node in walk(stage.expr):
+            done[id(node)] = _node_value(node, buffers, env, done)
+    value, bad = done[id(stage.expr)]
+    if bad is not None and np.any(bad):
+        raise InternalError(f"stage {stage.name} uses an element outside its buffer: {stage}")
+    return np.asarray(value, dtype=stage.buffer.dtype.numpy)
+
+
+def _node_value(
+    node: Expr,
+    buffers: Mapping[str, Array],
+    env: Mapping[str, Any],
+    done: Mapping[int, tuple[Any, Any]],
+) -> tuple[Any, Any]:
+    if isinstance(node, Const):
+        return np.asarray(node.value, node.dtype.numpy), None
+    if isinstance(node, Index):
+        return np.asarray(_index_value(node.value, env), np.int64), None
+    if isinstance(node, Read):
+        return _read_value(node, buffers[node.buffer], env, done)
+    return _op_value(node, [done[id(a)] for a in node.args])
+
+
+def _op_value(node: Op, args: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    values = [value for value, _ in args]
+    marks = [bad for _, bad in args]
+    dtype = node.dtype.numpy
+    if node.name == "cast":
+        return values[0].astype(dtype), marks[0]
+    value = np.asarray(SCALAR_OPS[node.name].numpy(*values)).astype(dtype, copy=False)
+    if node.name == "where" and any(bad is not None for bad in marks):
+        taken, other = (False if bad is None else bad for bad in marks[1:])
+        chosen = np.where(values[0], taken, other)
+        return value, chosen if marks[0] is None else chosen | marks[0]
+    return value, _either(marks)
+
+
+def _read_value(
+    node: Read, buffer: Array, env: Mapping[str, Any], done: Mapping[int, tuple[Any, Any]]
+) -> tuple[Any, Any]:
+    marks: list[Any] = []
+    indices: list[Any] = []
+    for i, size in zip(node.indices, buffer.shape, strict=True):
+        value = _index_like(i, env, done, marks)
+        outside = (value < 0) | (value >= size)
+        if np.any(outside):
+            marks.append(outside)
+            value = np.clip(value, 0, max(0, size - 1))
+        indices.append(value)
+    if buffer.size == 0:
+        shape = np.broadcast_shapes(*(np.shape(i) for i in indices))
+        return np.zeros(shape, buffer.dtype), np.ones(shape, bool)
+    return np.asarray(buffer[tuple(indices)]), _either(marks)
+
+
+def _index_like(
+    i: IndexLike, env: Mapping[str, Any], done: Mapping[int, tuple[Any, Any]], marks: list[Any]
+) -> Any:
+    if isinstance(i, int | Dim):
+        return np.asarray(_index_value(i, env), np.int64)
+    value, bad = done[id(i)]
+    marks.append(bad)
+    return np.asarray(value, np.int64)
+
+
+def _either(marks: Sequence[Any]) -> Any:
+    found = None
+    for bad in marks:
+        if bad is not None:
+            found = bad if found is None else found | bad
+    return found
+
+
+def _index_value(expr: IntExpr, env: Mapping[str, Any]) -> Any:
+    """An index expression whose symbols are integers or arrays of them."""
+    if not isinstance(expr, Dim):
+        return expr
+    total: Any = 0
+    for monomial, coefficient in expr.terms:
+        term: Any = coefficient
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factor = env[atom.name]
+            else:
+                left, right = _index_value(atom.left, env), _index_value(atom.right, env)
+                factor = _ATOMS[type(atom)](left, right)
+            term = term * factor
+        total = total + term
+    return total

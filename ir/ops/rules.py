@@ -1,0 +1,205 @@
+"""What type rules share: operand checks, broadcasting, axes. Sizes may be symbolic everywhere.
+
+Messages are one line, ``operator: what is wrong``, and name the operands' types in the short
+spelling ``float32[64, 784]``. Two sizes count as equal only if that is proved (``n`` and ``n``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..dims import Dim, IntExpr, product
+from ..dtype import DTYPES, DType, promote
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.types import TensorType, Type
+from ..loop.expr import Expr, IndexLike
+from ..loop.tensor import Tensor
+
+__all__ = [
+    "Attrs",
+    "Infer",
+    "as_axes",
+    "broadcast_pair",
+    "broadcast_read",
+    "broadcast_shapes",
+    "dtype_attr",
+    "is_size",
+    "normalise_axes",
+    "normalise_axis",
+    "require_float",
+    "require_kind",
+    "reshape_fits",
+    "same_dtype",
+    "same_type",
+    "sizes_of",
+    "tensors",
+]
+
+Attrs: TypeAlias = Mapping[str, Any]
+Infer: TypeAlias = Callable[[tuple[Type, ...], Attrs], Type]
+Shape: TypeAlias = tuple[IntExpr, ...]
+
+_KIND_NAMES = {"b": "bool", "i": "a signed integer", "u": "an unsigned integer", "f": "a float"}
+
+
+def tensors(name: str, types: Sequence[Type], count: int | None = None) -> tuple[TensorType, ...]:
+    """The operands as tensor types; ``count`` of them, or at least one if it is None."""
+    if len(types) != count and (count is not None or not types):
+        takes = "at least 1 operand" if count is None else f"{count} operand{'s' * (count != 1)}"
+        raise LoopwrightTypeError(f"{name}: takes {takes}, not {len(types)}")
+    checked: list[TensorType] = []
+    for type in types:
+        if not isinstance(type, TensorType):
+            raise LoopwrightTypeError(f"{name}: operands are tensors, not {type}")
+        checked.append(type)
+    return tuple(checked)
+
+
+def shorts(types: Sequence[TensorType]) -> str:
+    """The operands' types for a message: ``float32[3] and int8[3]``."""
+    return " and ".join(t.short for t in types)
+
+
+def same_dtype(name: str, types: Sequence[TensorType]) -> DType:
+    """The dtype that all operands have."""
+    if any(t.dtype != types[0].dtype for t in types):
+        common = promote(*(t.dtype for t in types))
+        raise LoopwrightTypeError(
+            f"{name}: operands {shorts(types)} differ in dtype",
+            hint=f"cast both to {common}" if len(types) == 2 else f"cast all to {common}",
+        )
+    return types[0].dtype
+
+
+def require_kind(name: str, kinds: str, types: Sequence[TensorType]) -> None:
+    """Every operand has a dtype of one of NumPy's kind letters ``kinds``."""
+    for t in types:
+        if t.dtype.kind in kinds:
+            continue
+        wanted = " or ".join(_KIND_NAMES[k] for k in kinds)
+        if "i" in kinds and "u" in kinds:
+            wanted = {"f": "a number", "b": "an integer or bool"}.get(
+                (set(kinds) - {"i", "u"}).pop() if len(kinds) > 2 else "", "an integer"
+            )
+        raise LoopwrightTypeError(
+            f"{name}: needs {wanted}, not {shorts(types)}",
+            hint="cast to float32 or float64" if kinds == "f" else None,
+        )
+
+
+def require_float(name: str, types: Sequence[TensorType]) -> None:
+    require_kind(name, "f", types)
+
+
+def same_type(name: str, kinds: str = "biuf") -> Infer:
+    """The type rule of an operator of one operand whose result has the operand's type."""
+
+    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
+        (x,) = tensors(name, types, 1)
+        require_kind(name, kinds, (x,))
+        return x
+
+    return infer
+
+
+def broadcast_pair(left: IntExpr, right: IntExpr) -> IntExpr | None:
+    """The size of two broadcast sizes, or None if they are not known to fit."""
+    if left == right or right == 1:
+        return left
+    return right if left == 1 else None
+
+
+def broadcast_shapes(name: str, types: Sequence[TensorType]) -> Shape:
+    """NumPy's broadcasting: axes are matched from the last one, a size of 1 is repeated."""
+    rank = max(t.rank for t in types)
+    result: list[IntExpr] = []
+    for back in range(rank, 0, -1):
+        size: IntExpr = 1
+        for t in types:
+            if t.rank < back:
+                continue
+            joined = broadcast_pair(size, t.shape[-back])
+            if joined is None:
+                raise LoopwrightTypeError(
+                    f"{name}: operands {shorts(types)} do not broadcast, "
+                    f"sizes {size} and {t.shape[-back]} differ",
+                    hint=_broadcast_hint(types),
+                )
+            size = joined
+        result.append(size)
+    return tuple(result)
+
+
+def _broadcast_hint(types: Sequence[TensorType]) -> str | None:
+    """A trailing axis of 1 helps when the shorter operand matches the front of the longer one."""
+    ordered = sorted(types, key=lambda t: t.rank)
+    short, long = ordered[0], ordered[-1]
+    if 0 < short.rank < long.rank and short.shape == long.shape[: short.rank]:
+        shape = ", ".join(map(str, short.shape + (1,) * (long.rank - short.rank)))
+        return f"reshape {short.short} to ({shape})"
+    return None
+
+
+def broadcast_read(tensor: Tensor, indices: Sequence[IndexLike]) -> Expr:
+    """The operand's element for an element of the broadcast result: index 0 on axes of size 1."""
+    own = indices[len(indices) - len(tensor.shape) :]
+    return tensor(*(0 if size == 1 else i for size, i in zip(tensor.shape, own, strict=True)))
+
+
+def normalise_axis(name: str, axis: Any, rank: int, operand: TensorType | None = None) -> int:
+    """``axis`` counted from the front; one out of range raises LoopwrightValueError."""
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise LoopwrightValueError(f"{name}: an axis is an int, not {axis!r}")
+    if not -rank <= axis < rank:
+        what = f"{operand.short}" if operand is not None else f"a tensor of rank {rank}"
+        raise LoopwrightValueError(f"{name}: axis {axis} is out of range for {what}")
+    return axis % rank
+
+
+def normalise_axes(
+    name: str, axes: Any, rank: int, operand: TensorType | None = None
+) -> tuple[int, ...]:
+    """Axes (an int, a tuple, or None for all) from the front, sorted, each once.
+
+    >>> normalise_axes("sum", (-1, 0), 3)
+    (0, 2)
+    """
+    if axes is None:
+        return tuple(range(rank))
+    found = [normalise_axis(name, a, rank, operand) for a in as_axes(axes)]
+    if len(set(found)) != len(found):
+        raise LoopwrightValueError(f"{name}: axis {axes} names an axis twice")
+    return tuple(sorted(found))
+
+
+def as_axes(axes: Any) -> tuple[Any, ...]:
+    return axes if isinstance(axes, tuple) else (axes,)
+
+
+def is_size(value: Any) -> bool:
+    return isinstance(value, int | Dim) and not isinstance(value, bool)
+
+
+def sizes_of(name: str, shape: Any) -> Shape:
+    """A shape attribute as a tuple of sizes that are not negative."""
+    sizes = as_axes(shape)
+    for size in sizes:
+        if not is_size(size) or (isinstance(size, int) and size < 0):
+            raise LoopwrightValueError(f"{name}: {size!r} is not a size")
+    return sizes
+
+
+def reshape_fits(old: Shape, new: Shape) -> bool:
+    """Whether both shapes are known to hold the same number of elements."""
+    return product(old) == product(new)
+
+
+def dtype_attr(name: str, value: Any) -> DType:
+    """The dtype an attribute names."""
+    found = DTYPES.get(str(value))
+    if found is None:
+        raise LoopwrightValueError(
+            f"{name}: dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Running one operator by its definition: the oracle that tests compare compiled code with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dtype import dtype_of
+from ..errors import InternalError
+from ..graph.builder import Builder
+from ..graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
+from ..graph.types import TensorType, Type
+from ..loop.evaluate import evaluate_prim
+from ..tolerance import tolerance
+from .registry import Operator
+from .to_tensor import operator_prim
+
+__all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
+
+LARGEST_TERM = 1e4  # special values beyond it swallow a sum instead of cancelling in it
+
+
+class Evaluated(NamedTuple):
+    """An operator's value; ``reduction_length`` is the most terms summed in one element."""
+
+    value: Any
+    reduction_length: int
+
+
+def array_type(array: Any) -> TensorType:
+    """The type of a NumPy array."""
+    return TensorType(tuple(array.shape), dtype_of(array.dtype))
+
+
+def assert_agree(actual: Evaluated, expected: Any, args: Sequence[Any]) -> None:
+    """Raise AssertionError unless a result has the expected dtype, shape and values.
+
+    ``args`` are the operands: how far two floats may lie apart depends on their size. Without a
+    reduction, zeros must agree in sign too.
+    """
+    if isinstance(expected, tuple | list):
+        assert len(actual.value) == len(expected)
+        for part, wanted in zip(actual.value, expected, strict=True):
+            assert_agree(Evaluated(part, actual.reduction_length), wanted, args)
+        return
+    value = actual.value
+    assert (value.dtype, value.shape) == (expected.dtype, expected.shape)
+    bound = tolerance(dtype_of(expected.dtype), actual.reduction_length, scale=_term_scale(args))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(value, expected, rtol=bound.rtol, atol=bound.atol)
+    if expected.dtype.kind == "f" and actual.reduction_length == 0:
+        zero = (expected == 0) & (value == 0)
+        np.testing.assert_array_equal(np.signbit(value)[zero], np.signbit(expected)[zero])
+
+
+def _term_scale(args: Sequence[Any]) -> float:
+    """The square of the greatest magnitude: the longest term that an operator sums."""
+    scale = 1.0
+    for a in args:
+        if a.dtype.kind == "f":
+            sizes = np.abs(a[np.abs(a) <= LARGEST_TERM])
+            scale = max(scale, float(sizes.max(initial=0)) ** 2)
+    return scale
+
+
+def samples_of(op: Operator) -> Sequence[Any]:
+    """The operator's samples, the same ones in every run."""
+    return op.samples(np.random.default_rng(2024))
+
+
+def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Evaluated:
+    """The operator applied to arrays by its tensor expression.
+
+    One that is not a primitive is decomposed, and so are the operators it decomposes to. The value
+    is an array, or a tuple of values.
+
+    >>> from loopwright.ir.ops import get
+    >>> evaluate_operator(get("mean"), [np.array([-1.0, 2.0])], {}).value
+    array(0.5)
+    """
+    complete = op.complete_attrs(attrs)
+    types = [array_type(a) for a in arrays]
+    if op.compute is not None:
+        prim = operator_prim(op, types, complete)
+        value = evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]
+        length = max((prod(int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0)
+        reduces = any(s.combiner is not None for s in prim.stages)
+        return Evaluated(value, length if reduces else 0)
+    return _evaluate_decomposed(op, arrays, types, complete)
+
+
+def _evaluate_decomposed(
+    op: Operator, arrays: Sequence[Any], types: Sequence[Type], attrs: Mapping[str, Any]
+) -> Evaluated:
+    assert op.decompose is not None
+    builder = Builder()
+    params = [builder.param(f"x{n}", type) for n, type in enumerate(types)]
+    result = op.decompose(builder, params, attrs)
+    values: dict[Var, Any] = dict(zip(params, arrays, strict=True))
+    length = 0
+
+    def value_of(atom: Atom) -> Any:
+        if isinstance(atom, Constant):
+            return atom.value
+        if isinstance(atom, Var):
+            return values[atom]
+        raise InternalError(f"{op.name} decomposes into a call of @{atom.name}")
+
+    for binding in builder.bindings:
+        node = binding.value
+        if isinstance(node, Call) and isinstance(node.op, Operator):
+            part = evaluate_operator(node.op, [value_of(a) for a in node.args], node.attrs)
+            length = max(length, part.reduction_length)
+            values[binding.var] = part.value
+        elif isinstance(node, Tuple):
+            values[binding.var] = tuple(value_of(f) for f in node.fields)
+        elif isinstance(node, TupleGetItem):
+            values[binding.var] = value_of(node.value)[node.index]
+        else:
+            raise InternalError(f"{op.name} decomposes into {type(node).__name__}")
+    return Evaluated(value_of(result), length)

@@ -1,0 +1,70 @@
+"""From one operator to its tensor expression, and on to a PrimFunc of a single stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..dims import symbol
+from ..errors import InternalError
+from ..graph.types import TensorType, Type
+from ..loop.expr import Expr, IndexLike, read
+from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.tensor import Map, Reduction, Tensor
+from .registry import Operator
+
+__all__ = ["apply_compute", "operator_prim", "placeholder", "stage_of"]
+
+
+def apply_compute(
+    op: Operator, inputs: Sequence[Tensor], attrs: Mapping[str, Any], out_type: Type
+) -> Map | Reduction:
+    """What a primitive operator computes from ``inputs``; ``attrs`` are complete.
+
+    Raises InternalError if the operator is not a primitive, or if its expression does not have the
+    shape and dtype that its type rule gave.
+    """
+    if op.compute is None or not isinstance(out_type, TensorType):
+        raise InternalError(f"{op.name} is not a primitive operator; lower it first")
+    result = op.compute(inputs, attrs, out_type)
+    if result.shape != out_type.shape or result.dtype != out_type.dtype:
+        got = TensorType(result.shape, result.dtype)
+        raise InternalError(f"{op.name} computes {got} where its type rule says {out_type}")
+    return result
+
+
+def placeholder(buffer: Buffer) -> Tensor:
+    """The tensor whose elements are read from ``buffer``."""
+
+    def element(*indices: IndexLike) -> Expr:
+        return read(buffer.name, indices, buffer.dtype)
+
+    return Tensor(buffer.shape, buffer.dtype, element)
+
+
+def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
+    """The stage that stores ``result`` in a buffer; its axes are ``i0 i1 ... ri0 ...``."""
+    axes = tuple(Axis(f"{prefix}{n}", size) for n, size in enumerate(result.shape))
+    buffer = Buffer(name, result.shape, result.dtype)
+    if isinstance(result, Map):
+        return Stage(buffer, axes, result.element(*(symbol(a.name) for a in axes)))
+    reduced = tuple(Axis(f"r{prefix}{n}", size) for n, size in enumerate(result.over))
+    expr = result.element(*(symbol(a.name) for a in (*axes, *reduced)))
+    return Stage(buffer, axes, expr, reduced, result.combiner)
+
+
+def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:
+    """A PrimFunc that is one primitive operator alone, with parameters ``x0 x1 ...`` and ``out``.
+
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> from loopwright.ir.ops import get
+    >>> print(operator_prim(get("exp"), [TensorType((4,), FLOAT32)], {}))
+    prim @exp(x0: float32[4]) -> out: float32[4] {
+      out[i0] = exp(x0[i0])
+    }
+    """
+    complete = op.complete_attrs(attrs)
+    out_type = op.infer(tuple(types), complete)
+    params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types))
+    result = apply_compute(op, [placeholder(p) for p in params], complete, out_type)
+    return PrimFunc(op.name.replace(".", "_"), params, ("out",), (stage_of("out", result),))

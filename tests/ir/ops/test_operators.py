@@ -1,0 +1,73 @@
+"""Every operator, every sample: type rule and definition against the NumPy reference."""
+
+import inspect
+
+import pytest
+from loopwright.ir.dtype import dtype_of
+from loopwright.ir.graph.types import TensorType, TupleType
+from loopwright.ir.ops import Pattern, all_operators
+from loopwright.ir.ops.testing import array_type, assert_agree, evaluate_operator, samples_of
+from loopwright.ir.ops.to_tensor import operator_prim
+
+OPERATORS = all_operators()
+
+
+def type_of(value):
+    if isinstance(value, tuple | list):
+        return TupleType(tuple(type_of(v) for v in value))
+    return array_type(value)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_samples_agree_with_the_reference(name):
+    op = OPERATORS[name]
+    samples = samples_of(op)
+    assert samples
+    for sample in samples:
+        attrs = op.complete_attrs(sample.attrs)
+        hash(tuple(attrs.values()))
+        expected = op.reference(sample.args, attrs)
+        inferred = op.infer(tuple(array_type(a) for a in sample.args), attrs)
+        assert inferred == type_of(expected), f"{sample}"
+        actual = evaluate_operator(op, sample.args, attrs)
+        assert_agree(actual, expected, sample.args)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_definition_is_complete(name):
+    op = OPERATORS[name]
+    assert op.name == name
+    assert (op.compute is None) != (op.decompose is None)
+    summary, _, body = op.doc.partition("\n")
+    assert summary.endswith(".") and f"{name}(" in body, "a sentence, and an example of its use"
+    assert inspect.cleandoc(op.doc).isascii()
+    assert all(len(line) <= 100 for line in op.doc.splitlines())
+    for attr in op.attrs:
+        assert attr.doc
+
+
+def test_samples_cover_sizes_and_dtypes():
+    dtypes, sizes = set(), set()
+    for op in OPERATORS.values():
+        own = [array_type(a) for s in samples_of(op) for a in s.args]
+        dtypes |= {t.dtype.name for t in own}
+        if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and own:
+            assert any(t.rank > 1 for t in own), op.name
+        sizes |= {s for t in own for s in t.shape}
+    assert len(dtypes) == 11
+    assert {0, 1, 3, 5, 7} <= sizes
+
+
+def test_computes_print_as_tensor_expressions():
+    def text(name, *shapes, dtype="float32", **attrs):
+        types = [TensorType(s, dtype_of(dtype)) for s in shapes]
+        return str(operator_prim(OPERATORS[name], types, attrs)).splitlines()[1].strip()
+
+    assert text("add", (3, 1), (4,)) == "out[i0, i1] = (x0[i0, 0] + x1[i1])"
+    assert text("transpose", (3, 4)) == "out[i0, i1] = x0[i1, i0]"
+    assert text("reshape", (6, 4), newshape=(3, 2, 4)) == "out[i0, i1, i2] = x0[2 * i0 + i1, i2]"
+    assert (
+        text("nn.matmul", (2, 8, 3), (3, 4))
+        == "out[i0, i1, i2] = sum(ri0: 3) (x0[i0, i1, ri0] * x1[ri0, i2])"
+    )
+    assert text("sum", (5, 6), axis=0) == "out[i0] = sum(ri0: 5) x0[ri0, i0]"
