@@ -30,6 +30,7 @@ def scalar(b: Builder, value: IntExpr | float, dtype: DType) -> Atom:
 
 
 def tensor_type(atom: Atom) -> TensorType:
+    """The type of an operand that is a tensor; InternalError if it is not one."""
     if not isinstance(atom.type, TensorType):
         raise InternalError(f"a tensor is expected here, not {atom.type}")
     return atom.type

@@ -122,8 +122,8 @@ _ROWS: dict[str, _Row] = {
         "Bits moved up; 0 where the count is negative or not less than the number of bits."
     ),
     "right_shift": _Row(
-        "Bits moved down, the sign repeated. It is 0 or -1 where the count is negative or not less than "
-        "the number of bits."
+        "Bits moved down, the sign repeated. It is 0 or -1 where the count is negative or not less "
+        "than the number of bits."
     ),
     "where": _Row("The second where the condition holds, else the third."),
 }

@@ -89,6 +89,7 @@ def require_kind(name: str, kinds: str, types: Sequence[TensorType]) -> None:
 
 
 def require_float(name: str, types: Sequence[TensorType]) -> None:
+    """Every operand is of floats."""
     require_kind(name, "f", types)
 
 
@@ -174,10 +175,12 @@ def normalise_axes(
 
 
 def as_axes(axes: Any) -> tuple[Any, ...]:
+    """An attribute that is one value or a tuple of them, as a tuple."""
     return axes if isinstance(axes, tuple) else (axes,)
 
 
 def is_size(value: Any) -> bool:
+    """Whether the value is an int or an integer expression."""
     return isinstance(value, int | Dim) and not isinstance(value, bool)
 
 
