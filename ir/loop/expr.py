@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from ..dims import Dim, FloorDiv, IntExpr, Min, Mod, Symbol, substitute, symbol, symbols
+from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, substitute, symbol, symbols
 from ..dtype import BOOL, INT64, DType
 from ..errors import InternalError
 from .scalar import SCALAR_OPS
@@ -93,7 +93,7 @@ IndexLike: TypeAlias = IntExpr | Expr
 _INTERNED: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 
-def _intern(kind: type, key: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+def _intern(kind: type[Any], key: tuple[Any, ...], fields: dict[str, Any]) -> Any:
     full = (kind, *key)
     found = _INTERNED.get(full)
     if found is None:
@@ -260,9 +260,16 @@ def substitute_index(
     return _int_to_expr(value, from_data)
 
 
+_ATOM_OPS: dict[type, str] = {
+    FloorDiv: "floor_divide",
+    Mod: "floor_mod",
+    Min: "minimum",
+    Max: "maximum",
+}
+
+
 def _int_to_expr(value: IntExpr, from_data: dict[str, Expr]) -> Expr:
     """Write an int_expr some of whose symbols are Exprs as int64 arithmetic."""
-    names = {FloorDiv: "floor_divide", Mod: "floor_mod", Min: "minimum"}
     if not isinstance(value, Dim) or symbols(value).isdisjoint(from_data):
         return index(value)
     total: Expr | None = None
@@ -272,9 +279,10 @@ def _int_to_expr(value: IntExpr, from_data: dict[str, Expr]) -> Expr:
             if isinstance(atom, Symbol):
                 factor = from_data.get(atom.name) or index(symbol(atom.name))
             else:
-                name = names.get(type(atom), "maximum")
                 factor = op(
-                    name, _int_to_expr(atom.left, from_data), _int_to_expr(atom.right, from_data)
+                    _ATOM_OPS[type(atom)],
+                    _int_to_expr(atom.left, from_data),
+                    _int_to_expr(atom.right, from_data),
                 )
             term = factor if term is None else op("multiply", term, factor)
         assert term is not None

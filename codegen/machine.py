@@ -1,0 +1,255 @@
+"""What a machine can do at best: peak floating-point rate and bandwidth per memory level, measured.
+
+These figures are the denominators of every "share of peak", and features of the cost model. They
+are measured once per machine and ISA level and kept in the user's cache folder. A shared machine is
+noisy, and noise only ever slows things down: every figure is the best of many short rounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .probes import Floats, Probes, aligned_buffer
+from .target import Target
+
+__all__ = [
+    "LEVELS",
+    "MachineModel",
+    "cache_folder",
+    "estimated_machine",
+    "known_machine",
+    "measured_machine",
+]
+
+VERSION = 1  # of the cached file: older ones are measured again
+LEVELS = ("l1", "l2", "l3", "dram")
+
+_ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
+_PATIENCE = 0.2  # seconds after which a figure that still improves is taken as it is
+_PEAK_PATIENCE = 0.6  # the same for the peak, the figure that matters most
+_ATTEMPTS, _PAUSE = 6, 0.4  # at the peak of all threads, and seconds between two of them
+_STREAM_PATIENCE = 0.5  # and for main memory, where one round takes tens of milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class MachineModel:
+    """Rates in FLOP/s and bytes/s, for one thread (``_1``) and for ``threads`` threads (``_n``).
+
+    ``bandwidth`` is that of reading; ``triad`` counts the bytes of ``a = b + s * c``, two reads and
+    a write, with whichever of ordinary and non-temporal stores is faster. Both go by the level the
+    data fits in: l1, l2, l3, dram. ``measured`` is False for an estimate.
+    """
+
+    isa: str
+    cpu: str
+    threads: int
+    peak_flops_1: float
+    peak_flops_n: float
+    peak_flops64_1: float
+    peak_flops64_n: float
+    bandwidth_1: dict[str, float] = field(default_factory=dict[str, float])
+    bandwidth_n: dict[str, float] = field(default_factory=dict[str, float])
+    triad_1: dict[str, float] = field(default_factory=dict[str, float])
+    triad_n: dict[str, float] = field(default_factory=dict[str, float])
+    measured: bool = True
+    version: int = VERSION
+
+    def peak_flops(self, threads: int = 1, element_bytes: int = 4) -> float:
+        """Peak FLOP/s on ``threads`` threads for elements of that size."""
+        one, all_of_them = self.peak_flops_1, self.peak_flops_n
+        if element_bytes == 8:
+            one, all_of_them = self.peak_flops64_1, self.peak_flops64_n
+        return one if threads <= 1 else min(one * threads, all_of_them)
+
+    def bandwidth(self, level: str, threads: int = 1, *, writes: bool = False) -> float:
+        """Bytes per second from ``level``; ``writes`` if some of the bytes are stores."""
+        one = (self.triad_1 if writes else self.bandwidth_1)[level]
+        all_of_them = (self.triad_n if writes else self.bandwidth_n)[level]
+        return one if threads <= 1 else min(one * threads, all_of_them)
+
+
+def measured_machine(target: Target | None = None, *, fresh: bool = False) -> MachineModel:
+    """The figures of this machine, for code of ``target``'s ISA level.
+
+    The first call measures for about five seconds, later ones read the cache; ``fresh`` measures
+    again. A target whose instructions this machine lacks gets an estimate.
+    """
+    target = target or Target.host()
+    if fresh:
+        _known.cache_clear()
+        _measure_and_keep(target)
+    return _known(target)
+
+
+def known_machine(target: Target | None = None) -> MachineModel:
+    """The figures if this machine was ever measured, else an estimate; costs nothing."""
+    target = target or Target.host()
+    return _read(target) or estimated_machine(target)
+
+
+@functools.cache
+def _known(target: Target) -> MachineModel:
+    host = Target.host()
+    if not target.level.cpu_flags <= host.level.cpu_flags:
+        return estimated_machine(target)
+    return _read(target) or _measure_and_keep(target)
+
+
+def estimated_machine(target: Target) -> MachineModel:
+    """Figures of a usual core of 3 GHz, for a target that cannot be measured here."""
+    clock = 3e9
+    one = clock * target.lanes(4) * 4
+    near = {"l1": 64.0, "l2": 32.0, "l3": 16.0, "dram": 8.0}  # bytes per cycle and core
+    read = {level: clock * rate for level, rate in near.items()}
+    n = target.cores
+    many = {level: rate * (min(n, 4) if level == "dram" else n) for level, rate in read.items()}
+    return MachineModel(
+        isa=target.isa,
+        cpu=target.cpu,
+        threads=n,
+        peak_flops_1=one,
+        peak_flops_n=one * n,
+        peak_flops64_1=one / 2,
+        peak_flops64_n=one * n / 2,
+        bandwidth_1=read,
+        bandwidth_n=many,
+        triad_1=read,
+        triad_n=many,
+        measured=False,
+    )
+
+
+def cache_folder() -> Path:
+    """Where measurements of this machine are kept: ``LOOPWRIGHT_CACHE``, or ~/.cache/loopwright."""
+    given = os.environ.get("LOOPWRIGHT_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "loopwright"
+
+
+def _file(target: Target) -> Path:
+    key = f"{target.cpu}|{target.isa}|{target.cores}|{target.l1}|{target.l2}|{target.l3}"
+    return cache_folder() / f"machine-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _read(target: Target) -> MachineModel | None:
+    try:
+        values = json.loads(_file(target).read_text())
+        model = MachineModel(**values)
+    except (OSError, ValueError, TypeError):
+        return None
+    return model if model.version == VERSION else None
+
+
+def _measure_and_keep(target: Target) -> MachineModel:
+    model = _measure(target)
+    path = _file(target)
+    # A machine without a writable home measures in every process; nothing else is lost.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as out:
+            json.dump(asdict(model), out, indent=1)
+        os.replace(out.name, path)
+    return model
+
+
+def _measure(target: Target) -> MachineModel:
+    probes = Probes(target)
+    n = target.cores
+    one, many = _peaks(probes, "fma32", 4, n)
+    one64, many64 = _peaks(probes, "fma64", 8, n)
+    read_1, read_n = _bandwidths(probes, target, ("read", "read_streams"))
+    triad_1, triad_n = _bandwidths(probes, target, ("triad", "triad_stream"))
+    return MachineModel(
+        isa=target.isa,
+        cpu=target.cpu,
+        threads=n,
+        peak_flops_1=one,
+        peak_flops_n=many,
+        peak_flops64_1=one64,
+        peak_flops64_n=many64,
+        bandwidth_1=read_1,
+        bandwidth_n=read_n,
+        triad_1=triad_1,
+        triad_n=triad_n,
+    )
+
+
+def _peaks(probes: Probes, kernel: str, element_bytes: int, n: int) -> tuple[float, float]:
+    small = aligned_buffer(16 * 1024)
+    work = probes.flops_per_repeat(element_bytes)
+    one = _best_rate(probes, kernel, [small], work, _PEAK_PATIENCE)
+    many = one
+    # On virtual machines two of our cores are, for seconds at a time, the two hyper-threads of one
+    # core, and the others' load comes and goes. Less than n times one thread is asked for again.
+    for attempt in range(_ATTEMPTS if n > 1 else 0):
+        if attempt:
+            time.sleep(_PAUSE)
+        rate = _best_rate(probes, kernel, [small] * n, work * n, _PEAK_PATIENCE)
+        many = max(many, rate)
+        if many > 0.97 * n * one:
+            break
+    return one, many
+
+
+def _bandwidths(
+    probes: Probes, target: Target, kernels: tuple[str, str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Of one thread and of all, by level; the second kernel is tried where data is far away."""
+    one: dict[str, float] = {}
+    many: dict[str, float] = {}
+    n = target.cores
+    for level in LEVELS:
+        patience = _STREAM_PATIENCE if level == "dram" else _PATIENCE
+        near = level in ("l1", "l2")
+        tried: dict[str, float] = {}
+        buffers = [aligned_buffer(_working_set(target, level, 1))]
+        for kernel in kernels[:1] if near else kernels:
+            tried[kernel] = _best_rate(probes, kernel, buffers, buffers[0].nbytes, patience)
+        best = max(tried, key=tried.__getitem__)
+        one[level] = many[level] = tried[best]
+        if n > 1:
+            buffers = [aligned_buffer(_working_set(target, level, n)) for _ in range(n)]
+            work = sum(b.nbytes for b in buffers)
+            many[level] = max(one[level], _best_rate(probes, best, buffers, work, patience))
+    return one, many
+
+
+def _working_set(target: Target, level: str, threads: int) -> int:
+    """Bytes per thread that sit in ``level``: whole steps of every kernel."""
+    step = 3 * 16 * 64
+    far = max(4 * target.l3 // threads, 32 * 1024 * 1024)
+    size = {
+        "l1": target.l1 // 2,
+        "l2": max(target.l2 // 2, 2 * target.l1),
+        "l3": max(min(target.l3 // (2 * threads), 8 * target.l2), 2 * target.l2),
+        "dram": min(far, 512 * 1024 * 1024),
+    }[level]
+    return max(1, size // step) * step
+
+
+def _best_rate(
+    probes: Probes, kernel: str, buffers: list[Floats], work: float, patience: float
+) -> float:
+    """Work per second at best. Stops when five more batches of rounds change nothing."""
+    repeats = 1
+    # Grow until a round is long enough for the clock; this also wakes the core up.
+    while (alone := probes.seconds(kernel, buffers, repeats, 2)[1]) < _ROUND / 2:
+        repeats = max(repeats + 1, min(8 * repeats, int(repeats * _ROUND / alone)))
+    rounds = 3 if alone > 4 * _ROUND else 10
+    best, unchanged = 0.0, 0
+    end = time.perf_counter() + patience
+    while unchanged < 5 and time.perf_counter() < end:
+        rate = work * repeats / probes.seconds(kernel, buffers, repeats, rounds)[0]
+        unchanged = unchanged + 1 if rate < 1.002 * best else 0
+        best = max(best, rate)
+    return best

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+from loopwright.codegen import machine
+from loopwright.codegen.machine import (
+    LEVELS,
+    MachineModel,
+    estimated_machine,
+    known_machine,
+    measured_machine,
+)
+from loopwright.codegen.probes import Probes, aligned_buffer
+from loopwright.codegen.target import ISA_LEVELS, Target
+
+HOST = Target.host()
+RUNNABLE = [n for n, level in ISA_LEVELS.items() if level.cpu_flags <= HOST.level.cpu_flags]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    """Measure for milliseconds, and keep nothing outside of the test."""
+    for name in ("_PATIENCE", "_PEAK_PATIENCE", "_STREAM_PATIENCE", "_PAUSE"):
+        monkeypatch.setattr(machine, name, 0.005)
+    monkeypatch.setattr(machine, "_working_set", lambda target, level, threads: 3 * 16 * 64 * 4)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path))
+    machine._known.cache_clear()
+    yield tmp_path
+    machine._known.cache_clear()
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+def test_every_kernel_runs_on_every_isa(isa: str) -> None:
+    probes = Probes(HOST.with_isa(isa))
+    for kernel in ("fma32", "fma64", "read", "read_streams", "triad", "triad_stream"):
+        for threads in (1, 2):
+            buffers = [aligned_buffer(3 * 16 * 64 * 2) for _ in range(threads)]
+            span, alone = probes.seconds(kernel, buffers, repeats=3, rounds=2)
+            assert 0 < alone <= span < 10
+
+
+def test_triad_computes_what_it_says() -> None:
+    probes = Probes(HOST)
+    for kernel in ("triad", "triad_stream"):
+        buffer = aligned_buffer(3 * 16 * 64)
+        third = len(buffer) // 3
+        buffer[third : 2 * third] = 2
+        buffer[2 * third :] = 8
+        probes.seconds(kernel, [buffer], repeats=1, rounds=1)
+        assert (buffer[:third] == 6).all()
+
+
+def test_measures_once_and_then_reads_the_cache(quick) -> None:
+    first = measured_machine(HOST)
+    assert first.measured and first.isa == HOST.isa and first.threads == HOST.cores
+    assert 1e9 < first.peak_flops_1 <= first.peak_flops_n < 1e14
+    assert first.peak_flops64_1 < first.peak_flops_1
+    assert set(first.bandwidth_1) == set(first.triad_n) == set(LEVELS)
+    assert measured_machine(HOST) is first
+    machine._known.cache_clear()
+    assert measured_machine(HOST) == first == known_machine(HOST)
+
+
+def test_a_broken_or_old_cache_is_measured_again(quick) -> None:
+    first = measured_machine(HOST)
+    (path,) = quick.iterdir()
+    for text in ("{", "[]", json.dumps({**asdict(first), "version": 0}), '{"isa": 1}'):
+        path.write_text(text)
+        assert known_machine(HOST).measured is False
+        machine._known.cache_clear()
+        assert measured_machine(HOST).measured
+        assert json.loads(path.read_text())["version"] == machine.VERSION
+
+
+def test_fresh_replaces_what_is_kept(quick) -> None:
+    measured_machine(HOST)
+    (path,) = quick.iterdir()
+    before = path.stat().st_mtime_ns
+    measured_machine(HOST, fresh=True)
+    assert path.stat().st_mtime_ns > before
+
+
+def test_a_folder_that_cannot_be_written_does_not_matter(quick, monkeypatch) -> None:
+    (quick / "file").touch()
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(quick / "file" / "below"))
+    assert measured_machine(HOST).measured
+
+
+def test_rates_of_some_threads() -> None:
+    model = MachineModel("x86-64-v3", "c", 4, 100.0, 300.0, 50.0, 150.0, {"l1": 8.0}, {"l1": 20.0})
+    assert [model.peak_flops(t) for t in (1, 2, 3, 4)] == [100, 200, 300, 300]
+    assert model.peak_flops(2, element_bytes=8) == 100
+    assert [model.bandwidth("l1", t) for t in (1, 2, 4)] == [8, 16, 20]
+
+
+def test_an_estimate_grows_with_the_vectors_and_the_cores() -> None:
+    narrow = estimated_machine(Target(isa="x86-64", cores=1))
+    wide = estimated_machine(Target(isa="x86-64-v4", cores=8))
+    assert not wide.measured
+    assert wide.peak_flops_1 == 4 * narrow.peak_flops_1
+    assert wide.peak_flops_n == 8 * wide.peak_flops_1
