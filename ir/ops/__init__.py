@@ -5,13 +5,16 @@ table), ``reduce``, ``matmul``, ``shape``, ``create``. ``to_tensor`` turns a pri
 a PrimFunc, ``testing`` evaluates any operator by its definition.
 """
 
-from . import create, elementwise, matmul, reduce, shape
+from . import create, elementwise, index, joining, matmul, pad, reduce, shape
 from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
 
 __all__ = [
     "create",
     "elementwise",
+    "index",
+    "joining",
     "matmul",
+    "pad",
     "reduce",
     "shape",
     "Attr",

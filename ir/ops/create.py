@@ -14,7 +14,7 @@ from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
 from ..loop.tensor import Map, Tensor, index_add, index_expr, index_mul
 from .registry import Attr, Operator, Pattern, Sample, register
-from .rules import Attrs, dtype_attr, is_size, normalise_axis, sizes_of, tensors
+from .rules import Attrs, dtype_attr, is_size, normalise_axis, require_fits, sizes_of, tensors
 
 __all__: list[str] = []
 
@@ -29,15 +29,7 @@ def _no_operands(name: str, types: tuple[Type, ...]) -> None:
 def _infer_full(types: tuple[Type, ...], attrs: Attrs) -> Type:
     _no_operands("full", types)
     dtype = dtype_attr("full", attrs["dtype"])
-    value = attrs["fill_value"]
-    if not isinstance(value, bool | int | float | Dim):
-        raise LoopwrightValueError(f"full: fill_value {value!r} is not a number")
-    if isinstance(value, int | float) and not dtype.is_float and not dtype.is_bool:
-        info = np.iinfo(dtype.numpy)
-        if int(value) != value if isfinite(value) else True:
-            raise LoopwrightTypeError(f"full: fill_value {value} is not an {dtype}")
-        if not info.min <= value <= info.max:
-            raise LoopwrightValueError(f"full: fill_value {value} does not fit {dtype}")
+    require_fits("full", "fill_value", attrs["fill_value"], dtype)
     return TensorType(sizes_of("full", attrs["shape"]), dtype)
 
 
@@ -66,8 +58,9 @@ register(
         name="full",
         doc="""A tensor filled with one value.
 
-The result has ``shape`` and ``dtype``; ``fill_value`` is a number, or a symbolic size, whose value
-is taken. LoopwrightTypeError or LoopwrightValueError if an integer dtype cannot hold the value.
+The result has ``shape`` and ``dtype``; ``fill_value`` is a number, or a symbolic size, whose
+value is taken. LoopwrightTypeError or LoopwrightValueError if an integer dtype cannot hold the
+value.
 
     %0 = full(shape=(2, 3), fill_value=1.5, dtype="float32");  /* Tensor[(2, 3), float32] */
 """,
@@ -199,9 +192,9 @@ register(
         name="arange",
         doc="""Evenly spaced values ``start + i * step``, up to but without ``stop``.
 
-The result is 1-D with ceil((stop - start) / step) elements. ``start`` and ``stop`` may be symbolic
-sizes if ``step`` is an int; the range is then taken not to be negative. LoopwrightValueError for a
-step of 0, LoopwrightTypeError for fractions in an integer dtype.
+The result is 1-D with ceil((stop - start) / step) elements. ``start`` and ``stop`` may be
+symbolic sizes if ``step`` is an int; the range is then taken not to be negative.
+LoopwrightValueError for a step of 0, LoopwrightTypeError for fractions in an integer dtype.
 
     %0 = arange(start=0, stop=6, step=2, dtype="int64");  /* [0, 2, 4] */
 """,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtype import BOOL
-from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..errors import LoopwrightTypeError
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
@@ -26,6 +26,7 @@ from .rules import (
     broadcast_read,
     broadcast_shapes,
     dtype_attr,
+    require_fits,
     require_kind,
     same_dtype,
     same_type,
@@ -137,7 +138,10 @@ _KIND_TEXT = {
     "b": "bool",
 }
 _INT_SAMPLES = ("int8", "uint8", "int32", "int64", "int16", "uint32", "uint16", "uint64")
+_FLOAT_DTYPES = ("float32", "float64")
 _HUGE_ANGLES = ("sin", "cos", "tan")
+_REMAINDERS = ("floor_divide", "floor_mod", "truncate_mod")
+_EXTREMA = ("maximum", "minimum", "fmax", "fmin")  # of 0 and -0 either may be the result
 _WHERE_PARAMS = ("condition", "x", "y")
 
 
@@ -231,7 +235,7 @@ def _unary_samples(row: ScalarOp, rng: np.random.Generator) -> Sequence[Sample]:
     low, high = _ROWS[row.name].low, _ROWS[row.name].high
     found: list[Sample] = []
     if "f" in row.kinds:
-        for dtype in ("float32", "float64"):
+        for dtype in _FLOAT_DTYPES:
             edge = specials(dtype, largest=row.name not in _HUGE_ANGLES)
             found.append(Sample((np.concatenate([edge, floats(rng, (50,), dtype, low, high)]),)))
         found.append(Sample((floats(rng, (3, 1, 5), "float32", low, high),)))
@@ -252,7 +256,12 @@ def _binary_samples(row: ScalarOp, rng: np.random.Generator) -> Sequence[Sample]
         def draw(*shape: int, dtype: str = "float32") -> Any:
             return floats(rng, shape, dtype, low, high)
 
-        found.append(Sample(_pairs(specials("float32", largest=row.name != "truncate_mod"))))
+        edge = specials("float32", largest=row.name not in _REMAINDERS)
+        if row.name in _EXTREMA:
+            edge = edge[(edge != 0) | ~np.signbit(edge)]
+        found.append(Sample(_pairs(edge)))
+        if row.name in _REMAINDERS:  # quotients that round to an integer they do not reach
+            found += [Sample(_pairs((np.arange(-12, 13) / 10).astype(d))) for d in _FLOAT_DTYPES]
         found.append(Sample((draw(17, dtype="float64"), draw(17, dtype="float64"))))
         found.append(Sample((draw(3, 1, 5), draw(4, 1))))
         found.append(Sample((draw(33, 2), draw())))
@@ -338,9 +347,9 @@ register(
         name="cast",
         doc="""The elements converted to another dtype, as ``ndarray.astype``.
 
-``x`` of any shape and dtype; the result has the same shape. Integers wrap around, a float loses its
-fraction, anything but 0 (nan too) is True. A float outside the range of an integer dtype gives a
-value that is not specified, as in NumPy. LoopwrightValueError for an unknown dtype.
+``x`` of any shape and dtype; the result has the same shape. Integers wrap around, a float loses
+its fraction, anything but 0 (nan too) is True. A float outside the range of an integer dtype
+gives a value that is not specified, as in NumPy. LoopwrightValueError for an unknown dtype.
 
     %0 = cast(%x, dtype="int32");  /* Tensor[(2, 3), int32] for %x of (2, 3) */
 """,
@@ -358,24 +367,9 @@ value that is not specified, as in NumPy. LoopwrightValueError for an unknown dt
 def _infer_clip(types: tuple[Type, ...], attrs: Attrs) -> Type:
     x = same_type("clip", "iuf")(types, attrs)
     assert isinstance(x, TensorType)
-    if attrs["a_min"] is None and attrs["a_max"] is None:
-        return x
     for name in ("a_min", "a_max"):
-        bound = attrs[name]
-        if bound is None:
-            continue
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise LoopwrightValueError(f"clip: {name} is a number, not {bound!r}")
-        if x.dtype.is_float:
-            continue
-        if not isinstance(bound, int):
-            raise LoopwrightTypeError(
-                f"clip: {name} = {bound!r} of {x.short} is not an integer",
-                hint="cast the operand to float32 or float64",
-            )
-        info = np.iinfo(x.dtype.numpy)
-        if not info.min <= bound <= info.max:
-            raise LoopwrightValueError(f"clip: {name} = {bound} does not fit {x.short}")
+        if attrs[name] is not None:
+            require_fits("clip", name, attrs[name], x.dtype)
     return x
 
 
@@ -419,9 +413,9 @@ register(
         name="clip",
         doc="""The elements limited to [a_min, a_max]; nan stays nan.
 
-``x`` of any shape, integers or floats; the result has the same type. A bound of None is none; where
-``a_min > a_max`` the result is ``a_max``. LoopwrightTypeError for a fractional bound on integers,
-LoopwrightValueError for a bound that the dtype cannot hold.
+``x`` of any shape, integers or floats; the result has the same type. A bound of None is none;
+where ``a_min > a_max`` the result is ``a_max``. LoopwrightTypeError for a fractional bound on
+integers, LoopwrightValueError for a bound that the dtype cannot hold.
 
     %0 = clip(%x, a_min=0f, a_max=6f);  /* Tensor[(2, 3), float32] for %x of (2, 3) */
 """,

@@ -110,7 +110,8 @@ register(
 ``a`` of shape (..., m, k) and ``b`` of (..., k, n) give (..., m, n); the axes in front are
 broadcast. A 1-D ``a`` is a row and a 1-D ``b`` a column, whose axis is then left out of the
 result. Any dtype, equal for both, is the result's: integers wrap around, bools are or-ed.
-LoopwrightTypeError for scalars, different dtypes or inner sizes, or batches that do not broadcast.
+LoopwrightTypeError for scalars, different dtypes or inner sizes, or batches that do not
+broadcast.
 
     %0 = nn.matmul(%x, %w);  /* Tensor[(64, 10), float32] for (64, 784) and (784, 10) */
 """,
@@ -254,8 +255,8 @@ register(
         doc="""The sum over named axes of the product of two operands.
 
 ``equation`` is ``"letters,letters->letters"``, a letter per axis, none twice in one operand; the
-letters that are not in the result are summed over. Sizes of one letter are equal or 1. Operands and
-result have one dtype. LoopwrightTypeError where ranks, sizes or dtypes do not fit,
+letters that are not in the result are summed over. Sizes of one letter are equal or 1. Operands
+and result have one dtype. LoopwrightTypeError where ranks, sizes or dtypes do not fit,
 LoopwrightValueError for a letter named twice.
 
     %0 = contract(%q, %k, equation="bhqd,bhkd->bhqk");

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ..dims import Dim, IntExpr, product
 from ..dtype import DTYPES, DType, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
@@ -27,6 +29,7 @@ __all__ = [
     "is_size",
     "normalise_axes",
     "normalise_axis",
+    "require_fits",
     "require_float",
     "require_kind",
     "reshape_fits",
@@ -196,6 +199,22 @@ def sizes_of(name: str, shape: Any) -> Shape:
 def reshape_fits(old: Shape, new: Shape) -> bool:
     """Whether both shapes are known to hold the same number of elements."""
     return product(old) == product(new)
+
+
+def require_fits(name: str, label: str, value: Any, dtype: DType) -> None:
+    """``value`` is a number (or a symbolic size) that a tensor of ``dtype`` can hold."""
+    if not isinstance(value, bool | int | float | Dim):
+        raise LoopwrightValueError(f"{name}: {label} {value!r} is not a number")
+    if isinstance(value, Dim) or dtype.is_float or dtype.is_bool:
+        return
+    if isinstance(value, float) and not value.is_integer():
+        raise LoopwrightTypeError(
+            f"{name}: {label} {value} is not an integer, as {dtype} needs",
+            hint="cast the operand to float32 or float64",
+        )
+    info = np.iinfo(dtype.numpy)
+    if not info.min <= value <= info.max:
+        raise LoopwrightValueError(f"{name}: {label} {value} does not fit {dtype}")
 
 
 def dtype_attr(name: str, value: Any) -> DType:

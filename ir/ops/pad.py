@@ -1,0 +1,156 @@
+"""``nn.pad``: a border round a tensor, as an index map with a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dims import IntExpr
+from ..dtype import BOOL
+from ..errors import LoopwrightValueError
+from ..graph.types import TensorType, Type
+from ..loop.expr import Expr, IndexLike, const, op, select
+from ..loop.tensor import (
+    Map,
+    Tensor,
+    index_max,
+    index_min,
+    index_mod,
+    index_sub,
+    index_within,
+)
+from .registry import Attr, Operator, Pattern, Sample, register
+from .rules import Attrs, is_size, require_fits, tensors
+from .sampling import floats, ints, truths
+
+__all__: list[str] = []
+
+_PAD_MODES = ("constant", "edge", "reflect")
+
+
+def _infer_pad(types: tuple[Type, ...], attrs: Attrs) -> Type:
+    (x,) = tensors("nn.pad", types, 1)
+    widths, mode, value = attrs["pad_width"], attrs["mode"], attrs["pad_value"]
+    if mode not in _PAD_MODES:
+        raise LoopwrightValueError(f"nn.pad: mode {mode!r} is none of {', '.join(_PAD_MODES)}")
+    if len(widths) != x.rank:
+        raise LoopwrightValueError(f"nn.pad: needs a pair of widths per axis of {x.short}")
+    require_fits("nn.pad", "pad_value", value, x.dtype)
+    sizes: list[IntExpr] = []
+    for axis, pair in enumerate(widths):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(is_size, pair)):
+            raise LoopwrightValueError(f"nn.pad: {pair!r} on axis {axis} is no pair of widths")
+        before, after = pair
+        if any(isinstance(w, int) and w < 0 for w in pair):
+            raise LoopwrightValueError(
+                f"nn.pad: width {min(pair)} on axis {axis} of {x.short} is negative",
+                hint="slice the operand",
+            )
+        if mode != "constant" and x.shape[axis] == 0 and pair != (0, 0):
+            raise LoopwrightValueError(f"nn.pad: {mode} has nothing to repeat in {x.short}")
+        sizes.append(x.shape[axis] + before + after)
+    return TensorType(tuple(sizes), x.dtype)
+
+
+def _compute_pad(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
+    (x,) = inputs
+    inside = _PAD_INDEX[attrs["mode"]]
+
+    def element(*i: IndexLike) -> Expr:
+        padded = [pair != (0, 0) for pair in attrs["pad_width"]]
+        source = [
+            index_sub(at, before) for at, (before, _) in zip(i, attrs["pad_width"], strict=True)
+        ]
+        if attrs["mode"] != "constant":
+            return x(
+                *(
+                    inside(at, size) if pad else at
+                    for at, size, pad in zip(source, x.shape, padded, strict=True)
+                )
+            )
+        condition: Expr = const(True, BOOL)
+        for at, size, pad in zip(source, x.shape, padded, strict=True):
+            if pad:
+                condition = _both(condition, index_within(at, 0, size))
+        return select(condition, x(*source), const(attrs["pad_value"], out.dtype))
+
+    return Map(out.shape, out.dtype, element)
+
+
+def _both(left: Expr, right: Expr) -> Expr:
+    return right if left is const(True, BOOL) else op("logical_and", left, right)
+
+
+def _nearest(at: IndexLike, size: IntExpr) -> IndexLike:
+    return index_max(0, index_min(at, size - 1))
+
+
+def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
+    """Walk to the last element and back again: the index has the period ``2 * size - 2``."""
+    if size == 1:
+        return 0
+    period = 2 * size - 2
+    forward = index_mod(at, period)
+    return index_min(forward, index_sub(period, forward))
+
+
+_PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
+    "constant": lambda at, size: at,
+    "edge": _nearest,
+    "reflect": _reflected,
+}
+
+
+def _reference_pad(arrays: Sequence[Any], attrs: Attrs) -> Any:
+    (x,) = arrays
+    keywords = {"constant_values": attrs["pad_value"]} if attrs["mode"] == "constant" else {}
+    return np.pad(x, attrs["pad_width"], attrs["mode"], **keywords) if x.ndim else x
+
+
+def _samples_pad(rng: np.random.Generator) -> list[Sample]:
+    def sample(x: Any, *widths: tuple[int, int], **attrs: Any) -> Sample:
+        return Sample((x,), {"pad_width": widths, **attrs})
+
+    return [
+        sample(floats(rng, (3, 5)), (1, 2), (0, 3)),
+        sample(floats(rng, (1, 4, 4, 2)), (0, 0), (1, 1), (1, 1), (0, 0), pad_value=-1.5),
+        sample(floats(rng, (3,), "float64"), (2, 0), pad_value=float("-inf")),
+        sample(ints(rng, (2, 3), "int8"), (0, 0), (1, 0), pad_value=-128),
+        sample(truths(rng, (2,)), (1, 1), pad_value=True),
+        sample(floats(rng, (0, 2)), (2, 1), (0, 0), pad_value=7),
+        sample(floats(rng, (3, 4)), (2, 1), (0, 5), mode="edge"),
+        sample(ints(rng, (5, 4), "int64"), (2, 4), (3, 0), mode="reflect"),
+        sample(floats(rng, (3,)), (7, 8), mode="reflect"),
+        sample(floats(rng, (1, 2)), (2, 2), (1, 1), mode="reflect"),
+        sample(floats(rng, (0, 2)), (0, 0), (1, 1), mode="edge"),
+        sample(floats(rng, ())),
+    ]
+
+
+register(
+    Operator(
+        name="nn.pad",
+        doc="""A border round the tensor: a constant, the nearest element, or its reflection.
+
+``x`` of any shape and dtype. ``reflect`` does not repeat the outermost element and goes on to and
+fro where the border is wider than the axis. LoopwrightValueError for a negative width, an unknown
+mode or an empty axis that has nothing to repeat, LoopwrightTypeError for a value the dtype cannot
+hold.
+
+    %0 = nn.pad(%x, pad_width=((1, 1), (0, 2)), pad_value=0f, mode="edge");  /* (4, 5) of (2, 3) */
+""",
+        params=("x",),
+        attrs=(
+            Attr("pad_width", "per axis, how many elements in front and behind"),
+            Attr("pad_value", "the constant", 0),
+            Attr("mode", "constant, edge or reflect", "constant"),
+        ),
+        pattern=Pattern.INJECTIVE,
+        infer=_infer_pad,
+        compute=_compute_pad,
+        reference=_reference_pad,
+        samples=_samples_pad,
+    )
+)
