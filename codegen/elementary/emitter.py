@@ -1,0 +1,337 @@
+"""A small language for writing vector arithmetic as LLVM text.
+
+``Emitter`` collects the instructions of one function; ``Value`` is one SSA name (or constant) that
+knows its element kind, so that an algorithm reads as its formula::
+
+    e = Emitter("square_plus_one", "float32", 16, Target.host())
+    (x,) = e.parameters("x")
+    e.finish(e.fma(x, x, 1.0)).text
+
+Every operation works on all lanes. Kinds are LLVM's element types: ``float``, ``double``, ``i1`` to
+``i64``. Nothing is contracted or reassociated by LLVM: what is written is what is rounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..target import Target
+
+__all__ = ["ElementaryFunction", "Emitter", "Value"]
+
+Number = int | float
+
+_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
+_SUFFIX = {"float": "f32", "double": "f64"}
+_MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
+
+
+@dataclass(frozen=True, slots=True)
+class ElementaryFunction:
+    """The text of one function: ``declarations`` are the ``declare`` lines it relies on."""
+
+    symbol: str
+    text: str
+    declarations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """An SSA value, or a constant standing in all lanes. Operators emit instructions.
+
+    ``/``, ``<`` and the like follow the kind: floats compare ordered (false for NaN), integers are
+    signed; ``>>`` is the arithmetic shift.
+    """
+
+    emitter: Emitter
+    ref: str
+    kind: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in _SUFFIX
+
+    def _binary(self, other: Value | Number, on_floats: str, on_integers: str) -> Value:
+        e = self.emitter
+        b = e.value(other, self.kind)
+        how = on_floats if self.is_float else on_integers
+        return e.emit(f"{how} {e.type(self.kind)} {self.ref}, {b.ref}", self.kind)
+
+    def _reversed(self, other: Number) -> Value:
+        return self.emitter.constant(other, self.kind)
+
+    def __add__(self, other: Value | Number) -> Value:
+        return self._binary(other, "fadd", "add")
+
+    def __sub__(self, other: Value | Number) -> Value:
+        return self._binary(other, "fsub", "sub")
+
+    def __mul__(self, other: Value | Number) -> Value:
+        return self._binary(other, "fmul", "mul")
+
+    def __truediv__(self, other: Value | Number) -> Value:
+        return self._binary(other, "fdiv", "sdiv")
+
+    def __radd__(self, other: Number) -> Value:
+        return self + other
+
+    def __rmul__(self, other: Number) -> Value:
+        return self * other
+
+    def __rsub__(self, other: Number) -> Value:
+        return self._reversed(other) - self
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self._reversed(other) / self
+
+    def __neg__(self) -> Value:
+        e = self.emitter
+        if not self.is_float:
+            return 0 - self
+        return e.emit(f"fneg {e.type(self.kind)} {self.ref}", self.kind)
+
+    def __and__(self, other: Value | Number) -> Value:
+        return self._binary(other, "and", "and")
+
+    def __or__(self, other: Value | Number) -> Value:
+        return self._binary(other, "or", "or")
+
+    def __xor__(self, other: Value | Number) -> Value:
+        return self._binary(other, "xor", "xor")
+
+    def __invert__(self) -> Value:
+        return self ^ (-1 if self.kind != "i1" else 1)
+
+    def __lshift__(self, other: Value | Number) -> Value:
+        return self._binary(other, "shl", "shl")
+
+    def __rshift__(self, other: Value | Number) -> Value:
+        return self._binary(other, "ashr", "ashr")
+
+    def logical_shift_right(self, other: Value | Number) -> Value:
+        return self._binary(other, "lshr", "lshr")
+
+    def compare(self, float_predicate: str, integer_predicate: str, other: Value | Number) -> Value:
+        e = self.emitter
+        b = e.value(other, self.kind)
+        how = f"fcmp {float_predicate}" if self.is_float else f"icmp {integer_predicate}"
+        return e.emit(f"{how} {e.type(self.kind)} {self.ref}, {b.ref}", "i1")
+
+    def __lt__(self, other: Value | Number) -> Value:
+        return self.compare("olt", "slt", other)
+
+    def __le__(self, other: Value | Number) -> Value:
+        return self.compare("ole", "sle", other)
+
+    def __gt__(self, other: Value | Number) -> Value:
+        return self.compare("ogt", "sgt", other)
+
+    def __ge__(self, other: Value | Number) -> Value:
+        return self.compare("oge", "sge", other)
+
+    def equals(self, other: Value | Number) -> Value:
+        return self.compare("oeq", "eq", other)
+
+    def differs(self, other: Value | Number) -> Value:
+        """Unequal; for floats also true when either is NaN."""
+        return self.compare("une", "ne", other)
+
+    def is_nan(self) -> Value:
+        return self.compare("uno", "ne", self)
+
+
+class Emitter:
+    """Writes one function of ``lanes`` elements of ``dtype`` (``float32``, ``int8``, ...)."""
+
+    def __init__(self, symbol: str, dtype: str, lanes: int, target: Target) -> None:
+        self.symbol = symbol
+        self.lanes = lanes
+        self.target = target
+        self.kind = {"float32": "float", "float64": "double"}.get(dtype) or "i" + dtype.strip(
+            "uint"
+        )
+        self._parameters: tuple[Value, ...] = ()
+        self._lines: list[str] = []
+        self._declarations: dict[str, None] = {}
+        self._block = "entry"
+        self._blocks = 0
+
+    def type(self, kind: str) -> str:
+        """The LLVM type of a value of this kind: a vector, or a scalar when there is one lane."""
+        return kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
+
+    def mangle(self, kind: str) -> str:
+        suffix = _SUFFIX.get(kind, kind)
+        return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
+
+    def parameters(self, *names: str) -> tuple[Value, ...]:
+        self._parameters = tuple(Value(self, f"%{name}", self.kind) for name in names)
+        return self._parameters
+
+    def emit(self, instruction: str, kind: str) -> Value:
+        name = f"%v{len(self._lines)}"
+        self._lines.append(f"  {name} = {instruction}")
+        return Value(self, name, kind)
+
+    def finish(self, result: Value) -> ElementaryFunction:
+        """The function that returns ``result``."""
+        arguments = ", ".join(f"{self.type(p.kind)} {p.ref}" for p in self._parameters)
+        head = f"define internal {self.type(result.kind)} @{self.symbol}({arguments})"
+        lines = (
+            f"{head} alwaysinline nounwind {{",
+            "entry:",
+            *self._lines,
+            f"  ret {self.type(result.kind)} {result.ref}",
+            "}",
+        )
+        return ElementaryFunction(self.symbol, "\n".join(lines) + "\n", tuple(self._declarations))
+
+    def constant(self, number: Number, kind: str | None = None) -> Value:
+        """``number`` in all lanes, rounded to the kind (the function's own by default)."""
+        kind = kind or self.kind
+        if kind in _SUFFIX:
+            rounded = struct.unpack("f", struct.pack("f", number))[0] if kind == "float" else number
+            text = f"0x{struct.unpack('Q', struct.pack('d', rounded))[0]:016X}"
+        else:
+            bits = _BITS[kind]
+            wrapped = int(number) & ((1 << bits) - 1)
+            text = str(wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped)
+        return Value(self, text if self.lanes == 1 else f"splat ({kind} {text})", kind)
+
+    def value(self, x: Value | Number, kind: str) -> Value:
+        return x if isinstance(x, Value) else self.constant(x, kind)
+
+    def intrinsic(
+        self, name: str, operands: Sequence[Value], kind: str | None = None, overload: str = ""
+    ) -> Value:
+        """A call of ``@llvm.name`` on whole vectors."""
+        kind = kind or operands[0].kind
+        full = f"@llvm.{name}.{overload or self.mangle(operands[0].kind)}"
+        types = ", ".join(self.type(v.kind) for v in operands)
+        self._declarations[f"declare {self.type(kind)} {full}({types})"] = None
+        arguments = ", ".join(f"{self.type(v.kind)} {v.ref}" for v in operands)
+        return self.emit(f"call {self.type(kind)} {full}({arguments})", kind)
+
+    def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
+        """a * b + c: rounded once where the target has FMA, twice where it has not."""
+        b, c = self.value(b, a.kind), self.value(c, a.kind)
+        return self.intrinsic("fma", [a, b, c]) if self.target.has_fma else a * b + c
+
+    def negative_fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
+        """c - a * b, rounded as ``fma``."""
+        b, c = self.value(b, a.kind), self.value(c, a.kind)
+        return self.intrinsic("fma", [-a, b, c]) if self.target.has_fma else c - a * b
+
+    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """Horner's rule; the constant term first."""
+        total: Value | Number = coefficients[-1]
+        for c in reversed(coefficients[:-1]):
+            total = self.fma(x, total, c)
+        return self.value(total, x.kind)
+
+    def select(self, condition: Value, a: Value | Number, b: Value | Number) -> Value:
+        """``a`` where the condition holds, else ``b``; at least one of them is a Value."""
+        kind = a.kind if isinstance(a, Value) else b.kind if isinstance(b, Value) else self.kind
+        a, b = self.value(a, kind), self.value(b, kind)
+        t = self.type(kind)
+        return self.emit(
+            f"select {self.type('i1')} {condition.ref}, {t} {a.ref}, {t} {b.ref}", kind
+        )
+
+    def at_most(self, x: Value, bound: Value | Number) -> Value:
+        """min(x, bound), NaN when x is NaN; one instruction on x86."""
+        bound = self.value(bound, x.kind)
+        return self.select(bound < x, bound, x)
+
+    def at_least(self, x: Value, bound: Value | Number) -> Value:
+        """max(x, bound), NaN when x is NaN."""
+        bound = self.value(bound, x.kind)
+        return self.select(bound > x, bound, x)
+
+    def bits(self, x: Value) -> Value:
+        """The float's representation as an integer of its width."""
+        return self.cast("bitcast", x, f"i{_BITS[x.kind]}")
+
+    def float_of_bits(self, x: Value) -> Value:
+        return self.cast("bitcast", x, "float" if _BITS[x.kind] == 32 else "double")
+
+    def cast(self, instruction: str, x: Value, kind: str) -> Value:
+        """LLVM's conversions: fpext, fptrunc, fptosi, sitofp, zext, sext, trunc, bitcast."""
+        return self.emit(f"{instruction} {self.type(x.kind)} {x.ref} to {self.type(kind)}", kind)
+
+    def widen(self, x: Value) -> Value:
+        """float to double."""
+        return self.cast("fpext", x, "double")
+
+    def narrow(self, x: Value) -> Value:
+        """double to float, rounded to nearest."""
+        return self.cast("fptrunc", x, "float")
+
+    def abs(self, x: Value) -> Value:
+        return self.intrinsic("fabs", [x])
+
+    def sqrt(self, x: Value) -> Value:
+        return self.intrinsic("sqrt", [x])
+
+    def copysign(self, magnitude: Value | Number, sign: Value) -> Value:
+        return self.intrinsic("copysign", [self.value(magnitude, sign.kind), sign])
+
+    def sign_bit(self, x: Value) -> Value:
+        """The sign bit of ``x`` alone, as an integer."""
+        return self.bits(x) & -(1 << (_BITS[x.kind] - 1))
+
+    def flip_sign(self, x: Value, sign: Value) -> Value:
+        """``x`` with its sign inverted where the integer ``sign`` has its top bit set (no
+        others)."""
+        return self.float_of_bits(self.bits(x) ^ sign)
+
+    @property
+    def fraction_bits(self) -> int:
+        """Stored bits of the significand of the function's float kind."""
+        return 23 if self.kind == "float" else 52
+
+    @property
+    def exponent_bias(self) -> int:
+        return 127 if self.kind == "float" else 1023
+
+    def magic(self, kind: str | None = None) -> float:
+        """1.5 * 2^(p-1): adding it to a small number rounds that to an integer in the low bits."""
+        return _MAGIC[kind or self.kind]
+
+    def any(self, condition: Value) -> str:
+        """The name of a scalar i1: does the condition hold in some lane?"""
+        if self.lanes == 1:
+            return condition.ref
+        # A bit test of the mask as one integer becomes movmsk / kortest.
+        mask = f"i{self.lanes}"
+        packed = self.emit(f"bitcast {self.type('i1')} {condition.ref} to {mask}", mask)
+        return self.emit(f"icmp ne {mask} {packed.ref}, 0", "i1").ref
+
+    def rarely(self, condition: Value, common: Value, rare: Callable[[], Value]) -> Value:
+        """``rare()`` where the condition holds in some lane, else ``common``, without cost for it.
+
+        ``rare`` emits the code of the slow path; its result replaces ``common`` in all lanes.
+        """
+        flag = self.any(condition)
+        before = self._block
+        self._blocks += 1
+        slow, done = f"slow{self._blocks}", f"done{self._blocks}"
+        self._lines.append(
+            f"  br i1 {flag}, label %{slow}, label %{done}, "
+            '!prof !{!"branch_weights", i32 1, i32 1000}'
+        )
+        self._begin(slow)
+        result = rare()
+        self._lines.append(f"  br label %{done}")
+        after = self._block
+        self._begin(done)
+        return self.emit(
+            f"phi {self.type(common.kind)} [ {common.ref}, %{before} ], [ {result.ref}, %{after} ]",
+            common.kind,
+        )
+
+    def _begin(self, block: str) -> None:
+        self._block = block
+        self._lines.append(f"{block}:")

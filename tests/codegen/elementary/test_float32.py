@@ -1,0 +1,35 @@
+"""Every float32 function against float64, on all ISA levels this machine can run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loopwright.codegen.elementary.sweep import bit_patterns, compile_function, worst_of
+from loopwright.codegen.target import ISA_LEVELS, Target
+
+HOST = Target.host()
+RUNNABLE = [n for n in ISA_LEVELS if ISA_LEVELS[n].cpu_flags <= HOST.level.cpu_flags]
+BOUNDS = {"exp": 1.0, "log": 1.0, "tanh": 1.0, "erf": 1.0, "sigmoid": 2.0, "rsqrt": 2.0}
+
+
+def special_points() -> np.ndarray:
+    """Zeros, infinities, NaN, exponent boundaries, thresholds, each with its neighbours."""
+    powers = np.ldexp(1.0, np.arange(-149, 128)).astype(np.float32)
+    others = np.array([1.5, 3.0, 88.72284, 103.97208, 9.02, 0.875, 3.95, 1e5, 0.1], np.float32)
+    points = np.concatenate([[0.0, np.inf, np.finfo(np.float32).max], powers, others])
+    bits = points.astype(np.float32).view(np.int32)
+    near = np.clip(bits[:, None] + np.arange(-40, 41), 0, 0x7F800000 + 5).ravel()
+    positive = near.astype(np.int32).view(np.float32)
+    return np.concatenate([positive, -positive])
+
+
+SPECIAL = special_points()
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_error_is_within_the_bound(name: str, isa: str) -> None:
+    code = compile_function(name, "float32", HOST.with_isa(isa))
+    (sweep,) = bit_patterns(65537)
+    worst = worst_of(code, name, np.concatenate([sweep, SPECIAL]))
+    assert worst.error <= BOUNDS[name], str(worst)
