@@ -19,6 +19,7 @@ __all__ = [
     "add_symbol",
     "compile_object",
     "disassemble",
+    "llvm_version",
     "load_object",
     "optimised_ir",
 ]
@@ -92,6 +93,15 @@ def disassemble(text: str, target: Target) -> str:
     with _lock:
         machine = _machine(target)
         return machine.emit_assembly(_optimise(text, machine))
+
+
+def llvm_version() -> str:
+    """The version of LLVM behind llvmlite.
+
+    >>> llvm_version()[0].isdigit()
+    True
+    """
+    return ".".join(map(str, llvm.llvm_version_info))
 
 
 def add_symbol(name: str, address: int) -> None:

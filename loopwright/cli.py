@@ -1,0 +1,86 @@
+"""The command ``loopwright``: arguments in, exit code out.
+
+0 is fine, 1 says that something looked at is not as it should be, 2 that the command could not be
+carried out: then one line on stderr tells why and what to do instead. A traceback is a bug of ours
+(or asked for with ``LOOPWRIGHT_TRACEBACK=1``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import NoReturn
+
+from .commands import doctor, log
+from .commands.text import UsageError
+from .ir.errors import InternalError, LoopwrightError
+
+__all__ = ["main", "parser"]
+
+_DESCRIPTION = "Compile NumPy functions to machine code that is tuned for this machine."
+
+_EXAMPLES = """\
+examples:
+  loopwright doctor                                        what can this machine do?
+  loopwright log best net.jsonl                            which schedules won?
+
+`loopwright COMMAND --help` explains each with examples.
+"""
+
+_COMMANDS = (doctor, log)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` explains)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = _Parser(
+        prog="loopwright",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"loopwright {version('loopwright')}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (``sys.argv`` by default) and give its exit code."""
+    top = parser()
+    try:
+        args = top.parse_args(argv)
+        if args.command is None:
+            top.print_help(sys.stderr)
+            return 2
+        return int(args.run(args))
+    except SystemExit as stop:  # argparse has said what was wrong, or printed the help
+        return stop.code if isinstance(stop.code, int) else 2
+    except KeyboardInterrupt:
+        return _fail("stopped", 130)
+    except BrokenPipeError:  # the reader of a pipe such as `| head` has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except InternalError:
+        raise
+    except LoopwrightError as error:
+        if os.environ.get("LOOPWRIGHT_TRACEBACK"):
+            raise
+        return _fail(f"{type(error).__name__.removeprefix('Loopwright')}: {error}", 2)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"loopwright: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,175 @@
+"""``loopwright doctor``: what this machine is and can do, and whether everything is in place."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..autotune import logtool
+from ..autotune.lookup import shipped_logs
+from ..codegen.llvm.engine import llvm_version
+from ..codegen.machine import LEVELS, MachineModel, cache_folder, measured_machine
+from ..codegen.target import ISA_LEVELS, Target
+from .text import bytes_text, rate_text, table
+
+__all__ = ["add"]
+
+_NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
+_OPTIONAL = ("scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
+
+_EXAMPLES = """\
+examples:
+  loopwright doctor             everything on one screen; exit code 1 if something is wrong
+  loopwright doctor --fresh     measure the machine again, on a quiet moment
+  loopwright doctor --json      the same for programs
+
+The peaks are what "% of peak" means elsewhere: independent fused multiply-adds in registers, and
+reads and triads (a = b + s * c) of buffers that fit each level of the memory hierarchy.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of ``doctor``."""
+    parser = commands.add_parser(
+        "doctor",
+        help="what this machine is, what it can do, and what is wrong with the installation",
+        description="Show ISA, caches, measured peak and bandwidth, versions, and tuning logs.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--fresh", action="store_true", help="measure again (about five seconds)")
+    parser.add_argument(
+        "--isa", choices=tuple(ISA_LEVELS), help="measure with the instructions of this level only"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    target = Target.host()
+    if args.isa:
+        target = target.with_isa(args.isa)
+    model = measured_machine(target, fresh=args.fresh)
+    versions = _versions((*_NEEDED, *_OPTIONAL))
+    problems = [*_missing(versions), *_folders(), *_log_problems()]
+    if args.json:
+        report = {
+            "target": asdict(target),
+            "machine": asdict(model),
+            "versions": versions,
+            "problems": problems,
+        }
+        print(json.dumps(report, indent=1))
+        return 1 if problems else 0
+    print(_machine_text(target, model))
+    print(_versions_text(versions))
+    print(_logs_text())
+    print("\n".join(f"PROBLEM  {p}" for p in problems) or "everything is in place")
+    return 1 if problems else 0
+
+
+def _machine_text(target: Target, model: MachineModel) -> str:
+    level = target.level
+    extras = [word for word, there in (("FMA", level.fma), ("masks", level.masks)) if there]
+    n = model.threads
+    rows = [
+        _row("float32 peak", model.peak_flops_1, model.peak_flops_n, "FLOP/s"),
+        _row("float64 peak", model.peak_flops64_1, model.peak_flops64_n, "FLOP/s"),
+    ]
+    for name in LEVELS:
+        read = (model.bandwidth_1[name], model.bandwidth_n[name])
+        rows.append(_row(f"{name.upper()} read", *read, "B/s"))
+        rows.append(_row(f"{name.upper()} triad", model.triad_1[name], model.triad_n[name], "B/s"))
+    how = "measured" if model.measured else "estimated"
+    head = (how, "1 thread", f"{n} threads" if n != 1 else "all threads")
+    return "\n".join(
+        (
+            f"machine   {target.cpu}, {target.cores} cores",
+            f"isa       {target.isa}: vectors of {level.vector_bytes} bytes, "
+            f"{level.vector_registers} registers{''.join(', ' + e for e in extras)}",
+            f"caches    L1 {bytes_text(target.l1)}, L2 {bytes_text(target.l2)} per core, "
+            f"L3 {bytes_text(target.l3)} shared",
+            *("  " + line for line in table(head, rows).splitlines()),
+        )
+    )
+
+
+def _row(name: str, one: float, many: float, unit: str) -> tuple[str, str, str]:
+    return name, rate_text(one, unit), rate_text(many, unit)
+
+
+def _versions(names: tuple[str, ...]) -> dict[str, str]:
+    found = {"loopwright": _version_of("loopwright"), "python": platform.python_version()}
+    for name in names:
+        found[name] = _version_of(name)
+    found["llvm"] = llvm_version()
+    return found
+
+
+def _version_of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _versions_text(versions: dict[str, str]) -> str:
+    there = ", ".join(f"{name} {v}" for name, v in versions.items() if v)
+    missing = ", ".join(name for name in _OPTIONAL if not versions[name])
+    return f"versions  {there}\noptional  not installed: {missing or 'nothing'}"
+
+
+def _missing(versions: dict[str, str]) -> Iterator[str]:
+    for name in _NEEDED:
+        if not versions[name]:
+            yield f"{name} is not installed; pip install {name}"
+
+
+def _folders() -> Iterator[str]:
+    folder = cache_folder()
+    if not _writable(folder):
+        yield (
+            f"{folder} cannot be written, so the machine is measured anew in every process; "
+            "set LOOPWRIGHT_CACHE to a folder that can"
+        )
+    log = os.environ.get("LOOPWRIGHT_LOG")
+    if log and not _writable(Path(log)):
+        yield f"LOOPWRIGHT_LOG={log} cannot be written; tuning will not be remembered there"
+
+
+def _writable(path: Path) -> bool:
+    """Whether it is there and can be written, or could be made."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return os.access(path, os.W_OK)
+
+
+def _log_files() -> list[Path]:
+    own = os.environ.get("LOOPWRIGHT_LOG")
+    files = [Path(own)] if own and Path(own).is_file() else []
+    return files + [log.path for log in shipped_logs() if log.path is not None]
+
+
+def _log_problems() -> Iterator[str]:
+    for path in _log_files():
+        report = logtool.verify(path)
+        if not report.ok:
+            yield (
+                f"{path}: {len(report.problems)} lines are not used or look wrong; "
+                f"`loopwright log verify {path}` names them, `log prune` drops them"
+            )
+
+
+def _logs_text() -> str:
+    lines: list[str] = []
+    for path in _log_files():
+        report = logtool.verify(path)
+        lines.append(f"log       {path}: {report.good} records")
+    return "\n".join(lines) or "log       none yet: `loopwright tune ... --log FILE` makes one"

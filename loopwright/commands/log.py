@@ -1,0 +1,220 @@
+"""``loopwright log``: list, best, merge, prune, stats and verify of tuning logs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..autotune import logtool
+from ..autotune.log import LogError, TuningLog
+from .text import UsageError, seconds_text, table
+
+__all__ = ["add", "existing_log"]
+
+_EXAMPLES = """\
+examples:
+  loopwright log list tuning_logs/net.jsonl              what was tuned, and how fast it became
+  loopwright log best tuning_logs/net.jsonl matmul       the winning schedules of all matmuls
+  loopwright log merge a.jsonl b.jsonl --into all.jsonl  collect the logs of several machines
+  loopwright log prune all.jsonl --keep 3                drop all but the 3 fastest of each
+  loopwright log stats all.jsonl                         counts: records, errors, time spent
+  loopwright log verify all.jsonl                        name every line that is not used, and why
+
+FILE may be left out when LOOPWRIGHT_LOG is set. The format of a line is described in
+tuning_logs/README.md.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of ``log`` and its actions."""
+    parser = commands.add_parser(
+        "log",
+        help="look at tuning logs and tidy them",
+        description="Tuning logs are JSON lines, one measured run each.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_list(actions)
+    _add_best(actions)
+    merge = actions.add_parser("merge", help="append what other logs know, without doubles")
+    merge.add_argument("sources", metavar="FILE", nargs="+", help="logs to read")
+    merge.add_argument("--into", required=True, metavar="FILE", help="log to append to")
+    merge.set_defaults(run=_merge)
+    prune = actions.add_parser("prune", help="keep the fastest schedules, drop the rest")
+    _file_argument(prune)
+    prune.add_argument(
+        "--keep", type=_positive, default=5, metavar="N", help="schedules per workload (5)"
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
+    prune.set_defaults(run=_prune)
+    stats = actions.add_parser("stats", help="counts over a whole log")
+    _file_argument(stats)
+    stats.add_argument("--json", action="store_true", help="print JSON")
+    stats.set_defaults(run=_stats)
+    verify = actions.add_parser("verify", help="check a log line by line; exit code 1 if not clean")
+    _file_argument(verify)
+    verify.set_defaults(run=_verify)
+
+
+def _add_list(actions: Any) -> None:
+    parser = actions.add_parser("list", help="one row per workload and machine")
+    _file_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    parser.set_defaults(run=_list)
+
+
+def _add_best(actions: Any) -> None:
+    parser = actions.add_parser("best", help="the fastest schedule of each workload")
+    _file_argument(parser)
+    parser.add_argument(
+        "workload", nargs="?", help="only workloads with this in their text, or as start of hash"
+    )
+    parser.add_argument("--json", action="store_true", help="print the records as JSON lines")
+    parser.set_defaults(run=_best)
+
+
+def _file_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the log (else LOOPWRIGHT_LOG)")
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count of 1 or more")
+    return int(text)
+
+
+def existing_log(given: str | None) -> Path:
+    """The log named on the command line, else in the environment; UsageError if there is none."""
+    name = given or os.environ.get("LOOPWRIGHT_LOG")
+    if not name:
+        raise UsageError("which log? give its path, or set LOOPWRIGHT_LOG")
+    path = Path(name)
+    if not path.exists():
+        raise UsageError(f"no tuning log at {path}; `loopwright tune ... --log {path}` makes one")
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file; a tuning log is a file of JSON lines")
+    return path
+
+
+def _open(given: str | None) -> TuningLog:
+    path = existing_log(given)
+    try:
+        return TuningLog(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _list(args: argparse.Namespace) -> int:
+    log = _open(args.file)
+    rows = logtool.list_records(log)
+    if args.json:
+        for row in rows:
+            print(json.dumps(asdict(row)))
+        return 0
+    cells = [
+        (
+            row.text or row.workload,
+            row.target.isa,
+            str(row.target.threads),
+            str(row.tried),
+            str(row.failed),
+            seconds_text(row.best_seconds),
+            row.sketch,
+            row.newest,
+        )
+        for row in rows
+    ]
+    head = ("workload", "isa", "threads", "tried", "failed", "best", "sketch", "newest")
+    print(table(head, cells, left=(0, 1, 6, 7)))
+    _print_skipped(log)
+    return 0
+
+
+def _best(args: argparse.Namespace) -> int:
+    log = _open(args.file)
+    records = logtool.best(log, args.workload)
+    if not records and args.workload:
+        raise UsageError(
+            f"nothing in {log.path} matches {args.workload!r}; "
+            f"`loopwright log list {log.path}` shows what is there"
+        )
+    for record in records:
+        if args.json:
+            print(record.to_json())
+            continue
+        where = f"{record.target.isa}, {record.target.threads} threads, {record.target.cpu}"
+        print(f"{record.workload.text or record.workload.hash}   {seconds_text(record.cost)}")
+        print(f"  {record.workload.hash}   {where}   {record.sketch}")
+        steps = ", ".join(json.dumps(step) for step in record.schedule)
+        print(textwrap.fill(steps or "(no steps)", 96, initial_indent="  ", subsequent_indent="  "))
+    if not args.json:
+        _print_skipped(log)
+    return 0
+
+
+def _merge(args: argparse.Namespace) -> int:
+    sources = [existing_log(source) for source in args.sources]
+    try:
+        report = logtool.merge(sources, args.into)
+    except LogError as error:
+        raise UsageError(str(error)) from error
+    skipped = f", {report.skipped} lines could not be read" if report.skipped else ""
+    print(f"{args.into}: {report.added} records added, {report.known} known already{skipped}")
+    return 0
+
+
+def _prune(args: argparse.Namespace) -> int:
+    path = existing_log(args.file)
+    try:
+        report = logtool.prune(path, args.keep, write=not args.dry_run)
+    except OSError as error:
+        raise UsageError(f"cannot rewrite {path}: {error.strerror or error}") from error
+    went = "would go" if args.dry_run else "dropped"
+    print(
+        f"{path}: {report.kept} lines kept, {report.dropped_records} records and "
+        f"{report.dropped_lines} unreadable lines {went}"
+    )
+    return 0
+
+
+def _stats(args: argparse.Namespace) -> int:
+    log = _open(args.file)
+    stats = logtool.stats(log)
+    if args.json:
+        print(json.dumps(asdict(stats)))
+        return 0
+    print(f"{log.path}: {stats.records} records, {stats.workloads} workloads, ", end="")
+    print(f"{stats.targets} machines, {seconds_text(stats.measured_seconds)} of measured runs")
+    if stats.first:
+        print(f"  from {stats.first} to {stats.last}")
+    for title, counts in (("failed", stats.errors), ("sketch", stats.sketches)):
+        for word, count in sorted(counts.items(), key=lambda item: -item[1]):
+            print(f"  {title} {word or '(none)'}: {count}")
+    _print_skipped(log)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    path = existing_log(args.file)
+    try:
+        report = logtool.verify(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    for problem in report.problems:
+        print(f"{path}:{problem.line}: {problem.reason}")
+    print(
+        f"{path}: {report.good} good, {report.suspicious} suspicious, {report.torn} torn, "
+        f"{report.foreign} foreign, {report.future} of a later version"
+    )
+    return 0 if report.ok else 1
+
+
+def _print_skipped(log: TuningLog) -> None:
+    if log.skipped.total:
+        print(f"skipped lines: {log.skipped} (`loopwright log verify {log.path}` names them)")
