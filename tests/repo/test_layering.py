@@ -34,6 +34,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "tqdm": ("autotune.progress",),
     "dask": ("autotune.dask_runner",),
     "distributed": ("autotune.dask_runner",),
+    "mpmath": ("codegen.elementary.derive",),  # where the coefficients come from; not imported
     "onnx": ("tracer.frontends",),
     "torch": ("tracer.frontends",),
 }
