@@ -1,1 +1,46 @@
-"""To be described."""
+"""Program IR: what is done to memory, in which order, and where everything lies.
+
+The third language of the compiler: address-only instructions on typed regions, after the graph's
+values have become buffers and before the whole becomes native code.
+
+- ``nodes``      the grammar and the nodes; ``str(program)`` is the text
+- ``parser``     the text read back
+- ``verify``     what makes a program wrong: use after free, uninitialised reads, races, ...
+- ``interpret``  runs a program on NumPy arrays: the meaning of the language
+- ``analysis``   what every name stands for, who reads and writes it
+- ``lifetimes``, ``copies``, ``in_place``, ``planner``   the passes, listed in ``pipeline``
+"""
+
+from .nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Constant,
+    Copy,
+    Free,
+    Instr,
+    Operand,
+    Program,
+    Region,
+)
+from .parser import parse_program
+from .pipeline import optimise
+from .verify import verify
+
+__all__ = [
+    "Access",
+    "Alias",
+    "Alloc",
+    "Call",
+    "Constant",
+    "Copy",
+    "Free",
+    "Instr",
+    "Operand",
+    "Program",
+    "Region",
+    "optimise",
+    "parse_program",
+    "verify",
+]

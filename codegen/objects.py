@@ -1,0 +1,62 @@
+"""Object code of LLVM texts, compiled once per process and shared by all programs that use it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from weakref import WeakValueDictionary
+
+from .llvm.engine import LoadedObject, compile_object, load_object
+from .runtime import pool
+from .target import Target
+
+__all__ = ["code_hash", "loaded_code", "object_code"]
+
+KEPT_OBJECTS = 4096
+"""Object files remembered; the one not used for the longest time goes first (a few KB each)."""
+
+_lock = threading.Lock()
+_objects: OrderedDict[tuple[str, Target], bytes] = OrderedDict()
+_loaded: WeakValueDictionary[tuple[str, Target], LoadedObject] = WeakValueDictionary()
+
+
+def code_hash(*codes: bytes | str) -> str:
+    """A hash of texts or object code, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    for code in codes:
+        data = code.encode() if isinstance(code, str) else code
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """The object code of an LLVM module text; compiled the first time only."""
+    key = (text, target)
+    with _lock:
+        found = _objects.get(key)
+        if found is not None:
+            _objects.move_to_end(key)
+            return found
+    code = compile_object(text, target)
+    with _lock:
+        _objects[key] = code
+        if len(_objects) > KEPT_OBJECTS:
+            _objects.popitem(last=False)
+    return code
+
+
+def loaded_code(text: str, target: Target) -> LoadedObject:
+    """The object code linked into the process, shared while anyone holds it.
+
+    It may call what the runtime offers, such as ``lw_parallel_for``.
+    """
+    key = (text, target)
+    with _lock:
+        found = _loaded.get(key)
+    if found is not None:
+        return found
+    made = load_object(object_code(text, target), pool.symbols())
+    with _lock:
+        return _loaded.setdefault(key, made)

@@ -1,0 +1,183 @@
+"""A planned program as one native entry that calls its kernels in order.
+
+Every kernel is an object file of its own, so that the code of a kernel does not depend on the
+program around it; the entry is one more, which finds the kernels by the hash of their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..ir.errors import InternalError
+from ..ir.program.analysis import Place, places
+from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
+from .llvm.engine import LoadedObject, load_object
+from .objects import code_hash, loaded_code, object_code
+from .runtime.buffers import ArraySpec
+from .runtime.executable import Executable
+from .target import Target
+
+__all__ = ["ENTRY", "CompiledProgram", "KernelText", "compile_program", "entry_text"]
+
+ENTRY = "lw.entry"
+"""The symbol of every entry: ``void (ptr args, ptr arena)``."""
+
+
+class KernelText(Protocol):
+    """What is needed of a kernel: the symbol ``name`` and the LLVM module that defines it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A program with its object code: of the entry, and of each kernel by name."""
+
+    program: Program
+    entry_text: str
+    entry: bytes
+    objects: Mapping[str, bytes]
+    executable: Executable
+
+    @property
+    def code_hash(self) -> str:
+        """A hash of all object code; equal hashes mean the same machine code."""
+        return code_hash(self.entry, *(self.objects[name] for name in sorted(self.objects)))
+
+
+def compile_program(
+    program: Program, kernels: Mapping[str, KernelText], target: Target
+) -> CompiledProgram:
+    """Compile the entry and the kernels (those not compiled before) and link them.
+
+    ``kernels`` has every kernel the program calls, by the name it is called by; every constant of
+    the program must have its value.
+    """
+    called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
+    symbols = {name: f"lw.{code_hash(kernels[name].text)[:32]}" for name in called}
+    text = entry_text(program, symbols)
+    code = object_code(text, target)
+    loaded = {name: loaded_code(kernels[name].text, target) for name in called}
+    addresses = {symbols[name]: loaded[name].address(kernels[name].name) for name in called}
+    entry = load_object(code, addresses)
+    return CompiledProgram(
+        program,
+        text,
+        code,
+        {name: object_code(kernels[name].text, target) for name in called},
+        _executable(program, entry, tuple(loaded.values())),
+    )
+
+
+def _executable(
+    program: Program, entry: LoadedObject, kernels: tuple[LoadedObject, ...]
+) -> Executable:
+    constants = [c.value for c in program.constants if c.value is not None]
+    if len(constants) != len(program.constants):
+        raise InternalError(f"a constant of program @{program.name} has no value")
+    return Executable(
+        entry.address(ENTRY),
+        [_spec(r) for r in program.inputs],
+        [_spec(r) for r in program.outputs],
+        constants,
+        program.arena or 0,
+        owner=(entry, *kernels),
+    )
+
+
+def _spec(region: Region) -> ArraySpec:
+    return ArraySpec(region.shape, region.dtype.numpy)
+
+
+def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
+    """The LLVM text of the entry; ``symbols`` names the native function of each kernel.
+
+    ``args`` points to the pointers of the inputs, outputs and constants in the program's order.
+    """
+    return _Entry(program, symbols).text()
+
+
+class _Entry:
+    def __init__(self, program: Program, symbols: Mapping[str, str]) -> None:
+        self.program = program
+        self.symbols = symbols
+        self.places = places(program)
+        self.offsets = {i.region.name: i.offset for i in program.body if isinstance(i, Alloc)}
+        fixed = (*program.inputs, *program.outputs, *(c.region for c in program.constants))
+        self.slots = {region.name: slot for slot, region in enumerate(fixed)}
+        self.lines: list[str] = []
+        self.values: dict[tuple[str, int], str] = {}
+
+    def text(self) -> str:
+        declared: dict[str, int] = {}
+        for instr in self.program.body:
+            if isinstance(instr, Call):
+                symbol = self.symbols[instr.kernel]
+                count = len(instr.operands) + 1
+                if declared.setdefault(symbol, count) != count:
+                    raise InternalError(
+                        f"kernel @{instr.kernel} has two operand counts", notes=(str(instr),)
+                    )
+                self.call(instr, symbol)
+            elif isinstance(instr, Copy):
+                self.copy(instr)
+        declarations = [
+            f'declare void @"{symbol}"({", ".join(["ptr"] * count)})'
+            for symbol, count in declared.items()
+        ]
+        return "\n".join(
+            [
+                *declarations,
+                "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+                f'define void @"{ENTRY}"(ptr %args, ptr %arena) {{',
+                *self.lines,
+                "  ret void",
+                "}",
+                "",
+            ]
+        )
+
+    def call(self, call: Call, symbol: str) -> None:
+        pointers = [self.pointer(o.name) for o in call.operands]
+        pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
+        self.lines.append(f'  call void @"{symbol}"({", ".join(f"ptr {p}" for p in pointers)})')
+
+    def copy(self, copy: Copy) -> None:
+        place = self.places[copy.target]
+        self.lines.append(
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr {self.pointer(copy.target)}, "
+            f"ptr {self.pointer(copy.source)}, i64 {place.end - place.begin}, i1 false)"
+        )
+
+    def pointer(self, name: str) -> str:
+        place: Place = self.places[name]
+        slot = self.slots.get(place.root)
+        if slot is not None:
+            return self.shifted(self.argument(place.root, slot), place.root, place.begin)
+        offset = self.offsets[place.root]
+        if offset is None:
+            raise InternalError(f"program @{self.program.name}: %{place.root} is not planned")
+        return self.shifted("%arena", "", offset + place.begin)
+
+    def argument(self, root: str, slot: int) -> str:
+        found = self.values.get((root, 0))
+        if found is None:
+            found = self.values[root, 0] = f"%arg{slot}"
+            self.lines.append(f"  %slot{slot} = getelementptr ptr, ptr %args, i64 {slot}")
+            self.lines.append(f"  {found} = load ptr, ptr %slot{slot}")
+        return found
+
+    def shifted(self, base: str, root: str, offset: int) -> str:
+        if offset == 0:
+            return base
+        found = self.values.get((root, offset))
+        if found is None:
+            found = self.values[root, offset] = f"%at{len(self.values)}"
+            self.lines.append(f"  {found} = getelementptr i8, ptr {base}, i64 {offset}")
+        return found

@@ -1,0 +1,269 @@
+"""A module whose ``main`` only calls groups becomes a program: values become memory.
+
+This stands in ``codegen`` because it sees both the graph and the program, which do not know each
+other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from ..ir.dtype import DTYPES
+from ..ir.errors import InternalError, UnsupportedError
+from ..ir.graph.nodes import (
+    Atom,
+    Binding,
+    Constant,
+    Function,
+    GlobalVar,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..ir.graph.nodes import Call as GraphCall
+from ..ir.graph.types import TensorType, TupleType, Type
+from ..ir.loop.prim import Buffer
+from ..ir.program import nodes as program_nodes
+from ..ir.program.analysis import spans
+from ..ir.program.lifetimes import place_lifetimes
+from ..ir.program.nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    Instr,
+    Operand,
+    Program,
+    Region,
+)
+
+__all__ = ["KernelInterface", "OperandInterface", "is_view", "program_from_module"]
+
+VIEW_OPERATORS = frozenset({"reshape", "expand_dims", "squeeze"})
+"""Operators that leave all elements where they are in row-major memory."""
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
+
+
+class PackInterface(Protocol):
+    """How a constant is laid out anew for a kernel."""
+
+    def array(self, values: Array) -> Array: ...
+
+
+class OperandInterface(Protocol):
+    """An operand of a kernel: its memory, and how a packed one is made."""
+
+    @property
+    def buffer(self) -> Buffer: ...
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def pack(self) -> PackInterface | None: ...
+
+
+class KernelInterface(Protocol):
+    """What the program must know of a kernel."""
+
+    @property
+    def operands(self) -> Sequence[OperandInterface]: ...
+
+    @property
+    def workspace_bytes(self) -> int: ...
+
+
+def is_view(function: object) -> bool:
+    """True if a group only gives its one operand another shape: no kernel is needed for it."""
+    if not isinstance(function, Function) or len(function.params) != 1:
+        return False
+    value: Atom = function.params[0]
+    for binding in function.body.bindings:
+        call = binding.value
+        if not isinstance(call, GraphCall) or len(call.args) != 1 or call.args[0] is not value:
+            return False
+        if getattr(call.op, "name", None) not in VIEW_OPERATORS or isinstance(call.op, GlobalVar):
+            return False
+        value = binding.var
+    return function.body.result is value
+
+
+def program_from_module(
+    module: Module, kernels: Mapping[str, KernelInterface] | None = None
+) -> Program:
+    """The program of ``module.main``, which may hold calls of groups, tuples and projections only.
+
+    Every value gets memory of its own and every result is copied to its output; the passes of
+    ``ir.program`` make it better. Groups that are views become aliases. ``kernels`` says which
+    operands are wanted packed, and what workspace is needed; a group without an entry takes its
+    parameters and results as they are. Parameters and results that are tuples are flattened.
+
+    Raises UnsupportedError for symbolic sizes and control flow.
+    """
+    return _Conversion(module, kernels or {}).program()
+
+
+class _Conversion:
+    def __init__(self, module: Module, kernels: Mapping[str, KernelInterface]) -> None:
+        self.module = module
+        self.kernels = kernels
+        self.taken: set[str] = set()
+        self.values: dict[Var, Names] = {}
+        self.regions: dict[str, Region] = {}
+        self.constants: dict[str, Array] = {}
+        self.constant_names: dict[tuple[int, str], str] = {}
+        self.packs: dict[tuple[str, str, int], str] = {}
+        self.body: list[Instr] = []
+
+    def program(self) -> Program:
+        main = self.module.main
+        inputs: list[Region] = []
+        for param in main.params:
+            self.values[param] = self.declare(param.name, param.type, inputs)
+        for binding in main.body.bindings:
+            self.values[binding.var] = self.convert(binding)
+        outputs: list[Region] = []
+        result = self.value(main.body.result)
+        targets = self.declare("out", main.body.result.type, outputs)
+        for source, target in zip(_flat(result), _flat(targets), strict=True):
+            self.body.append(Copy(source, target))
+        constants = tuple(
+            program_nodes.Constant(self.regions[name], value)
+            for name, value in self.constants.items()
+        )
+        program = Program("main", tuple(inputs), tuple(outputs), constants, tuple(self.body))
+        return _without_unused_constants(place_lifetimes(program))
+
+    def declare(self, name: str, type: Type, into: list[Region]) -> Names:
+        if isinstance(type, TupleType):
+            return tuple(
+                self.declare(f"{name}.{i}", field, into) for i, field in enumerate(type.fields)
+            )
+        region = self.region(name, type)
+        into.append(region)
+        return region.name
+
+    def region(self, name: str, type: Type) -> Region:
+        if not isinstance(type, TensorType):
+            raise UnsupportedError(f"%{name} is a function; compiled code handles arrays only")
+        for size in type.shape:
+            if not isinstance(size, int):
+                raise UnsupportedError(
+                    f"the size {size} of {name}: {type.short} is symbolic, and code is made for "
+                    "known sizes only",
+                    hint="give numbers as sizes",
+                )
+        shape = tuple(size for size in type.shape if isinstance(size, int))
+        region = Region(self.unique(name), shape, type.dtype)
+        self.regions[region.name] = region
+        return region
+
+    def unique(self, name: str) -> str:
+        base = re.sub(r"[^\w.]", "_", name, flags=re.ASCII) or "v"
+        name, count = base, 1
+        while name in self.taken:
+            name, count = f"{base}.{count}", count + 1
+        self.taken.add(name)
+        return name
+
+    def value(self, atom: Atom) -> Names:
+        if isinstance(atom, Constant):
+            return self.constant(atom.value, atom.name or "const")
+        if isinstance(atom, GlobalVar):
+            raise UnsupportedError(f"@{atom.name} is used as a value", span=atom.span)
+        return self.values[atom]
+
+    def constant(self, value: Array, name: str) -> str:
+        key = (id(value), str(value.dtype))
+        found = self.constant_names.get(key)
+        if found is None:
+            type = TensorType(tuple(value.shape), DTYPES[value.dtype.name])
+            found = self.constant_names[key] = self.region(name, type).name
+            self.constants[found] = value
+        return found
+
+    def convert(self, binding: Binding) -> Names:
+        value = binding.value
+        if isinstance(value, Tuple):
+            return tuple(self.value(f) for f in value.fields)
+        if isinstance(value, TupleGetItem):
+            fields = self.value(value.value)
+            if isinstance(fields, str):
+                raise InternalError(f"field {value.index} of %{fields}, which is no tuple")
+            return fields[value.index]
+        if isinstance(value, GraphCall):
+            return self.call(binding.var, value)
+        if isinstance(value, Var | Constant | GlobalVar):
+            return self.value(value)
+        kind = "a function value" if isinstance(value, Function) else "a branch"
+        raise UnsupportedError(f"{kind} cannot be compiled yet", span=value.span)
+
+    def call(self, var: Var, call: GraphCall) -> Names:
+        args = [name for a in call.args for name in _flat(self.value(a))]
+        name = getattr(call.op, "name", "")
+        if not isinstance(call.op, GlobalVar):
+            if name in VIEW_OPERATORS and isinstance(var.type, TensorType):
+                return self.alias(var, args[0])
+            raise InternalError(f"{name} stands in @main outside of any group")
+        if is_view(self.module.functions.get(name)):
+            return self.alias(var, args[0])
+        kernel = self.kernels.get(name)
+        if kernel is not None:
+            args = [self.operand(name, arg, k) for arg, k in zip(args, kernel.operands)]
+        made: list[Region] = []
+        results = self.declare(var.name, var.type, made)
+        self.body.extend(Alloc(region) for region in made)
+        workspace = None
+        if kernel is not None and kernel.workspace_bytes:
+            size = TensorType((kernel.workspace_bytes,), DTYPES["uint8"])
+            space = self.region(f"{var.name}.workspace", size)
+            self.body.append(Alloc(space))
+            workspace = space.name
+        operands = (
+            *(Operand(Access.IN, arg) for arg in args),
+            *(Operand(Access.OUT, region.name) for region in made),
+        )
+        self.body.append(Call(name, operands, workspace, call.span))
+        return results
+
+    def alias(self, var: Var, source: str) -> str:
+        region = self.region(var.name, var.type)
+        self.body.append(Alias(region, source))
+        return region.name
+
+    def operand(self, kernel: str, name: str, operand: OperandInterface) -> str:
+        """The region to hand to the kernel: ``name`` itself, or its packed copy."""
+        if operand.pack is None:
+            return name
+        value = self.constants.get(name)
+        if value is None:
+            raise InternalError(
+                f"@{kernel} wants {operand.buffer.name} packed beforehand, but %{name} is not "
+                "a constant"
+            )
+        packed = operand.pack.array(value)
+        key = (name, str(packed.shape), hash(packed.tobytes()))
+        found = self.packs.get(key)
+        if found is None:
+            found = self.packs[key] = self.constant(packed, f"{name}.packed")
+        return found
+
+
+def _without_unused_constants(program: Program) -> Program:
+    """Constants that no kernel is handed, such as those that are only used packed, go."""
+    used = spans(program)
+    kept = tuple(c for c in program.constants if c.region.name in used)
+    return replace(program, constants=kept)
+
+
+def _flat(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else [n for field in names for n in _flat(field)]

@@ -1,0 +1,98 @@
+"""The meaning of a program, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import InternalError
+from .nodes import Alias, Alloc, Call, Copy, Free, Program, Region
+
+__all__ = ["Kernel", "interpret", "writing"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Kernel: TypeAlias = Callable[..., None]
+"""Called with one array per operand, then the workspace (uint8) if there is one; writes its outputs
+and workspace, as the native kernel does."""
+
+_POISON = 0xA5
+
+
+def writing(function: Callable[..., Any], outputs: int = 1) -> Kernel:
+    """A kernel that writes what ``function`` of the leading operands returns to the last ones.
+
+    ``function`` gives one array, or a sequence of ``outputs`` arrays.
+    """
+
+    def kernel(*operands: Array) -> None:
+        results = function(*operands[:-outputs])
+        for target, result in zip(operands[-outputs:], [results] if outputs == 1 else results):
+            target[...] = result
+
+    return kernel
+
+
+def interpret(
+    program: Program,
+    inputs: Sequence[Array],
+    kernels: Mapping[str, Kernel],
+    constants: Mapping[str, Array] | None = None,
+) -> list[Array]:
+    """Run the program; the arrays of its outputs. ``constants`` are used where it has no values.
+
+    Scratch memory is filled with a pattern before and after its life, and a planned program runs in
+    one arena, so that a wrong lifetime or plan shows in the result.
+    """
+    memory: dict[str, Array] = {}
+    for region, array in zip(program.inputs, inputs, strict=True):
+        if array.shape != region.shape or array.dtype != region.dtype.numpy:
+            raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
+        memory[region.name] = _bytes(array)
+    for constant in program.constants:
+        value = (constants or {}).get(constant.region.name, constant.value)
+        if value is None:
+            raise InternalError(f"the constant {constant.region} has no value")
+        memory[constant.region.name] = _bytes(value)
+    known = {c.region.name: c.region for c in program.constants}
+    for region in program.outputs:
+        memory[region.name] = _poisoned(region.nbytes)
+    known |= {r.name: r for r in (*program.inputs, *program.outputs)}
+    arena = _poisoned(program.arena or 0)
+
+    def array_of(name: str) -> Array:
+        return _typed(memory[name], known[name])
+
+    for instr in program.body:
+        match instr:
+            case Alloc(region, offset):
+                known[region.name] = region
+                if offset is None:
+                    memory[region.name] = _poisoned(region.nbytes)
+                else:
+                    memory[region.name] = arena[offset : offset + region.nbytes]
+                    memory[region.name][...] = _POISON
+            case Free(name):
+                memory.pop(name)[...] = _POISON
+            case Alias(region, source, offset):
+                known[region.name] = region
+                memory[region.name] = memory[source][offset : offset + region.nbytes]
+            case Copy(source, target):
+                memory[target][...] = memory[source]
+            case Call(kernel, operands, workspace):
+                arrays = [array_of(o.name) for o in operands]
+                kernels[kernel](*arrays, *([] if workspace is None else [array_of(workspace)]))
+    return [array_of(r.name) for r in program.outputs]
+
+
+def _bytes(array: Array) -> Array:
+    return np.array(array, order="C").reshape(-1).view(np.uint8)
+
+
+def _poisoned(nbytes: int) -> Array:
+    return np.full(nbytes, _POISON, np.uint8)
+
+
+def _typed(memory: Array, region: Region) -> Array:
+    return memory.view(region.dtype.numpy).reshape(region.shape)

@@ -1,0 +1,181 @@
+"""The program IR's text read back: ``parse_program(str(p)) == p``."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtype import DTYPES, DType
+from ..errors import ParseError
+from .nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Constant,
+    Copy,
+    Free,
+    Instr,
+    Operand,
+    Program,
+    Region,
+)
+
+__all__ = ["parse_program"]
+
+_TOKEN = re.compile(r"[ \t\r]*(?:(?P<comment>//[^\n]*)|(?P<token>[%@]?[\w.]+|[-(){}\[\]:,=+]|\n))")
+
+
+def parse_program(text: str) -> Program:
+    """A program from its text. Constants come back without values.
+
+    Raises ParseError with the number of the line where the text leaves the grammar.
+
+    >>> p = parse_program("program @f(@in %x: int8[4], @out %y: int8[4]) { copy @in %x, @out %y }")
+    >>> print(p, end="")
+    program @f(@in %x: int8[4], @out %y: int8[4]) {
+      copy @in %x, @out %y
+    }
+    """
+    parser = _Parser(text)
+    program = parser.program()
+    if parser.peek():
+        raise parser.wrong("the end")
+    return program
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, int]] = []
+        self.position = 0
+        line, position, end = 1, 0, len(text.rstrip())
+        while position < end:
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise ParseError(f"line {line}: unexpected {text[position:].strip()[:1]!r}")
+            token = match["token"]
+            if token == "\n":
+                line += 1
+            elif token is not None:
+                self.tokens.append((token, line))
+            position = match.end()
+        self.last_line = line
+
+    def peek(self) -> str:
+        return self.tokens[self.position][0] if self.position < len(self.tokens) else ""
+
+    def wrong(self, wanted: str) -> ParseError:
+        found = repr(self.peek()) if self.peek() else "the end"
+        return ParseError(f"line {self.line()}: expected {wanted}, found {found}")
+
+    def line(self) -> int:
+        at_end = self.position >= len(self.tokens)
+        return self.last_line if at_end else self.tokens[self.position][1]
+
+    def take(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.position += 1
+        return True
+
+    def expect(self, token: str) -> None:
+        if not self.take(token):
+            raise self.wrong(repr(token))
+
+    def word(self, pattern: str, wanted: str) -> str:
+        token = self.peek()
+        if not re.fullmatch(pattern, token):
+            raise self.wrong(wanted)
+        self.position += 1
+        return token
+
+    def number(self) -> int:
+        return int(self.word(r"\d+", "a number"))
+
+    def name(self) -> str:
+        return self.word(r"%[\w.]+", "a %name")[1:]
+
+    def global_name(self) -> str:
+        return self.word(r"@[\w.]+", "an @name")[1:]
+
+    def program(self) -> Program:
+        self.expect("program")
+        name = self.global_name()
+        inputs, outputs = self.params()
+        arena = None
+        if self.take("arena"):
+            arena = self.number()
+            self.expect("bytes")
+        self.expect("{")
+        constants: list[Constant] = []
+        if self.take("const"):
+            constants.append(Constant(self.region()))
+            while self.take(","):
+                constants.append(Constant(self.region()))
+        body: list[Instr] = []
+        while not self.take("}"):
+            body.append(self.instr())
+        return Program(name, inputs, outputs, tuple(constants), tuple(body), arena)
+
+    def params(self) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
+        inputs: list[Region] = []
+        outputs: list[Region] = []
+        self.expect("(")
+        while not self.take(")"):
+            if inputs or outputs:
+                self.expect(",")
+            access = self.word("@in|@out", "@in or @out")
+            if access == "@in" and outputs:
+                raise ParseError(f"line {self.line()}: inputs stand before outputs")
+            (inputs if access == "@in" else outputs).append(self.region())
+        return tuple(inputs), tuple(outputs)
+
+    def region(self) -> Region:
+        name = self.name()
+        self.expect(":")
+        return Region(name, *self.array_type())
+
+    def array_type(self) -> tuple[tuple[int, ...], DType]:
+        dtype = DTYPES[self.word("|".join(DTYPES), "a dtype")]
+        self.expect("[")
+        shape: list[int] = []
+        while not self.take("]"):
+            if shape:
+                self.expect(",")
+            shape.append(self.number())
+        return tuple(shape), dtype
+
+    def instr(self) -> Instr:
+        if self.take("free"):
+            return Free(self.name())
+        if self.take("call"):
+            return self.call()
+        if self.take("copy"):
+            self.expect("@in")
+            source = self.name()
+            self.expect(",")
+            self.expect("@out")
+            return Copy(source, self.name())
+        if not self.peek().startswith("%"):
+            raise self.wrong("an instruction")
+        name = self.name()
+        self.expect("=")
+        if self.take("alloc"):
+            region = Region(name, *self.array_type())
+            return Alloc(region, self.number() if self.take("at") else None)
+        self.expect("alias")
+        source = self.name()
+        self.expect("as")
+        region = Region(name, *self.array_type())
+        return Alias(region, source, self.number() if self.take("+") else 0)
+
+    def call(self) -> Call:
+        kernel = self.global_name()
+        operands: list[Operand] = []
+        self.expect("(")
+        while not self.take(")"):
+            if operands:
+                self.expect(",")
+            access = self.word("@in|@out|@inout", "@in, @out or @inout")
+            operands.append(Operand(Access(access[1:]), self.name()))
+        workspace = self.name() if self.take("workspace") else None
+        return Call(kernel, tuple(operands), workspace)
