@@ -42,6 +42,7 @@ __all__ = [
     "mod",
     "parse_dim",
     "product",
+    "resolve",
     "substitute",
     "symbol",
     "symbols",
@@ -403,6 +404,44 @@ def bounds(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, i
         low += coef * (lo if coef > 0 else hi)
         high += coef * (hi if coef > 0 else lo)
     return low, high
+
+
+def resolve(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
+    """``expr`` with every division, remainder, min and max that the ranges decide worked out.
+
+    >>> i, j = symbol("i"), symbol("j")
+    >>> str(resolve(floordiv(i * 8 + j, 8), {"i": (0, 3), "j": (0, 7)}))
+    'i'
+    """
+    if not isinstance(expr, Dim) or all(
+        isinstance(atom, Symbol) for mono, _ in expr.terms for atom in mono
+    ):
+        return expr
+    parts: list[tuple[IntExpr, int]] = []
+    for mono, coef in expr.terms:
+        factor: IntExpr = 1
+        for atom in mono:
+            factor = factor * _resolve_atom(atom, ranges)
+        parts.append((factor, coef))
+    return _sum(parts)
+
+
+def _resolve_atom(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
+    if isinstance(atom, Symbol):
+        return _of_atom(atom)
+    left, right = resolve(atom.left, ranges), resolve(atom.right, ranges)
+    if isinstance(atom, FloorDiv | Mod):
+        inside = bounds(left, ranges)
+        if isinstance(right, int) and right > 0 and inside is not None:
+            quotient = inside[0] // right
+            if quotient == inside[1] // right:
+                return quotient if isinstance(atom, FloorDiv) else left - quotient * right
+    else:
+        difference = bounds(left - right, ranges)
+        if difference is not None and (difference[1] <= 0 or difference[0] >= 0):
+            smaller, greater = (left, right) if difference[1] <= 0 else (right, left)
+            return smaller if isinstance(atom, Min) else greater
+    return _MAKE[type(atom)](left, right)
 
 
 def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:

@@ -1,0 +1,108 @@
+"""The meaning of a loop nest: a slow interpreter that does literally what the nest says.
+
+It is the oracle of the code generator. Reads and writes outside a buffer raise IndexError, so it is
+also the oracle of every schedule primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..dims import Dim, IntExpr, as_int, evaluate
+from ..dtype import DType
+from .expr import Const, Expr, Index, Op, Read
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store
+from .scalar import COMBINERS, SCALAR_OPS
+
+__all__ = ["interpret"]
+
+Array = np.ndarray[Any, Any]
+
+
+def interpret(nest: Nest, operands: Mapping[str, Array]) -> None:
+    """Run ``nest`` on arrays by operand name; the outputs among them are written to."""
+    arrays = dict(operands)
+    for buffer in nest.workspace:
+        arrays[buffer.name] = np.full([as_int(s) for s in buffer.shape], 77, buffer.dtype.numpy)
+    with np.errstate(all="ignore"):
+        _run(nest.body, {}, arrays)
+
+
+def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) -> None:
+    env = dict(env)
+    arrays = dict(arrays)
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            for i in range(stmt.extent):
+                env[stmt.var] = i
+                _run(stmt.body, env, arrays)
+            env.pop(stmt.var, None)
+        elif isinstance(stmt, Let):
+            env[stmt.var] = evaluate(stmt.value, env)
+        elif isinstance(stmt, Alloc):
+            shape = [as_int(s) for s in stmt.buffer.shape]
+            arrays[stmt.buffer.name] = np.full(shape, 77, stmt.buffer.dtype.numpy)
+        elif isinstance(stmt, If):
+            taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
+            _run(taken, env, arrays)
+        else:
+            at = _indices(stmt.indices, env, arrays, {})
+            _check(arrays[stmt.buffer], at, stmt.buffer)
+            value = _value(stmt.value, env, arrays, {})
+            if isinstance(stmt, Accumulate):
+                value = COMBINERS[stmt.combiner].numpy(arrays[stmt.buffer][at], value)
+            arrays[stmt.buffer][at] = value
+
+
+def _check(array: Array, at: tuple[int, ...], name: str) -> None:
+    if len(at) != array.ndim or any(not 0 <= i < n for i, n in zip(at, array.shape)):
+        raise IndexError(f"{name}[{', '.join(map(str, at))}] is outside {array.shape}")
+
+
+def _indices(
+    indices: tuple[IntExpr | Expr, ...],
+    env: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    memo: dict[int, Any],
+) -> tuple[int, ...]:
+    return tuple(
+        evaluate(i, env) if isinstance(i, int | Dim) else int(_value(i, env, arrays, memo))
+        for i in indices
+    )
+
+
+def _value(
+    expr: Expr, env: Mapping[str, int], arrays: Mapping[str, Array], memo: dict[int, Any]
+) -> Any:
+    found = memo.get(id(expr))
+    if found is None:
+        found = memo[id(expr)] = _compute(expr, env, arrays, memo)
+    return found
+
+
+def _compute(
+    expr: Expr, env: Mapping[str, int], arrays: Mapping[str, Array], memo: dict[int, Any]
+) -> Any:
+    if isinstance(expr, Const):
+        return expr.dtype.numpy.type(expr.value)
+    if isinstance(expr, Index):
+        return np.int64(evaluate(expr.value, env))
+    if isinstance(expr, Read):
+        at = _indices(expr.indices, env, arrays, memo)
+        _check(arrays[expr.buffer], at, expr.buffer)
+        return arrays[expr.buffer][at]
+    if expr.name == "where":
+        chosen = expr.args[1] if _value(expr.args[0], env, arrays, memo) else expr.args[2]
+        return _value(chosen, env, arrays, memo)
+    args = [_value(a, env, arrays, memo) for a in expr.args]
+    if expr.name == "cast":
+        return convert(args[0], expr.dtype)
+    return expr.dtype.numpy.type(SCALAR_OPS[expr.name].numpy(*args))
+
+
+def convert(value: Any, dtype: DType) -> Any:
+    """``astype`` of one value."""
+    return np.asarray(value).astype(dtype.numpy)[()]

@@ -1,0 +1,414 @@
+"""Applying a schedule: PrimFunc and Schedule in, loop nest out.
+
+The stages are first laid into a tree of loops (``tree.py``); then the tree is written out with
+constant extents: where a split does not divide its axis, the body is written once more for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol
+from ..dtype import BOOL
+from ..errors import ScheduleError
+from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, read, rewrite, select
+from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Stmt, Store
+from ..loop.prim import Buffer, PrimFunc, Stage
+from ..loop.scalar import COMBINERS
+from .primitives import state_of
+from .state import State
+from .steps import Schedule
+from .tree import Branch, Leaf, build_forest
+
+__all__ = ["apply_schedule"]
+
+MAX_STATEMENTS = 20_000  # a nest larger than this would take LLVM seconds; nothing good is that large
+
+
+def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
+    """The loop nest of ``prim`` under ``schedule``.
+
+    Raises ScheduleError if a step is illegal, names what does not exist, or would change the result.
+    """
+    state = state_of(prim, schedule)
+    forest = build_forest(state)
+    writer = _Writer(state)
+    body: list[Stmt] = []
+    limits = state.extents
+    for root in forest:
+        body += writer.items((root,), {}, limits, {})
+    return Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
+
+
+def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:
+    operands: list[Operand] = []
+    for param in state.prim.params:
+        if param.name in state.packs:
+            operands.append(Operand(param, "packed", state.packs[param.name]))
+        else:
+            operands.append(Operand(param, "const" if param.constant else "in"))
+    operands += [Operand(b, "out") for b in prim.output_buffers]
+    return tuple(operands)
+
+
+@dataclass(frozen=True)
+class _Local:
+    """A private buffer: indices are relative to what the loops around it have fixed."""
+
+    buffer: Buffer
+    fixed: tuple[IntExpr, ...]
+
+
+Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
+Limits = Mapping[str, int]  # how much of an axis is left inside the loops so far
+Locals = Mapping[str, _Local]
+
+
+class _Writer:
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.extents = state.extents
+        self.workspace: dict[str, Buffer] = {}
+        self.count = 0
+
+    # -- the tree ------------------------------------------------------------------------------
+
+    def items(
+        self, items: Sequence[Branch | Leaf], values: Values, limits: Limits, local: Locals
+    ) -> list[Stmt]:
+        """The statements of what stands in one loop body, in order."""
+        written: list[Stmt] = []
+        for item in items:
+            if isinstance(item, Leaf):
+                stmts, local = self.stage(item, values, limits, local)
+                written += stmts
+                continue
+
+            def body(v: Values, l: Limits, item: Branch = item, local: Locals = local) -> list[Stmt]:
+                return self.branch_body(item, v, l, local)
+
+            written += self.loop(item.loop, values, limits, body)
+        return written
+
+    def branch_body(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
+        allocs: list[Stmt] = []
+        for stage in item.stores:
+            made = self.private(stage, stage.buffer.name, values, limits)
+            allocs.append(Alloc(made.buffer, "stack"))
+            local = {**local, stage.name: made}
+        return allocs + self.items(item.items, values, limits, local)
+
+    def loop(
+        self,
+        name: str,
+        values: Values,
+        limits: Limits,
+        body: Callable[[Values, Limits], list[Stmt]],
+    ) -> list[Stmt]:
+        """A loop around ``body``, which is written again where the axis has a rest."""
+        if name in self.state.fused:
+            return self.fused_loop(name, values, limits, body)
+        axis, block = self.state.axis_of(name), self.state.block(name)
+        full, rest = divmod(limits[axis], block)
+        kind = self.state.kinds.get(name, "for")
+        self.count += 1
+        if self.count > MAX_STATEMENTS:
+            raise ScheduleError(f"the nest has more than {MAX_STATEMENTS} statements")
+
+        def at(value: IntExpr, limit: int) -> list[Stmt]:
+            return body({**values, name: value}, {**limits, axis: limit})
+
+        if kind == "parallel" and full and rest:
+            inside = op("less", index(symbol(name)), index(full))
+            both = If(inside, tuple(at(symbol(name), block)), tuple(at(full, rest)))
+            return [Loop(kind, name, full + 1, (both,))]
+        written: list[Stmt] = []
+        if full == 1:
+            written += at(0, block)
+        elif full > 1:
+            written.append(Loop(kind, name, full, tuple(at(symbol(name), block))))
+        if rest:
+            written += at(full, rest)
+        return written
+
+    def fused_loop(
+        self,
+        name: str,
+        values: Values,
+        limits: Limits,
+        body: Callable[[Values, Limits], list[Stmt]],
+    ) -> list[Stmt]:
+        parts = self.state.fused[name]
+        counts = [-(-limits[self.state.axis_of(p)] // self.state.block(p)) for p in parts]
+        total = 1
+        for count in counts:
+            total *= count
+        if total == 0:
+            return []
+        lets: list[Stmt] = []
+        inner_values = dict(values)
+        left: IntExpr = symbol(name)
+        stride = total
+        for part, count in zip(parts, counts):
+            stride //= count
+            value = resolve(left // stride, {name: (0, total - 1)}) if total > 1 else 0
+            left = left % stride if total > 1 else 0
+            if isinstance(value, Dim):
+                lets.append(Let(part, value))
+                inner_values[part] = symbol(part)
+            else:
+                inner_values[part] = value
+
+        def inside(index_of: int, inner_limits: Limits, fixed: Values) -> list[Stmt]:
+            if index_of == len(parts):
+                return body(fixed, inner_limits)
+            part = parts[index_of]
+            axis, block = self.state.axis_of(part), self.state.block(part)
+            full, rest = divmod(limits[axis], block)
+            if not rest:
+                return inside(index_of + 1, {**inner_limits, axis: block}, fixed)
+            if not full:
+                return inside(index_of + 1, {**inner_limits, axis: rest}, {**fixed, part: 0})
+            main = inside(index_of + 1, {**inner_limits, axis: block}, fixed)
+            last = inside(index_of + 1, {**inner_limits, axis: rest}, {**fixed, part: full})
+            return [If(op("less", index(symbol(part)), index(full)), tuple(main), tuple(last))]
+
+        stmts = inside(0, limits, inner_values)
+        if total == 1:
+            return stmts
+        kind = self.state.kinds.get(name, "for")
+        return [Loop(kind, name, total, (*lets, *stmts))]
+
+    def nest(
+        self,
+        loops: Sequence[str],
+        values: Values,
+        limits: Limits,
+        leaf: Callable[[Values, Limits], list[Stmt]],
+    ) -> list[Stmt]:
+        if not loops:
+            return leaf(values, limits)
+        return self.loop(loops[0], values, limits, lambda v, l: self.nest(loops[1:], v, l, leaf))
+
+    # -- stages --------------------------------------------------------------------------------
+
+    def stage(
+        self, item: Leaf, values: Values, limits: Limits, local: Locals
+    ) -> tuple[list[Stmt], Locals]:
+        stage = item.stage
+        if item.stored and stage.name not in local and stage.name not in self.state.prim.outputs:
+            self.workspace.setdefault(stage.name, stage.buffer)
+        if stage.combiner is None:
+
+            def store(v: Values, l: Limits) -> list[Stmt]:
+                value = self.instantiate(stage.expr, v, l, local)
+                name, indices = self.target(stage, v, l, local)
+                return [Store(name, indices, value)]
+
+            return self.nest(item.inner, values, limits, store), local
+        return self.reduction(item, values, limits, local)
+
+    def reduction(
+        self, item: Leaf, values: Values, limits: Limits, local: Locals
+    ) -> tuple[list[Stmt], Locals]:
+        stage, state = item.stage, self.state
+        assert stage.combiner is not None
+        combiner = stage.combiner
+        cache = state.caches.get(stage.name)
+        scope = cache.scope if cache else "registers"
+        tile = self.private(stage, f"{stage.name}.acc", values, limits)
+        spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
+        reduced = [l for l in item.inner if state.is_reduction(stage, l)]
+        identity = const(COMBINERS[combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
+        own = {**local, stage.name: tile}
+        lanes = state.rfactors.get(stage.name)
+        acc, acc_spatial = tile, spatial
+        allocs: list[Stmt] = [Alloc(tile.buffer, scope)]
+        if lanes:
+            if lanes not in reduced:
+                raise ScheduleError(f"rfactor: {lanes} is not inside the tile of {stage.name}")
+            width = state.splits[state.axis_of(lanes)][-1] if lanes in self.split_loops else limits[
+                state.axis_of(lanes)
+            ]
+            wide = replace(
+                tile.buffer, name=f"{stage.name}.rf", shape=(*tile.buffer.shape, width)
+            )
+            acc = _Local(wide, tile.fixed)
+            allocs.append(Alloc(wide, scope))
+
+        def at(where: _Local, v: Values, l: Limits, *extra: IntExpr) -> tuple[IntExpr, ...]:
+            return (*self.relative(stage, where, v, l), *extra)
+
+        def lane_loop(make: Callable[[Values, Limits], list[Stmt]], v: Values, l: Limits) -> list[Stmt]:
+            if not lanes:
+                return make(v, l)
+            kind = state.kinds.get(lanes, "for")
+            width = as_int(acc.buffer.shape[-1])
+            if width == 1:
+                return make({**v, lanes: 0}, l)
+            return [Loop(kind, lanes, width, tuple(make({**v, lanes: symbol(lanes)}, l)))]
+
+        def extra(v: Values) -> tuple[IntExpr, ...]:
+            return (v[lanes],) if lanes else ()
+
+        def init(v: Values, l: Limits) -> list[Stmt]:
+            def one(v: Values, l: Limits) -> list[Stmt]:
+                return [Store(acc.buffer.name, at(acc, v, l, *extra(v)), identity)]
+
+            return lane_loop(one, v, l)
+
+        def accumulate(v: Values, l: Limits) -> list[Stmt]:
+            value = self.instantiate(stage.expr, v, l, local)
+            return [Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)]
+
+        written = allocs + self.nest(acc_spatial, values, limits, init)
+        written += self.nest(item.inner, values, limits, accumulate)
+        if lanes:
+
+            def join(v: Values, l: Limits) -> list[Stmt]:
+                start = Store(tile.buffer.name, at(tile, v, l), identity)
+
+                def one(v: Values, l: Limits) -> list[Stmt]:
+                    value = read(acc.buffer.name, at(acc, v, l, *extra(v)), stage.buffer.dtype)
+                    return [Accumulate(tile.buffer.name, at(tile, v, l), combiner, value)]
+
+                return [start, *lane_loop(one, v, l)]
+
+            written += self.nest(spatial, values, limits, join)
+        if item.stored:
+
+            def write_back(v: Values, l: Limits) -> list[Stmt]:
+                value: Expr = read(tile.buffer.name, at(tile, v, l), stage.buffer.dtype)
+                name, indices = self.target(stage, v, l, local)
+                outer = [p for loop in item.outer_reductions for p in state.parts(loop)]
+                first = [v[p] for p in outer if isinstance(v[p], Dim)]
+                fresh: Stmt = Store(name, indices, value)
+                if not outer:
+                    return [fresh]
+                more: Stmt = Accumulate(name, indices, combiner, value)
+                if any(isinstance(v[p], int) and v[p] != 0 for p in outer):
+                    return [more]
+                if not first:
+                    return [fresh]
+                is_first = op("equal", index(sum(first[1:], first[0])), index(0))
+                return [If(is_first, (fresh,), (more,))]
+
+            written += self.nest(spatial, values, limits, write_back)
+        return written, own if item.in_tile else local
+
+    @property
+    def split_loops(self) -> set[str]:
+        return {l for axis in self.state.splits for l in self.state.loops_of_axis(axis)}
+
+    # -- buffers and indices -------------------------------------------------------------------
+
+    def private(self, stage: Stage, name: str, values: Values, limits: Limits) -> _Local:
+        shape = tuple(limits[a.name] for a in stage.axes)
+        fixed = tuple(self.axis_value(a.name, values) for a in stage.axes)
+        return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
+
+    def axis_value(self, axis: str, values: Values) -> IntExpr:
+        total: IntExpr = 0
+        for loop in self.state.loops_of_axis(axis):
+            if loop in values:
+                total = total + values[loop] * self.state.block(loop)
+        return total
+
+    def target(
+        self, stage: Stage, values: Values, limits: Limits, local: Locals
+    ) -> tuple[str, tuple[IntExpr, ...]]:
+        if stage.name in local:
+            where = local[stage.name]
+            return where.buffer.name, self.relative(stage, where, values, limits)
+        return stage.name, tuple(self.axis_value(a.name, values) for a in stage.axes)
+
+    def relative(
+        self, stage: Stage, where: _Local, values: Values, limits: Limits
+    ) -> tuple[IntExpr, ...]:
+        return tuple(
+            self.axis_value(a.name, values) - fixed
+            for a, fixed in zip(stage.axes, where.fixed, strict=True)
+        )
+
+    def instantiate(self, expr: Expr, values: Values, limits: Limits, local: Locals) -> Expr:
+        """The expression of one stage element where the loops have these values."""
+        axes: dict[str, IntExpr] = {}
+        ranges: dict[str, tuple[int, int]] = {}
+        for axis in self.extents:
+            axes[axis] = self.axis_value(axis, values)
+        for loop, value in values.items():
+            if isinstance(value, Dim):
+                axis = self.state.axis_of(loop)
+                ranges[loop] = (0, max(0, -(-self.extents[axis] // self.state.block(loop)) - 1))
+                if axis in self.state.splits:
+                    factor = self.state.splits[axis][int(loop.rpartition(".")[2])]
+                    ranges[loop] = (0, factor - 1)
+
+        def place_index(i: IntExpr) -> IntExpr:
+            return resolve(substitute(i, axes), ranges)
+
+        def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
+            if isinstance(node, Index):
+                return index(place_index(node.value))
+            if isinstance(node, Read):
+                indices = tuple(
+                    place_index(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
+                )
+                if node.buffer in local:
+                    where = local[node.buffer]
+                    indices = tuple(
+                        _minus(i, f) for i, f in zip(indices, where.fixed, strict=True)
+                    )
+                    return read(where.buffer.name, indices, node.dtype)
+                return read(node.buffer, indices, node.dtype)
+            if isinstance(node, Op) and node.name in _COMPARE:
+                return _decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
+            if isinstance(node, Op) and node.name == "where":
+                return select(*(done[id(a)] for a in node.args))
+            if isinstance(node, Op) and node.name in ("logical_and", "logical_or"):
+                return _logic(node.name, done[id(node.args[0])], done[id(node.args[1])])
+            return None
+
+        return rewrite(expr, leaf)
+
+
+def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:
+    if isinstance(value, int | Dim):
+        return value - fixed
+    return value if fixed == 0 else op("subtract", value, index(fixed))
+
+
+_COMPARE = {
+    "less": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "less_equal": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    "greater": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    "greater_equal": lambda low, high: True if low >= 0 else False if high < 0 else None,
+}
+
+
+def _decide(name: str, left: Expr, right: Expr, ranges: Mapping[str, tuple[int, int]]) -> Expr:
+    """A comparison of indices, worked out where the ranges of the loops decide it."""
+    a, b = _index_value(left), _index_value(right)
+    if a is not None and b is not None:
+        inside = bounds(a - b, ranges)
+        known = _COMPARE[name](*inside) if inside is not None else None
+        if known is not None:
+            return const(known, BOOL)
+    return op(name, left, right)
+
+
+def _index_value(expr: Expr) -> IntExpr | None:
+    if isinstance(expr, Index):
+        return expr.value
+    if isinstance(expr, Const) and isinstance(expr.value, int):
+        return expr.value
+    return None
+
+
+def _logic(name: str, left: Expr, right: Expr) -> Expr:
+    decisive = name == "logical_or"
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Const):
+            return one if bool(one.value) == decisive else other
+    return op(name, left, right)

@@ -1,0 +1,313 @@
+"""The schedule primitives: each documents its rewrite, guards it, then does it.
+
+A primitive takes a State and the arguments of its step and gives a new State; what it refuses is a
+ScheduleError, which the search reads as "not in the space".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ..dims import Dim, IntExpr, as_int, ceildiv, floordiv, mod, symbol, symbols
+from ..errors import ScheduleError
+from ..loop.expr import Expr, Read, const, map_reads, read, select, substitute_indices, walk, within
+from ..loop.nest import Pack
+from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.scalar import COMBINERS
+from .state import Cache, State
+from .steps import Schedule
+
+__all__ = ["PRIMITIVES", "state_of"]
+
+KINDS = ("parallel", "vectorize", "unroll")
+
+
+def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
+    """Split an axis into one loop per factor, outermost first.
+
+    ::
+
+        for i in 100: s        =>   for i.0 in 13: for i.1 in 8: s[i := 8 * i.0 + i.1]
+
+    The first factor must be the extent divided by the others, rounded up. Where they do not divide,
+    the rest of the axis runs in a copy of the body of its own.
+    """
+    extents = state.extents
+    if axis not in extents or axis in state.splits or axis not in state.order:
+        raise ScheduleError(f"split: {axis!r} is not an axis that can still be split")
+    inner = prod(factors[1:])
+    if len(factors) < 2 or inner < 1 or factors[0] != max(1, -(-extents[axis] // inner)):
+        raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extents[axis]}")
+    loops = tuple(f"{axis}.{p}" for p in range(len(factors)))
+    at = state.order.index(axis)
+    order = state.order[:at] + loops + state.order[at + 1 :]
+    return replace(state, order=order, splits={**state.splits, axis: factors})
+
+
+def reorder(state: State, loops: tuple[str, ...]) -> State:
+    """Put the named loops in this order, into the places they hold together."""
+    for loop in loops:
+        state.require_loop(loop, "reorder")
+    if len(set(loops)) != len(loops):
+        raise ScheduleError("reorder: a loop is named twice")
+    places = iter(loops)
+    named = set(loops)
+    return replace(state, order=tuple(next(places) if l in named else l for l in state.order))
+
+
+def fuse(state: State, loops: tuple[str, ...]) -> State:
+    """Make one loop of several that stand directly inside one another.
+
+    ::
+
+        for i in 4: for j in 6: s   =>   for i*j in 24: let i = i*j // 6; let j = i*j % 6; s
+    """
+    if len(loops) < 2:
+        raise ScheduleError("fuse: needs at least two loops")
+    for loop in loops:
+        state.require_loop(loop, "fuse")
+        if loop in state.fused or state.kinds.get(loop):
+            raise ScheduleError(f"fuse: {loop} is already fused or annotated")
+    at = state.order.index(loops[0])
+    if state.order[at : at + len(loops)] != loops:
+        raise ScheduleError(f"fuse: {', '.join(loops)} do not stand directly inside one another")
+    name = "*".join(loops)
+    order = (*state.order[:at], name, *state.order[at + len(loops) :])
+    return replace(state, order=order, fused={**state.fused, name: loops})
+
+
+def _annotate(kind: str) -> Callable[[State, str], State]:
+    def annotate(state: State, loop: str) -> State:
+        state.require_loop(loop, kind)
+        if loop in state.kinds:
+            raise ScheduleError(f"{kind}: {loop} is already {state.kinds[loop]}")
+        if kind != "parallel" and loop in state.fused:
+            raise ScheduleError(f"{kind}: {loop} is a fused loop")
+        return replace(state, kinds={**state.kinds, loop: kind})
+
+    annotate.__doc__ = f"Run the loop as ``{kind}``; see the grammar of nests."
+    return annotate
+
+
+def compute_inline(state: State, name: str) -> State:
+    """Put the expression of a map stage into its readers.
+
+    ::
+
+        e[i] = exp(x[i]);  out[i] = e[i] * 2    =>   out[i] = exp(x[i]) * 2
+    """
+    stage = state.require_stage(name, "compute_inline")
+    if stage.combiner is not None or name in state.prim.outputs:
+        raise ScheduleError(f"compute_inline: {name} is a reduction or an output")
+    names = [a.name for a in stage.axes]
+
+    def inlined(node: Read) -> Expr | None:
+        if node.buffer != name:
+            return None
+        return substitute_indices(stage.expr, dict(zip(names, node.indices, strict=True)))
+
+    stages = tuple(
+        replace(s, expr=map_reads(s.expr, inlined)) for s in state.prim.stages if s is not stage
+    )
+    prim = replace(state.prim, stages=stages)
+    return _drop_unused_loops(replace(state, prim=prim))
+
+
+def _drop_unused_loops(state: State) -> State:
+    axes = state.extents
+    keep = tuple(l for l in state.order if all(state.axis_of(p) in axes for p in state.parts(l)))
+    return replace(state, order=keep)
+
+
+def compute_at(state: State, name: str, loop: str) -> State:
+    """Compute a stage inside a loop of the stages before it, sharing the loops down to there.
+
+    ::
+
+        for i: for k: t[i] += ...                    for i:
+        for i: out[i] = t[i] * 2             =>        for k: t[i] += ...
+                                                       out[i] = t[i] * 2
+    """
+    state.require_stage(name, "compute_at")
+    state.require_loop(loop, "compute_at")
+    return replace(state, at={**state.at, name: loop})
+
+
+def cache_write(state: State, name: str, scope: str, at: str) -> State:
+    """Accumulate a reduction in a private tile that lives inside the loop ``at``.
+
+    ::
+
+        for i.0: for k: for i.1: t[...] += v    =>   for i.0: registers t.acc[f]
+                                                       for k: for i.1: t.acc[i.1] += v
+                                                       for i.1: t[...] = t.acc[i.1]
+    """
+    stage = state.require_stage(name, "cache_write")
+    state.require_loop(at, "cache_write")
+    if stage.combiner is None or scope not in ("registers", "stack"):
+        raise ScheduleError(f"cache_write: {name} is no reduction, or {scope!r} is no private scope")
+    return replace(state, caches={**state.caches, name: Cache(scope, at)})
+
+
+def rfactor(state: State, name: str, loop: str) -> State:
+    """Give each iteration of an innermost reduction loop an accumulator of its own.
+
+    ::
+
+        for k.0: vectorize k.1 in 64: t += v    =>   for k.0: vectorize k.1 in 64: t.rf[k.1] += v
+                                                     vectorize k.1 in 64: t += t.rf[k.1]
+
+    This is what lets a reduction run in vector lanes (Suriana et al., CGO 2017).
+    """
+    stage = state.require_stage(name, "rfactor")
+    state.require_loop(loop, "rfactor")
+    if loop in state.fused or not state.is_reduction(stage, loop) or state.block(loop) != 1:
+        raise ScheduleError(f"rfactor: {loop} is not an innermost reduction loop of {name}")
+    return replace(state, rfactors={**state.rfactors, name: loop})
+
+
+def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
+    """Make two stages of a reduction: one over each of ``parts`` pieces, one that joins them.
+
+    ::
+
+        t = sum(k: 100) v[k]    =>   t.part[p] = sum(k: 25) v[25 * p + k];   t = sum(p: 4) t.part[p]
+    """
+    stage = state.require_stage(name, "split_reduction")
+    extent = next((as_int(a.extent) for a in stage.reduce_axes if a.name == axis), 0)
+    if stage.combiner is None or not 1 < parts <= extent or axis in state.splits:
+        raise ScheduleError(f"split_reduction: {axis} of {name} cannot be cut into {parts}")
+    chunk = -(-extent // parts)
+    outer, inner = f"{name}.{axis}o", f"{name}.{axis}i"
+    joined = f"{name}.{axis}j"
+    index: IntExpr = symbol(outer) * chunk + symbol(inner)
+    piece = substitute_indices(stage.expr, {axis: index})
+    identity = const(COMBINERS[stage.combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
+    if parts * chunk != extent:
+        piece = select(within(index, 0, extent), piece, identity)
+    buffer = Buffer(f"{name}.part", (parts, *stage.buffer.shape), stage.buffer.dtype)
+    rest = tuple(a for a in stage.reduce_axes if a.name != axis)
+    renamed = tuple(Axis(f"{name}.{a.name}", a.extent) for a in stage.axes)
+    names: dict[str, IntExpr | Expr] = {
+        a.name: symbol(r.name) for a, r in zip(stage.axes, renamed, strict=True)
+    }
+    first = Stage(
+        buffer,
+        (Axis(outer, parts), *renamed),
+        substitute_indices(piece, names),
+        (*rest, Axis(inner, chunk)),
+        stage.combiner,
+    )
+    indices = (symbol(joined), *(symbol(a.name) for a in stage.axes))
+    second = replace(
+        stage,
+        expr=read(buffer.name, indices, buffer.dtype),
+        reduce_axes=(Axis(joined, parts),),
+    )
+    stages: list[Stage] = []
+    for s in state.prim.stages:
+        stages += [first, second] if s is stage else [s]
+    new = State.of(replace(state.prim, stages=tuple(stages)))
+    if state.splits or state.fused:
+        raise ScheduleError("split_reduction: must come before splits")
+    return replace(new, packs=state.packs, kinds=state.kinds)
+
+
+def pack(state: State, name: str, axis: str, tile: int) -> State:
+    """Copy an operand into panels of ``tile`` elements along the dimension that ``axis`` walks.
+
+    ::
+
+        w[k, j]    =>   w.packed[j // 48, k, j % 48]         the last panel is filled up with zeros
+
+    A constant operand is packed when the kernel is compiled, any other at the start of each call.
+    """
+    source = next((b for b in state.prim.params if b.name == name), None)
+    if source is None or tile < 1 or name in {p.source for p in state.packs.values()}:
+        raise ScheduleError(f"pack: {name!r} is not a parameter that can be packed")
+    if state.splits or state.fused:
+        raise ScheduleError("pack: must come before splits")
+    dims = {
+        d
+        for s in state.prim.stages
+        for node in walk(s.expr)
+        if isinstance(node, Read) and node.buffer == name
+        for d, i in enumerate(node.indices)
+        if isinstance(i, Dim) and axis in symbols(i)
+    }
+    if len(dims) != 1:
+        raise ScheduleError(f"pack: {axis} does not walk exactly one dimension of {name}")
+    dim = dims.pop()
+    stage = _packing_stage(source, dim, tile)
+
+    def packed(node: Read) -> Expr | None:
+        if node.buffer != name:
+            return None
+        at = node.indices[dim]
+        if not isinstance(at, int | Dim):
+            raise ScheduleError(f"pack: {name} is indexed by data")
+        rest = tuple(i for d, i in enumerate(node.indices) if d != dim)
+        return read(stage.name, (floordiv(at, tile), *rest, mod(at, tile)), source.dtype)
+
+    stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
+    record = Pack(name, stage)
+    packs = {**state.packs, stage.name: record}
+    if source.constant:
+        params = tuple(
+            replace(stage.buffer, constant=True) if p is source else p for p in state.prim.params
+        )
+        prim = replace(state.prim, params=params, stages=stages)
+        return replace(state, prim=prim, packs=packs)
+    prim = replace(state.prim, stages=(stage, *stages))
+    mine = tuple(a.name for a in stage.axes)
+    kinds = {**state.kinds, mine[0]: "parallel", mine[-1]: "vectorize"}
+    return replace(state, prim=prim, packs=packs, order=(*mine, *state.order), kinds=kinds)
+
+
+def _packing_stage(source: Buffer, dim: int, tile: int) -> Stage:
+    shape = tuple(as_int(s) for s in source.shape)
+    name = f"{source.name}.packed"
+    panels = as_int(ceildiv(shape[dim], tile))
+    rest = [d for d in range(len(shape)) if d != dim]
+    axes = (
+        Axis(f"{name}.o", panels),
+        *(Axis(f"{name}.{d}", shape[d]) for d in rest),
+        Axis(f"{name}.i", tile),
+    )
+    at = symbol(axes[0].name) * tile + symbol(axes[-1].name)
+    indices: list[IntExpr] = [symbol(f"{name}.{d}") for d in range(len(shape))]
+    indices[dim] = at
+    value: Expr = read(source.name, indices, source.dtype)
+    if panels * tile != shape[dim]:
+        value = select(within(at, 0, shape[dim]), value, const(0, source.dtype))
+    buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
+    return Stage(buffer, axes, value)
+
+
+PRIMITIVES: Mapping[str, Callable[..., State]] = {
+    "split": split,
+    "reorder": reorder,
+    "fuse": fuse,
+    **{kind: _annotate(kind) for kind in KINDS},
+    "compute_inline": compute_inline,
+    "compute_at": compute_at,
+    "cache_write": cache_write,
+    "rfactor": rfactor,
+    "split_reduction": split_reduction,
+    "pack": pack,
+}
+
+
+def state_of(prim: PrimFunc, schedule: Schedule) -> State:
+    """The state after all steps; raises ScheduleError that names the step refused."""
+    state = State.of(prim)
+    for number, step in enumerate(schedule.steps):
+        args: tuple[Any, ...] = step.args
+        try:
+            state = PRIMITIVES[step.name](state, *args)
+        except ScheduleError as error:
+            raise ScheduleError(f"step {number}, {step}: {error.message}") from None
+    return state

@@ -1,0 +1,109 @@
+"""What a schedule has decided so far: the state that the primitives transform.
+
+Loops are named: an axis ``i`` that is not split is the loop ``i``; split into three it is ``i.0``,
+``i.1``, ``i.2``, outermost first, with ``i = (i.0 * f1 + i.1) * f2 + i.2``. One order of loops holds
+for the whole PrimFunc; a stage runs the loops of its own axes, in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..dims import as_int
+from ..errors import ScheduleError
+from ..loop.nest import Pack
+from ..loop.prim import PrimFunc, Stage
+
+__all__ = ["Cache", "State"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Where a reduction accumulates: in ``scope``, allocated inside the loop ``at``."""
+
+    scope: str
+    at: str
+
+
+@dataclass(frozen=True)
+class State:
+    """Decisions by name. ``prim`` already has inlined, split and packed stages worked in."""
+
+    prim: PrimFunc
+    order: tuple[str, ...]
+    splits: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    at: Mapping[str, str] = field(default_factory=dict)
+    caches: Mapping[str, Cache] = field(default_factory=dict)
+    rfactors: Mapping[str, str] = field(default_factory=dict)
+    packs: Mapping[str, Pack] = field(default_factory=dict)
+
+    @staticmethod
+    def of(prim: PrimFunc) -> State:
+        """The state before any step: one loop an axis, in order of appearance."""
+        order: dict[str, None] = {}
+        for stage in prim.stages:
+            order.update((a.name, None) for a in (*stage.axes, *stage.reduce_axes))
+        return State(prim, tuple(order))
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The extent of every axis."""
+        return {
+            a.name: as_int(a.extent) for s in self.prim.stages for a in (*s.axes, *s.reduce_axes)
+        }
+
+    def loops_of_axis(self, axis: str) -> tuple[str, ...]:
+        """The loops an axis was split into, outermost first."""
+        count = len(self.splits.get(axis, ()))
+        return tuple(f"{axis}.{p}" for p in range(count)) if count else (axis,)
+
+    def parts(self, loop: str) -> tuple[str, ...]:
+        """The loops that a fused loop stands for; a plain loop stands for itself."""
+        return self.fused.get(loop, (loop,))
+
+    def axis_of(self, loop: str) -> str:
+        """The axis a plain loop belongs to."""
+        head, _, tail = loop.rpartition(".")
+        return head if tail.isdigit() and head in self.splits else loop
+
+    def block(self, loop: str) -> int:
+        """How far the axis index moves when a plain loop takes one step."""
+        axis = self.axis_of(loop)
+        if axis == loop:
+            return 1
+        size = 1
+        for factor in self.splits[axis][int(loop.rpartition(".")[2]) + 1 :]:
+            size *= factor
+        return size
+
+    def loops(self, stage: Stage) -> tuple[str, ...]:
+        """The loops of a stage, outermost first."""
+        mine = {a.name for a in (*stage.axes, *stage.reduce_axes)}
+        found: list[str] = []
+        for loop in self.order:
+            inside = [self.axis_of(part) in mine for part in self.parts(loop)]
+            if all(inside):
+                found.append(loop)
+            elif any(inside):
+                raise ScheduleError(f"{stage.name} runs only a part of the fused loop {loop}")
+        return tuple(found)
+
+    def is_reduction(self, stage: Stage, loop: str) -> bool:
+        """Whether the loop walks a reduced axis of the stage."""
+        reduced = {a.name for a in stage.reduce_axes}
+        return any(self.axis_of(part) in reduced for part in self.parts(loop))
+
+    def require_loop(self, loop: str, step: str) -> str:
+        if loop not in self.order:
+            raise ScheduleError(f"{step}: no loop {loop!r} (the loops are {', '.join(self.order)})")
+        return loop
+
+    def require_stage(self, name: str, step: str) -> Stage:
+        for stage in self.prim.stages:
+            if stage.name == name:
+                return stage
+        names = ", ".join(s.name for s in self.prim.stages)
+        raise ScheduleError(f"{step}: no stage {name!r} (the stages are {names})")

@@ -1,0 +1,181 @@
+"""Schedules as data: a tuple of steps, each one primitive with its arguments.
+
+::
+
+    Schedule ::= Step*
+    Step     ::= split(axis, factors) | reorder(loop, ...) | fuse(loop, ...)
+               | parallel(loop) | vectorize(loop) | unroll(loop)
+               | compute_inline(stage) | compute_at(stage, loop)
+               | cache_write(stage, scope, at) | rfactor(stage, loop) | split_reduction(stage, axis, parts)
+               | pack(buffer, axis, tile)
+
+A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step means
+is said by the function of its name in ``primitives.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ScheduleError
+
+__all__ = [
+    "Schedule",
+    "Step",
+    "cache_write",
+    "compute_at",
+    "compute_inline",
+    "fuse",
+    "pack",
+    "parallel",
+    "reorder",
+    "rfactor",
+    "split",
+    "split_reduction",
+    "unroll",
+    "vectorize",
+]
+
+# What each argument of a primitive is: a name, an int, or a list of one of them.
+SIGNATURES: dict[str, tuple[str, ...]] = {
+    "split": ("name", "ints"),
+    "reorder": ("names",),
+    "fuse": ("names",),
+    "parallel": ("name",),
+    "vectorize": ("name",),
+    "unroll": ("name",),
+    "compute_inline": ("name",),
+    "compute_at": ("name", "name"),
+    "cache_write": ("name", "name", "name"),
+    "rfactor": ("name", "name"),
+    "split_reduction": ("name", "name", "int"),
+    "pack": ("name", "name", "int"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One primitive applied: ``name`` is a key of ``SIGNATURES``."""
+
+    name: str
+    args: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for kind, arg in zip(SIGNATURES[self.name], self.args, strict=True):
+            if kind == "names":
+                parts += [repr(a) for a in arg]
+            else:
+                parts.append(repr(arg))
+        return f"{self.name}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A tuple of steps, in order. ``Schedule()`` is the plain nest, every stage on its own."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return "Schedule()"
+        lines = "".join(f"    {step},\n" for step in self.steps)
+        return f"Schedule.of(\n{lines})"
+
+    @staticmethod
+    def of(*steps: Step) -> Schedule:
+        """The schedule of these steps.
+
+        >>> str(Schedule.of(vectorize("j.1")).steps[0])
+        "vectorize('j.1')"
+        """
+        return Schedule(tuple(steps))
+
+    def to_json(self) -> list[list[Any]]:
+        """A list of ``[primitive, argument, ...]`` with lists for tuples."""
+        return [
+            [s.name, *(list(a) if isinstance(a, tuple) else a for a in s.args)] for s in self.steps
+        ]
+
+    @staticmethod
+    def from_json(data: object) -> Schedule:
+        """Read what ``to_json`` wrote; raises ScheduleError for anything else."""
+        if not isinstance(data, list):
+            raise ScheduleError(f"a schedule is a list of steps, not {type(data).__name__}")
+        return Schedule(tuple(_step(item) for item in data))
+
+
+def _step(item: object) -> Step:
+    if not isinstance(item, list) or not item or item[0] not in SIGNATURES:
+        raise ScheduleError(f"{item!r:.80} is not a schedule step")
+    name, *args = item
+    signature = SIGNATURES[name]
+    if len(args) != len(signature):
+        raise ScheduleError(f"{name} takes {len(signature)} arguments, not {len(args)}")
+    return Step(name, tuple(_argument(name, kind, a) for kind, a in zip(signature, args)))
+
+
+def _argument(step: str, kind: str, value: object) -> Any:
+    def is_int(v: object) -> bool:
+        return isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**40
+
+    if kind == "name" and isinstance(value, str) and len(value) < 200:
+        return value
+    if kind == "int" and is_int(value):
+        return value
+    if isinstance(value, list) and len(value) < 200:
+        if kind == "names" and all(isinstance(v, str) for v in value):
+            return tuple(value)
+        if kind == "ints" and all(is_int(v) for v in value):
+            return tuple(value)
+    raise ScheduleError(f"{step}: {value!r:.80} is not of the kind {kind}")
+
+
+def split(axis: str, factors: Sequence[int]) -> Step:
+    return Step("split", (axis, tuple(int(f) for f in factors)))
+
+
+def reorder(*loops: str) -> Step:
+    return Step("reorder", (tuple(loops),))
+
+
+def fuse(*loops: str) -> Step:
+    return Step("fuse", (tuple(loops),))
+
+
+def parallel(loop: str) -> Step:
+    return Step("parallel", (loop,))
+
+
+def vectorize(loop: str) -> Step:
+    return Step("vectorize", (loop,))
+
+
+def unroll(loop: str) -> Step:
+    return Step("unroll", (loop,))
+
+
+def compute_inline(stage: str) -> Step:
+    return Step("compute_inline", (stage,))
+
+
+def compute_at(stage: str, loop: str) -> Step:
+    return Step("compute_at", (stage, loop))
+
+
+def cache_write(stage: str, scope: str, at: str) -> Step:
+    return Step("cache_write", (stage, scope, at))
+
+
+def rfactor(stage: str, loop: str) -> Step:
+    return Step("rfactor", (stage, loop))
+
+
+def split_reduction(stage: str, axis: str, parts: int) -> Step:
+    return Step("split_reduction", (stage, axis, int(parts)))
+
+
+def pack(buffer: str, axis: str, tile: int) -> Step:
+    return Step("pack", (buffer, axis, int(tile)))
