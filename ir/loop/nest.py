@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from ..dims import IntExpr
 from .expr import Expr
@@ -93,10 +95,25 @@ Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | If
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """How a packed operand is made from a parameter: ``stage`` reads the parameter ``source``."""
+    """How a packed operand is made from the parameter ``source``: ``stage`` says it as an expression.
+
+    Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
+    """
 
     source: str
+    dim: int
+    tile: int
     stage: Stage
+
+    def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``."""
+        size = values.shape[self.dim]
+        panels = -(-size // self.tile)
+        moved = np.moveaxis(values, self.dim, -1)
+        padded = np.zeros((*moved.shape[:-1], panels * self.tile), values.dtype)
+        padded[..., :size] = moved
+        cut = padded.reshape(*moved.shape[:-1], panels, self.tile)
+        return np.ascontiguousarray(np.moveaxis(cut, -2, 0))
 
 
 @dataclass(frozen=True, slots=True)

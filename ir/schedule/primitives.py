@@ -253,7 +253,7 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
         return read(stage.name, (floordiv(at, tile), *rest, mod(at, tile)), source.dtype)
 
     stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
-    record = Pack(name, stage)
+    record = Pack(name, dim, tile, stage)
     packs = {**state.packs, stage.name: record}
     if source.constant:
         params = tuple(

@@ -1,0 +1,107 @@
+"""A PrimFunc and a schedule become one native kernel.
+
+The native interface: ``void @NAME(ptr operand, ..., ptr workspace)`` with the operands in order
+(parameters, packed ones in the place of what they pack, then outputs), dense and row-major; and
+``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel calls
+``lw_parallel_for`` of the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import as_int
+from ..ir.loop.nest import Nest, Operand
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.steps import Schedule
+from .llvm.memory import Env, Place
+from .llvm.nests import NestEmitter, ParallelWriter
+from .llvm.writer import FunctionWriter, Value
+from .target import Target
+
+__all__ = ["Kernel", "compile_kernel", "prepare_operands"]
+
+Array = np.ndarray[Any, Any]
+ALIGN = 64  # bytes; where buffers in the workspace start
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel as LLVM module text, and what it must be handed."""
+
+    name: str
+    text: str
+    operands: tuple[Operand, ...]
+    workspace_bytes: int
+    nest: Nest
+    parallel: bool
+
+
+def compile_kernel(
+    prim: PrimFunc, schedule: Schedule, target: Target, name: str | None = None
+) -> Kernel:
+    """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal."""
+    nest = apply_schedule(prim, schedule)
+    return emit_kernel(nest, target, name or prim.name)
+
+
+def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
+    """LLVM module text for a loop nest."""
+    count = len(nest.operands)
+    params = ", ".join([*(f"ptr %a{n}" for n in range(count)), "ptr %workspace"])
+    writer = FunctionWriter(name, params)
+    places: dict[str, Place] = {}
+    for n, operand in enumerate(nest.operands):
+        base = Value(f"%a{n}", "ptr")
+        places[operand.buffer.name] = Place(operand.buffer, base, operand.role == "out")
+    offset = 0
+    for buffer in nest.workspace:
+        base = writer.offset(Value("%workspace", "ptr"), "i8", None, offset)
+        places[buffer.name] = Place(buffer, base, True)
+        offset += -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
+    functions: dict[str, str] = {}
+    parallel = ParallelWriter(name)
+    NestEmitter(nest, target, writer, places, functions, parallel).body(nest.body, Env({}))
+    writers = [writer, *parallel.functions]
+    calls = sorted({c for w in writers for c in w.calls})
+    parts = [
+        "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",
+        "\n".join(calls) + "\n",
+        *(w.text(linkage="internal ") for w in parallel.functions),
+        writer.text(),
+        _packed_entry(name, count),
+        *functions.values(),
+    ]
+    text = "\n".join(parts)
+    return Kernel(name, text, nest.operands, offset, nest, bool(parallel.functions))
+
+
+def _packed_entry(name: str, count: int) -> str:
+    lines = [f"define void @{name}.packed(ptr %args) nounwind {{"]
+    for n in range(count + 1):
+        lines.append(f"  %p{n} = getelementptr ptr, ptr %args, i64 {n}")
+        lines.append(f"  %a{n} = load ptr, ptr %p{n}, align 8")
+    handed = ", ".join(f"ptr %a{n}" for n in range(count + 1))
+    lines += [f"  call void @{name}({handed})", "  ret void", "}", ""]
+    return "\n".join(lines)
+
+
+def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
+    """The arrays to hand to a kernel, in order: ``inputs`` by parameter name, packed where the kernel
+    wants it, and fresh outputs."""
+    arrays: list[Array] = []
+    for operand in kernel.operands:
+        buffer = operand.buffer
+        if operand.pack is not None:
+            arrays.append(operand.pack.array(inputs[operand.pack.source]))
+        elif operand.role == "out":
+            shape = [as_int(s) for s in buffer.shape]
+            arrays.append(np.empty(shape, buffer.dtype.numpy))
+        else:
+            arrays.append(np.ascontiguousarray(inputs[buffer.name]))
+    return arrays

@@ -1,0 +1,279 @@
+"""Addresses, loads and stores of buffer elements, scalar or vector, whole or in part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ir.dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, as_int, floordiv, symbols
+from ...ir.loop.prim import Buffer
+from ..target import Target
+from .writer import FunctionWriter, Value, llvm_type
+
+__all__ = ["Env", "Lanes", "Memory", "Place", "without_mod"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vector loop being written: lane l stands for ``var = offset + l``, for l < ``active``."""
+
+    var: str
+    offset: int
+    lanes: int
+    active: int
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Values of loop variables: an int where the loop is unrolled, an SSA value elsewhere."""
+
+    values: Mapping[str, int | Value]
+    lanes: Lanes | None = None
+
+    def bind(self, name: str, value: int | Value) -> Env:
+        return Env({**self.values, name: value}, self.lanes)
+
+    def lane(self, lane: int) -> Env:
+        """The scalar environment of one lane."""
+        assert self.lanes is not None
+        return Env({**self.values, self.lanes.var: self.lanes.offset + lane})
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a buffer is: its address, and whether this kernel writes to it (then ``version`` counts)."""
+
+    buffer: Buffer
+    base: Value
+    written: bool
+    version: int = 0
+
+    @property
+    def type(self) -> str:
+        return "i8" if self.buffer.dtype.is_bool else llvm_type(self.buffer.dtype)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        strides, step = [], 1
+        for size in reversed(self.buffer.shape):
+            strides.append(step)
+            step *= as_int(size)
+        return tuple(reversed(strides))
+
+
+def without_mod(expr: IntExpr) -> IntExpr:
+    """``expr`` with ``a % b`` written as ``a - b * (a // b)``, so that a split index joins again."""
+    if not isinstance(expr, Dim):
+        return expr
+    total: IntExpr = 0
+    for mono, coefficient in expr.terms:
+        term: IntExpr = coefficient
+        for atom in mono:
+            if isinstance(atom, Mod):
+                left, right = without_mod(atom.left), without_mod(atom.right)
+                term = term * (left - right * floordiv(left, right))
+            else:
+                term = term * Dim((((atom,), 1),))
+        total = total + term
+    return total
+
+
+class Memory:
+    """Reads and writes through a FunctionWriter."""
+
+    def __init__(self, writer: FunctionWriter, target: Target) -> None:
+        self.w = writer
+        self.target = target
+        self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
+
+    # -- indices -------------------------------------------------------------------------------
+
+    def flat_index(self, place: Place, indices: tuple[IntExpr, ...]) -> IntExpr:
+        """The position of an element counted from the start of the buffer."""
+        key = (place.buffer.name, place.buffer.shape, indices)
+        found = self.flat.get(key)
+        if found is None:
+            found = 0
+            for i, stride in zip(indices, place.strides, strict=True):
+                found = found + without_mod(i) * stride
+            self.flat[key] = found
+        return found
+
+    def lane_stride(self, flat: IntExpr, env: Env) -> int | None:
+        """How far the index moves from lane to lane, or None if that is no constant."""
+        if env.lanes is None or not isinstance(flat, Dim):
+            return 0
+        stride = 0
+        for mono, coefficient in flat.terms:
+            if len(mono) == 1 and mono[0] == Symbol(env.lanes.var):
+                stride = coefficient
+            elif any(env.lanes.var in symbols(Dim((((atom,), 1),))) for atom in mono):
+                return None
+        return stride
+
+    def index_value(self, expr: IntExpr, env: Env) -> tuple[Value | None, int]:
+        """``expr`` (at lane 0) as (SSA value, constant); constants of unrolled loops are folded."""
+        if not isinstance(expr, Dim):
+            return None, expr
+        constant = 0
+        terms: list[tuple[Value, int]] = []
+        for mono, coefficient in expr.terms:
+            factor: Value | None = None
+            for atom in mono:
+                value = self._atom(atom, env)
+                if isinstance(value, int):
+                    coefficient *= value
+                else:
+                    factor = value if factor is None else self.w.op("mul", factor, value)
+            if factor is None:
+                constant += coefficient
+            elif coefficient:
+                terms.append((factor, coefficient))
+        terms.sort(key=lambda t: t[0].depth)
+        total: Value | None = None
+        for factor, coefficient in terms:
+            scaled = self.w.scale(factor, coefficient)
+            total = scaled if total is None else self.w.add(total, scaled)
+        return total, constant
+
+    def _atom(self, atom: Symbol | FloorDiv | Mod | Min | Max, env: Env) -> int | Value:
+        if isinstance(atom, Symbol):
+            if env.lanes is not None and atom.name == env.lanes.var:
+                return env.lanes.offset
+            return env.values[atom.name]
+        left, right = self.index(atom.left, env), self.index(atom.right, env)
+        w = self.w
+        if isinstance(atom, Min | Max):
+            return w.intrinsic("smin" if isinstance(atom, Min) else "smax", left, right)
+        if not left.name.startswith("%") and not right.name.startswith("%"):
+            a, b = int(left.name), int(right.name)
+            return a // b if isinstance(atom, FloorDiv) else a % b
+        # Divisors are positive; the quotient rounds to minus infinity.
+        quotient, rest = w.op("sdiv", left, right), w.op("srem", left, right)
+        below = w.op("icmp slt", rest, w.int(0), type="i1")
+        if isinstance(atom, FloorDiv):
+            return w.select(below, w.op("sub", quotient, w.int(1)), quotient)
+        return w.select(below, w.op("add", rest, right), rest)
+
+    def index(self, expr: IntExpr, env: Env) -> Value:
+        """The int64 value of an index expression at lane 0."""
+        value, constant = self.index_value(expr, env)
+        if value is None:
+            return self.w.int(constant)
+        return self.w.op("add", value, self.w.int(constant)) if constant else value
+
+    def address(self, place: Place, flat: IntExpr, env: Env, extra: Value | None = None) -> Value:
+        """The address of an element (at lane 0); ``extra`` is added to the index."""
+        value, constant = self.index_value(flat, env)
+        if extra is not None:
+            value = extra if value is None else self.w.add(value, extra)
+        return self.w.offset(place.base, place.type, value, constant)
+
+    # -- loads ---------------------------------------------------------------------------------
+
+    def load(self, place: Place, address: Value, lanes: int, active: int) -> Value:
+        """``lanes`` neighbours from ``address`` on; those from ``active`` on are not touched."""
+        if lanes == 1:
+            return self._from_memory(place, self._load(place, address, 1))
+        if active == lanes:
+            return self._from_memory(place, self._load(place, address, lanes))
+        if self.target.has_masks:
+            mask = self.active_mask(lanes, active)
+            return self._from_memory(place, self.masked(place, address, mask))
+        wide: Value | None = None
+        for start, count in _powers(active):
+            part = self._load(place, self.w.offset(address, place.type, None, start), count)
+            wide = self._place_lanes(wide, part, start, count, lanes)
+        assert wide is not None
+        return self._from_memory(place, wide)
+
+    def _place_lanes(
+        self, wide: Value | None, part: Value, start: int, count: int, lanes: int
+    ) -> Value:
+        zero = Value("zeroinitializer", part.type, lanes)
+        if count == 1:
+            return self.w.insert(wide or zero, part, start)
+        grown = self.w.shuffle(
+            part, part, tuple(i if i < count else 0 for i in range(lanes))
+        )
+        picks = tuple(lanes + i - start if start <= i < start + count else i for i in range(lanes))
+        return self.w.shuffle(wide or zero, grown, picks)
+
+    def active_mask(self, lanes: int, active: int) -> Value:
+        bits = ", ".join(f"i1 {'true' if l < active else 'false'}" for l in range(lanes))
+        return Value(f"<{bits}>", "i1", lanes)
+
+    def masked(self, place: Place, address: Value, mask: Value) -> Value:
+        """A load that touches only the lanes of ``mask``; the others are zero."""
+        kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
+        lanes = mask.lanes
+        full = Value("", place.type, lanes).full_type
+        symbol = f"llvm.masked.load.v{lanes}{kind}.p0"
+        self.w.calls.add(f"declare {full} @{symbol}(ptr, <{lanes} x i1>, {full})")
+        depth = self._load_depth(place, max(address.depth, mask.depth))
+        align = place.buffer.dtype.bytes
+        return self.w.pure(
+            ("masked", address.name, mask.name, full, self._version(place)),
+            lambda name: f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, "
+            f"{mask}, {full} zeroinitializer)",
+            place.type,
+            lanes,
+            depth,
+        )
+
+    def _version(self, place: Place) -> object:
+        return (place.version, place.buffer.name) if place.written else None
+
+    def _load_depth(self, place: Place, depth: int) -> int:
+        return self.w.depth if place.written else max(depth, self.w.guard_depth)
+
+    def _load(self, place: Place, address: Value, lanes: int) -> Value:
+        full = Value("", place.type, lanes).full_type
+        return self.w.pure(
+            ("load", address.name, full, self._version(place)),
+            lambda name: f"{name} = load {full}, {address}, align {place.buffer.dtype.bytes}",
+            place.type,
+            lanes,
+            self._load_depth(place, address.depth),
+        )
+
+    def _from_memory(self, place: Place, value: Value) -> Value:
+        return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
+
+    # -- stores --------------------------------------------------------------------------------
+
+    def store(self, place: Place, address: Value, value: Value, active: int) -> None:
+        """Write the first ``active`` lanes of ``value`` from ``address`` on."""
+        if place.buffer.dtype.is_bool:
+            value = self.w.convert("zext", value, "i8")
+        align = place.buffer.dtype.bytes
+        place.version += 1
+        if active >= value.lanes:
+            self.w.line(f"store {value}, {address}, align {align}")
+            return
+        if self.target.has_masks:
+            kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
+            lanes = value.lanes
+            symbol = f"llvm.masked.store.v{lanes}{kind}.p0"
+            self.w.calls.add(f"declare void @{symbol}({value.full_type}, ptr, <{lanes} x i1>)")
+            mask = self.active_mask(lanes, active)
+            self.w.line(f"call void @{symbol}({value}, ptr align {align} {address.name}, {mask})")
+            return
+        for start, count in _powers(active):
+            if count == 1:
+                part = self.w.extract(value, start)
+            else:
+                part = self.w.shuffle(value, value, tuple(range(start, start + count)))
+            where = self.w.offset(address, place.type, None, start)
+            self.w.line(f"store {part}, {where}, align {align}")
+
+
+def _powers(count: int) -> list[tuple[int, int]]:
+    """A run of ``count`` cut into (start, power of two), longest first."""
+    pieces, start = [], 0
+    while start < count:
+        size = 1 << ((count - start).bit_length() - 1)
+        pieces.append((start, size))
+        start += size
+    return pieces
+

@@ -1,0 +1,324 @@
+"""What each scalar operator is in LLVM instructions, on one element or on a vector.
+
+The elementary functions (exp, sin, ...) come from ``codegen/elementary``; here are the rest.
+NumPy's meaning holds throughout: min and max pass NaN on, integer division by zero gives 0, shifts
+beyond the width give 0 or the sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.dtype import DType
+from ...ir.errors import InternalError
+from ..elementary import function as elementary_function
+from ..target import Target
+from .writer import FunctionWriter, Value, float_literal, llvm_type
+
+__all__ = ["ScalarEmitter", "literal"]
+
+
+def literal(value: bool | int | float, dtype: DType) -> Value:
+    """A constant of that dtype."""
+    type = llvm_type(dtype)
+    if dtype.is_float:
+        return Value(float_literal(float(value), type), type)
+    if dtype.is_bool:
+        return Value("true" if value else "false", "i1")
+    return Value(str(int(value)), type)
+
+
+_INT_COMPARE = {
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+_FLOAT_COMPARE = {
+    "equal": "oeq",
+    "not_equal": "une",
+    "less": "olt",
+    "less_equal": "ole",
+    "greater": "ogt",
+    "greater_equal": "oge",
+}
+_BITWISE = {
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_xor": "xor",
+}
+_FLOAT_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+_INT_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
+_BOOL_ARITHMETIC = {
+    "add": "or",
+    "multiply": "and",
+    "maximum": "or",
+    "minimum": "and",
+    "fmax": "or",
+    "fmin": "and",
+}
+_FLOAT_INTRINSICS = {
+    "abs": "fabs",
+    "sqrt": "sqrt",
+    "ceil": "ceil",
+    "floor": "floor",
+    "trunc": "trunc",
+    "round": "rint",
+    "copysign": "copysign",
+}
+
+
+class ScalarEmitter:
+    """Writes scalar operators into a function; ``functions`` collects the helpers they call."""
+
+    def __init__(self, writer: FunctionWriter, target: Target, functions: dict[str, str]) -> None:
+        self.w = writer
+        self.target = target
+        self.functions = functions
+
+    def apply(self, name: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
+        """The operator on values of equal lanes; ``dtypes`` are the operands'."""
+        lanes = max(a.lanes for a in args)
+        args = [self.w.splat(a, lanes) for a in args]
+        if name == "where":
+            return self.w.select(*args)
+        if name == "cast":
+            return self.cast(args[0], dtypes[0], result)
+        dtype = dtypes[0]
+        special = self._special(name, args, dtype)
+        if special is not None:
+            return special
+        if dtype.is_float:
+            return self._float(name, args, dtype)
+        return self._bool(name, args) if dtype.is_bool else self._int(name, args, dtype)
+
+    def _special(self, name: str, args: list[Value], dtype: DType) -> Value | None:
+        if name in _BITWISE and not dtype.is_float:
+            return self.w.op(_BITWISE[name], *args)
+        if name in ("logical_not", "bitwise_not"):
+            ones = self.w.splat(Value("true" if dtype.is_bool else "-1", args[0].type), args[0].lanes)
+            return self.w.op("xor", args[0], ones)
+        if name in _INT_COMPARE:
+            if dtype.is_float:
+                return self.w.op(f"fcmp {_FLOAT_COMPARE[name]}", *args, type="i1")
+            relation = _INT_COMPARE[name]
+            sign = "" if relation in ("eq", "ne") else ("s" if dtype.kind == "i" else "u")
+            return self.w.op(f"icmp {sign}{relation}", *args, type="i1")
+        return None
+
+    def _bool(self, name: str, args: list[Value]) -> Value:
+        if name not in _BOOL_ARITHMETIC:
+            raise InternalError(f"{name} has no meaning on bool")
+        return self.w.op(_BOOL_ARITHMETIC[name], *args)
+
+    # -- floats --------------------------------------------------------------------------------
+
+    def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
+        w = self.w
+        if name in _FLOAT_ARITHMETIC:
+            return w.op(_FLOAT_ARITHMETIC[name], *args)
+        if name in _FLOAT_INTRINSICS:
+            return w.intrinsic(_FLOAT_INTRINSICS[name], *args)
+        own: Callable[..., Value] | None = getattr(self, f"_float_{name}", None)
+        if own is not None:
+            return own(dtype, *args)
+        return self.elementary(name, args, dtype)
+
+    def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
+        """A call of our own vector code, which LLVM inlines."""
+        lanes = args[0].lanes
+        made = elementary_function(name, dtype.name, lanes, self.target)
+        self.functions[made.symbol] = made.text
+        self.w.calls.update(made.declarations)
+        return self.w.call(made.symbol, *args, type=args[0].type, lanes=lanes)
+
+    def const(self, value: float, like: Value) -> Value:
+        return self.w.splat(Value(float_literal(value, like.type), like.type), like.lanes)
+
+    def _float_negative(self, dtype: DType, x: Value) -> Value:
+        return self.w.op("fneg", x)
+
+    def _float_rsqrt(self, dtype: DType, x: Value) -> Value:
+        return self.w.op("fdiv", self.const(1.0, x), self.w.intrinsic("sqrt", x))
+
+    def _float_sign(self, dtype: DType, x: Value) -> Value:
+        w, zero = self.w, self.const(0.0, x)
+        below = w.select(w.op("fcmp olt", x, zero, type="i1"), self.const(-1.0, x), x)
+        signed = w.select(w.op("fcmp ogt", x, zero, type="i1"), self.const(1.0, x), below)
+        return w.select(w.op("fcmp oeq", x, zero, type="i1"), zero, signed)
+
+    def _float_maximum(self, dtype: DType, a: Value, b: Value) -> Value:
+        return self._extreme("ogt", a, b)
+
+    def _float_minimum(self, dtype: DType, a: Value, b: Value) -> Value:
+        return self._extreme("olt", a, b)
+
+    def _extreme(self, relation: str, a: Value, b: Value) -> Value:
+        """``a > b ? a : b`` is one instruction and passes NaN in b on; a needs a look of its own."""
+        if _is_number(b):
+            a, b = b, a
+        chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
+        if _is_number(a):
+            return chosen
+        return self.w.select(self.w.op("fcmp uno", a, a, type="i1"), a, chosen)
+
+    def _float_fmax(self, dtype: DType, a: Value, b: Value) -> Value:
+        return self._extreme_number("oge", a, b)
+
+    def _float_fmin(self, dtype: DType, a: Value, b: Value) -> Value:
+        return self._extreme_number("ole", a, b)
+
+    def _extreme_number(self, relation: str, a: Value, b: Value) -> Value:
+        take = self.w.op(f"fcmp {relation}", a, b, type="i1")
+        missing = self.w.op("fcmp uno", b, b, type="i1")
+        return self.w.select(self.w.op("or", take, missing), a, b)
+
+    def _float_isnan(self, dtype: DType, x: Value) -> Value:
+        return self.w.op("fcmp uno", x, x, type="i1")
+
+    def _float_isinf(self, dtype: DType, x: Value) -> Value:
+        infinity = self.const(float("inf"), x)
+        return self.w.op("fcmp oeq", self.w.intrinsic("fabs", x), infinity, type="i1")
+
+    def _float_isfinite(self, dtype: DType, x: Value) -> Value:
+        infinity = self.const(float("inf"), x)
+        return self.w.op("fcmp olt", self.w.intrinsic("fabs", x), infinity, type="i1")
+
+    # -- integers ------------------------------------------------------------------------------
+
+    def _int(self, name: str, args: list[Value], dtype: DType) -> Value:
+        w = self.w
+        signed = dtype.kind == "i"
+        if name in _INT_ARITHMETIC:
+            return w.op(_INT_ARITHMETIC[name], *args)
+        if name in ("maximum", "fmax", "minimum", "fmin"):
+            kind = ("s" if signed else "u") + ("max" if "max" in name else "min")
+            return w.intrinsic(kind, *args)
+        if name == "negative":
+            return w.op("sub", self.integer(0, args[0]), args[0])
+        if name == "abs":
+            return w.intrinsic("abs", *args, extra="false") if signed else args[0]
+        if name == "sign":
+            return self._int_sign(args[0], signed)
+        if name in ("floor_divide", "floor_mod", "truncate_mod"):
+            return self._divide(name, *args, dtype=dtype)
+        if name in ("left_shift", "right_shift"):
+            return self._shift(name, *args, dtype=dtype)
+        return self.elementary(name, args, dtype)
+
+    def integer(self, value: int, like: Value) -> Value:
+        return self.w.splat(Value(str(value), like.type), like.lanes)
+
+    def _int_sign(self, x: Value, signed: bool) -> Value:
+        w, zero = self.w, self.integer(0, x)
+        positive = w.convert("zext", w.op("icmp sgt" if signed else "icmp ne", x, zero, type="i1"), x.type)
+        if not signed:
+            return positive
+        negative = w.convert("zext", w.op("icmp slt", x, zero, type="i1"), x.type)
+        return w.op("sub", positive, negative)
+
+    def _divide(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
+        """Division never traps: a zero divisor gives 0, and MIN / -1 wraps to MIN."""
+        w = self.w
+        zero, one = self.integer(0, a), self.integer(1, a)
+        by_zero = w.op("icmp eq", b, zero, type="i1")
+        if dtype.kind == "u":
+            safe = w.select(by_zero, one, b)
+            value = w.op("udiv" if name == "floor_divide" else "urem", a, safe)
+            return w.select(by_zero, zero, value)
+        minus_one = self.integer(-1, a)
+        least = self.integer(-(1 << (dtype.bits - 1)), a)
+        wraps = w.op(
+            "and", w.op("icmp eq", a, least, type="i1"), w.op("icmp eq", b, minus_one, type="i1")
+        )
+        safe = w.select(w.op("or", by_zero, wraps), one, b)
+        remainder = w.op("srem", a, safe)
+        if name == "truncate_mod":
+            return w.select(by_zero, zero, remainder)
+        inexact = w.op("icmp ne", remainder, zero, type="i1")
+        opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
+        adjust = w.op("and", inexact, opposite)
+        if name == "floor_mod":
+            value = w.select(adjust, w.op("add", remainder, safe), remainder)
+        else:
+            quotient = w.op("sdiv", a, safe)
+            value = w.select(adjust, w.op("sub", quotient, one), quotient)
+        return w.select(by_zero, zero, value)
+
+    def _shift(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
+        w = self.w
+        inside = w.op("icmp ult", b, self.integer(dtype.bits, b), type="i1")
+        arithmetic = name == "right_shift" and dtype.kind == "i"
+        limit = self.integer(dtype.bits - 1 if arithmetic else 0, b)
+        count = w.select(inside, b, limit)
+        if arithmetic:
+            return w.op("ashr", a, count)
+        shifted = w.op("shl" if name == "left_shift" else "lshr", a, count)
+        return w.select(inside, shifted, self.integer(0, a))
+
+    # -- conversions ---------------------------------------------------------------------------
+
+    def cast(self, x: Value, source: DType, target: DType) -> Value:
+        """``astype``; a float outside the integer's range gives what x86-64 gives, never poison."""
+        w = self.w
+        to = llvm_type(target)
+        if source == target:
+            return x
+        if target.is_bool:
+            zero = self.const(0.0, x) if source.is_float else self.integer(0, x)
+            return w.op("fcmp une" if source.is_float else "icmp ne", x, zero, type="i1")
+        if source.is_float and target.is_float:
+            return w.convert("fpext" if target.bits > source.bits else "fptrunc", x, to)
+        if target.is_float:
+            return w.convert("sitofp" if source.kind == "i" else "uitofp", x, to)
+        if source.is_float:
+            unsigned = target.kind == "u" and target.bits == 64
+            bits = 64 if target.bits == 64 or (target.kind == "u" and target.bits == 32) else 32
+            wide = w.op("freeze", w.convert("fptoui" if unsigned else "fptosi", x, f"i{bits}"))
+            return wide if bits == target.bits else w.convert("trunc", wide, to)
+        if target.bits == source.bits:
+            return x
+        if target.bits < source.bits:
+            return w.convert("trunc", x, to)
+        return w.convert("sext" if source.kind == "i" else "zext", x, to)
+
+    def combine(self, combiner_op: str, old: Value, new: Value, dtype: DType) -> Value:
+        """One step of a reduction. For min and max the new value comes first: see ``_extreme``."""
+        lanes = max(old.lanes, new.lanes)
+        old, new = self.w.splat(old, lanes), self.w.splat(new, lanes)
+        first, second = (new, old) if combiner_op in ("maximum", "minimum") else (old, new)
+        return self.apply(combiner_op, [first, second], [dtype, dtype], dtype)
+
+    def horizontal(self, combiner_op: str, vector: Value, dtype: DType) -> Value:
+        """All lanes of a vector joined, in a tree."""
+        while vector.lanes > 1:
+            half = vector.lanes // 2
+            if half == 1:
+                low, high = self.w.extract(vector, 0), self.w.extract(vector, 1)
+            else:
+                low = self.w.shuffle(vector, vector, tuple(range(half)))
+                high = self.w.shuffle(vector, vector, tuple(range(half, 2 * half)))
+            vector = self.combine(combiner_op, low, high, dtype)
+        return vector
+
+    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """``a * b + c`` on floats, fused where the machine can."""
+        lanes = max(a.lanes, b.lanes, c.lanes)
+        a, b, c = (self.w.splat(v, lanes) for v in (a, b, c))
+        if self.target.has_fma:
+            return self.w.intrinsic("fma", a, b, c)
+        return self.w.op("fadd", self.w.op("fmul", a, b), c)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether the value is a literal that is not NaN."""
+    if value.name.startswith("%"):
+        return False
+    text = value.name.split()[-1].rstrip(")")
+    bits = int(text, 16) if text.startswith("0x") else 0
+    return bits & 0x7FFFFFFFFFFFFFFF <= 0x7FF0000000000000

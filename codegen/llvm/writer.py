@@ -1,0 +1,329 @@
+"""Writes one LLVM function as text, with value numbering and loop-invariant code motion built in.
+
+Every value knows the loop level it depends on. An instruction is written at the deepest level of its
+operands, before the loops inside that level, and the same instruction on the same operands is never
+written twice: what LLVM's passes would have to undo is not made in the first place, and the text
+stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder takes 8.)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ...ir.dtype import DType
+
+__all__ = ["FunctionWriter", "Value", "float_literal", "llvm_type"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An SSA value or literal. ``type`` is the element type, ``depth`` the loop level it lives at."""
+
+    name: str
+    type: str
+    lanes: int = 1
+    depth: int = 0
+
+    @property
+    def full_type(self) -> str:
+        return self.type if self.lanes == 1 else f"<{self.lanes} x {self.type}>"
+
+    def __str__(self) -> str:
+        return f"{self.full_type} {self.name}"
+
+
+def llvm_type(dtype: DType) -> str:
+    """The type of a dtype in registers; in memory bool is i8.
+
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> llvm_type(FLOAT32)
+    'float'
+    """
+    if dtype.is_float:
+        return "float" if dtype.bits == 32 else "double"
+    return f"i{dtype.bits}"
+
+
+def float_literal(value: float, type: str) -> str:
+    """The exact spelling of a float constant: the bits of it as a double."""
+    if type == "float":
+        value = struct.unpack("f", struct.pack("f", value))[0]
+    return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
+
+
+@dataclass
+class _Level:
+    label: str
+    conditional: bool
+    code: list[str] = field(default_factory=list)
+    known: dict[Hashable, Value] = field(default_factory=dict)
+
+
+class FunctionWriter:
+    """One function under construction; ``levels[0]`` is its entry block."""
+
+    def __init__(self, name: str, params: str, *, attributes: str = "nounwind") -> None:
+        self.name, self.params, self.attributes = name, params, attributes
+        self.levels = [_Level("entry", False)]
+        self.allocas: list[str] = []
+        self.calls: set[str] = set()
+        self._count = 0
+
+    @property
+    def depth(self) -> int:
+        return len(self.levels) - 1
+
+    @property
+    def guard_depth(self) -> int:
+        """The innermost level that only runs under a condition: loads must not rise above it."""
+        return max((n for n, level in enumerate(self.levels) if level.conditional), default=0)
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    # -- instructions --------------------------------------------------------------------------
+
+    def pure(
+        self, key: Hashable, text: Callable[[str], str], type: str, lanes: int, depth: int
+    ) -> Value:
+        """A value without effects: written once per level, at ``depth``. ``text(name)`` is the line."""
+        level = self.levels[depth]
+        found = level.known.get(key)
+        if found is None:
+            found = Value(self.fresh(), type, lanes, depth)
+            level.code.append("  " + text(found.name))
+            level.known[key] = found
+        return found
+
+    def op(self, opcode: str, *args: Value, type: str | None = None) -> Value:
+        """``opcode type a, b``: an instruction whose operands and result have one type."""
+        depth = max(a.depth for a in args)
+        names = ", ".join(a.name for a in args)
+        first = args[0]
+        return self.pure(
+            (opcode, *(a.name for a in args), first.full_type),
+            lambda name: f"{name} = {opcode} {first.full_type} {names}",
+            type or first.type,
+            first.lanes,
+            depth,
+        )
+
+    def convert(self, opcode: str, value: Value, type: str) -> Value:
+        """``opcode from-type value to type`` on every lane."""
+        to = Value("", type, value.lanes).full_type
+        return self.pure(
+            (opcode, value.name, value.full_type, type),
+            lambda name: f"{name} = {opcode} {value} to {to}",
+            type,
+            value.lanes,
+            value.depth,
+        )
+
+    def select(self, condition: Value, then: Value, orelse: Value) -> Value:
+        args = (condition, then, orelse)
+        return self.pure(
+            ("select", *(a.name for a in args), then.full_type),
+            lambda name: f"{name} = select {', '.join(map(str, args))}",
+            then.type,
+            then.lanes,
+            max(a.depth for a in args),
+        )
+
+    def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
+        """Call a function without effects; intrinsics are declared by ``declaration``."""
+        result = Value("", type, lanes).full_type
+        signature = ", ".join(a.full_type for a in args)
+        if symbol.startswith("llvm."):
+            self.calls.add(f"declare {result} @{symbol}({signature})")
+        text = ", ".join(map(str, args))
+        return self.pure(
+            ("call", symbol, *(a.name for a in args)),
+            lambda name: f"{name} = call {flags}{result} @{symbol}({text})",
+            type,
+            lanes,
+            max((a.depth for a in args), default=0),
+        )
+
+    def intrinsic(self, name: str, *args: Value, extra: str = "") -> Value:
+        """An overloaded intrinsic of the operands' type, such as ``llvm.sqrt``."""
+        first = args[0]
+        kind = {"float": "f32", "double": "f64"}.get(first.type, first.type)
+        suffix = kind if first.lanes == 1 else f"v{first.lanes}{kind}"
+        symbol = f"llvm.{name}.{suffix}"
+        if not extra:
+            return self.call(symbol, *args, type=first.type, lanes=first.lanes)
+        flag = Value(extra, "i1")
+        return self.call(symbol, *args, flag, type=first.type, lanes=first.lanes)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """The scalar in every lane."""
+        if value.lanes == lanes:
+            return value
+        if not value.name.startswith("%"):
+            return Value(f"splat ({value})", value.type, lanes)
+        wide = Value("", value.type, lanes).full_type
+        one = self.pure(
+            ("insert0", value.name, lanes),
+            lambda name: f"{name} = insertelement {wide} poison, {value}, i64 0",
+            value.type,
+            lanes,
+            value.depth,
+        )
+        return self.pure(
+            ("splat", value.name, lanes),
+            lambda name: f"{name} = shufflevector {one}, {wide} poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            value.type,
+            lanes,
+            value.depth,
+        )
+
+    def extract(self, vector: Value, lane: int) -> Value:
+        return self.pure(
+            ("extract", vector.name, lane),
+            lambda name: f"{name} = extractelement {vector}, i64 {lane}",
+            vector.type,
+            1,
+            vector.depth,
+        )
+
+    def insert(self, vector: Value, element: Value, lane: int) -> Value:
+        return self.pure(
+            ("insert", vector.name, element.name, lane),
+            lambda name: f"{name} = insertelement {vector}, {element}, i64 {lane}",
+            vector.type,
+            vector.lanes,
+            max(vector.depth, element.depth),
+        )
+
+    def shuffle(self, a: Value, b: Value, lanes: tuple[int, ...]) -> Value:
+        """Lanes picked from ``a`` followed by ``b``."""
+        mask = ", ".join(f"i32 {l}" for l in lanes)
+        return self.pure(
+            ("shuffle", a.name, b.name, lanes),
+            lambda name: f"{name} = shufflevector {a}, {b}, <{len(lanes)} x i32> <{mask}>",
+            a.type,
+            len(lanes),
+            max(a.depth, b.depth),
+        )
+
+    def line(self, text: str) -> None:
+        """An instruction with an effect, at the current place."""
+        self.levels[-1].code.append("  " + text)
+
+    def alloca(self, type: str, count: int, align: int = 64) -> Value:
+        """``count`` elements on the stack, for the life of the function."""
+        name = self.fresh("stack")
+        self.allocas.append(f"  {name} = alloca {type}, i64 {max(1, count)}, align {align}")
+        return Value(name, "ptr")
+
+    # -- integers ------------------------------------------------------------------------------
+
+    def int(self, value: int, type: str = "i64") -> Value:
+        return Value(str(value), type)
+
+    def add(self, a: Value, b: Value) -> Value:
+        if a.name == "0":
+            return b
+        return a if b.name == "0" else self.op("add", a, b)
+
+    def scale(self, value: Value, factor: int) -> Value:
+        return value if factor == 1 else self.op("mul", value, self.int(factor))
+
+    def offset(self, base: Value, type: str, index: Value | None, constant: int) -> Value:
+        """The address of element ``index + constant`` behind ``base``."""
+        place = base
+        if index is not None and index.name != "0":
+            place = self._gep(place, type, index)
+        return self._gep(place, type, self.int(constant)) if constant else place
+
+    def _gep(self, base: Value, type: str, index: Value) -> Value:
+        return self.pure(
+            ("gep", base.name, type, index.name),
+            lambda name: f"{name} = getelementptr {type}, {base}, {index}",
+            "ptr",
+            1,
+            max(base.depth, index.depth),
+        )
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def loop(
+        self,
+        extent: int | Value,
+        carried: dict[K, Value],
+        body: Callable[[Value, dict[K, Value]], dict[K, Value]],
+        start: Value | None = None,
+    ) -> dict[K, Value]:
+        """A counted loop that runs at least once; ``carried`` values pass from turn to turn.
+
+        ``body(index, values)`` writes the body and gives the values at its end.
+        """
+        parent = self.levels[-1]
+        self._count += 1
+        head, leave = f"loop{self._count}", f"done{self._count}"
+        before = parent.label
+        self.levels.append(_Level(head, False))
+        depth = self.depth
+        index = Value(self.fresh("i"), "i64", 1, depth)
+        phis = {k: Value(self.fresh("c"), v.type, v.lanes, depth) for k, v in carried.items()}
+        ends = body(index, phis)
+        level = self.levels.pop()
+        first = start.name if start else "0"
+        lines = [
+            f"  br label %{head}",
+            f"{head}:",
+            f"  {index.name} = phi i64 [{first}, %{before}], [{index.name}.next, %{level.label}]",
+        ]
+        for key, phi in phis.items():
+            lines.append(
+                f"  {phi.name} = phi {phi.full_type} [{carried[key].name}, %{before}], "
+                f"[{ends[key].name}, %{level.label}]"
+            )
+        last = extent.name if isinstance(extent, Value) else str(extent)
+        flag = self.fresh("more")
+        lines += level.code
+        lines += [
+            f"  {index.name}.next = add nuw nsw i64 {index.name}, 1",
+            f"  {flag} = icmp ult i64 {index.name}.next, {last}",
+            f"  br i1 {flag}, label %{head}, label %{leave}",
+            f"{leave}:",
+        ]
+        parent.code += lines
+        parent.label = leave
+        return {
+            k: Value(v.name, v.type, v.lanes, min(v.depth, depth - 1)) for k, v in ends.items()
+        }
+
+    def branch(
+        self, condition: Value, then: Callable[[], None], orelse: Callable[[], None] | None
+    ) -> None:
+        """``if``: nothing but memory carries results out of the branches."""
+        parent = self.levels[-1]
+        self._count += 1
+        number = self._count
+        lines = [
+            f"  br i1 {condition.name}, label %then{number}, "
+            f"label %{'else' if orelse else 'join'}{number}"
+        ]
+        for label, body in ((f"then{number}", then), (f"else{number}", orelse)):
+            if body is None:
+                continue
+            self.levels.append(_Level(label, True))
+            body()
+            level = self.levels.pop()
+            lines += [f"{label}:", *level.code, f"  br label %join{number}"]
+        parent.code += [*lines, f"join{number}:"]
+        parent.label = f"join{number}"
+
+    def text(self, *, linkage: str = "") -> str:
+        """The whole ``define``."""
+        head = f"define {linkage}void @{self.name}({self.params}) {self.attributes} {{\nentry:\n"
+        body = "\n".join([*self.allocas, *self.levels[0].code])
+        return f"{head}{body}\n  ret void\n}}\n"
