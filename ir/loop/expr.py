@@ -31,7 +31,9 @@ __all__ = [
     "Op",
     "Read",
     "cast",
+    "children",
     "const",
+    "expr_text",
     "index",
     "map_reads",
     "op",
@@ -193,6 +195,45 @@ def walk(root: Expr) -> Iterator[Expr]:
         seen.add(id(node))
         stack.append((node, True))
         stack.extend((child, False) for child in reversed(children(node)))
+
+
+def expr_text(root: Expr) -> str:
+    """``str(root)``, but what is used more than once is named first if it would get long.
+
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> x = read("x", (0,), FLOAT32)
+    >>> expr_text(op("add", x, x))
+    '(x[0] + x[0])'
+    """
+    uses: dict[int, int] = {}
+    size: dict[int, int] = {}
+    order = list(walk(root))
+    for node in order:
+        size[id(node)] = 1 + sum(size[id(c)] for c in children(node))
+        for child in children(node):
+            uses[id(child)] = uses.get(id(child), 0) + 1
+    if size[id(root)] <= 128:
+        return str(root)
+    names: dict[int, str] = {}
+    lines: list[str] = []
+    for node in order:
+        if isinstance(node, Op) and uses.get(id(node), 0) > 1:
+            lines.append(f"let v{len(names)} = {_named(node, names)}")
+            names[id(node)] = f"v{len(names)}"
+    return "; ".join([*lines, _named(root, names)])
+
+
+def _named(node: Expr, names: dict[int, str]) -> str:
+    """The text of one node with the names of what was named before."""
+    if not isinstance(node, Op):
+        return str(node)
+    args = [names.get(id(a)) or _named(a, names) for a in node.args]
+    if node.name == "cast":
+        return f"{node.dtype}({args[0]})"
+    symbol_text = SCALAR_OPS[node.name].symbol
+    if symbol_text and len(args) == 2:
+        return f"({args[0]} {symbol_text} {args[1]})"
+    return f"{node.name}({', '.join(args)})"
 
 
 def children(node: Expr) -> tuple[Expr, ...]:

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr
-from .expr import Expr
+from .expr import Expr, expr_text
 from .prim import Buffer, Stage
 
 __all__ = [
@@ -175,7 +175,7 @@ def _print(body: tuple[Stmt, ...], depth: int, lines: list[str]) -> None:
         else:
             sign = "=" if isinstance(stmt, Store) else _COMBINE[stmt.combiner]
             indices = ", ".join(map(str, stmt.indices))
-            lines.append(f"{pad}{stmt.buffer}[{indices}] {sign} {stmt.value}")
+            lines.append(f"{pad}{stmt.buffer}[{indices}] {sign} {expr_text(stmt.value)}")
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ..dims import IntExpr, product
 from ..dtype import DType
-from .expr import Expr
+from .expr import Expr, expr_text
 
 __all__ = ["Axis", "Buffer", "PrimFunc", "Stage"]
 
@@ -64,9 +64,9 @@ class Stage:
     def __str__(self) -> str:
         left = f"{self.name}[{', '.join(a.name for a in self.axes)}]"
         if self.combiner is None:
-            return f"{left} = {self.expr}"
+            return f"{left} = {expr_text(self.expr)}"
         over = ", ".join(f"{a.name}: {a.extent}" for a in self.reduce_axes)
-        return f"{left} = {self.combiner}({over}) {self.expr}"
+        return f"{left} = {self.combiner}({over}) {expr_text(self.expr)}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,314 @@
+"""Bringing a PrimFunc into canonical form: fewer axes, the same loops under one name, plain names.
+
+In order: axes of size 1 disappear; stages that read each other at the same index share the axis's
+name; axes that are always walked together become one; then everything is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dims import Dim, IntExpr, Symbol, product, substitute, symbol, symbols
+from .expr import (
+    Expr,
+    Index,
+    IndexLike,
+    Read,
+    index,
+    map_reads,
+    read,
+    rewrite,
+    substitute_indices,
+    walk,
+)
+from .prim import Axis, Buffer, PrimFunc, Stage
+
+__all__ = ["canonical_prim", "merge_axes", "share_axes", "squeeze"]
+
+
+def canonical_prim(prim: PrimFunc) -> PrimFunc:
+    """``prim`` in canonical form; it computes the same, on buffers of the same elements."""
+    prim = squeeze(prim)
+    prim = share_axes(prim)
+    while True:
+        merged = merge_axes(prim)
+        if merged is prim:
+            return _rename(prim)
+        prim = merged
+
+
+def squeeze(prim: PrimFunc) -> PrimFunc:
+    """Drop dimensions and axes of size 1.
+
+    ::
+
+        out[i, j] = x[i, 0] + y[i, j]    with i in 1    =>    out[j] = x[] + y[j]
+    """
+    keep = {b.name: tuple(s != 1 for s in b.shape) for b in prim.buffers.values()}
+
+    def narrow(node: Read) -> Expr | None:
+        kept = keep[node.buffer]
+        if all(kept):
+            return None
+        return read(node.buffer, [i for i, k in zip(node.indices, kept) if k], node.dtype)
+
+    stages: list[Stage] = []
+    for stage in prim.stages:
+        ones = {a.name: 0 for a in (*stage.axes, *stage.reduce_axes) if a.extent == 1}
+        expr = substitute_indices(stage.expr, dict(ones)) if ones else stage.expr
+        stages.append(
+            replace(
+                stage,
+                buffer=_narrow(stage.buffer, keep),
+                axes=tuple(a for a in stage.axes if a.extent != 1),
+                reduce_axes=tuple(a for a in stage.reduce_axes if a.extent != 1),
+                expr=map_reads(expr, narrow),
+            )
+        )
+    return replace(
+        prim, params=tuple(_narrow(p, keep) for p in prim.params), stages=tuple(stages)
+    )
+
+
+def _narrow(buffer: Buffer, keep: dict[str, tuple[bool, ...]]) -> Buffer:
+    return replace(buffer, shape=tuple(s for s, k in zip(buffer.shape, keep[buffer.name]) if k))
+
+
+def share_axes(prim: PrimFunc) -> PrimFunc:
+    """Give an axis the name of the axis of a later stage that reads it one to one.
+
+    ::
+
+        t[a] = ...; out[i] = t[i] + 1    =>    t[i] = ...; out[i] = t[i] + 1
+    """
+    stages = list(prim.stages)
+    for position in range(len(stages) - 1, -1, -1):
+        producer = stages[position]
+        names = _names_from_readers(producer, stages[position + 1 :])
+        if names:
+            values: dict[str, IndexLike] = {old: symbol(new) for old, new in names.items()}
+            stages[position] = replace(
+                producer,
+                axes=tuple(Axis(names.get(a.name, a.name), a.extent) for a in producer.axes),
+                expr=substitute_indices(producer.expr, values),
+            )
+    return replace(prim, stages=tuple(stages))
+
+
+def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
+    """New names for the producer's axes, from the reader that shares most of them."""
+    best: dict[str, str] = {}
+    for reader in later:
+        spatial = {a.name: a.extent for a in reader.axes}
+        names: dict[str, str] = {}
+        for node in walk(reader.expr):
+            if not isinstance(node, Read) or node.buffer != producer.name:
+                continue
+            if any(_plain_symbol(i) is None for i in node.indices):
+                continue  # a window or a gather: the stages will not run in one loop
+            for axis, i in zip(producer.axes, node.indices, strict=True):
+                name = _plain_symbol(i)
+                if name in spatial and spatial[name] == axis.extent:
+                    if name not in names.values():
+                        names.setdefault(axis.name, name)
+        if len(names) > len(best):
+            best = names
+    return best
+
+
+def _plain_symbol(i: IndexLike) -> str | None:
+    if isinstance(i, Dim) and len(i.terms) == 1:
+        (mono, coefficient) = i.terms[0]
+        if coefficient == 1 and len(mono) == 1 and isinstance(mono[0], Symbol):
+            return mono[0].name
+    return None
+
+
+def merge_axes(prim: PrimFunc) -> PrimFunc:
+    """Make one axis of two that every access walks as one; the same object if there are none.
+
+    ::
+
+        out[i, j] = x[i, j] + 1    with x: [4, 6]    =>    out[i] = x[i] + 1    with x: [24]
+    """
+    for outer, inner in _adjacent_axes(prim):
+        if _can_merge(prim, outer, inner):
+            return _merge(prim, outer, inner)
+    return prim
+
+
+def _adjacent_axes(prim: PrimFunc) -> Iterator[tuple[Axis, Axis]]:
+    seen: set[tuple[str, str]] = set()
+    for stage in prim.stages:
+        for axes in (stage.axes, stage.reduce_axes):
+            for outer, inner in zip(axes, axes[1:]):
+                if (outer.name, inner.name) not in seen:
+                    seen.add((outer.name, inner.name))
+                    yield outer, inner
+
+
+def _can_merge(prim: PrimFunc, outer: Axis, inner: Axis) -> bool:
+    pair = {outer.name, inner.name}
+    merged: dict[str, int] = {}  # buffer -> the first of the two dimensions
+    for stage in prim.stages:
+        for axes in (stage.axes, stage.reduce_axes):
+            names = [a.name for a in axes]
+            present = pair & set(names)
+            if present and (len(present) == 1 or names.index(inner.name) != names.index(outer.name) + 1):
+                return False
+        own = [a.name for a in stage.axes]
+        if outer.name in own:
+            if merged.setdefault(stage.name, own.index(outer.name)) != own.index(outer.name):
+                return False
+        for node in walk(stage.expr):
+            if isinstance(node, Index) and symbols(node.value) & pair:
+                return False
+            if isinstance(node, Read) and not _merges_in(prim, node, outer, inner, merged):
+                return False
+    for stage in prim.stages:
+        if stage.name in merged and outer.name not in {a.name for a in stage.axes}:
+            return False
+        for node in walk(stage.expr):
+            if isinstance(node, Read) and node.buffer in merged:
+                at = merged[node.buffer]
+                if _plain_symbol(node.indices[at]) != outer.name:
+                    return False
+    return True
+
+
+def _merges_in(
+    prim: PrimFunc, node: Read, outer: Axis, inner: Axis, merged: dict[str, int]
+) -> bool:
+    involved = [
+        d
+        for d, i in enumerate(node.indices)
+        if isinstance(i, Dim) and symbols(i) & {outer.name, inner.name}
+    ]
+    if not involved:
+        return True
+    shape = prim.buffers[node.buffer].shape
+    if len(involved) != 2 or involved[1] != involved[0] + 1:
+        return False
+    first, second = involved
+    if _plain_symbol(node.indices[first]) != outer.name:
+        return False
+    if _plain_symbol(node.indices[second]) != inner.name:
+        return False
+    if shape[first] != outer.extent or shape[second] != inner.extent:
+        return False
+    return merged.setdefault(node.buffer, first) == first
+
+
+def _merge(prim: PrimFunc, outer: Axis, inner: Axis) -> PrimFunc:
+    where: dict[str, int] = {}
+    for stage in prim.stages:
+        own = [a.name for a in stage.axes]
+        if outer.name in own:
+            where[stage.name] = own.index(outer.name)
+        for node in walk(stage.expr):
+            if isinstance(node, Read):
+                for d, i in enumerate(node.indices):
+                    if _plain_symbol(i) == outer.name:
+                        where[node.buffer] = d
+    extent = outer.extent * inner.extent
+
+    def shrink(buffer: Buffer) -> Buffer:
+        if buffer.name not in where:
+            return buffer
+        d = where[buffer.name]
+        return replace(
+            buffer, shape=(*buffer.shape[:d], product(buffer.shape[d : d + 2]), *buffer.shape[d + 2 :])
+        )
+
+    def join(node: Read) -> Expr | None:
+        if node.buffer not in where:
+            return None
+        d = where[node.buffer]
+        return read(
+            node.buffer, (*node.indices[:d], symbol(outer.name), *node.indices[d + 2 :]), node.dtype
+        )
+
+    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(
+            Axis(a.name, extent) if a.name == outer.name else a
+            for a in old
+            if a.name != inner.name
+        )
+
+    stages = tuple(
+        replace(
+            s,
+            buffer=shrink(s.buffer),
+            axes=axes(s.axes),
+            reduce_axes=axes(s.reduce_axes),
+            expr=map_reads(s.expr, join),
+        )
+        for s in prim.stages
+    )
+    return replace(prim, params=tuple(map(shrink, prim.params)), stages=stages)
+
+
+_SPATIAL = ("i", "j", "l", "m", "n", "o", "p", "q")
+_REDUCED = ("k", "r", "s", "t", "u", "v", "w", "y")
+
+
+def _rename(prim: PrimFunc) -> PrimFunc:
+    """Canonical names: stages ``t0 ..`` and ``out``, axes by letter in order of appearance."""
+    axes: dict[str, str] = {}
+    counts = {True: 0, False: 0}
+
+    def name_axes(found: tuple[Axis, ...], reduced: bool) -> None:
+        letters = _REDUCED if reduced else _SPATIAL
+        for axis in found:
+            if axis.name not in axes:
+                turn, place = divmod(counts[reduced], len(letters))
+                counts[reduced] += 1
+                axes[axis.name] = letters[place] + (str(turn) if turn else "")
+
+    for stage in reversed(prim.stages):
+        name_axes(stage.axes, False)
+    for stage in prim.stages:
+        name_axes(stage.reduce_axes, True)
+    single = len(prim.outputs) == 1
+    buffers = {name: "out" if single else f"out{n}" for n, name in enumerate(prim.outputs)}
+    for stage in prim.stages:
+        if stage.name not in buffers:
+            buffers[stage.name] = f"t{len(buffers) - len(prim.outputs)}"
+    return rename(prim, axes, buffers)
+
+
+def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> PrimFunc:
+    """``prim`` with axes and stage buffers renamed, all at once."""
+    values: dict[str, IntExpr] = {old: symbol(new) for old, new in axes.items()}
+
+    def place(i: IntExpr) -> IntExpr:
+        return substitute(i, values)
+
+    def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
+        if isinstance(node, Index):
+            return index(place(node.value))
+        if isinstance(node, Read):
+            indices = tuple(
+                place(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
+            )
+            return read(buffers.get(node.buffer, node.buffer), indices, node.dtype)
+        return None
+
+    def renamed(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(Axis(axes[a.name], a.extent) for a in old)
+
+    stages = tuple(
+        Stage(
+            replace(s.buffer, name=buffers[s.name]),
+            renamed(s.axes),
+            rewrite(s.expr, leaf),
+            renamed(s.reduce_axes),
+            s.combiner,
+        )
+        for s in prim.stages
+    )
+    outputs = tuple(buffers[o] for o in prim.outputs)
+    return replace(prim, outputs=outputs, stages=stages)
+
+

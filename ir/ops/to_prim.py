@@ -1,0 +1,194 @@
+"""A fused group of operators becomes a PrimFunc.
+
+Reductions and results become stages; a map becomes a stage only if several stages would otherwise
+compute it again, or if it pads what a contraction reads many times. Everything else is composed into
+the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, axes ``i j l ..`` and ``k r
+..``), so that equal work gives equal text wherever it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..dims import symbol
+from ..dtype import dtype_of
+from ..errors import InternalError
+from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
+from ..graph.types import TensorType
+from ..loop.expr import Expr, IndexLike, const, read
+from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.scalar import SCALAR_OPS
+from ..loop.simplify_prim import canonical_prim
+from ..loop.tensor import Map, Reduction, Tensor
+from .registry import Operator, Pattern
+from .to_tensor import apply_compute
+
+__all__ = ["group_to_prim"]
+
+CHEAP = 4.0
+"""Arithmetic instructions up to which a map is computed again rather than stored."""
+
+
+def group_to_prim(name: str, group: Function, constant: Collection[int] = ()) -> PrimFunc:
+    """The PrimFunc of a group; ``constant`` are the positions of parameters known when compiling.
+
+    Raises InternalError if an operator in the group is not a primitive.
+    """
+    lowering = _Lowering(group, frozenset(constant))
+    return canonical_prim(lowering.prim(name))
+
+
+@dataclass(slots=True)
+class _Value:
+    """A value of the group: its tensor, and the stage it is stored in, if any."""
+
+    tensor: Tensor
+    cost: float = 0.0
+
+
+class _Lowering:
+    def __init__(self, group: Function, constant: frozenset[int]) -> None:
+        self.group = group
+        self.params = [
+            Buffer(f"x{n}", _tensor(p.type).shape, _tensor(p.type).dtype, n in constant)
+            for n, p in enumerate(group.params)
+        ]
+        self.values: dict[int, _Value] = {
+            id(p): _Value(_placeholder(b)) for p, b in zip(group.params, self.params)
+        }
+        self.calls: list[tuple[Var, Call]] = []
+        self.results: list[Atom] = [group.body.result]
+        for binding in group.body.bindings:
+            if isinstance(binding.value, Call):
+                self.calls.append((binding.var, binding.value))
+            elif isinstance(binding.value, Tuple) and binding.var is group.body.result:
+                self.results = list(binding.value.fields)
+            else:
+                raise InternalError(f"{type(binding.value).__name__} inside a fused group")
+        self.stages: list[Stage] = []
+        self.stored = self._choose_stages()
+
+    def prim(self, name: str) -> PrimFunc:
+        for var, call in self.calls:
+            self._lower(var, call)
+        outputs: list[str] = []
+        for result in self.results:
+            stage = self.stored.get(id(result))
+            if stage is None or stage in outputs:
+                stage = self._copy(result)
+            outputs.append(stage)
+        return PrimFunc(name, tuple(self.params), tuple(outputs), tuple(self.stages))
+
+    def _copy(self, result: Atom) -> str:
+        """A stage that only copies: for a result that is a parameter, or is there twice."""
+        tensor = self._tensor(result)
+        name = f"copy{len(self.stages)}"
+        self._store(name, Map(tensor.shape, tensor.dtype, tensor.element))
+        return name
+
+    def _choose_stages(self) -> dict[int, str]:
+        """The name of the stage of each stored value, by the identity of its variable."""
+        users: dict[int, list[tuple[Var, Call]]] = {}
+        for var, call in self.calls:
+            for arg in call.args:
+                users.setdefault(id(arg), []).append((var, call))
+        results = {id(r) for r in self.results}
+        costs = self._inlined_costs()
+        stored: dict[int, str] = {}
+        owners: dict[int, set[int]] = {}
+        for var, call in reversed(self.calls):
+            mine = users.get(id(var), [])
+            within: set[int] = set()
+            for user, _ in mine:
+                within |= {id(user)} if id(user) in stored else owners.get(id(user), set())
+            owners[id(var)] = within
+            reduces = _operator(call).pattern in (Pattern.REDUCTION, Pattern.CONTRACTION)
+            padded = _operator(call).name == "nn.pad" and any(
+                _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
+            )
+            again = len(within) > 1 and costs[id(var)] > CHEAP
+            if reduces or padded or again or id(var) in results:
+                stored[id(var)] = f"s{len(stored)}"
+        return stored
+
+    def _inlined_costs(self) -> dict[int, float]:
+        """Rough cost of one element of each value if all maps below it are computed anew."""
+        costs: dict[int, float] = {}
+        for var, call in self.calls:
+            op = _operator(call)
+            row = SCALAR_OPS.get(op.name)
+            own = row.cost if row else 1.0
+            if op.pattern in (Pattern.REDUCTION, Pattern.CONTRACTION):
+                costs[id(var)] = 0.0
+            else:
+                costs[id(var)] = own + sum(costs.get(id(a), 0.0) for a in call.args)
+        return costs
+
+    def _lower(self, var: Var, call: Call) -> None:
+        inputs = [self._tensor(a) for a in call.args]
+        result = apply_compute(_operator(call), inputs, call.attrs, var.type)
+        name = self.stored.get(id(var))
+        if name is not None or isinstance(result, Reduction):
+            self.values[id(var)] = _Value(_placeholder(self._store(name or f"r{id(var)}", result)))
+            return
+        self.values[id(var)] = _Value(_remembering(result))
+
+    def _store(self, name: str, result: Map | Reduction) -> Buffer:
+        buffer = Buffer(name, result.shape, result.dtype)
+        axes = tuple(Axis(f"{name}.a{n}", s) for n, s in enumerate(result.shape))
+        over: tuple[Axis, ...] = ()
+        combiner: str | None = None
+        if isinstance(result, Reduction):
+            over = tuple(Axis(f"{name}.r{n}", s) for n, s in enumerate(result.over))
+            combiner = result.combiner
+        expr = result.element(*(symbol(a.name) for a in (*axes, *over)))
+        self.stages.append(Stage(buffer, axes, expr, over, combiner))
+        return buffer
+
+    def _tensor(self, atom: Atom) -> Tensor:
+        if isinstance(atom, Constant):
+            return _constant(atom)
+        return self.values[id(atom)].tensor
+
+
+def _operator(call: Call) -> Operator:
+    if not isinstance(call.op, Operator):
+        raise InternalError("a fused group calls operators only")
+    return call.op
+
+
+def _tensor(type: object) -> TensorType:
+    if not isinstance(type, TensorType):
+        raise InternalError(f"a fused group works on tensors, not on {type}")
+    return type
+
+
+def _placeholder(buffer: Buffer) -> Tensor:
+    def element(*indices: IndexLike) -> Expr:
+        return read(buffer.name, indices, buffer.dtype)
+
+    return Tensor(buffer.shape, buffer.dtype, element)
+
+
+def _constant(atom: Constant) -> Tensor:
+    if atom.value.size != 1:
+        raise InternalError("a constant array in a fused group must be one of its parameters")
+    dtype = dtype_of(atom.value.dtype)
+    value = const(atom.value.reshape(()).item(), dtype)
+    return Tensor(tuple(atom.value.shape), dtype, lambda *indices: value)
+
+
+def _remembering(result: Map) -> Tensor:
+    """The tensor of a map; asked twice for one element it answers with the same expression."""
+    known: dict[tuple[IndexLike, ...], Expr] = {}
+
+    def element(*indices: IndexLike) -> Expr:
+        found = known.get(indices)
+        if found is None:
+            found = known[indices] = result.element(*indices)
+        return found
+
+    return Tensor(result.shape, result.dtype, element)
+
+
