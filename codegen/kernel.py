@@ -2,8 +2,8 @@
 
 The native interface: ``void @NAME(ptr operand, ..., ptr workspace)`` with the operands in order
 (parameters, packed ones in the place of what they pack, then outputs), dense and row-major; and
-``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel calls
-``lw_parallel_for`` of the runtime.
+``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel
+calls ``lw_parallel_for`` of the runtime.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
-from .llvm.memory import Env, Place
-from .llvm.nests import NestEmitter, ParallelWriter
-from .llvm.writer import FunctionWriter, Value
+from .emit.memory import Env, Place
+from .emit.nests import NestEmitter
+from .emit.parallel import ParallelWriter
+from .emit.writer import FunctionWriter, Value
 from .target import Target
 
 __all__ = ["Kernel", "compile_kernel", "prepare_operands"]
@@ -66,7 +67,7 @@ def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
         offset += -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
     functions: dict[str, str] = {}
     parallel = ParallelWriter(name)
-    NestEmitter(nest, target, writer, places, functions, parallel).body(nest.body, Env({}))
+    NestEmitter(target, writer, places, functions, parallel).body(nest.body, Env({}))
     writers = [writer, *parallel.functions]
     calls = sorted({c for w in writers for c in w.calls})
     parts = [
@@ -92,8 +93,8 @@ def _packed_entry(name: str, count: int) -> str:
 
 
 def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
-    """The arrays to hand to a kernel, in order: ``inputs`` by parameter name, packed where the kernel
-    wants it, and fresh outputs."""
+    """The arrays to hand to a kernel, in order: ``inputs`` by parameter name, packed where the
+    kernel wants it so, and fresh outputs."""
     arrays: list[Array] = []
     for operand in kernel.operands:
         buffer = operand.buffer
@@ -103,5 +104,6 @@ def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]
             shape = [as_int(s) for s in buffer.shape]
             arrays.append(np.empty(shape, buffer.dtype.numpy))
         else:
-            arrays.append(np.ascontiguousarray(inputs[buffer.name]))
+            shape = [as_int(s) for s in buffer.shape]
+            arrays.append(np.ascontiguousarray(inputs[buffer.name]).reshape(shape))
     return arrays

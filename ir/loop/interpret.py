@@ -13,8 +13,8 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, as_int, evaluate
 from ..dtype import DType
-from .expr import Const, Expr, Index, Op, Read
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store
+from .expr import Const, Expr, Index, Read
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["interpret"]

@@ -3,12 +3,13 @@
 ::
 
     Nest   ::= "prim @" name "(" Operand, ... ")" "{" Stmt* "}"
-    Stmt   ::= kind var "in" extent ":" Stmt*                  kind: for | parallel | vectorize | unroll
+    Stmt   ::= kind var "in" extent ":" Stmt*
              | "let" var "=" int_expr                          until the end of the enclosing body
-             | scope name "[" size, ... "]"                    scope: registers | stack | workspace
+             | scope name "[" size, ... "]"                    scope: registers | stack
              | buffer "[" int_expr, ... "]" "=" Expr           Store
              | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
              | "if" Expr ":" Stmt* ["else:" Stmt*]
+    kind   ::= "for" | "parallel" | "vectorize" | "unroll"
 
 Every extent is a constant: where a split does not divide, the body stands once more for the rest.
 A ``registers`` buffer is private to the innermost body; so is a ``stack`` buffer, which lives in
@@ -95,7 +96,7 @@ Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | If
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """How a packed operand is made from the parameter ``source``: ``stage`` says it as an expression.
+    """How a packed operand is made from the parameter ``source``, as ``stage`` says.
 
     Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from ..dims import Dim, IntExpr, Symbol, product, substitute, symbol, symbols
 from .expr import (
@@ -66,9 +67,7 @@ def squeeze(prim: PrimFunc) -> PrimFunc:
                 expr=map_reads(expr, narrow),
             )
         )
-    return replace(
-        prim, params=tuple(_narrow(p, keep) for p in prim.params), stages=tuple(stages)
-    )
+    return replace(prim, params=tuple(_narrow(p, keep) for p in prim.params), stages=tuple(stages))
 
 
 def _narrow(buffer: Buffer, keep: dict[str, tuple[bool, ...]]) -> Buffer:
@@ -109,9 +108,9 @@ def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
                 continue  # a window or a gather: the stages will not run in one loop
             for axis, i in zip(producer.axes, node.indices, strict=True):
                 name = _plain_symbol(i)
-                if name in spatial and spatial[name] == axis.extent:
-                    if name not in names.values():
-                        names.setdefault(axis.name, name)
+                same = name is not None and spatial.get(name) == axis.extent
+                if same and name not in names.values():
+                    names.setdefault(axis.name, name)
         if len(names) > len(best):
             best = names
     return best
@@ -142,7 +141,7 @@ def _adjacent_axes(prim: PrimFunc) -> Iterator[tuple[Axis, Axis]]:
     seen: set[tuple[str, str]] = set()
     for stage in prim.stages:
         for axes in (stage.axes, stage.reduce_axes):
-            for outer, inner in zip(axes, axes[1:]):
+            for outer, inner in pairwise(axes):
                 if (outer.name, inner.name) not in seen:
                     seen.add((outer.name, inner.name))
                     yield outer, inner
@@ -155,11 +154,14 @@ def _can_merge(prim: PrimFunc, outer: Axis, inner: Axis) -> bool:
         for axes in (stage.axes, stage.reduce_axes):
             names = [a.name for a in axes]
             present = pair & set(names)
-            if present and (len(present) == 1 or names.index(inner.name) != names.index(outer.name) + 1):
+            if present and (
+                len(present) == 1 or names.index(inner.name) != names.index(outer.name) + 1
+            ):
                 return False
         own = [a.name for a in stage.axes]
         if outer.name in own:
-            if merged.setdefault(stage.name, own.index(outer.name)) != own.index(outer.name):
+            place = own.index(outer.name)
+            if merged.setdefault(stage.name, place) != place:
                 return False
         for node in walk(stage.expr):
             if isinstance(node, Index) and symbols(node.value) & pair:
@@ -218,7 +220,8 @@ def _merge(prim: PrimFunc, outer: Axis, inner: Axis) -> PrimFunc:
             return buffer
         d = where[buffer.name]
         return replace(
-            buffer, shape=(*buffer.shape[:d], product(buffer.shape[d : d + 2]), *buffer.shape[d + 2 :])
+            buffer,
+            shape=(*buffer.shape[:d], product(buffer.shape[d : d + 2]), *buffer.shape[d + 2 :]),
         )
 
     def join(node: Read) -> Expr | None:
@@ -231,9 +234,7 @@ def _merge(prim: PrimFunc, outer: Axis, inner: Axis) -> PrimFunc:
 
     def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(
-            Axis(a.name, extent) if a.name == outer.name else a
-            for a in old
-            if a.name != inner.name
+            Axis(a.name, extent) if a.name == outer.name else a for a in old if a.name != inner.name
         )
 
     stages = tuple(
@@ -310,5 +311,3 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
     )
     outputs = tuple(buffers[o] for o in prim.outputs)
     return replace(prim, outputs=outputs, stages=stages)
-
-

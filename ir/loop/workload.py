@@ -1,7 +1,7 @@
 """The identity of a workload: what two kernels must share to share their schedules.
 
-The text is the PrimFunc in canonical form without its name. The hash of it is what logs hold, so the
-text may never change for a PrimFunc that an old log knows; fixtures in the tests freeze it.
+The text is the PrimFunc in canonical form without its name. The hash of it is what logs hold, so
+the text may never change for a PrimFunc that an old log knows; fixtures in the tests freeze it.
 """
 
 from __future__ import annotations

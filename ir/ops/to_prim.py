@@ -1,9 +1,9 @@
 """A fused group of operators becomes a PrimFunc.
 
 Reductions and results become stages; a map becomes a stage only if several stages would otherwise
-compute it again, or if it pads what a contraction reads many times. Everything else is composed into
-the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, axes ``i j l ..`` and ``k r
-..``), so that equal work gives equal text wherever it comes from.
+compute it again, or if it pads what a contraction reads many times. Everything else is composed
+into the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, axes ``i j l ..`` and
+``k r ..``), so that equal work gives equal text wherever it comes from.
 """
 
 from __future__ import annotations
@@ -190,5 +190,3 @@ def _remembering(result: Map) -> Tensor:
         return found
 
     return Tensor(result.shape, result.dtype, element)
-
-

@@ -1,7 +1,7 @@
 """Applying a schedule: PrimFunc and Schedule in, loop nest out.
 
 The stages are first laid into a tree of loops (``tree.py``); then the tree is written out with
-constant extents: where a split does not divide its axis, the body is written once more for the rest.
+constant extents: where a split does not divide its axis, the body stands once more for the rest.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from .tree import Branch, Leaf, build_forest
 
 __all__ = ["apply_schedule"]
 
-MAX_STATEMENTS = 20_000  # a nest larger than this would take LLVM seconds; nothing good is that large
+MAX_STATEMENTS = (
+    20_000  # a nest larger than this would take LLVM seconds; nothing good is that large
+)
 
 
 def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     """The loop nest of ``prim`` under ``schedule``.
 
-    Raises ScheduleError if a step is illegal, names what does not exist, or would change the result.
+    Raises ScheduleError if a step is illegal, names what is not there, or changes the result.
     """
     state = state_of(prim, schedule)
     forest = build_forest(state)
@@ -85,13 +87,17 @@ class _Writer:
                 written += stmts
                 continue
 
-            def body(v: Values, l: Limits, item: Branch = item, local: Locals = local) -> list[Stmt]:
+            def body(
+                v: Values, l: Limits, item: Branch = item, local: Locals = local
+            ) -> list[Stmt]:
                 return self.branch_body(item, v, l, local)
 
             written += self.loop(item.loop, values, limits, body)
         return written
 
-    def branch_body(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
+    def branch_body(
+        self, item: Branch, values: Values, limits: Limits, local: Locals
+    ) -> list[Stmt]:
         allocs: list[Stmt] = []
         for stage in item.stores:
             made = self.private(stage, stage.buffer.name, values, limits)
@@ -228,19 +234,21 @@ class _Writer:
         if lanes:
             if lanes not in reduced:
                 raise ScheduleError(f"rfactor: {lanes} is not inside the tile of {stage.name}")
-            width = state.splits[state.axis_of(lanes)][-1] if lanes in self.split_loops else limits[
-                state.axis_of(lanes)
-            ]
-            wide = replace(
-                tile.buffer, name=f"{stage.name}.rf", shape=(*tile.buffer.shape, width)
+            width = (
+                state.splits[state.axis_of(lanes)][-1]
+                if lanes in self.split_loops
+                else limits[state.axis_of(lanes)]
             )
+            wide = replace(tile.buffer, name=f"{stage.name}.rf", shape=(*tile.buffer.shape, width))
             acc = _Local(wide, tile.fixed)
             allocs.append(Alloc(wide, scope))
 
         def at(where: _Local, v: Values, l: Limits, *extra: IntExpr) -> tuple[IntExpr, ...]:
             return (*self.relative(stage, where, v, l), *extra)
 
-        def lane_loop(make: Callable[[Values, Limits], list[Stmt]], v: Values, l: Limits) -> list[Stmt]:
+        def lane_loop(
+            make: Callable[[Values, Limits], list[Stmt]], v: Values, l: Limits
+        ) -> list[Stmt]:
             if not lanes:
                 return make(v, l)
             kind = state.kinds.get(lanes, "for")
@@ -353,13 +361,12 @@ class _Writer:
                 return index(place_index(node.value))
             if isinstance(node, Read):
                 indices = tuple(
-                    place_index(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
+                    place_index(i) if isinstance(i, int | Dim) else done[id(i)]
+                    for i in node.indices
                 )
                 if node.buffer in local:
                     where = local[node.buffer]
-                    indices = tuple(
-                        _minus(i, f) for i, f in zip(indices, where.fixed, strict=True)
-                    )
+                    indices = tuple(_minus(i, f) for i, f in zip(indices, where.fixed, strict=True))
                     return read(where.buffer.name, indices, node.dtype)
                 return read(node.buffer, indices, node.dtype)
             if isinstance(node, Op) and node.name in _COMPARE:

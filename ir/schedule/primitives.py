@@ -148,7 +148,9 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     stage = state.require_stage(name, "cache_write")
     state.require_loop(at, "cache_write")
     if stage.combiner is None or scope not in ("registers", "stack"):
-        raise ScheduleError(f"cache_write: {name} is no reduction, or {scope!r} is no private scope")
+        raise ScheduleError(
+            f"cache_write: {name} is no reduction, or {scope!r} is no private scope"
+        )
     return replace(state, caches={**state.caches, name: Cache(scope, at)})
 
 

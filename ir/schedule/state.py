@@ -1,8 +1,8 @@
 """What a schedule has decided so far: the state that the primitives transform.
 
 Loops are named: an axis ``i`` that is not split is the loop ``i``; split into three it is ``i.0``,
-``i.1``, ``i.2``, outermost first, with ``i = (i.0 * f1 + i.1) * f2 + i.2``. One order of loops holds
-for the whole PrimFunc; a stage runs the loops of its own axes, in that order.
+``i.1``, ``i.2``, outermost first, with ``i = (i.0 * f1 + i.1) * f2 + i.2``. One order of loops
+holds for the whole PrimFunc; a stage runs the loops of its own axes, in that order.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@
     Step     ::= split(axis, factors) | reorder(loop, ...) | fuse(loop, ...)
                | parallel(loop) | vectorize(loop) | unroll(loop)
                | compute_inline(stage) | compute_at(stage, loop)
-               | cache_write(stage, scope, at) | rfactor(stage, loop) | split_reduction(stage, axis, parts)
-               | pack(buffer, axis, tile)
+               | cache_write(stage, scope, at) | rfactor(stage, loop)
+               | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
 
-A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step means
-is said by the function of its name in ``primitives.py``.
+A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
+means is said by the function of its name in ``primitives.py``.
 """
 
 from __future__ import annotations
@@ -134,48 +134,60 @@ def _argument(step: str, kind: str, value: object) -> Any:
 
 
 def split(axis: str, factors: Sequence[int]) -> Step:
+    """Split an axis into loops, outermost first: ``split("i", (16, 8))``."""
     return Step("split", (axis, tuple(int(f) for f in factors)))
 
 
 def reorder(*loops: str) -> Step:
+    """Put loops in this order."""
     return Step("reorder", (tuple(loops),))
 
 
 def fuse(*loops: str) -> Step:
+    """Make one loop of loops directly inside one another."""
     return Step("fuse", (tuple(loops),))
 
 
 def parallel(loop: str) -> Step:
+    """Share the turns of a loop among the threads."""
     return Step("parallel", (loop,))
 
 
 def vectorize(loop: str) -> Step:
+    """Run a loop in vector lanes."""
     return Step("vectorize", (loop,))
 
 
 def unroll(loop: str) -> Step:
+    """Write the body of a loop once per turn."""
     return Step("unroll", (loop,))
 
 
 def compute_inline(stage: str) -> Step:
+    """Put a map into its readers."""
     return Step("compute_inline", (stage,))
 
 
 def compute_at(stage: str, loop: str) -> Step:
+    """Compute a stage inside a loop of the stages before it."""
     return Step("compute_at", (stage, loop))
 
 
 def cache_write(stage: str, scope: str, at: str) -> Step:
+    """Accumulate a reduction in a private tile inside the loop ``at``."""
     return Step("cache_write", (stage, scope, at))
 
 
 def rfactor(stage: str, loop: str) -> Step:
+    """Give every turn of a reduced loop an accumulator of its own."""
     return Step("rfactor", (stage, loop))
 
 
 def split_reduction(stage: str, axis: str, parts: int) -> Step:
+    """Reduce in ``parts`` pieces, then join them."""
     return Step("split_reduction", (stage, axis, int(parts)))
 
 
 def pack(buffer: str, axis: str, tile: int) -> Step:
+    """Copy an operand into panels of ``tile`` along what ``axis`` walks."""
     return Step("pack", (buffer, axis, int(tile)))

@@ -20,7 +20,7 @@ __all__ = ["Branch", "Leaf", "build_forest"]
 
 @dataclass
 class Branch:
-    """A loop with what stands in its body. ``stores`` are stages whose private buffer lives here."""
+    """A loop and what stands in its body; ``stores`` are stages whose private buffer lives here."""
 
     loop: str
     items: list[Branch | Leaf] = field(default_factory=list)
@@ -99,7 +99,9 @@ def _tree_depth(state: State, stage: Stage, loops: tuple[str, ...], wanted: set[
             raise ScheduleError(f"cache_write: {stage.name} has no loop {cache.at}")
         depth = loops.index(cache.at) + 1
         if not any(state.is_reduction(stage, l) for l in loops[depth:]) and stage.reduce_axes:
-            raise ScheduleError(f"cache_write: no reduced loop of {stage.name} is inside {cache.at}")
+            raise ScheduleError(
+                f"cache_write: no reduced loop of {stage.name} is inside {cache.at}"
+            )
     else:
         reduced = [n for n, l in enumerate(loops) if state.is_reduction(stage, l)]
         depth = reduced[0] if reduced else len(loops)
@@ -190,7 +192,10 @@ def _place_storage(state: State, stage: Stage, placed: dict[str, _Placed]) -> No
         significant = [state.axis_of(p) for b in mine.path[:shared] for p in state.parts(b.loop)]
         for axis in set(significant):
             held = [
-                p for b in mine.path[:shared] for p in state.parts(b.loop) if state.axis_of(p) == axis
+                p
+                for b in mine.path[:shared]
+                for p in state.parts(b.loop)
+                if state.axis_of(p) == axis
             ]
             if tuple(held) != state.loops_of_axis(axis)[: len(held)]:
                 raise ScheduleError(f"the loops of {axis} around {stage.name} are out of order")

@@ -1,9 +1,9 @@
 """Writes one LLVM function as text, with value numbering and loop-invariant code motion built in.
 
-Every value knows the loop level it depends on. An instruction is written at the deepest level of its
-operands, before the loops inside that level, and the same instruction on the same operands is never
-written twice: what LLVM's passes would have to undo is not made in the first place, and the text
-stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder takes 8.)
+Every value knows the loop level it depends on. An instruction is written at the deepest level of
+its operands, before the loops inside that level, and the same instruction on the same operands is
+never written twice: what LLVM's passes would have to undo is not made in the first place, and the
+text stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder takes 8.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An SSA value or literal. ``type`` is the element type, ``depth`` the loop level it lives at."""
+    """An SSA value or literal: its element type, and the loop level it lives at."""
 
     name: str
     type: str
@@ -92,7 +92,7 @@ class FunctionWriter:
     def pure(
         self, key: Hashable, text: Callable[[str], str], type: str, lanes: int, depth: int
     ) -> Value:
-        """A value without effects: written once per level, at ``depth``. ``text(name)`` is the line."""
+        """A value without effects, written once, at ``depth``. ``text(name)`` is the line."""
         level = self.levels[depth]
         found = level.known.get(key)
         if found is None:
@@ -177,8 +177,9 @@ class FunctionWriter:
         )
         return self.pure(
             ("splat", value.name, lanes),
-            lambda name: f"{name} = shufflevector {one}, {wide} poison, "
-            f"<{lanes} x i32> zeroinitializer",
+            lambda name: (
+                f"{name} = shufflevector {one}, {wide} poison, <{lanes} x i32> zeroinitializer"
+            ),
             value.type,
             lanes,
             value.depth,
@@ -297,9 +298,7 @@ class FunctionWriter:
         ]
         parent.code += lines
         parent.label = leave
-        return {
-            k: Value(v.name, v.type, v.lanes, min(v.depth, depth - 1)) for k, v in ends.items()
-        }
+        return {k: Value(v.name, v.type, v.lanes, min(v.depth, depth - 1)) for k, v in ends.items()}
 
     def branch(
         self, condition: Value, then: Callable[[], None], orelse: Callable[[], None] | None

@@ -41,7 +41,7 @@ class Env:
 
 @dataclass(slots=True)
 class Place:
-    """Where a buffer is: its address, and whether this kernel writes to it (then ``version`` counts)."""
+    """Where a buffer is. ``version`` counts the writes to one that this kernel writes to."""
 
     buffer: Buffer
     base: Value
@@ -62,7 +62,7 @@ class Place:
 
 
 def without_mod(expr: IntExpr) -> IntExpr:
-    """``expr`` with ``a % b`` written as ``a - b * (a // b)``, so that a split index joins again."""
+    """``expr`` with ``a % b`` written as ``a - b * (a // b)``: a split index joins again."""
     if not isinstance(expr, Dim):
         return expr
     total: IntExpr = 0
@@ -193,9 +193,7 @@ class Memory:
         zero = Value("zeroinitializer", part.type, lanes)
         if count == 1:
             return self.w.insert(wide or zero, part, start)
-        grown = self.w.shuffle(
-            part, part, tuple(i if i < count else 0 for i in range(lanes))
-        )
+        grown = self.w.shuffle(part, part, tuple(i if i < count else 0 for i in range(lanes)))
         picks = tuple(lanes + i - start if start <= i < start + count else i for i in range(lanes))
         return self.w.shuffle(wide or zero, grown, picks)
 
@@ -214,8 +212,10 @@ class Memory:
         align = place.buffer.dtype.bytes
         return self.w.pure(
             ("masked", address.name, mask.name, full, self._version(place)),
-            lambda name: f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, "
-            f"{mask}, {full} zeroinitializer)",
+            lambda name: (
+                f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, "
+                f"{mask}, {full} zeroinitializer)"
+            ),
             place.type,
             lanes,
             depth,
@@ -276,4 +276,3 @@ def _powers(count: int) -> list[tuple[int, int]]:
         pieces.append((start, size))
         start += size
     return pieces
-

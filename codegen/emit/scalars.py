@@ -101,7 +101,9 @@ class ScalarEmitter:
         if name in _BITWISE and not dtype.is_float:
             return self.w.op(_BITWISE[name], *args)
         if name in ("logical_not", "bitwise_not"):
-            ones = self.w.splat(Value("true" if dtype.is_bool else "-1", args[0].type), args[0].lanes)
+            ones = self.w.splat(
+                Value("true" if dtype.is_bool else "-1", args[0].type), args[0].lanes
+            )
             return self.w.op("xor", args[0], ones)
         if name in _INT_COMPARE:
             if dtype.is_float:
@@ -159,7 +161,7 @@ class ScalarEmitter:
         return self._extreme("olt", a, b)
 
     def _extreme(self, relation: str, a: Value, b: Value) -> Value:
-        """``a > b ? a : b`` is one instruction and passes NaN in b on; a needs a look of its own."""
+        """``a > b ? a : b`` is one instruction and passes NaN in b on; a needs its own look."""
         if _is_number(b):
             a, b = b, a
         chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
@@ -216,7 +218,9 @@ class ScalarEmitter:
 
     def _int_sign(self, x: Value, signed: bool) -> Value:
         w, zero = self.w, self.integer(0, x)
-        positive = w.convert("zext", w.op("icmp sgt" if signed else "icmp ne", x, zero, type="i1"), x.type)
+        positive = w.convert(
+            "zext", w.op("icmp sgt" if signed else "icmp ne", x, zero, type="i1"), x.type
+        )
         if not signed:
             return positive
         negative = w.convert("zext", w.op("icmp slt", x, zero, type="i1"), x.type)

@@ -1,0 +1,330 @@
+"""Loop nest to LLVM text: walks the statements and writes what they say.
+
+Unrolled and vectorised loops are unrolled here, with vectors of the target's native width; register
+buffers become SSA values, carried through serial loops by phis. A parallel loop becomes a function
+of its own that the thread pool calls with a range of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...ir.dims import Dim, IntExpr, as_int, bounds, symbols
+from ...ir.dtype import DType
+from ...ir.errors import ScheduleError
+from ...ir.loop.expr import Const, Index, Op, Read, walk
+from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Stmt, Store, statements
+from ...ir.loop.prim import Buffer
+from ...ir.loop.scalar import COMBINERS
+from ..target import Target
+from .memory import Env, Lanes, Place
+from .scalars import literal
+from .values import Registers, ValueEmitter
+from .writer import FunctionWriter, Value
+
+__all__ = ["MAX_STACK_BYTES", "NestEmitter"]
+
+MAX_STACK_BYTES = 256 * 1024  # of private buffers in one kernel; a thread's stack is 8 MiB
+MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
+
+
+class ParallelHook(Protocol):
+    """Who writes the function of a parallel loop."""
+
+    def write(self, outer: NestEmitter, loop: Loop) -> None: ...
+
+
+class NestEmitter(ValueEmitter):
+    """Writes the body of one kernel function (or of one of its parallel loops)."""
+
+    def __init__(
+        self,
+        target: Target,
+        writer: FunctionWriter,
+        places: Mapping[str, Place],
+        functions: dict[str, str],
+        parallel: ParallelHook | None,
+    ) -> None:
+        super().__init__(target, writer, places, functions)
+        self.parallel = parallel
+        self.stack_bytes = 0
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def body(self, stmts: Sequence[Stmt], env: Env) -> None:
+        """Write the statements of one body; buffers allocated in it end with it."""
+        outer_places, outer_registers = dict(self.places), dict(self.registers)
+        for position, stmt in enumerate(stmts):
+            if isinstance(stmt, Alloc):
+                self.alloc(stmt, stmts[position + 1 :])
+            elif isinstance(stmt, Let):
+                env = env.bind(stmt.var, self._known(stmt.value, env))
+                self._let_range(stmt)
+            elif isinstance(stmt, Loop):
+                self.loop(stmt, env)
+            elif isinstance(stmt, If):
+                self.condition(stmt, env)
+            elif isinstance(stmt, Store):
+                self.store(stmt, env)
+            else:
+                self.accumulate(stmt, env)
+        self.places = outer_places
+        self.registers = {name: self.registers.get(name, r) for name, r in outer_registers.items()}
+
+    def _known(self, expr: IntExpr, env: Env) -> int | Value:
+        value, constant = self.memory.index_value(expr, env)
+        if value is None:
+            return constant
+        return self.w.op("add", value, self.w.int(constant)) if constant else value
+
+    def _let_range(self, stmt: Let) -> None:
+        inside = bounds(stmt.value, self.ranges)
+        if inside is not None:
+            self.ranges[stmt.var] = inside
+
+    def alloc(self, stmt: Alloc, rest: Sequence[Stmt]) -> None:
+        buffer = stmt.buffer
+        self.places.pop(buffer.name, None)
+        self.registers.pop(buffer.name, None)
+        count = as_int(buffer.size)
+        if count <= MAX_REGISTER_ELEMENTS and _fits_registers(buffer, rest):
+            self.registers[buffer.name] = Registers(buffer)
+            return
+        self.stack_bytes += count * buffer.dtype.bytes
+        if self.stack_bytes > MAX_STACK_BYTES:
+            raise ScheduleError(f"private buffers take more than {MAX_STACK_BYTES} bytes of stack")
+        place = Place(buffer, Value("", "ptr"), True)
+        place.base = self.w.alloca(place.type, count)
+        self.places[buffer.name] = place
+
+    def loop(self, stmt: Loop, env: Env) -> None:
+        self.ranges[stmt.var] = (0, stmt.extent - 1)
+        if stmt.kind == "vectorize":
+            self.vector_loop(stmt, env)
+        elif stmt.kind == "unroll":
+            for i in range(stmt.extent):
+                self.body(stmt.body, env.bind(stmt.var, i))
+        elif stmt.kind == "parallel" and self.parallel is not None and not env.values:
+            self.parallel.write(self, stmt)
+        else:
+            self.serial_loop(stmt, env)
+
+    def serial_loop(self, stmt: Loop, env: Env) -> None:
+        written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+        self.touch(written)
+        carried = {
+            (name, key): value
+            for name in written
+            if name in self.registers
+            for key, value in self.registers[name].values.items()
+        }
+
+        def body(
+            index: Value, values: dict[tuple[str, int], Value]
+        ) -> dict[tuple[str, int], Value]:
+            for (name, key), value in values.items():
+                self.registers[name].values[key] = value
+            self.body(stmt.body, env.bind(stmt.var, index))
+            return {k: self.registers[k[0]].values[k[1]] for k in values}
+
+        for (name, key), value in self.w.loop(stmt.extent, carried, body).items():
+            self.registers[name].values[key] = value
+        self.touch(written)
+
+    def touch(self, names: set[str]) -> None:
+        """What was loaded from these buffers before may have changed."""
+        for name in names:
+            if name in self.places:
+                self.places[name].version += 1
+
+    def vector_loop(self, stmt: Loop, env: Env) -> None:
+        widest = max(4, *(self._element_bytes(s) for s in statements(stmt.body)))
+        native = self.target.lanes(max(widest, 1))
+        width = stmt.extent
+        for inner in statements(stmt.body):
+            if isinstance(inner, Store | Accumulate):
+                reads = [n.buffer for n in walk(inner.value) if isinstance(n, Read)]
+                for name in (inner.buffer, *reads):
+                    if name in self.registers:
+                        width = max(width, self.registers[name].width)
+        lanes = native
+        while lanes // 2 >= width:
+            lanes //= 2
+        if lanes == 1:
+            for i in range(stmt.extent):
+                self.body(stmt.body, env.bind(stmt.var, i))
+            return
+        joins = [
+            s
+            for s in stmt.body
+            if isinstance(s, Accumulate) and not any(_mentions(i, stmt.var) for i in s.indices)
+        ]
+        if joins:
+            if len(joins) != len(stmt.body):
+                raise ScheduleError("a vector loop both joins its lanes and stores them")
+            for join in joins:
+                self.join_lanes(join, stmt, env, lanes)
+            return
+        for offset in range(0, stmt.extent, lanes):
+            active = min(lanes, stmt.extent - offset)
+            inside = Env(env.values, Lanes(stmt.var, offset, lanes, active))
+            for inner in stmt.body:
+                self.vector_statement(inner, inside)
+
+    def vector_statement(self, stmt: Stmt, env: Env) -> None:
+        if isinstance(stmt, Loop) and stmt.kind == "unroll":
+            self.ranges[stmt.var] = (0, stmt.extent - 1)
+            for i in range(stmt.extent):
+                for inner in stmt.body:
+                    self.vector_statement(inner, env.bind(stmt.var, i))
+        elif isinstance(stmt, Store):
+            self.store(stmt, env)
+        elif isinstance(stmt, Accumulate):
+            self.accumulate(stmt, env)
+        else:
+            raise ScheduleError("a vectorised loop holds only stores and unrolled loops")
+
+    def _element_bytes(self, stmt: Stmt) -> int:
+        if not isinstance(stmt, Store | Accumulate):
+            return 1
+        sizes = [1]
+        for node in walk(stmt.value):
+            if not isinstance(node, Index | Const):
+                sizes.append(node.dtype.bytes)
+        return max(sizes)
+
+    def join_lanes(self, stmt: Accumulate, loop: Loop, env: Env, lanes: int) -> None:
+        """A reduction over the lanes of a vector loop: joined vector by vector, then in a tree."""
+        combiner = COMBINERS[stmt.combiner]
+        dtype = stmt.value.dtype
+        total: Value | None = None
+        for offset in range(0, loop.extent, lanes):
+            active = min(lanes, loop.extent - offset)
+            inside = Env(env.values, Lanes(loop.var, offset, lanes, active))
+            value = self.w.splat(self.value(stmt.value, inside), lanes)
+            if active < lanes:
+                identity = self.w.splat(literal(combiner.identity(dtype), dtype), lanes)
+                value = self.w.select(self.memory.active_mask(lanes, active), value, identity)
+            total = (
+                value if total is None else self.scalars.combine(combiner.op, total, value, dtype)
+            )
+        assert total is not None
+        joined = self.scalars.horizontal(combiner.op, total, dtype)
+        old = self.current(stmt.buffer, stmt.indices, dtype, env)
+        self.assign(
+            stmt.buffer, stmt.indices, self.scalars.combine(combiner.op, old, joined, dtype), env
+        )
+
+    def condition(self, stmt: If, env: Env) -> None:
+        test = self.value(stmt.condition, env)
+        if test.name in ("true", "false"):
+            self.body(stmt.then if test.name == "true" else stmt.orelse, env)
+            return
+        written = {
+            s.buffer
+            for s in (*statements(stmt.then), *statements(stmt.orelse))
+            if isinstance(s, Store | Accumulate)
+        }
+        self.touch(written)
+        ranges = dict(self.ranges)
+        self.w.branch(
+            test,
+            lambda: self.body(stmt.then, env),
+            (lambda: self.body(stmt.orelse, env)) if stmt.orelse else None,
+        )
+        self.ranges = ranges
+        self.touch(written)
+
+    # -- stores --------------------------------------------------------------------------------
+
+    def store(self, stmt: Store, env: Env) -> None:
+        value = self.value(stmt.value, env)
+        if env.lanes is not None:
+            value = self.w.splat(value, env.lanes.lanes)
+        self.assign(stmt.buffer, stmt.indices, value, env)
+
+    def accumulate(self, stmt: Accumulate, env: Env) -> None:
+        combiner = COMBINERS[stmt.combiner]
+        dtype = stmt.value.dtype
+        old = self.current(stmt.buffer, stmt.indices, dtype, env)
+        value = stmt.value
+        if (
+            combiner.name == "sum"
+            and dtype.is_float
+            and isinstance(value, Op)
+            and value.name == "multiply"
+        ):
+            a, b = (self.value(arg, env) for arg in value.args)
+            new = self.scalars.multiply_add(a, b, old)
+        else:
+            new = self.scalars.combine(combiner.op, old, self.value(value, env), dtype)
+        if env.lanes is not None:
+            new = self.w.splat(new, env.lanes.lanes)
+            held = self.registers.get(stmt.buffer)
+            if held is not None and env.lanes.active < env.lanes.lanes:
+                left = held.width - env.lanes.offset
+                if left > env.lanes.active:  # lanes behind the rest hold what earlier turns joined
+                    mask = self.memory.active_mask(env.lanes.lanes, env.lanes.active)
+                    new = self.w.select(mask, new, old)
+        self.assign(stmt.buffer, stmt.indices, new, env)
+
+    def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
+        """The value of an element (or of the lanes) before it is changed."""
+        return self.read_place(name, indices, dtype, env, None)
+
+    def assign(self, name: str, indices: tuple[IntExpr, ...], value: Value, env: Env) -> None:
+        held = self.registers.get(name)
+        if held is not None:
+            held.values[self.register_key(held, indices, env)] = value
+            return
+        place = self.places[name]
+        flat = self.memory.flat_index(place, indices)
+        stride = self.memory.lane_stride(flat, env)
+        if env.lanes is None or stride == 1:
+            active = env.lanes.active if env.lanes else 1
+            self.memory.store(place, self.memory.address(place, flat, env), value, active)
+            return
+        for lane in range(env.lanes.active):
+            address = self.memory.address(place, flat, env.lane(lane))
+            self.memory.store(place, address, self.w.extract(value, lane), 1)
+
+
+def _mentions(expr: IntExpr, var: str) -> bool:
+    return isinstance(expr, Dim) and var in symbols(expr)
+
+
+def _fits_registers(buffer: Buffer, rest: Sequence[Stmt]) -> bool:
+    """Whether every access to the buffer is at a place known when the code is written."""
+    unrolled: dict[str, str] = {}
+    for stmt in statements(tuple(rest)):
+        if isinstance(stmt, Loop):
+            unrolled[stmt.var] = stmt.kind
+    place = Place(buffer, Value("", "ptr"), True)
+
+    def known(indices: Sequence[object]) -> bool:
+        for dim, (i, stride) in enumerate(zip(indices, place.strides)):
+            if not isinstance(i, int | Dim):
+                return False
+            for name in symbols(i):
+                kind = unrolled.get(name)
+                if kind == "vectorize" and (stride != 1 or dim != len(buffer.shape) - 1):
+                    return False
+                if kind not in ("unroll", "vectorize"):
+                    return False
+        return True
+
+    for stmt in statements(tuple(rest)):
+        if isinstance(stmt, If) and any(
+            isinstance(s, Store | Accumulate) and s.buffer == buffer.name
+            for s in (*statements(stmt.then), *statements(stmt.orelse))
+        ):
+            return False
+        if not isinstance(stmt, Store | Accumulate):
+            continue
+        if stmt.buffer == buffer.name and not known(stmt.indices):
+            return False
+        for node in walk(stmt.value):
+            if isinstance(node, Read) and node.buffer == buffer.name and not known(node.indices):
+                return False
+    return True

@@ -1,0 +1,51 @@
+"""Parallel loops: each becomes a function of its own that the thread pool calls."""
+
+from __future__ import annotations
+
+from ...ir.loop.nest import Accumulate, Loop, Store, statements
+from .memory import Env, Place
+from .nests import NestEmitter
+from .writer import FunctionWriter, Value
+
+__all__ = ["ParallelWriter"]
+
+
+class ParallelWriter:
+    """Writes each parallel loop as a function ``(context, begin, end)`` for the thread pool."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.functions: list[FunctionWriter] = []
+        self.context: Value | None = None
+
+    def write(self, outer: NestEmitter, loop: Loop) -> None:
+        """The call in ``outer``, and the function it hands to ``lw_parallel_for``."""
+        names = [n for n, p in outer.places.items() if p.base.depth == 0]
+        w = outer.w
+        if self.context is None:
+            self.context = w.alloca("ptr", len(names))
+            for slot, name in enumerate(names):
+                where = w.offset(self.context, "ptr", None, slot)
+                w.line(f"store {outer.places[name].base}, {where}, align 8")
+        symbol = f"{self.name}.parallel{len(self.functions)}"
+        inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end")
+        self.functions.append(inner)
+        places: dict[str, Place] = {}
+        for slot, name in enumerate(names):
+            source = outer.places[name]
+            where = inner.offset(Value("%context", "ptr"), "ptr", None, slot)
+            base = Value(inner.fresh("base"), "ptr")
+            inner.line(f"{base.name} = load ptr, {where}, align 8")
+            places[name] = Place(source.buffer, base, source.written)
+        emitter = NestEmitter(outer.target, inner, places, outer.scalars.functions, None)
+        emitter.ranges = dict(outer.ranges)
+        start, end = Value("%begin", "i64"), Value("%end", "i64")
+
+        def body(index: Value, _: dict[str, Value]) -> dict[str, Value]:
+            emitter.body(loop.body, Env({loop.var: index}))
+            return {}
+
+        inner.loop(end, {}, body, start)
+        w.calls.add("declare void @lw_parallel_for(ptr, ptr, i64)")
+        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, i64 {loop.extent})")
+        outer.touch({s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate)})

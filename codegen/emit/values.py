@@ -1,0 +1,248 @@
+"""Expressions to LLVM values: scalars where all lanes agree, vectors where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...ir.dims import Dim, IntExpr, as_int, bounds
+from ...ir.dtype import DType
+from ...ir.errors import ScheduleError
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
+from ...ir.loop.prim import Buffer
+from ..target import Target
+from .memory import Env, Memory, Place
+from .scalars import ScalarEmitter, literal
+from .writer import FunctionWriter, Value
+
+__all__ = ["Registers", "ValueEmitter"]
+
+
+@dataclass
+class Registers:
+    """A buffer held in SSA values: by (first element, lanes)."""
+
+    buffer: Buffer
+    values: dict[int, Value] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        return as_int(self.buffer.shape[-1]) if self.buffer.shape else 1
+
+
+class ValueEmitter:
+    """Where the buffers of a function are, and how expressions on their elements are computed."""
+
+    def __init__(
+        self,
+        target: Target,
+        writer: FunctionWriter,
+        places: Mapping[str, Place],
+        functions: dict[str, str],
+    ) -> None:
+        self.target, self.w = target, writer
+        self.places: dict[str, Place] = dict(places)
+        self.registers: dict[str, Registers] = {}
+        self.memory = Memory(writer, target)
+        self.scalars = ScalarEmitter(writer, target, functions)
+        self.ranges: dict[str, tuple[int, int]] = {}
+
+    def value(
+        self,
+        expr: Expr,
+        env: Env,
+        guard: Value | None = None,
+        memo: dict[object, Value] | None = None,
+    ) -> Value:
+        """The value of an expression, a vector if it differs from lane to lane.
+
+        ``guard`` is the condition under which it is wanted; reads that may lie outside their buffer
+        are made only where it holds.
+        """
+        memo = {} if memo is None else memo
+        key = (id(expr), guard.name if guard else "")
+        found = memo.get(key)
+        if found is None:
+            found = memo[key] = self._compute(expr, env, guard, memo)
+        return found
+
+    def _compute(
+        self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
+    ) -> Value:
+        if isinstance(expr, Const):
+            return literal(expr.value, expr.dtype)
+        if isinstance(expr, Index):
+            return self.index_vector(expr.value, env)
+        if isinstance(expr, Read):
+            return self.read(expr, env, guard, memo)
+        if expr.name == "where" and self._needs_guard(expr):
+            test = self.value(expr.args[0], env, guard, memo)
+            if test.name in ("true", "false"):
+                return self.value(expr.args[1 if test.name == "true" else 2], env, guard, memo)
+            inverse = self.scalars.apply(
+                "logical_not", [test], [expr.args[0].dtype], expr.args[0].dtype
+            )
+            then = self.value(expr.args[1], env, self._both(guard, test), memo)
+            orelse = self.value(expr.args[2], env, self._both(guard, inverse), memo)
+            args = [test, then, orelse]
+        else:
+            args = [self.value(a, env, guard, memo) for a in expr.args]
+        return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _both(self, guard: Value | None, test: Value) -> Value:
+        if guard is None:
+            return test
+        lanes = max(guard.lanes, test.lanes)
+        return self.w.op("and", self.w.splat(guard, lanes), self.w.splat(test, lanes))
+
+    def _needs_guard(self, expr: Op) -> bool:
+        return any(
+            isinstance(n, Read) and not self._inside(n) for a in expr.args[1:] for n in walk(a)
+        )
+
+    def _inside(self, node: Read) -> bool:
+        """Whether the loops' ranges prove that the read lies in its buffer."""
+        if node.buffer in self.registers:
+            return True
+        for i, size in zip(node.indices, self.places[node.buffer].buffer.shape, strict=True):
+            if not isinstance(i, int | Dim):
+                return False
+            inside = bounds(i, self.ranges)
+            if inside is None or inside[0] < 0 or inside[1] >= as_int(size):
+                return False
+        return True
+
+    def index_vector(self, expr: IntExpr, env: Env) -> Value:
+        """The int64 value of an index: in a vector loop one per lane, if the lanes differ."""
+        stride = self.memory.lane_stride(expr, env)
+        if stride == 0:
+            return self.memory.index(expr, env)
+        assert env.lanes is not None
+        lanes = env.lanes.lanes
+        if stride is not None:
+            steps = ", ".join(f"i64 {stride * l}" for l in range(lanes))
+            base = self.w.splat(self.memory.index(expr, env), lanes)
+            return self.w.op("add", base, Value(f"<{steps}>", "i64", lanes))
+        wide = Value("zeroinitializer", "i64", lanes)
+        for lane in range(env.lanes.active):
+            wide = self.w.insert(wide, self.memory.index(expr, env.lane(lane)), lane)
+        return wide
+
+    def read(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
+        plain = all(isinstance(i, int | Dim) for i in node.indices)
+        if guard is not None and self._inside(node):
+            guard = None
+        if plain:
+            indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
+            return self.read_place(node.buffer, indices, node.dtype, env, guard)
+        return self.gather(node, env, guard, memo)
+
+    def read_place(
+        self,
+        name: str,
+        indices: tuple[IntExpr, ...],
+        dtype: DType,
+        env: Env,
+        guard: Value | None,
+    ) -> Value:
+        held = self.registers.get(name)
+        if held is not None:
+            return self.read_registers(held, indices, env)
+        place = self.places[name]
+        flat = self.memory.flat_index(place, indices)
+        stride = self.memory.lane_stride(flat, env)
+        lanes = env.lanes
+        if lanes is None or stride == 0:
+            if guard is not None and guard.lanes > 1:
+                return self._per_lane(place, flat, env, guard)
+            return self._load_one(place, flat, env, guard)
+        if stride == 1:
+            address = self.memory.address(place, flat, env)
+            if guard is None:
+                return self.memory.load(place, address, lanes.lanes, lanes.active)
+            mask = self.w.splat(guard, lanes.lanes)
+            if lanes.active < lanes.lanes:
+                mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
+            loaded = self.memory.masked(place, address, mask)
+            return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
+        return self._per_lane(place, flat, env, guard)
+
+    def _load_one(
+        self, place: Place, flat: IntExpr, env: Env, guard: Value | None, extra: Value | None = None
+    ) -> Value:
+        address = self.memory.address(place, flat, env, extra)
+        if guard is not None:
+            address = self.w.select(guard, address, self.nowhere)
+        return self.memory.load(place, address, 1, 1)
+
+    @property
+    def nowhere(self) -> Value:
+        """Where a read that is not wanted goes instead."""
+        return Value("@lw_nowhere", "ptr")
+
+    def _per_lane(self, place: Place, flat: IntExpr, env: Env, guard: Value | None) -> Value:
+        lanes = env.lanes
+        assert lanes is not None
+        wide: Value | None = None
+        for lane in range(lanes.active):
+            wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
+            one = self._load_one(place, flat, env.lane(lane), wanted)
+            wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
+        assert wide is not None
+        return wide
+
+    def gather(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
+        """A read whose position comes from data."""
+        place = self.places[node.buffer]
+        static: list[IntExpr] = []
+        moving: list[tuple[Value, int]] = []
+        for i, stride in zip(node.indices, place.strides, strict=True):
+            if isinstance(i, int | Dim):
+                static.append(i)
+            else:
+                static.append(0)
+                moving.append((self.value(i, env, guard, memo), stride))
+        flat = self.memory.flat_index(place, tuple(static))
+        stride = self.memory.lane_stride(flat, env)
+        uniform = all(v.lanes == 1 for v, _ in moving) and (guard is None or guard.lanes == 1)
+        if uniform and (env.lanes is None or stride in (0, 1)):
+            extra = self._sum([self.w.scale(v, s) for v, s in moving])
+            if env.lanes is None or stride == 0:
+                return self._load_one(place, flat, env, guard, extra)
+            if guard is None:
+                address = self.memory.address(place, flat, env, extra)
+                return self.memory.load(place, address, env.lanes.lanes, env.lanes.active)
+        lanes = env.lanes
+        assert lanes is not None
+        wide: Value | None = None
+        for lane in range(lanes.active):
+            parts = [
+                self.w.scale(self.w.extract(v, lane) if v.lanes > 1 else v, s) for v, s in moving
+            ]
+            wanted = self.w.extract(guard, lane) if guard is not None and guard.lanes > 1 else guard
+            one = self._load_one(place, flat, env.lane(lane), wanted, self._sum(parts))
+            wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
+        assert wide is not None
+        return wide
+
+    def _sum(self, values: list[Value]) -> Value:
+        total = values[0]
+        for value in values[1:]:
+            total = self.w.add(total, value)
+        return total
+
+    def read_registers(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value:
+        key = self.register_key(held, indices, env)
+        found = held.values.get(key)
+        if found is not None:
+            return found
+        for first, value in held.values.items():  # one lane of a vector
+            if first < key < first + value.lanes:
+                return self.w.extract(value, key - first)
+        raise ScheduleError(f"{held.buffer.name} is read before it is written")
+
+    def register_key(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> int:
+        place = Place(held.buffer, Value("", "ptr"), True)
+        value, constant = self.memory.index_value(self.memory.flat_index(place, indices), env)
+        assert value is None
+        return constant
