@@ -31,6 +31,9 @@ __all__ = ["Builder"]
 class Builder:
     """Collects the bindings of one block.
 
+    ``span`` is where a binding comes from whose maker says nothing else; a pass sets it to the
+    span of the binding that it replaces, so that what comes of a line still names that line.
+
     >>> from loopwright.ir.ops import get
     >>> from loopwright.ir.dtype import FLOAT32
     >>> b = Builder()
@@ -40,7 +43,8 @@ class Builder:
     'Tensor[(4), float32]'
     """
 
-    def __init__(self, *, prefix: str = "") -> None:
+    def __init__(self, *, prefix: str = "", span: Span | None = None) -> None:
+        self.span = span
         self.params: list[Var] = []
         self.bindings: list[Binding] = []
         self._prefix = prefix
@@ -66,6 +70,7 @@ class Builder:
         LoopwrightValueError with ``span`` attached when the operands do not fit.
         """
         operands = tuple(args)
+        span = span or self.span
         try:
             if isinstance(op, GlobalVar | Var):
                 result, complete = _call_type(op, operands), dict(attrs or {})
@@ -79,12 +84,13 @@ class Builder:
         return self.bind(Call(op, operands, complete, span), result, name=name)
 
     def make_tuple(self, fields: Sequence[Atom], *, span: Span | None = None) -> Var:
+        span = span or self.span
         return self.bind(Tuple(tuple(fields), span), TupleType(tuple(f.type for f in fields)))
 
     def get_item(self, value: Atom, index: int, *, span: Span | None = None) -> Var:
         if not isinstance(value.type, TupleType) or not 0 <= index < len(value.type.fields):
             raise LoopwrightTypeError(f"field {index} of {value.type} does not exist", span=span)
-        return self.bind(TupleGetItem(value, index, span), value.type.fields[index])
+        return self.bind(TupleGetItem(value, index, span or self.span), value.type.fields[index])
 
     def cond(self, condition: Atom, then: Block, orelse: Block, *, span: Span | None = None) -> Var:
         kind = condition.type
@@ -98,7 +104,7 @@ class Builder:
 
     def bind(self, value: Expr, type: Type, *, name: str | None = None) -> Var:
         """Bind a value whose type is already known (passes use it to copy bindings)."""
-        span = getattr(value, "span", None)
+        span = getattr(value, "span", None) or self.span
         var = Var(name or f"{self._prefix}{len(self.bindings)}", type, span)
         self.bindings.append(Binding(var, value))
         return var

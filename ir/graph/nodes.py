@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -46,7 +47,14 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "Var",
+    "text_of",
 ]
+
+
+@singledispatch
+def text_of(node: object) -> str:
+    """The node in the text syntax, as ``str`` gives it; ``printer.py`` says how for each kind."""
+    return repr(node)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +133,9 @@ class Block:
     bindings: tuple[Binding, ...]
     result: Atom
 
+    def __str__(self) -> str:
+        return text_of(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
@@ -139,6 +150,9 @@ class Function:
     def type(self) -> FuncType:
         return FuncType(tuple(p.type for p in self.params), self.body.result.type)
 
+    def __str__(self) -> str:
+        return text_of(self)
+
 
 Atom: TypeAlias = Var | Constant | GlobalVar
 Expr: TypeAlias = Call | Tuple | TupleGetItem | If | Function | Var | Constant | GlobalVar
@@ -149,6 +163,9 @@ class Module:
     """Functions by name. A graph function calls a PrimFunc by its GlobalVar, as in Relax."""
 
     functions: Mapping[str, Function | PrimFunc] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def with_function(self, name: str, function: Function | PrimFunc) -> Module:
         """This module with ``name`` replaced or added; the same object if nothing changes."""

@@ -301,6 +301,7 @@ for _row in SCALAR_OPS.values():
                 compute=_compute(_row),
                 reference=_reference(_row),
                 samples=_samples(_row),
+                cost=_row.cost,
             )
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operators import OPERATORS
 from ..graph.types import TensorType, Type
 from ..loop.tensor import Map, Reduction, Tensor
 
@@ -69,7 +70,8 @@ class Operator:
     ``infer(types, attrs)`` gives the result type or raises LoopwrightTypeError / ...ValueError.
     Exactly one of ``compute`` (tensor expression of the result) and ``decompose`` (the same in
     other operators, emitted through a Builder) is given. ``reference(arrays, attrs)`` is NumPy.
-    ``samples(rng)`` are at least one ``Sample``.
+    ``samples(rng)`` are at least one ``Sample``. ``cost`` is the arithmetic instructions that one
+    element of the result takes; fusion decides by it what may be computed twice.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Operator:
         None
     )
     decompose: Callable[[Builder, Sequence[Atom], Mapping[str, Any]], Atom] | None = None
+    cost: float = 1.0
 
     def __repr__(self) -> str:
         return f"Operator({self.name})"
@@ -113,24 +116,21 @@ def _frozen(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-_OPERATORS: dict[str, Operator] = {}
-
-
 def register(operator: Operator) -> Operator:
     """Add an operator to the table; the name must be new, a meaning and samples must be given."""
-    if operator.name in _OPERATORS:
+    if operator.name in OPERATORS:
         raise InternalError(f"operator {operator.name} is registered twice")
     if (operator.compute is None) == (operator.decompose is None):
         raise InternalError(f"operator {operator.name} needs a compute or a decompose, not both")
-    _OPERATORS[operator.name] = operator
+    OPERATORS[operator.name] = operator
     return operator
 
 
 def get(name: str) -> Operator:
     """The operator of that name; KeyError if there is none."""
-    return _OPERATORS[name]
+    return OPERATORS[name]
 
 
 def all_operators() -> dict[str, Operator]:
     """Every operator by name, in the order of registration."""
-    return dict(_OPERATORS)
+    return dict(OPERATORS)

@@ -1,0 +1,245 @@
+"""What a graph program means: an interpreter in NumPy, slow and plain.
+
+Every operator is computed by its ``reference``. Calls keep their frames on a list of ours, so a
+function may be as long, and recurse as deep, as memory allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..dims import Dim, linear
+from ..dims import evaluate as evaluate_dim
+from ..errors import InternalError, LoopwrightTypeError
+from .nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .types import TensorType, TupleType, Type
+from .walk import free_variables
+
+if TYPE_CHECKING:
+    from ..loop.prim import PrimFunc
+    from ..ops.registry import Operator
+
+__all__ = ["Value", "evaluate"]
+
+Value: TypeAlias = "np.ndarray[Any, Any] | tuple[Value, ...] | Closure"
+CallPrim: TypeAlias = "Callable[[PrimFunc, Sequence[Value]], Value]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function value: the function and the variables it was made among."""
+
+    function: Function
+    env: Mapping[Var, Value]
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    """A block on its way. ``target`` in the frame below receives the block's result."""
+
+    todo: Iterator[Binding]
+    result: Atom
+    env: dict[Var, Value]
+    sizes: dict[str, int]
+    target: Var | None = field(default=None)
+
+
+def evaluate(
+    program: Module | Function,
+    *args: Any,
+    entry: str = "main",
+    call_prim: CallPrim | None = None,
+) -> Value:
+    """The result of ``program`` (of a module: of its function ``entry``) on ``args``.
+
+    Arguments are arrays, or tuples of them where a parameter is a tuple; so is the result.
+    ``call_prim`` computes the PrimFuncs of a module. Symbolic sizes are read off the arguments.
+    Raises LoopwrightTypeError for arguments that do not fit the parameters, and InternalError if an
+    operator's reference does not give what its type rule promised.
+    """
+    module = program if isinstance(program, Module) else Module()
+    function = program if isinstance(program, Function) else module.functions[entry]
+    if not isinstance(function, Function):
+        raise InternalError(f"@{entry} is not a graph function")
+    with np.errstate(all="ignore"):
+        return _Interpreter(module, call_prim).run(Closure(function, {}), args)
+
+
+class _Interpreter:
+    def __init__(self, module: Module, call_prim: CallPrim | None) -> None:
+        self.module, self.call_prim = module, call_prim
+        self.frames: list[_Frame] = []
+
+    def run(self, closure: Closure, args: Sequence[Any]) -> Value:
+        values = [_as_value(a) for a in args]
+        self._enter(closure, values, None, checked=True)
+        while True:
+            frame = self.frames[-1]
+            binding = next(frame.todo, None)
+            if binding is not None:
+                self._bind(frame, binding)
+                continue
+            result = self._atom(frame, frame.result)
+            self.frames.pop()
+            if not self.frames:
+                return result
+            assert frame.target is not None
+            self.frames[-1].env[frame.target] = result
+
+    def _enter(
+        self, closure: Closure, args: Sequence[Value], target: Var | None, *, checked: bool = False
+    ) -> None:
+        function, env = closure.function, dict(closure.env)
+        sizes: dict[str, int] = {}
+        if checked and len(args) != len(function.params):
+            raise LoopwrightTypeError(
+                f"the function takes {len(function.params)} arguments, not {len(args)}"
+            )
+        for param, arg in zip(function.params, args, strict=True):
+            _read_sizes(param.type, arg, sizes)
+        for param, arg in zip(function.params, args, strict=True):
+            if checked and not _fits(param.type, arg, sizes):
+                raise LoopwrightTypeError(
+                    f"argument {param.name} is {_describe(arg)}, not {param.type}"
+                )
+            env[param] = arg
+        body = function.body
+        self.frames.append(_Frame(iter(body.bindings), body.result, env, sizes, target))
+
+    def _atom(self, frame: _Frame, atom: Atom) -> Value:
+        if isinstance(atom, Var):
+            return frame.env[atom]
+        if isinstance(atom, Constant):
+            return atom.value
+        function = self.module.functions[atom.name]
+        if not isinstance(function, Function):
+            raise InternalError(f"@{atom.name} is a kernel and can only be called")
+        return Closure(function, {})
+
+    def _bind(self, frame: _Frame, binding: Binding) -> None:
+        """Evaluate one binding, or push the frame that will."""
+        var, value = binding.var, binding.value
+        if isinstance(value, Call):
+            args = [self._atom(frame, a) for a in value.args]
+            if isinstance(value.op, GlobalVar | Var):
+                self._call(frame, value.op, args, var)
+            else:
+                frame.env[var] = _apply(value.op, args, value.attrs, var, frame.sizes)
+        elif isinstance(value, Tuple):
+            frame.env[var] = tuple(self._atom(frame, f) for f in value.fields)
+        elif isinstance(value, TupleGetItem):
+            fields = self._atom(frame, value.value)
+            assert isinstance(fields, tuple)
+            frame.env[var] = fields[value.index]
+        elif isinstance(value, Function):
+            captured = {v: frame.env[v] for v in free_variables(value) if v in frame.env}
+            frame.env[var] = Closure(value, captured)
+        elif isinstance(value, If):
+            taken = self._atom(frame, value.condition)
+            block: Block = value.then if bool(taken) else value.orelse
+            todo = iter(block.bindings)
+            self.frames.append(_Frame(todo, block.result, frame.env, frame.sizes, var))
+        else:
+            frame.env[var] = self._atom(frame, value)
+
+    def _call(self, frame: _Frame, op: GlobalVar | Var, args: list[Value], var: Var) -> None:
+        if isinstance(op, GlobalVar):
+            callee = self.module.functions[op.name]
+            if not isinstance(callee, Function):
+                if self.call_prim is None:
+                    raise InternalError(f"nothing was given to compute the kernel @{op.name}")
+                frame.env[var] = self.call_prim(callee, args)
+                return
+        closure = self._atom(frame, op)
+        assert isinstance(closure, Closure)
+        self._enter(closure, args, var)
+
+
+def _apply(
+    op: Operator, args: list[Value], attrs: Mapping[str, Any], var: Var, sizes: Mapping[str, int]
+) -> Value:
+    """``op.reference`` on ``args``, its result held against the type of ``var``."""
+    attrs = {key: _concrete(value, sizes) for key, value in attrs.items()}
+    result = _as_value(op.reference(args, attrs))
+    if not _fits(var.type, result, sizes):
+        raise InternalError(
+            f"the reference of {op.name} gives {_describe(result)}, its type rule {var.type}",
+            span=var.span,
+        )
+    return result
+
+
+def _as_value(value: Any) -> Value:
+    if isinstance(value, tuple | list):
+        return tuple(_as_value(v) for v in value)
+    return value if isinstance(value, Closure) else np.asarray(value)
+
+
+def _concrete(value: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with every symbolic size replaced by its value."""
+    if isinstance(value, tuple):
+        return tuple(_concrete(v, sizes) for v in value)
+    return evaluate_dim(value, sizes) if isinstance(value, Dim) else value
+
+
+def _read_sizes(kind: Type, value: Value, sizes: dict[str, int]) -> None:
+    """Give every symbol that is the whole size of an axis its value."""
+    if isinstance(kind, TupleType) and isinstance(value, tuple):
+        for field_type, part in zip(kind.fields, value):
+            _read_sizes(field_type, part, sizes)
+    if isinstance(kind, TensorType) and isinstance(value, np.ndarray):
+        for size, actual in zip(kind.shape, value.shape):
+            if not isinstance(size, Dim):
+                continue
+            plain = linear(size)
+            if plain is not None and plain[1] == 0 and list(plain[0].values()) == [1]:
+                sizes.setdefault(next(iter(plain[0])), actual)
+
+
+def _fits(kind: Type, value: Value, sizes: Mapping[str, int]) -> bool:
+    if isinstance(kind, TensorType):
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == kind.dtype.numpy
+            and len(value.shape) == kind.rank
+            and all(_size_fits(s, a, sizes) for s, a in zip(kind.shape, value.shape))
+        )
+    if isinstance(kind, TupleType):
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(kind.fields)
+            and all(_fits(k, v, sizes) for k, v in zip(kind.fields, value))
+        )
+    return isinstance(value, Closure)
+
+
+def _size_fits(size: Any, actual: int, sizes: Mapping[str, int]) -> bool:
+    try:
+        return evaluate_dim(size, sizes) == actual
+    except KeyError:
+        return True
+
+
+def _describe(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_describe, value))})"
+    if isinstance(value, Closure):
+        return str(value.function.type)
+    return f"Tensor[({', '.join(map(str, value.shape))}), {value.dtype}]"

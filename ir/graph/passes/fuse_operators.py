@@ -1,0 +1,149 @@
+"""Gather operators into groups, each of which will be one kernel.
+
+Before::
+
+    def @main(%x: Tensor[(8, 4), float32], %b: Tensor[(4), float32]) -> Tensor[(8, 4), float32] {
+      %0 = add(%x, %b);
+      maximum(%0, 0f)
+    }
+
+After::
+
+    def @main(%x: Tensor[(8, 4), float32], %b: Tensor[(4), float32]) -> Tensor[(8, 4), float32] {
+      @add_maximum(%x, %b)
+    }
+
+    def @add_maximum(
+      %x: Tensor[(8, 4), float32],
+      %b: Tensor[(4), float32],
+      primitive=True, pattern=1
+    ) -> Tensor[(8, 4), float32] {
+      %0 = add(%x, %b);
+      maximum(%0, 0f)
+    }
+
+The method is Relay's ("Relay: A New IR for Machine Learning Frameworks", 2018): an operator joins
+its post-dominator, and what lies between the two, if the rules of ``fusion_rules.py`` allow the
+whole. Then neighbours are joined whose values are of one shape, even if several of them are needed
+outside: each is written once and not read again. Groups that do the same share one function.
+"""
+
+from __future__ import annotations
+
+from ...errors import InternalError
+from ...ops.registry import Pattern
+from ..nodes import Binding, Block, Function, If, Module
+from .fusion_emit import GroupTable, emit_block
+from .fusion_graph import Graph, build_graph
+from .fusion_order import Groups
+from .fusion_rules import MOST_OPERATORS, may_fuse
+from .post_dominators import EXIT, post_dominators
+
+__all__ = ["fuse_operators"]
+
+
+def fuse_operators(module: Module) -> Module:
+    """Every operator call moves into a group function; what remains are calls, tuples and branches.
+
+    A group is a Function with the attributes ``primitive`` and ``pattern`` (the greatest pattern in
+    it). Expects what ``lower_to_primitives`` gives.
+    """
+    table = GroupTable(module.functions)
+    changed = module
+    for name, function in module.functions.items():
+        if isinstance(function, Function) and not function.attrs.get("primitive"):
+            changed = changed.with_function(name, _fuse_function(function, table))
+    if changed is module:
+        return module
+    return Module({**changed.functions, **table.functions})
+
+
+def _fuse_function(function: Function, table: GroupTable) -> Function:
+    body = _fuse_block(function.body, table)
+    if body is function.body:
+        return function
+    return Function(function.params, body, function.attrs, function.span)
+
+
+def _fuse_block(block: Block, table: GroupTable) -> Block:
+    block = _fuse_nested(block, table)
+    graph = build_graph(block)
+    if all(node.pattern is None for node in graph.nodes) and not graph.views:
+        return block
+    groups = Groups(graph)
+    _join_post_dominators(graph, groups)
+    _join_neighbours(graph, groups)
+    return emit_block(block, graph, groups, table)
+
+
+def _fuse_nested(block: Block, table: GroupTable) -> Block:
+    bindings: list[Binding] = []
+    for binding in block.bindings:
+        value = binding.value
+        if isinstance(value, If):
+            then, orelse = _fuse_block(value.then, table), _fuse_block(value.orelse, table)
+            if then is not value.then or orelse is not value.orelse:
+                binding = Binding(binding.var, If(value.condition, then, orelse, value.span))
+        elif isinstance(value, Function):
+            function = _fuse_function(value, table)
+            binding = binding if function is value else Binding(binding.var, function)
+        bindings.append(binding)
+    if all(a is b for a, b in zip(bindings, block.bindings)):
+        return block
+    return Block(tuple(bindings), block.result)
+
+
+def _join_post_dominators(graph: Graph, groups: Groups) -> None:
+    """Contractions first, since what follows them is best done while their tile is in registers;
+    then reductions, with what follows them; then the rest."""
+    above = post_dominators(graph)
+    for wanted in (Pattern.CONTRACTION, Pattern.REDUCTION):
+        for node in graph.nodes:
+            if node.pattern != wanted:
+                continue
+            index = node.index
+            while above[index] != EXIT and _join(graph, groups, index, above[index]):
+                index = above[index]
+    for node in graph.nodes:
+        if node.pattern is not None and above[node.index] != EXIT:
+            _join(graph, groups, node.index, above[node.index])
+
+
+def _join(graph: Graph, groups: Groups, start: int, end: int) -> bool:
+    """Put ``start``, ``end`` and all nodes on the ways between them into one group."""
+    if groups.find(start) == groups.find(end):
+        return True
+    between: set[int] = {start, end}
+    work = [start]
+    while work:
+        for user in graph.nodes[work.pop()].users:
+            if user not in between:
+                between.add(user)
+                work.append(user)
+        if len(between) > MOST_OPERATORS:
+            return False
+    members = groups.union(between)
+    outputs = groups.outputs(members)
+    return may_fuse(graph, members, outputs=outputs) and groups.merge(between)
+
+
+def _join_neighbours(graph: Graph, groups: Groups) -> None:
+    """Let a group join those whose values it reads, if all that leaves the two has one shape."""
+    for node in graph.nodes:
+        if node.pattern is None or node.pattern == Pattern.OPAQUE:
+            continue
+        for source in node.sources:
+            if groups.find(source) == groups.find(node.index):
+                continue
+            members = groups.union((source, node.index))
+            outputs = groups.outputs(members)
+            if may_fuse(graph, members, outputs=outputs):
+                groups.merge((source, node.index))
+
+
+def check_fused(block: Block) -> None:
+    """Raise InternalError if an operator is left in ``block``."""
+    graph = build_graph(block)
+    left = [n.binding.var.name for n in graph.nodes if n.pattern is not None]
+    if left:
+        raise InternalError(f"operators are left outside groups: {', '.join(left)}")

@@ -1,0 +1,173 @@
+"""Write the groups that fusion found as functions, and the block that calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from ..builder import Builder
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    TupleGetItem,
+    Var,
+)
+from ..printer import as_text, constants_of
+from ..types import TupleType
+from ..walk import map_operands
+from .eliminate_common_subexpressions import atom_key
+from .fusion_graph import Graph, Node, is_big_constant, operator_of
+from .fusion_order import Groups
+
+__all__ = ["GroupTable", "emit_block"]
+
+_NAMED_OPERATORS = 6
+"""Operators that a group's name spells out."""
+
+
+class GroupTable:
+    """The group functions made so far; the same function for groups that do the same."""
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self.functions: dict[str, Function] = {}
+        self._taken = set(taken)
+        self._by_text: dict[object, GlobalVar] = {}
+
+    def add(self, function: Function, operators: Sequence[str]) -> GlobalVar:
+        """The global variable under which ``function`` is called."""
+        plain = _anonymous(function)
+        # Constants of one element and some axes print by name, so the text leaves their value out.
+        values = sorted((name, atom_key(Constant(v))) for name, v in constants_of(plain).items())
+        text = (as_text(plain, spans=False), tuple(values))
+        known = self._by_text.get(text)
+        if known is not None:
+            return known
+        base = name = _group_name(operators)
+        count = 0
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        self.functions[name] = function
+        self._by_text[text] = GlobalVar(name, function.type)
+        return self._by_text[text]
+
+
+def _group_name(operators: Sequence[str]) -> str:
+    short = [re.sub(r"\W", "_", name.rpartition(".")[2]) for name in operators]
+    if len(short) > _NAMED_OPERATORS:
+        short = [*short[: _NAMED_OPERATORS - 1], f"{len(short) - _NAMED_OPERATORS + 1}_more"]
+    return "_".join(short)
+
+
+def _anonymous(function: Function) -> Function:
+    """``function`` with parameters named by their position, so that equal ones print alike."""
+    instead: dict[Atom, Atom] = {p: Var(f"p{i}", p.type) for i, p in enumerate(function.params)}
+    bindings: list[Binding] = []
+    for binding in function.body.bindings:
+        var = Var("", binding.var.type)
+        value = map_operands(binding.value, lambda a: instead.get(a, a))
+        bindings.append(Binding(var, value))
+        instead[binding.var] = var
+    params = tuple(v for v in instead.values() if isinstance(v, Var))[: len(function.params)]
+    result = function.body.result
+    body = Block(tuple(bindings), instead.get(result, result))
+    return Function(params, body, function.attrs)
+
+
+def emit_block(block: Block, graph: Graph, groups: Groups, table: GroupTable) -> Block:
+    """``block`` with each group replaced by a call of its function."""
+    builder = Builder()
+    for members in groups.all():
+        first = graph.nodes[members[0]]
+        if first.pattern is None:
+            builder.bindings.append(first.binding)
+        else:
+            _emit_group(builder, graph, members, groups.outputs(members), table)
+    return builder.block(block.result)
+
+
+def _emit_group(
+    builder: Builder,
+    graph: Graph,
+    members: Sequence[int],
+    outputs: Sequence[int],
+    table: GroupTable,
+) -> None:
+    nodes = [graph.nodes[m] for m in members]
+    body = _GroupBody(graph)
+    for node in nodes:
+        body.node(node)
+    results = [body.inside[graph.nodes[o].binding.var] for o in outputs or members[-1:]]
+    attrs = {"primitive": True, "pattern": int(max(n.op.pattern for n in nodes))}
+    span = nodes[-1].binding.var.span
+    result = results[0] if len(results) == 1 else body.builder.make_tuple(results, span=span)
+    function = body.builder.function(result, attrs=attrs, span=span)
+    # What the group is about: index maps are named only where nothing else is in it.
+    working = [n.op.name for n in nodes if n.op.cost and n.pattern != 2] or body.names
+    target = table.add(function, working)
+    call = Call(target, tuple(body.arguments), {}, span)
+    if len(outputs) == 1:
+        builder.bindings.append(Binding(graph.nodes[outputs[0]].binding.var, call))
+        return
+    group = builder.bind(call, result.type)
+    assert isinstance(group.type, TupleType)
+    for index, output in enumerate(outputs):
+        var = graph.nodes[output].binding.var
+        builder.bindings.append(Binding(var, TupleGetItem(group, index, var.span)))
+
+
+class _GroupBody:
+    """The function of a group while it grows: what comes from outside becomes a parameter."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.builder = Builder()
+        self.arguments: list[Atom] = []
+        self.inside: dict[Atom, Atom] = {}  # an atom outside -> what stands for it inside
+        self.names: list[str] = []  # of the operators, in order
+        self._constants: dict[object, Var] = {}
+
+    def node(self, node: Node) -> None:
+        for arg in node.call.args:
+            self._operand(arg)
+        self._copy(node.binding)
+
+    def _operand(self, atom: Atom) -> None:
+        """Make sure that ``atom`` is known inside, with the index maps that lead to it."""
+        if atom in self.inside or isinstance(atom, GlobalVar):
+            return
+        root, chain = self.graph.resolve(atom)
+        if root is not None and root not in self.inside:
+            self.inside[root] = self._outside(root)
+        for view in chain:
+            if view.var not in self.inside:
+                self._copy(view)
+
+    def _outside(self, atom: Atom) -> Atom:
+        """A parameter for ``atom``, or ``atom`` itself if it is a scalar constant."""
+        if isinstance(atom, Constant):
+            if not is_big_constant(atom):
+                return atom
+            key = atom_key(atom)
+            if key not in self._constants:
+                self._constants[key] = self._param(atom, atom.name)
+            return self._constants[key]
+        return self._param(atom, "" if atom.name.isdigit() else atom.name)
+
+    def _param(self, atom: Atom, name: str) -> Var:
+        self.arguments.append(atom)
+        return self.builder.param(name or f"p{len(self.arguments) - 1}", atom.type)
+
+    def _copy(self, binding: Binding) -> None:
+        value = map_operands(binding.value, lambda a: self.inside.get(a, a))
+        op = operator_of(binding)
+        self.names.append(op.name)
+        self.builder.span = binding.var.span
+        name = "" if binding.var.name.isdigit() else binding.var.name
+        self.inside[binding.var] = self.builder.bind(value, binding.var.type, name=name or None)

@@ -1,0 +1,213 @@
+"""What fusion looks at: the operators of one block as a graph, with index maps made transparent.
+
+An index map (transpose, slice, pad, broadcast ...) costs nothing inside a kernel, since its reader
+only reads elsewhere. So it is no node of its own: each operand is a *root* and the chain of index
+maps between the root and its reader, which copies the chain. Only an index map whose value must
+exist as an array is a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...dims import IntExpr
+from ...ops.registry import Operator, Pattern
+from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
+from ..types import TensorType
+from ..walk import free_variables, operands
+
+__all__ = [
+    "Edge",
+    "Graph",
+    "Node",
+    "build_graph",
+    "is_big_constant",
+    "is_reshape",
+    "operator_of",
+    "same_but_ones",
+]
+
+_LONGEST_CHAIN = 8
+"""Index maps that a reader copies at most; a longer chain is computed once in between."""
+
+_RESHAPES = frozenset({"reshape", "expand_dims", "squeeze"})
+
+
+@dataclass(slots=True)
+class Edge:
+    """An operand: ``source`` is a node, or None for a value from outside or no value at all."""
+
+    source: int | None
+    chain: tuple[Binding, ...]
+    shape: tuple[IntExpr, ...]  # as the reader sees it
+
+
+@dataclass(slots=True)
+class Node:
+    """A binding. ``pattern`` is None for what is no operator: tuples, branches, function calls."""
+
+    index: int
+    binding: Binding
+    pattern: Pattern | None
+    shape: tuple[IntExpr, ...]
+    edges: list[Edge] = field(default_factory=list)
+    users: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    escapes: bool = False  # something that is no operator uses the value
+    weight: int = 1  # operators that the node brings into a group
+    cost: float = 0.0  # arithmetic instructions per element
+    plain: bool = False  # reads each operand at the index it computes
+
+    @property
+    def op(self) -> Operator:
+        return operator_of(self.binding)
+
+    @property
+    def call(self) -> Call:
+        call = self.binding.value
+        assert isinstance(call, Call)
+        return call
+
+
+@dataclass(slots=True)
+class Graph:
+    """``nodes`` in the order of the program, ``of_var`` the node that binds a variable."""
+
+    nodes: list[Node]
+    of_var: dict[Var, int]
+    views: dict[Var, Binding]
+
+    def resolve(self, atom: Atom | None) -> tuple[Atom | None, tuple[Binding, ...]]:
+        """The root of ``atom`` and the index maps from it to ``atom``, first applied first."""
+        chain: list[Binding] = []
+        while isinstance(atom, Var) and atom not in self.of_var and atom in self.views:
+            binding = self.views[atom]
+            chain.append(binding)
+            args = _args(binding)
+            atom = args[0] if args else None
+        return atom, tuple(reversed(chain))
+
+
+def build_graph(block: Block) -> Graph:
+    """The graph of ``block``; nested blocks count as users of what they use."""
+    escaping = _escaping(block)
+    graph = Graph([], {}, {})
+    depth: dict[Var, int] = {}
+    for binding in block.bindings:
+        var, op = binding.var, _operator(binding)
+        if op is not None and _is_view(op):
+            depth[var] = 1 + max(
+                (depth.get(a, 0) for a in _args(binding) if isinstance(a, Var)), default=0
+            )
+            graph.views[var] = binding
+            if depth[var] <= _LONGEST_CHAIN and not _is_alias(binding, graph):
+                if var not in escaping:
+                    continue
+            else:
+                depth[var] = 0
+        _add_node(graph, binding, op, var in escaping)
+    return graph
+
+
+def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool) -> None:
+    index, kind = len(graph.nodes), binding.var.type
+    pattern = None if op is None else _pattern(binding, op, graph)
+    if not isinstance(kind, TensorType) and pattern is not None:
+        pattern = Pattern.OPAQUE
+    shape = kind.shape if isinstance(kind, TensorType) else ()
+    node = Node(index, binding, pattern, shape, escapes=escapes)
+    if op is not None:
+        for arg in _args(binding):
+            root, chain = graph.resolve(arg)
+            source = graph.of_var.get(root) if isinstance(root, Var) else None
+            seen = arg.type.shape if isinstance(arg.type, TensorType) else ()
+            node.edges.append(Edge(source, chain, seen))
+        node.sources = sorted({e.source for e in node.edges if e.source is not None})
+        node.weight += sum(len(e.chain) for e in node.edges)
+        aligned = pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+        node.plain = aligned and not any(e.chain for e in node.edges)
+        node.cost = 0.0 if pattern == Pattern.INJECTIVE else op.cost
+    else:
+        node.sources = sorted({graph.of_var[a] for a in _all_uses(binding) if a in graph.of_var})
+    for source in node.sources:
+        graph.nodes[source].users.append(index)
+    graph.nodes.append(node)
+    graph.of_var[binding.var] = index
+
+
+def operator_of(binding: Binding) -> Operator:
+    """The operator that a binding applies."""
+    found = _operator(binding)
+    assert found is not None
+    return found
+
+
+def _operator(binding: Binding) -> Operator | None:
+    value = binding.value
+    if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+        return None
+    return value.op
+
+
+def _args(binding: Binding) -> Sequence[Atom]:
+    return binding.value.args if isinstance(binding.value, Call) else ()
+
+
+def _pattern(binding: Binding, op: Operator, graph: Graph) -> Pattern:
+    return Pattern.OPAQUE if _is_view(op) and _is_alias(binding, graph) else op.pattern
+
+
+def _is_view(op: Operator) -> bool:
+    """An index map of one operand, or of none (iota, full)."""
+    few = len(op.params) <= 1 and not any(p.startswith("*") for p in op.params)
+    return few and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
+
+
+def _is_alias(binding: Binding, graph: Graph) -> bool:
+    """A reshape of a whole array. It is the same memory, so it is left to stand between groups:
+    inside one it would turn every index into divisions and remainders."""
+    op = _operator(binding)
+    if op is None or op.name != "reshape" or not _args(binding):
+        return False
+    operand = _args(binding)[0]
+    old, new = operand.type, binding.var.type
+    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    if same_but_ones(old.shape, new.shape):
+        return False
+    return not graph.resolve(operand)[1]
+
+
+def same_but_ones(old: Sequence[IntExpr], new: Sequence[IntExpr]) -> bool:
+    """Whether two shapes differ only in axes of size 1."""
+    return [s for s in old if s != 1] == [s for s in new if s != 1]
+
+
+def is_reshape(op: Operator) -> bool:
+    """Whether ``op`` keeps all elements in their order."""
+    return op.name in _RESHAPES
+
+
+def _all_uses(binding: Binding) -> set[Var]:
+    value = binding.value
+    uses = {a for a in operands(value) if isinstance(a, Var)}
+    if isinstance(value, If):
+        uses |= free_variables(value.then) | free_variables(value.orelse)
+    elif isinstance(value, Function):
+        uses |= free_variables(value)
+    return uses
+
+
+def _escaping(block: Block) -> set[Var]:
+    """Variables whose value must exist as an array or is used by more than operators."""
+    found = {block.result} if isinstance(block.result, Var) else set[Var]()
+    for binding in block.bindings:
+        op = _operator(binding)
+        if op is None or op.pattern == Pattern.OPAQUE:
+            found |= _all_uses(binding)
+    return found
+
+
+def is_big_constant(atom: Atom) -> bool:
+    """A constant that is handed to a group as an argument; a scalar is part of its code."""
+    return isinstance(atom, Constant) and atom.value.size != 1

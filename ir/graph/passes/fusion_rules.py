@@ -1,0 +1,236 @@
+"""Which operators may stand in one group. The rules, in the order of ``may_fuse``:
+
+1. A group is at most 64 operators, so that its code stays small. An opaque operator stays alone.
+2. One contraction, followed by elementwise operators that keep the shape of its result. Nothing is
+   computed in front of it: it would be computed once per use instead of once.
+3. Reductions of one shape over the same axes, with elementwise operators before, between and after
+   them. Every value is then either *full* (the shape that is reduced) or a *row* (what is left).
+   Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
+   in the cache.
+4. Otherwise elementwise operators and index maps as they come, if nothing costly is computed more
+   often than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dims import IntExpr, product
+from ...ops.registry import Pattern
+from ..types import TensorType
+from .fusion_graph import Edge, Graph, Node, is_reshape, operator_of, same_but_ones
+
+__all__ = ["may_fuse"]
+
+MOST_OPERATORS = 64
+"""Operators in one group."""
+
+COSTLY = 8.0
+"""Instructions per element from which computing something twice is worse than storing it."""
+
+LONGEST_ROW = 1 << 18
+"""Elements of a row that is walked more than once; 1 MB of float32 still fits a core's cache."""
+
+LONGEST_LONE_ROW = 1 << 14
+"""The same where there is only one row: a longer one is better reduced by all threads first."""
+
+_HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
+_MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+
+Shape = tuple[IntExpr, ...]
+
+
+def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) -> bool:
+    """Whether ``members`` (in program order) make one group whose values ``outputs`` leave it."""
+    nodes = [graph.nodes[m] for m in members]
+    if sum([n.weight for n in nodes]) > MOST_OPERATORS:
+        return False
+    if any(n.pattern is None or n.pattern == Pattern.OPAQUE for n in nodes):
+        return False
+    first = graph.nodes[outputs[0]]
+    if any(graph.nodes[o].shape != first.shape for o in outputs):
+        return False
+    heavy = [n for n in nodes if n.pattern in _HEAVY]
+    contractions = [n for n in heavy if _is_contraction(n)]
+    reductions = [n for n in heavy if not _is_contraction(n)]
+    inside = set(members)
+    if contractions:
+        if len(contractions) > 1 or reductions:
+            return False
+        return _is_epilogue(contractions[0], nodes, inside)
+    if reductions:
+        return _are_rows(reductions, nodes, inside)
+    if len(outputs) > 1 and not _all_aligned(nodes, set(outputs)):
+        return False
+    return _is_cheap_map(nodes, inside)
+
+
+def _is_contraction(node: Node) -> bool:
+    """A contraction, or a reduction over windows, which behaves like one."""
+    if node.pattern == Pattern.REDUCTION:
+        return len(node.edges) != 1 or "axis" not in node.call.attrs
+    return node.pattern == Pattern.CONTRACTION
+
+
+def _is_epilogue(contraction: Node, nodes: Sequence[Node], inside: set[int]) -> bool:
+    if any(e.source in inside for e in contraction.edges):
+        return False
+    return all(
+        n is contraction
+        or (
+            n.pattern in _MAPS
+            and n.shape == contraction.shape
+            and not any(e.source in inside and e.chain for e in n.edges)
+        )
+        for n in nodes
+    )
+
+
+def _all_aligned(nodes: Sequence[Node], outputs: set[int]) -> bool:
+    """Whether a value that is stored is only read back, inside, at the index it was stored at."""
+    return not any(
+        e.source in outputs and (e.chain or n.pattern not in _MAPS or e.shape != n.shape)
+        for n in nodes
+        for e in n.edges
+    )
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The shapes of a group with reductions: ``full`` is reduced over ``axes``."""
+
+    full: Shape
+    axes: frozenset[int]
+
+    @property
+    def kept(self) -> Shape:
+        """A row's shape with the reduced axes as 1."""
+        return tuple(1 if i in self.axes else s for i, s in enumerate(self.full))
+
+    @property
+    def outer(self) -> Shape:
+        return tuple(s for i, s in enumerate(self.full) if i not in self.axes)
+
+    def is_row(self, shape: Shape) -> bool:
+        return shape in (self.outer, self.kept)
+
+    def aligned(self, shape: Shape, reader: Shape) -> bool:
+        """Whether broadcasting ``shape`` to ``reader`` gives each row its own value."""
+        padded = (1,) * (len(reader) - len(shape)) + shape
+        return padded == reader or (reader == self.full and padded == self.kept)
+
+    def may_go_back(self) -> bool:
+        """Whether a full value may be computed from a row in the same group."""
+        rank = len(self.full)
+        if self.axes != frozenset(range(rank - len(self.axes), rank)):
+            return False
+        length, rows = product(self.full[i] for i in self.axes), product(self.outer)
+        if not isinstance(length, int):
+            return True
+        return length <= (LONGEST_LONE_ROW if rows == 1 else LONGEST_ROW)
+
+
+def _reduced(node: Node) -> _Rows:
+    full = node.edges[0].shape
+    axis = node.call.attrs["axis"]
+    if axis is None:
+        return _Rows(full, frozenset(range(len(full))))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return _Rows(full, frozenset(a % len(full) for a in axes))
+
+
+def _are_rows(reductions: Sequence[Node], nodes: Sequence[Node], inside: set[int]) -> bool:
+    rows = _reduced(reductions[0])
+    if any(_reduced(r) != rows for r in reductions[1:]):
+        return False
+    after: set[int] = set()  # what depends on a reduction
+    goes_back = False
+    loose = False  # something before the reduction is read through an index map, or is smaller
+    for node in nodes:
+        edges = [e for e in node.edges if e.source in inside]
+        from_after = [e for e in edges if e.source in after]
+        is_reduction = node.pattern == Pattern.REDUCTION
+        if is_reduction or from_after:
+            after.add(node.index)
+        if not from_after:
+            if is_reduction:
+                loose = loose or any(e.chain for e in edges)
+            else:
+                loose = loose or node.shape != rows.full or node.pattern not in _MAPS
+                loose = loose or any(e.chain or e.shape != rows.full for e in edges)
+            continue
+        if not is_reduction and node.pattern not in _MAPS and not _is_row_view(node, rows):
+            return False
+        reader = rows.full if is_reduction else node.shape
+        if reader != rows.full and not rows.is_row(reader):
+            return False
+        if any(not _edge_aligned(e, reader, rows, nodes) for e in edges):
+            return False
+        goes_back = goes_back or reader == rows.full != rows.kept
+    if goes_back:
+        return not loose and rows.may_go_back()
+    return not loose or (len(reductions) == 1 and _is_cheap_map(nodes, inside))
+
+
+def _is_row_view(node: Node, rows: _Rows) -> bool:
+    """An index map at the end of a group that only drops or adds axes of size 1."""
+    return is_reshape(node.op) and rows.is_row(node.edges[0].shape) and rows.is_row(node.shape)
+
+
+def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node]) -> bool:
+    shape = next(n.shape for n in nodes if n.index == edge.source)
+    if shape == rows.full and edge.chain and not rows.is_row(shape):
+        return False
+    for view in edge.chain:
+        seen = view.var.type
+        assert isinstance(seen, TensorType)
+        op = operator_of(view)
+        if is_reshape(op):
+            if not same_but_ones(shape, seen.shape) or not rows.is_row(seen.shape):
+                return False
+        elif op.name != "broadcast_to" or not rows.aligned(shape, seen.shape):
+            return False
+        shape = seen.shape
+    if rows.is_row(reader) and rows.is_row(shape):
+        return True
+    return rows.aligned(shape, reader)
+
+
+def _is_cheap_map(nodes: Sequence[Node], inside: set[int]) -> bool:
+    """Whether nothing costly is computed more often than once per element of its result."""
+    shape = nodes[0].shape
+    if all(n.plain and n.shape == shape for n in nodes) or sum([n.cost for n in nodes]) < COSTLY:
+        return True
+    cost: dict[int, float] = {}
+    uses: dict[int, int] = {}
+    apart: set[int] = set()  # read at another index than the reader's own
+    by_index = {n.index: n for n in nodes}
+    for node in nodes:
+        own = node.cost
+        for edge in node.edges:
+            if edge.source not in inside:
+                continue
+            source = by_index[edge.source]
+            if source.pattern == Pattern.REDUCTION:
+                continue
+            below = cost[source.index]
+            own += below
+            if below < COSTLY:
+                continue
+            reads = node.edges[0].shape if node.pattern == Pattern.REDUCTION else node.shape
+            several = node.pattern == Pattern.INJECTIVE and len(node.edges) > 1
+            if several or not _no_larger(reads, source.shape):
+                return False
+            uses[source.index] = uses.get(source.index, 0) + 1
+            if edge.chain or node.pattern == Pattern.INJECTIVE:
+                apart.add(source.index)
+        cost[node.index] = own
+    return not any(uses[index] > 1 for index in apart)
+
+
+def _no_larger(reads: Shape, source: Shape) -> bool:
+    left, right = product(reads), product(source)
+    if isinstance(left, int) and isinstance(right, int):
+        return left <= right
+    return left == right

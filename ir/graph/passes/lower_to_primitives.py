@@ -1,0 +1,81 @@
+"""Express every operator in primitive ones: those that have a tensor expression of their own.
+
+Before::
+
+    def @main(%x: Tensor[(4, 8), float32]) -> Tensor[(4, 8), float32] {
+      nn.silu(%x)
+    }
+
+After::
+
+    def @main(%x: Tensor[(4, 8), float32]) -> Tensor[(4, 8), float32] {
+      %0 = sigmoid(%x);
+      multiply(%x, %0)
+    }
+
+Operators such as ``nn.softmax`` stay whole for as long as a pass may profit from knowing them; from
+here on only ``compute`` counts.
+"""
+
+from __future__ import annotations
+
+from ...errors import LoopwrightError
+from ..builder import Builder
+from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Tuple, TupleGetItem, Var
+from ..walk import map_operands
+from .rewrite import map_functions, rewrite_function
+
+__all__ = ["lower_to_primitives"]
+
+
+def lower_to_primitives(module: Module) -> Module:
+    """Expand each operator's ``decompose``, and those of what it gives, until none is left."""
+    return map_functions(module, _lower_function)
+
+
+def _lower_function(function: Function) -> Function:
+    tuples: dict[Var, Tuple] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, Tuple):
+            tuples[var] = value
+        if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
+            known = tuples.get(value.value)
+            return known.fields[value.index] if known is not None else None
+        if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
+            return _lower(var, value, builder, tuples)
+        return None
+
+    return rewrite_function(function, step)
+
+
+def _lower(var: Var, call: Call, builder: Builder, tuples: dict[Var, Tuple]) -> Atom | None:
+    """What stands for ``call`` in primitives, or None if it is one."""
+    op = call.op
+    if isinstance(op, GlobalVar | Var) or op.decompose is None:
+        return None
+    inner = Builder(span=call.span or var.span)
+    try:
+        result = op.decompose(inner, call.args, call.attrs)
+    except LoopwrightError as error:
+        error.span = error.span or inner.span
+        raise
+    instead: dict[Var, Atom] = {}
+
+    def resolve(atom: Atom) -> Atom:
+        return instead.get(atom, atom) if isinstance(atom, Var) else atom
+
+    for binding in inner.bindings:
+        value = map_operands(binding.value, resolve)
+        lowered: Atom | None = None
+        if isinstance(value, Call):
+            lowered = _lower(binding.var, value, builder, tuples)
+        elif isinstance(value, TupleGetItem) and isinstance(value.value, Var):
+            known = tuples.get(value.value)
+            lowered = known.fields[value.index] if known is not None else None
+        if lowered is None:
+            lowered = builder.bind(value, binding.var.type)
+            if isinstance(value, Tuple):
+                tuples[lowered] = value
+        instead[binding.var] = lowered
+    return resolve(result)

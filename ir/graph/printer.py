@@ -1,0 +1,299 @@
+"""The text of the graph IR: Relay's syntax, which ``parser.py`` reads back.
+
+::
+
+    module   ::= ("def @" name "(" params ")" "->" type block)*
+    function ::= "fn (" params ")" "->" type block
+    params   ::= "%" name ":" type, ..., key "=" value, ...       the pairs are the function's attrs
+    block    ::= "{" ("%" name "=" expr ";")* expr "}"
+    expr     ::= name "(" atom, ..., key "=" value, ... ")"       an operator, @function, %function
+               | "(" atom, ... ")" | atom "." index | function
+               | "if (" atom ")" block "else" block | atom
+    atom     ::= "%" name | "@" name | scalar | "meta[" name "]"
+    scalar   ::= 1 | 1i64 | 1u8 | 0.5f | 0.5f64 | True | False    bare is int32, "f" is float32
+    value    ::= int | float | size | "string" | True | False | None | "[" value, ... "]"
+
+A comment behind a binding is the line of the user's program it came from. An attribute that has its
+default is left out. Variables without a name of their own are numbered as they come.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtype import dtype_of
+from ..span import Span
+from .nodes import (
+    Atom,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from ..ops.registry import Operator
+
+__all__ = ["as_text", "constants_of", "scalar_text", "value_text"]
+
+_SUFFIX = {"float32": "f", "float64": "f64", "int32": ""} | {
+    name: name.replace("uint", "u").replace("int", "i")
+    for name in ("int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
+}
+_COMMENT_COLUMN = 48
+_WIDTH = 100
+
+
+def as_text(
+    node: Module | Function | Block | Expr,
+    *,
+    spans: bool = True,
+    marks: Mapping[object, str] | None = None,
+) -> str:
+    """``node`` as text.
+
+    ``spans`` adds the comments that name the user's lines. ``marks`` gives variables or bindings'
+    values a remark, which follows them as a comment with an arrow: errors point with it.
+
+    >>> from loopwright.ir.graph.builder import Builder
+    >>> from loopwright.ir.graph.types import TensorType
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> b = Builder()
+    >>> x = b.param("x", TensorType((4,), FLOAT32))
+    >>> print(b.function(x))
+    fn (%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+      %x
+    }
+    """
+    return "\n".join(_Printer(spans, marks or {}).lines(node))
+
+
+def constants_of(node: Module | Function | Block) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that print as ``meta[name]`` in ``as_text(node)``, by that name."""
+    printer = _Printer(False, {})
+    for _ in printer.lines(node):
+        pass
+    return {name: constant.value for name, constant in printer.constants.items()}
+
+
+def value_text(value: Any) -> str:
+    """An attribute's value as the language writes it."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def scalar_text(value: np.ndarray[Any, Any]) -> str:
+    """A scalar as the language writes it: ``0.5f``, ``3i64``, ``True``."""
+    dtype, item = dtype_of(value.dtype), value.item()
+    if dtype.is_bool:
+        return str(item)
+    if not dtype.is_float:
+        return f"{item}{_SUFFIX[dtype.name]}"
+    if not math.isfinite(item):
+        digits = "nan" if math.isnan(item) else "inf"
+        sign = "-" if np.signbit(item) else ""
+        return f"{sign}{digits}{_SUFFIX[dtype.name]}"
+    digits = str(dtype.numpy.type(item))
+    return f"{digits.removesuffix('.0')}{_SUFFIX[dtype.name]}"
+
+
+class _Printer:
+    """Names and lines of one text."""
+
+    def __init__(self, spans: bool, marks: Mapping[object, str]) -> None:
+        self.spans, self.marks = spans, marks
+        self.constants: dict[str, Constant] = {}
+        self._constant_names: dict[int, str] = {}
+        self._names: dict[Var, str] = {}
+        self._taken: dict[str, int] = {}
+        self._numbered = 0
+
+    def lines(self, node: Module | Function | Block | Expr) -> Iterator[str]:
+        if isinstance(node, Module):
+            for count, (name, function) in enumerate(node.functions.items()):
+                if count:
+                    yield ""
+                if isinstance(function, Function):
+                    yield from self._fresh().function(function, f"def @{name}")
+                else:
+                    yield str(function)
+        elif isinstance(node, Block):
+            yield "{"
+            yield from self.block(node, "  ")
+            yield "}"
+        else:
+            yield from self.expr(node, "")
+
+    def _fresh(self) -> _Printer:
+        """A printer for the next function: names of variables start anew, constants do not."""
+        other = _Printer(self.spans, self.marks)
+        other.constants, other._constant_names = self.constants, self._constant_names
+        return other
+
+    def function(self, function: Function, head: str, indent: str = "") -> Iterator[str]:
+        params = [f"{self.define(p)}: {p.type}" for p in function.params]
+        result = function.body.result.type
+        mark = self.marks.get(function)
+        end = f") -> {result} {{" + (f"  /* <-- {mark} */" if mark is not None else "")
+        attrs = [f"{key}={value_text(value)}" for key, value in function.attrs.items()]
+        line = f"{head}({', '.join([*params, *attrs])}{end}"
+        if len(indent) + len(line) <= _WIDTH or not params:
+            yield line
+        else:
+            pieces = [*params, ", ".join(attrs)] if attrs else params
+            yield f"{head}("
+            yield from (f"{indent}  {p}," for p in pieces[:-1])
+            yield f"{indent}  {pieces[-1]}"
+            yield indent + end
+        yield from self.block(function.body, indent + "  ")
+        yield indent + "}"
+
+    def block(self, block: Block, indent: str) -> Iterator[str]:
+        bindings, result = block.bindings, block.result
+        last_is_result = bool(bindings) and bindings[-1].var is result
+        for binding in bindings[:-1] if last_is_result else bindings:
+            var, value = binding.var, binding.value
+            lines = list(self.expr(value, indent))
+            lines[0] = f"{self.define(var)} = {lines[0]}"
+            yield from self._statement(lines, ";", indent, var, value)
+        if last_is_result:
+            var, value = bindings[-1].var, bindings[-1].value
+            yield from self._statement(list(self.expr(value, indent)), "", indent, var, value)
+        else:
+            yield from self._statement([self.atom(result)], "", indent, result, result)
+
+    def _statement(
+        self, lines: list[str], end: str, indent: str, var: object, value: object
+    ) -> Iterator[str]:
+        """``lines`` with ``end`` and the comment; all but the first are indented already."""
+        lines[0], lines[-1] = indent + lines[0], (lines[-1] if lines[1:] else indent + lines[0])
+        lines[-1] += end
+        remarks: list[str] = []
+        mark = self.marks.get(var) or self.marks.get(value)
+        if mark is not None:
+            remarks.append(f"<-- {mark}")
+        span = getattr(value, "span", None) or (getattr(var, "span", None) if end else None)
+        if self.spans and span is not None:
+            remarks.append(_span_text(span))
+        if remarks:
+            lines[-1] = f"{lines[-1]:<{_COMMENT_COLUMN}} /* {'  '.join(remarks)} */"
+        yield from lines
+
+    def expr(self, value: Expr, indent: str) -> Iterator[str]:
+        """The lines of ``value``; the first has no indent, the others have it."""
+        if isinstance(value, Call):
+            yield self._call(value)
+        elif isinstance(value, Tuple):
+            fields = ", ".join(map(self.atom, value.fields))
+            yield f"({fields},)" if len(value.fields) == 1 else f"({fields})"
+        elif isinstance(value, TupleGetItem):
+            yield f"{self.atom(value.value)}.{value.index}"
+        elif isinstance(value, Function):
+            yield from self.function(value, "fn ", indent)
+        elif isinstance(value, If):
+            yield f"if ({self.atom(value.condition)}) {{"
+            yield from self.block(value.then, indent + "  ")
+            yield indent + "} else {"
+            yield from self.block(value.orelse, indent + "  ")
+            yield indent + "}"
+        else:
+            yield self.atom(value)
+
+    def _call(self, call: Call) -> str:
+        operands = [self.atom(a) for a in call.args]
+        attrs = call.attrs
+        if isinstance(call.op, GlobalVar | Var):
+            name = self.atom(call.op)
+            shown = attrs
+        else:
+            name, shown = call.op.name, _without_defaults(call.op, attrs)
+        operands += [f"{key}={value_text(value)}" for key, value in shown.items()]
+        return f"{name}({', '.join(operands)})"
+
+    def atom(self, atom: Atom) -> str:
+        if isinstance(atom, Var):
+            return self._names.get(atom) or self.define(atom)
+        if isinstance(atom, GlobalVar):
+            return f"@{atom.name}"
+        if atom.value.ndim == 0:
+            return scalar_text(atom.value)
+        return f"meta[{self._constant_name(atom)}]"
+
+    def define(self, var: Var) -> str:
+        """The name of ``var`` in this text: its own, or a number; made unique."""
+        if var.name.isdigit() or not var.name:
+            while str(self._numbered) in self._taken:
+                self._numbered += 1
+            name = str(self._numbered)
+            self._numbered += 1
+        else:
+            name = self._unique(re.sub(r"\W", "_", var.name))
+        self._taken.setdefault(name, 0)
+        text = self._names[var] = f"%{name}"
+        return text
+
+    def _unique(self, name: str) -> str:
+        if name not in self._taken:
+            return name
+        while True:
+            self._taken[name] += 1
+            candidate = f"{name}_{self._taken[name]}"
+            if candidate not in self._taken:
+                return candidate
+
+    def _constant_name(self, constant: Constant) -> str:
+        known = self._constant_names.get(id(constant.value))
+        if known is not None:
+            return known
+        base = re.sub(r"[^\w.]", "_", constant.name) or f"c{len(self.constants)}"
+        name, count = base, 0
+        while name in self.constants:
+            count += 1
+            name = f"{base}_{count}"
+        self.constants[name] = constant
+        self._constant_names[id(constant.value)] = name
+        return name
+
+
+def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {a.name: a.default for a in op.attrs}
+    return {
+        key: value
+        for key, value in attrs.items()
+        if key not in defaults or value_text(defaults[key]) != value_text(value)
+    }
+
+
+def _span_text(span: Span) -> str:
+    """The line, and what stands there if the file can be read."""
+    text = str(span)
+    if span.column >= 0 and span.end_column >= 0 and span.end_line in (-1, span.line):
+        line = linecache.getline(span.file, span.line).encode()
+        code = line[span.column : span.end_column].decode(errors="replace").strip()
+        text += f"  {code}" if code else ""
+    return text.replace("*/", "* /")
+
+
+@text_of.register(Module)
+@text_of.register(Function)
+@text_of.register(Block)
+def _(node: Module | Function | Block) -> str:
+    return as_text(node)

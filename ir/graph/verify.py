@@ -1,0 +1,166 @@
+"""The rules of the graph IR, checked: what a pass hands on must still be a program.
+
+Every variable is bound once and before it is used, every type is what the operator's type rule
+gives, global functions exist and are called with their signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from ..errors import InternalError, LoopwrightError
+from .nodes import (
+    Atom,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .printer import as_text
+from .types import FuncType, TensorType, TupleType, Type
+
+if TYPE_CHECKING:
+    from ..loop.prim import PrimFunc
+
+__all__ = ["signature_of", "verify"]
+
+_WINDOW = 12  # lines shown on either side of what is wrong in a long function
+_Checked = TypeVar("_Checked", Module, Function)
+
+
+def verify(program: _Checked) -> _Checked:
+    """Return ``program`` if it keeps the rules; raise InternalError with its text if it does not.
+
+    The error shows the function with the node in question marked. A Function on its own may not
+    call global functions, since nobody knows their signatures.
+    """
+    if isinstance(program, Function):
+        _Verifier("fn", program, None).run()
+        return program
+    for name, function in program.functions.items():
+        if isinstance(function, Function):
+            _Verifier(f"@{name}", function, program).run()
+    return program
+
+
+def signature_of(function: Function | PrimFunc) -> FuncType:
+    """The type under which a module's function is called."""
+    if isinstance(function, Function):
+        return function.type
+    params = tuple(TensorType(b.shape, b.dtype) for b in function.params)
+    results = tuple(TensorType(b.shape, b.dtype) for b in function.output_buffers)
+    return FuncType(params, results[0] if len(results) == 1 else TupleType(results))
+
+
+class _Verifier:
+    def __init__(self, name: str, function: Function, module: Module | None) -> None:
+        self.name, self.function, self.module = name, function, module
+        self.scope: set[Var] = set()  # what may be used here
+        self.bound: set[Var] = set()  # what was bound anywhere in the function
+
+    def run(self) -> None:
+        self._function(self.function)
+
+    def _function(self, function: Function) -> None:
+        for param in function.params:
+            self._bind(param, function)
+        self._block(function.body)
+        self.scope.difference_update(function.params)
+
+    def _block(self, block: Block) -> None:
+        for binding in block.bindings:
+            var, value = binding.var, binding.value
+            found = self._infer(value, var)
+            if found != var.type:
+                self._fail(var, f"%{var.name} is said to be {var.type}, its value is {found}")
+            self._bind(var, var)
+        self._use(block.result, block.result)
+        self.scope.difference_update(b.var for b in block.bindings)
+
+    def _bind(self, var: Var, where: object) -> None:
+        if var in self.bound:
+            self._fail(where, f"%{var.name} is bound twice")
+        self.bound.add(var)
+        self.scope.add(var)
+
+    def _use(self, atom: Atom, where: object) -> Type:
+        if isinstance(atom, Constant):
+            return atom.type
+        if isinstance(atom, GlobalVar):
+            self._global(atom, where)
+        elif atom not in self.scope:
+            early = "before it is bound or out of its scope" if atom in self.bound else "unbound"
+            self._fail(where, f"%{atom.name} is used {early}")
+        return atom.type
+
+    def _global(self, atom: GlobalVar, where: object) -> None:
+        found = self.module.functions.get(atom.name) if self.module is not None else None
+        if found is None:
+            self._fail(where, f"there is no function @{atom.name}")
+        signature = signature_of(found)
+        if signature != atom.type:
+            self._fail(where, f"@{atom.name} is {signature}, not {atom.type}")
+
+    def _infer(self, value: Expr, var: Var) -> Type:
+        if isinstance(value, Call):
+            return self._infer_call(value, var)
+        if isinstance(value, Tuple):
+            return TupleType(tuple(self._use(f, var) for f in value.fields))
+        if isinstance(value, TupleGetItem):
+            kind = self._use(value.value, var)
+            if not isinstance(kind, TupleType) or not 0 <= value.index < len(kind.fields):
+                self._fail(var, f"{kind} has no field {value.index}")
+            return kind.fields[value.index]
+        if isinstance(value, If):
+            return self._infer_if(value, var)
+        if isinstance(value, Function):
+            self._function(value)
+            return value.type
+        return self._use(value, var)
+
+    def _infer_call(self, call: Call, var: Var) -> Type:
+        types = tuple(self._use(a, var) for a in call.args)
+        if isinstance(call.op, GlobalVar | Var):
+            signature = self._use(call.op, var)
+            if not isinstance(signature, FuncType):
+                self._fail(var, f"{call.op.name} is called but has type {signature}")
+            if types != signature.params:
+                self._fail(var, f"{call.op.name} takes {_listed(signature.params)}")
+            return signature.result
+        try:
+            if call.op.complete_attrs(call.attrs) != dict(call.attrs):
+                self._fail(var, f"the attributes of {call.op.name} are not complete")
+            return call.op.infer(types, call.attrs)
+        except InternalError:
+            raise
+        except LoopwrightError as error:
+            self._fail(var, error.message)
+
+    def _infer_if(self, value: If, var: Var) -> Type:
+        kind = self._use(value.condition, var)
+        if not isinstance(kind, TensorType) or kind.shape != () or not kind.dtype.is_bool:
+            self._fail(var, f"a condition is a bool scalar, this is {kind}")
+        self._block(value.then)
+        self._block(value.orelse)
+        then, orelse = value.then.result.type, value.orelse.result.type
+        if then != orelse:
+            self._fail(var, f"the branches differ: {then} and {orelse}")
+        return then
+
+    def _fail(self, where: object, message: str) -> NoReturn:
+        lines = as_text(self.function, marks={where: message}).splitlines()
+        center = next((i for i, line in enumerate(lines) if "/* <-- " in line), 0)
+        shown = lines[max(0, center - _WINDOW) : center + _WINDOW + 1]
+        raise InternalError(f"{self.name} is not a valid function: {message}", notes=tuple(shown))
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return f"({', '.join(map(str, types))})"

@@ -1,0 +1,222 @@
+"""Which operators end in one kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graphs import assert_same_value, module, random_args, scalar, tensor
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Call, Constant, Function, Module
+from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.graph.passes.fuse_operators import fuse_operators
+from loopwright.ir.graph.verify import verify
+from loopwright.ir.ops import Pattern
+
+
+def fused(program: Module, *, lower: bool = False) -> Module:
+    """``program`` fused, checked to be valid, unchanged in meaning and stable."""
+    result = program
+    for step in default_pipeline() if lower else [fuse_operators]:
+        result = verify(step(result))
+    assert fuse_operators(result) is result
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+    return result
+
+
+def calls(program: Module) -> list[str]:
+    """What main calls, in order."""
+    values = [b.value for b in program.main.body.bindings]
+    return [v.op.name for v in values if isinstance(v, Call)]
+
+
+def test_softmax_is_one_kernel() -> None:
+    def make(m, x):
+        top = m.max(x, axis=(1,), keepdims=True)
+        e = m.exp(m.subtract(x, top))
+        return m.divide(e, m.sum(e, axis=(1,), keepdims=True))
+
+    assert calls(fused(module(make, tensor(8, 16)))) == ["max_subtract_exp_sum_divide"]
+
+
+def test_softmax_over_long_lone_row_is_not_one_kernel() -> None:
+    def make(m, x):
+        e = m.exp(x)
+        return m.divide(e, m.sum(e, axis=None, keepdims=True))
+
+    assert calls(fused(module(make, tensor(1, 20_000)))) == ["exp", "sum", "divide"]
+
+
+def test_layer_norm_with_everything_around_it_is_one_kernel() -> None:
+    def make(m, x, gamma, beta):
+        x = m.tanh(x)
+        mean = m.mean(x, axis=(1,), keepdims=True)
+        variance = m.variance(x, axis=(1,), keepdims=True)
+        scaled = m.divide(m.subtract(x, mean), m.sqrt(m.add(variance, scalar(1e-5))))
+        return m.maximum(m.add(m.multiply(scaled, gamma), beta), scalar(0))
+
+    program = fused(module(make, tensor(8, 16), tensor(16), tensor(16)), lower=True)
+    assert len(calls(program)) == 1
+
+
+def test_contraction_takes_what_follows_and_index_maps_in_front() -> None:
+    def make(m, x, w, b):
+        product = m("nn.matmul", x, m.transpose(w, axes=(1, 0)))
+        return m.maximum(m.add(product, b), scalar(0))
+
+    program = fused(module(make, tensor(8, 16), tensor(4, 16), tensor(4)))
+    assert calls(program) == ["matmul_add_maximum"]
+    group = program.functions["matmul_add_maximum"]
+    assert isinstance(group, Function)
+    assert group.attrs == {"primitive": True, "pattern": Pattern.CONTRACTION}
+    assert [b.value.op.name for b in group.body.bindings] == [
+        "transpose",
+        "nn.matmul",
+        "add",
+        "maximum",
+    ]
+
+
+def test_arithmetic_in_front_of_a_contraction_stays_apart() -> None:
+    program = fused(
+        module(lambda m, x, w: m("nn.matmul", m.exp(x), w), tensor(8, 16), tensor(16, 4))
+    )
+    assert calls(program) == ["exp", "matmul"]
+
+
+def test_contraction_and_reduction_stay_apart() -> None:
+    def make(m, x, w):
+        return m.sum(m.exp(m("nn.matmul", x, w)), axis=(1,), keepdims=False)
+
+    assert calls(fused(module(make, tensor(8, 16), tensor(16, 4)))) == ["matmul_exp", "sum"]
+
+
+def test_reductions_over_different_axes_stay_apart() -> None:
+    def make(m, x):
+        return m.sum(m.max(x, axis=(1,), keepdims=True), axis=(0,), keepdims=True)
+
+    assert calls(fused(module(make, tensor(8, 16)))) == ["max", "sum"]
+
+
+def test_square_matrix_does_not_confuse_rows_with_columns() -> None:
+    def make(m, x):
+        total = m.sum(x, axis=(1,), keepdims=False)  # broadcasts along the wrong axis
+        return m.subtract(x, total)
+
+    assert len(calls(fused(module(make, tensor(8, 8))))) == 2
+
+
+def test_value_needed_twice_is_written_once_and_not_read_again() -> None:
+    def make(m, x, y):
+        total = m.add(x, y)
+        return total, m.exp(total)
+
+    assert calls(fused(module(make, tensor(8), tensor(8)))) == ["add_exp"]
+
+
+def test_residual_stream_and_its_norm_are_one_kernel() -> None:
+    def make(m, x, y, w):
+        total = m.add(x, y)
+        normed = m.subtract(total, m.max(total, axis=(1,), keepdims=True))
+        return m.add(total, m("nn.matmul", normed, w))
+
+    program = fused(module(make, tensor(8, 4), tensor(8, 4), tensor(4, 4)))
+    assert calls(program) == ["add_max_subtract", "matmul_add"]
+
+
+def test_groups_never_form_a_circle() -> None:
+    def make(m, x, w):
+        a = m.exp(x)
+        b = m("nn.matmul", a, w)
+        return m.add(a, b), a  # a and the sum may not join: the matmul stands between
+
+    program = fused(module(make, tensor(4, 4), tensor(4, 4)))
+    assert calls(program) == ["exp", "matmul_add"]
+
+
+def test_equal_groups_share_a_function() -> None:
+    def make(m, x, w, v):
+        return m.tanh(m("nn.matmul", m.tanh(m("nn.matmul", x, w)), v))
+
+    types = tensor(4, 4), tensor(4, 4), tensor(4, 4)
+    program = fused(module(make, *types))
+    assert calls(program) == ["matmul_tanh", "matmul_tanh"]
+    assert len(program.functions) == 2
+
+
+def test_groups_with_different_scalars_do_not_share_a_function() -> None:
+    def make(m, x, y):
+        one = Constant(np.ones((1,), "float32"), "s")
+        two = Constant(np.full((1,), 2, "float32"), "s")
+        return m.add(x, one), m.add(y, two)
+
+    assert len(fused(module(make, tensor(4), tensor(4))).functions) == 3
+
+
+def test_big_constants_are_arguments_and_scalars_are_not() -> None:
+    bias = Constant(np.arange(4, dtype="float32"), "bias")
+    program = fused(
+        module(lambda m, x: m.multiply(m.add(x, bias), scalar(2)), tensor(8, 4)),
+    )
+    (call,) = [b.value for b in program.main.body.bindings]
+    assert isinstance(call, Call)
+    assert call.args == (program.main.params[0], bias)
+
+
+def test_reshape_of_an_array_stands_alone() -> None:
+    def make(m, x, w):
+        flat = m.reshape(m.exp(x), newshape=(4, 16))
+        return m.maximum(m("nn.matmul", flat, w), scalar(0))
+
+    program = fused(module(make, tensor(4, 4, 4), tensor(16, 4)))
+    assert calls(program) == ["exp", "reshape", "matmul_maximum"]
+
+
+def test_shared_index_map_is_copied_into_its_readers() -> None:
+    def make(m, x, w):
+        turned = m.transpose(x, axes=(1, 0))
+        return m("nn.matmul", turned, w), m.exp(turned)
+
+    assert calls(fused(module(make, tensor(16, 8), tensor(16, 4)))) == ["matmul", "exp"]
+
+
+def test_costly_value_is_not_computed_again_for_every_row() -> None:
+    def make(m, x, v):
+        return m.multiply(x, m.exp(v)), m.multiply(x, m.negative(v))
+
+    program = fused(module(make, tensor(8, 16), tensor(16)))
+    assert sorted(calls(program)) == ["exp", "multiply", "negative_multiply"]
+
+
+def test_at_most_64_operators_in_a_group() -> None:
+    def make(m, x):
+        for _ in range(130):
+            x = m.sin(x)
+        return x
+
+    program = fused(module(make, tensor(4)))
+    assert len(calls(program)) == 3
+
+
+def test_nothing_to_fuse_gives_the_same_module() -> None:
+    program = module(lambda m, x: (x, x), tensor(4))
+    assert fuse_operators(program) is program
+
+
+def test_hundred_thousand_operators_take_near_linear_time() -> None:
+    def make(m, x, y):
+        for i in range(33_333):
+            x = m.add(m.exp(m.multiply(x, y)), y if i % 7 else x)
+        return x
+
+    program = module(make, tensor(2), tensor(2))
+    result = fuse_operators(program)
+    assert 1_562 <= len(calls(result)) <= 3_200
+
+
+@pytest.mark.parametrize("axis", [(0,), (1,), (0, 1)])
+def test_reduction_takes_elementwise_on_both_sides(axis: tuple[int, ...]) -> None:
+    def make(m, x):
+        return m.sqrt(m.sum(m.multiply(x, x), axis=axis, keepdims=False))
+
+    assert calls(fused(module(make, tensor(8, 16)))) == ["multiply_sum_sqrt"]
