@@ -1,20 +1,51 @@
 """The operators: one definition each, in one place.
 
-``registry`` says what an operator is; the other files define them: ``elementwise`` (rows of a
-table), ``reduce``, ``matmul``, ``shape``, ``create``. ``to_tensor`` turns a primitive operator into
-a PrimFunc, ``testing`` evaluates any operator by its definition.
+``registry`` says what an operator is, ``rules`` and ``compose`` hold what type rules and
+decompositions share. The definitions::
+
+    elementwise        a row each of the table of scalar operators, cast, clip
+    reduce             sum, mean, max, argmax, variance, ...
+    matmul, einsum     nn.matmul, nn.dense, contract, einsum
+    shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
+    index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
+    create             full, iota, arange
+    activation         nn.relu, nn.gelu, nn.silu, nn.softmax, nn.log_softmax
+    normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
+    conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
+
+``to_tensor`` turns a primitive operator into a PrimFunc, ``testing`` evaluates any operator by its
+definition.
 """
 
-from . import create, elementwise, index, joining, matmul, pad, reduce, shape
+from . import (
+    activation,
+    conv,
+    create,
+    einsum,
+    elementwise,
+    index,
+    joining,
+    matmul,
+    normalise,
+    pad,
+    pool,
+    reduce,
+    shape,
+)
 from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
 
 __all__ = [
+    "activation",
+    "conv",
     "create",
+    "einsum",
     "elementwise",
     "index",
     "joining",
     "matmul",
+    "normalise",
     "pad",
+    "pool",
     "reduce",
     "shape",
     "Attr",

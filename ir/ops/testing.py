@@ -20,6 +20,7 @@ from .to_tensor import operator_prim
 
 __all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
 
+_TERMS = {"add": 2, "subtract": 2}  # inside a decomposition these may cancel, as a sum does
 LARGEST_TERM = 1e4  # special values beyond it swallow a sum instead of cancelling in it
 
 
@@ -78,8 +79,8 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
     is an array, or a tuple of values.
 
     >>> from loopwright.ir.ops import get
-    >>> evaluate_operator(get("mean"), [np.array([-1.0, 2.0])], {}).value
-    array(0.5)
+    >>> evaluate_operator(get("nn.relu"), [np.array([-1.0, 2.0])], {}).value
+    array([0., 2.])
     """
     complete = op.complete_attrs(attrs)
     types = [array_type(a) for a in arrays]
@@ -113,7 +114,7 @@ def _evaluate_decomposed(
         node = binding.value
         if isinstance(node, Call) and isinstance(node.op, Operator):
             part = evaluate_operator(node.op, [value_of(a) for a in node.args], node.attrs)
-            length = max(length, part.reduction_length)
+            length = max(length, part.reduction_length, _TERMS.get(node.op.name, 0))
             values[binding.var] = part.value
         elif isinstance(node, Tuple):
             values[binding.var] = tuple(value_of(f) for f in node.fields)
