@@ -75,7 +75,7 @@ class XGBoostModel:
         xgboost = _xgboost()
         settings = self._settings
         parameters = {
-            **settings.booster,
+            **dict(settings.booster),
             "nthread": settings.model_threads,
             "seed": self._seed,
             "base_score": float(labels.mean()),

@@ -17,7 +17,6 @@ from .record import MeasureRecord
 
 __all__ = [
     "BoolArray",
-    "BuildResult",
     "Builder",
     "Candidate",
     "CostModel",
@@ -25,7 +24,6 @@ __all__ = [
     "Knob",
     "Measurer",
     "Population",
-    "RunResult",
     "Runner",
     "ScheduleLike",
     "Score",
@@ -131,49 +129,36 @@ class Candidate:
     row: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BuildResult:
-    """What building a candidate gave: ``code``, opaque to the tuner, or ``error``, why not."""
-
-    code: bytes = b""
-    error: str | None = None
-    detail: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What running a candidate gave: seconds per call, one per sample, and how exact it was."""
-
-    seconds: tuple[float, ...] = ()
-    error: str | None = None
-    detail: str = ""
-    max_error: float | None = None
-    bound: float | None = None
-
-
 class Builder(Protocol):
-    """Makes machine code of candidates, somewhere it can do no harm."""
+    """Makes machine code of schedules, somewhere it can do no harm.
 
-    def build(self, candidates: Sequence[Candidate]) -> Iterator[BuildResult]: ...
+    At most one request is under way; ``poll`` never blocks. ``worker_process.WorkerProcess`` with a
+    BuildService is one.
+    """
+
+    @property
+    def busy(self) -> bool: ...
+
+    def submit(self, request: Any, timeout: float) -> None: ...
+
+    def poll(self) -> Any: ...
 
     def close(self) -> None: ...
 
 
-class Runner(Protocol):
-    """Runs, checks and times machine code, somewhere it can do no harm."""
-
-    def run(self, built: BuildResult, best_seconds: float) -> RunResult: ...
-
-    def close(self) -> None: ...
+class Runner(Builder, Protocol):
+    """Runs, checks and times machine code, somewhere it can do no harm: a WorkerProcess with a
+    RunService."""
 
 
 class Measurer(Protocol):
-    """Builder and runner of one task put together: candidates in, records out, in order."""
+    """Builder and runner of one task put together: candidates in, records out."""
 
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float
-    ) -> Iterator[MeasureRecord]: ...
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        """Records as they are completed, with the index of their candidate."""
+        ...
 
     def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
         """Measure good candidates again, in turn, so that drift hits all alike."""

@@ -170,10 +170,10 @@ class SyntheticMeasurer:
 
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float
-    ) -> Iterator[MeasureRecord]:
-        for candidate in candidates:
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        for index, candidate in enumerate(candidates):
             self.count += 1
-            yield self._record(candidate, samples=3)
+            yield index, self._record(candidate, samples=3)
 
     def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
         return [self._record(c, samples=rounds) for c in candidates]

@@ -116,6 +116,9 @@ class Dim:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[type[Dim], tuple[object]]:
+        return Dim, (self.terms,)  # a hash of strings is no other process's hash
+
     def __add__(self, other: IntExpr) -> IntExpr:
         return _sum(((self, 1), (other, 1)))
 

@@ -54,6 +54,9 @@ class Const:
     def __str__(self) -> str:
         return str(self.value) if self.dtype.is_bool else f"{self.value!r}"
 
+    def __reduce__(self) -> tuple[Callable[..., Const], tuple[object, ...]]:
+        return const, (self.value, self.dtype)  # unpickling interns, too
+
 
 class Index:
     __slots__ = ("__weakref__", "value")
@@ -62,6 +65,9 @@ class Index:
 
     def __str__(self) -> str:
         return f"index({self.value})"
+
+    def __reduce__(self) -> tuple[Callable[..., Const | Index], tuple[object, ...]]:
+        return index, (self.value,)
 
 
 class Read:
@@ -72,6 +78,9 @@ class Read:
 
     def __str__(self) -> str:
         return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+
+    def __reduce__(self) -> tuple[Callable[..., Read], tuple[object, ...]]:
+        return read, (self.buffer, self.indices, self.dtype)
 
 
 class Op:
@@ -87,6 +96,11 @@ class Op:
         if symbol and len(self.args) == 2:
             return f"({self.args[0]} {symbol} {self.args[1]})"
         return f"{self.name}({', '.join(map(str, self.args))})"
+
+    def __reduce__(self) -> tuple[Callable[..., Expr], tuple[object, ...]]:
+        if self.name == "cast":
+            return cast, (self.args[0], self.dtype)
+        return op, (self.name, *self.args)
 
 
 Expr: TypeAlias = Const | Index | Read | Op

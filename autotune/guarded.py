@@ -1,0 +1,98 @@
+"""Guarded memory: buffers with forbidden pages on both sides, to run untrusted kernels on.
+
+::
+
+    | guard: no access | slack: canary | the buffer | canary to the next 64 | guard: no access |
+
+The buffer ends as close to the upper guard as its alignment allows. A touch of a guard is a memory
+fault that the harness tells from others; a write into the canaries is found afterwards. The slack
+reads as NaN (or -1), so that what is read from there spoils the result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["GARBAGE", "GuardedBuffer"]
+
+_PAGE = mmap.PAGESIZE
+_GUARD = 1 << 20
+_CANARY = 0xFF
+GARBAGE = 0x7B
+"""The byte that outputs and workspace are filled with: 1.3e36 as a float32, no valid bool."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *([ctypes.c_int] * 3), ctypes.c_long]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_PRIVATE_ANONYMOUS = 0x22
+_PROT_NONE, _PROT_READ_WRITE = 0, 3
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class GuardedBuffer:
+    """``size`` bytes at ``address``, aligned to ``alignment``. MemoryError if there are too few.
+
+    >>> buffer = GuardedBuffer(100, alignment=4)
+    >>> buffer.bytes[:] = 1
+    >>> buffer.intact()
+    True
+    >>> buffer.close()
+    """
+
+    def __init__(self, size: int, alignment: int = 64) -> None:
+        self.size = size
+        room = -(-max(size, 1) // _PAGE) * _PAGE
+        self._total = room + 2 * _GUARD
+        base = _libc.mmap(None, self._total, _PROT_NONE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
+        if base is None or base == _FAILED:
+            raise MemoryError(f"no {size} bytes for an operand")
+        self._base = base
+        inner = base + _GUARD
+        if _libc.mprotect(inner, room, _PROT_READ_WRITE):
+            self.close()
+            raise MemoryError(f"no {size} bytes for an operand")
+        self.address = (inner + room - size) // alignment * alignment
+        whole = _view(inner, room)
+        start = self.address - inner
+        self._before = whole[:start]
+        self._after = whole[start + size :]
+        self.mend()
+        self.bytes = whole[start : start + size]
+        self.guards = ((base, inner), (inner + room, inner + room + _GUARD))
+
+    def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The buffer as an array."""
+        return self.bytes.view(np.dtype(dtype)).reshape(shape)
+
+    def fill(self, values: npt.NDArray[Any]) -> None:
+        """Copy an array of the buffer's size in, row-major."""
+        self.bytes[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+    def fill_with_garbage(self) -> None:
+        self.bytes[:] = GARBAGE
+
+    def intact(self) -> bool:
+        """Whether nobody wrote beside the buffer."""
+        return bool((self._before == _CANARY).all() and (self._after == _CANARY).all())
+
+    def mend(self) -> None:
+        """Make it intact again."""
+        self._before[:] = _CANARY
+        self._after[:] = _CANARY
+
+    def close(self) -> None:
+        """Give the memory back; views of it must not be used any more."""
+        if self._base is not None:
+            _libc.munmap(self._base, self._total)
+            self._base = None
+
+
+def _view(address: int, size: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)

@@ -1,0 +1,252 @@
+"""Measuring candidates in worker processes: builders and a runner, overlapped.
+
+While the runner times candidate k, a builder makes candidate k + 1 on another core. When a kernel
+takes all cores itself, nothing is built while it runs: then a batch is built first, by as many
+builders as there are cores, and run afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .build_service import BuildService
+from .protocols import Candidate
+from .record import Check, MeasureRecord, RecordError, timestamp
+from .run_service import RaceRequest, RunRequest, RunService
+from .settings import DEFAULT_SETTINGS, TuneSettings
+from .task import Task
+from .toolchain import Toolchain
+from .worker_process import Reply, WorkerProcess, wait_for
+
+__all__ = ["NativeMeasurer"]
+
+_WAITING_CODE = 8
+"""Candidates built ahead of the runner: enough to hide a slow one, few enough to be dropped."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A candidate on its way; ``index`` is its place in the batch."""
+
+    index: int
+    candidate: Candidate
+    code: bytes = b""
+
+
+class NativeMeasurer:
+    """Builds and runs candidates of one task in processes of their own.
+
+    Whatever a candidate does is one record with its error word; its worker is replaced.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        toolchain: Toolchain,
+        settings: TuneSettings = DEFAULT_SETTINGS,
+        seed: int = 0,
+    ) -> None:
+        self.task = task
+        self.seed = seed
+        self._settings = settings
+        cpus = sorted(os.sched_getaffinity(0))
+        self._overlap = task.threads < len(cpus)
+        pinned = self._overlap and task.threads == 1
+        build = BuildService(task.prim, task.target, toolchain, settings)
+        self._folder = TemporaryDirectory(prefix="loopwright-")
+        cache = Path(self._folder.name) / "reference.npz"
+        run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
+        lives = settings.worker_lives
+        self._runner = WorkerProcess(
+            run, cpus=frozenset(cpus[-1:]) if pinned else None, lives=lives
+        )
+        others = frozenset(cpus[:-1]) if pinned else None
+        self._builders = [
+            WorkerProcess(build, cpus=others, lives=lives)
+            for _ in range(1 if self._overlap else min(len(cpus), 4))
+        ]
+        try:
+            for worker in self._workers:
+                worker.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def measure(
+        self, candidates: Sequence[Candidate], best_seconds: float = math.inf
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        """Records with the index of their candidate, as they are completed.
+
+        Stop iterating at any time: what is under way then is dropped.
+        """
+        waiting = deque(_Job(i, c) for i, c in enumerate(candidates))
+        built: deque[_Job] = deque()
+        under_way: dict[int, _Job] = {}
+        while waiting or built or under_way:
+            self._hand_out(waiting, built, under_way, best_seconds)
+            wait_for(self._workers)
+            for worker in self._workers:
+                reply = worker.poll() if worker.busy else None
+                if reply is None or id(worker) not in under_way:
+                    continue  # nothing yet, or the answer to a question of an earlier batch
+                job = under_way.pop(id(worker))
+                if worker is not self._runner and reply.error is None and reply.blob:
+                    job.code = reply.blob
+                    built.append(job)
+                    continue
+                record = self._record(job.candidate, reply)
+                best_seconds = min(best_seconds, record.cost)
+                yield job.index, record
+
+    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+        """Measure good candidates again, in turn, so that drift hits all alike.
+
+        Candidates that cannot be built are left out; nothing comes back if one breaks the runner.
+        """
+        jobs = self._build_all(candidates)
+        if not jobs:
+            return []
+        self._drain()
+        timeout = self._settings.first_timeout * len(jobs)
+        self._runner.submit(RaceRequest(tuple(j.code for j in jobs), rounds), timeout)
+        reply = self._wait(self._runner)
+        times = reply.header.get("seconds")
+        if reply.error is not None or not isinstance(times, list) or len(times) != len(jobs):
+            return []
+        return [self._record(job.candidate, r) for job, r in zip(jobs, _one_by_one(reply.header))]
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> NativeMeasurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _workers(self) -> list[WorkerProcess]:
+        return [self._runner, *self._builders]
+
+    @property
+    def restarts(self) -> int:
+        """How many workers have been replaced so far."""
+        return sum(w.restarts for w in self._workers)
+
+    def _hand_out(
+        self,
+        waiting: deque[_Job],
+        built: deque[_Job],
+        under_way: dict[int, _Job],
+        best_seconds: float,
+    ) -> None:
+        """Give every idle worker something to do."""
+        for builder in self._builders:
+            room = not self._overlap or len(built) < _WAITING_CODE
+            alone = self._overlap or not self._runner.busy
+            if waiting and not builder.busy and room and alone:
+                job = waiting.popleft()
+                under_way[id(builder)] = job
+                builder.submit(job.candidate.schedule, self._settings.build_timeout)
+        quiet = self._overlap or not (waiting or any(b.busy for b in self._builders))
+        if built and quiet and not self._runner.busy:
+            job = built.popleft()
+            under_way[id(self._runner)] = job
+            self._runner.submit(RunRequest(job.code, best_seconds), self._timeout(best_seconds))
+
+    def _timeout(self, best_seconds: float) -> float:
+        settings = self._settings
+        if not math.isfinite(best_seconds):
+            return settings.first_timeout
+        # Two single calls at the limit, then samples of a candidate that is within it.
+        calls = 2 + settings.screening_samples
+        return settings.least_timeout + calls * settings.timeout_factor * best_seconds
+
+    def _build_all(self, candidates: Sequence[Candidate]) -> list[_Job]:
+        self._drain()
+        builder = self._builders[0]
+        jobs: list[_Job] = []
+        for index, candidate in enumerate(candidates):
+            builder.submit(candidate.schedule, self._settings.build_timeout)
+            reply = self._wait(builder)
+            if reply.error is None and reply.blob:
+                jobs.append(_Job(index, candidate, reply.blob))
+        return jobs
+
+    def _drain(self) -> None:
+        """Let answers that nobody waits for come in."""
+        for worker in self._workers:
+            if worker.busy:
+                self._wait(worker)
+
+    def _wait(self, worker: WorkerProcess) -> Reply:
+        while True:
+            wait_for([worker])
+            reply = worker.poll()
+            if reply is not None:
+                return reply
+
+    def _record(self, candidate: Candidate, reply: Reply) -> MeasureRecord:
+        """A reply as a record. What the worker said is checked like a line of a log."""
+        header = reply.header
+        error = reply.error or header.get("error")
+        detail = reply.detail or str(header.get("detail", ""))
+        record = MeasureRecord(
+            workload=self.task.workload,
+            target=self.task.key,
+            schedule=candidate.schedule,
+            sketch=candidate.sketch,
+            seconds=() if error else tuple(_numbers(header.get("seconds"))),
+            error=error,
+            detail=detail,
+            checked=_check(header),
+            seed=self.seed,
+            time=timestamp(),
+            version=_version(),
+        )
+        try:
+            MeasureRecord.from_json(record.to_json())
+        except (RecordError, ValueError, TypeError) as problem:
+            return replace(
+                record, seconds=(), error="crash", detail=f"no sense: {problem}", checked=None
+            )
+        return record
+
+
+def _one_by_one(header: dict[str, Any]) -> Iterator[Reply]:
+    """The answer to a race as answers of its entrants."""
+    for values in zip(*(header[key] for key in ("seconds", "right", "max_error", "bound"))):
+        seconds, right, error, bound = values
+        one = {"seconds": seconds, "max_error": error, "bound": bound}
+        yield Reply(one if right else one | {"error": "wrong_result"})
+
+
+def _numbers(value: Any) -> list[float]:
+    return [v for v in value if isinstance(v, int | float)] if isinstance(value, list) else []
+
+
+def _check(header: dict[str, Any]) -> Check | None:
+    error, bound = header.get("max_error"), header.get("bound")
+    if not isinstance(error, int | float) or not isinstance(bound, int | float):
+        return None
+    return Check(float(f"{error:.3g}"), float(f"{bound:.3g}"))
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("loopwright")
+    except PackageNotFoundError:
+        return ""

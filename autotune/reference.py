@@ -1,0 +1,230 @@
+"""The correctness gate: inputs of a task, its right result, and how far a candidate may be off.
+
+The reference is the PrimFunc evaluated by NumPy, whole where that is quick. Where it is not, some
+hundred elements are evaluated, corners included, and the first result that agrees on them is kept;
+wherever a later candidate differs from it, the evaluator is asked who is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir.dims import as_int
+from ..ir.dtype import DType
+from ..ir.loop.evaluate import evaluate_points, evaluate_prim
+from ..ir.loop.expr import Op, walk
+from ..ir.loop.prim import PrimFunc
+from .settings import DEFAULT_SETTINGS, TuneSettings
+
+__all__ = ["Reference", "Verdict", "make_inputs"]
+
+Array = npt.NDArray[Any]
+
+_POSITIVE_DOMAIN = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "power"}
+_UNIT = {32: 2.0**-24, 64: 2.0**-53}  # unit roundoff per width of a float
+_ELEMENTWISE_UNITS = 64
+"""Roundings allowed apart from those of sums: a chain of elementary functions, few ulps each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``max_error`` is relative to the size of the result; ``reason`` says why it is not right."""
+
+    right: bool
+    max_error: float
+    bound: float
+    reason: str = ""
+
+
+def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
+    """An array per parameter, the same for the same seed.
+
+    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
+    everywhere; integers in [1, 100).
+    """
+    rng = np.random.default_rng(seed)
+    names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
+    low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
+    made: dict[str, Array] = {}
+    for param in prim.params:
+        shape = tuple(as_int(s) for s in param.shape)
+        made[param.name] = _random(shape, param.dtype, low, rng)
+    return made
+
+
+def _random(shape: tuple[int, ...], dtype: DType, low: float, rng: np.random.Generator) -> Array:
+    if dtype.is_bool:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_integer:
+        return rng.integers(1, 100, shape).astype(dtype.numpy)
+    values = rng.random(shape, dtype=dtype.numpy.type)
+    values *= 1.0 - low
+    values += low
+    return values
+
+
+class Reference:
+    """The right outputs of ``prim`` on ``inputs``, made once per task."""
+
+    def __init__(
+        self,
+        prim: PrimFunc,
+        inputs: Mapping[str, Array],
+        settings: TuneSettings = DEFAULT_SETTINGS,
+        seed: int = 0,
+    ) -> None:
+        self.prim = prim
+        self.inputs = inputs
+        self._settings = settings
+        self._whole: dict[str, Array] = {}
+        self._points: dict[str, Array] = {}
+        self._values: dict[str, Array] = {}
+        if _work(prim) <= settings.reference_work:
+            self._whole = evaluate_prim(prim, inputs)
+            return
+        rng = np.random.default_rng(seed)
+        count = _affordable_points(prim, settings)
+        for buffer in prim.output_buffers:
+            points = _sample_points(tuple(as_int(s) for s in buffer.shape), count, rng)
+            self._points[buffer.name] = points
+            self._values[buffer.name] = evaluate_points(prim, inputs, buffer.name, points)
+
+    def save(self, path: Path) -> None:
+        """Keep what is known for certain in a file: the next process need not compute it."""
+        parts = {"whole": {} if self.partial else self._whole, "points": self._points}
+        parts["values"] = self._values
+        arrays = {f"{part}.{k}": v for part, named in parts.items() for k, v in named.items()}
+        new = path.with_suffix(".new.npz")
+        np.savez(new, **arrays)
+        new.replace(path)
+
+    @staticmethod
+    def load(
+        path: Path,
+        prim: PrimFunc,
+        inputs: Mapping[str, Array],
+        settings: TuneSettings = DEFAULT_SETTINGS,
+    ) -> Reference:
+        """What ``save`` kept."""
+        made = Reference.__new__(Reference)
+        made.prim, made.inputs, made._settings = prim, inputs, settings
+        made._whole, made._points, made._values = {}, {}, {}
+        parts = {"whole": made._whole, "points": made._points, "values": made._values}
+        with np.load(path, allow_pickle=False) as file:
+            for key in file.files:
+                part, _, name = key.partition(".")
+                parts[part][name] = file[key]
+        return made
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some elements are known for certain."""
+        return bool(self._points)
+
+    def check(self, outputs: Mapping[str, Array]) -> Verdict:
+        """Compare a candidate's outputs, arrays by name."""
+        worst = Verdict(True, 0.0, 0.0)
+        for buffer in self.prim.output_buffers:
+            verdict = self._check_one(buffer.name, outputs[buffer.name], self._bound(buffer.dtype))
+            if not verdict.right:
+                return verdict
+            if verdict.max_error >= worst.max_error:
+                worst = verdict
+        if self.partial and not self._whole:
+            self._whole = {name: outputs[name].copy() for name in self._points}
+        return worst
+
+    def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
+        if self.partial:
+            at_points = np.atleast_1d(got[tuple(self._points[name].T)])
+            verdict = _compare(at_points, self._values[name], bound, name)
+            if not verdict.right or name not in self._whole:
+                return verdict
+        verdict = _compare(got, self._whole[name], 2 * bound if self.partial else bound, name)
+        if verdict.right or not self.partial:
+            return verdict
+        return self._arbitrate(name, got, bound)
+
+    def _arbitrate(self, name: str, got: Array, bound: float) -> Verdict:
+        """Two candidates differ: evaluate the elements where they do most."""
+        difference = np.abs(_as_float(got) - _as_float(self._whole[name])).reshape(-1)
+        difference[np.isnan(difference)] = np.inf
+        worst = np.argsort(-difference, kind="stable")[: len(self._points[name])]
+        points = np.stack(np.unravel_index(worst, got.shape), axis=1)
+        true = evaluate_points(self.prim, self.inputs, name, points)
+        verdict = _compare(got.reshape(-1)[worst], true, bound, name)
+        if verdict.right:
+            self._whole[name] = got.copy()
+        return verdict
+
+    def _bound(self, dtype: DType) -> float:
+        """Unit roundoff times the number of roundings, the sums' lengths included."""
+        if not dtype.is_float:
+            return 0.0
+        lengths = [
+            math.prod(as_int(a.extent) for a in s.reduce_axes)
+            for s in self.prim.stages
+            if s.reduce_axes
+        ]
+        width = min(
+            (s.buffer.dtype.bits for s in self.prim.stages if s.buffer.dtype.is_float),
+            default=dtype.bits,
+        )
+        return _UNIT[min(width, dtype.bits)] * (_ELEMENTWISE_UNITS + sum(lengths))
+
+
+def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
+    if got.dtype.kind != "f":
+        same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
+        wrong = int(same.size - np.count_nonzero(same))
+        reason = f"{wrong} of {got.size} elements of {name} are wrong" if wrong else ""
+        return Verdict(not wrong, float(bool(wrong)), 0.0, reason)
+    got, right = _as_float(got), _as_float(right)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(right)
+        size = float(np.sqrt(np.mean(np.square(right[finite])))) if finite.any() else 0.0
+        error = np.abs(got - right) / (np.abs(right) + size)
+        error[got == right] = 0.0  # equal infinities and zeros
+        error[np.isnan(got) & np.isnan(right)] = 0.0
+        error[np.isnan(error)] = np.inf
+    worst = float(error.max(initial=0.0))
+    if worst <= bound:
+        return Verdict(True, worst, bound)
+    wrong = int(np.count_nonzero(error > bound))
+    first = tuple(int(i) for i in np.argwhere(error > bound)[0])
+    reason = f"{wrong} of {got.size} elements of {name} are wrong, the first at {first}"
+    return Verdict(False, min(worst, 1e300), bound, reason)
+
+
+def _as_float(values: Array) -> Array:
+    return values.astype(np.float64)
+
+
+def _work(prim: PrimFunc) -> int:
+    """Scalar evaluations of the whole PrimFunc."""
+    return sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
+
+
+def _affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
+    per_point = sum(math.prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages)
+    fits = settings.reference_work // max(1, per_point)
+    return max(8, min(settings.reference_points, fits))
+
+
+def _sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
+    """int64[n, rank]: random places, and all corners as far as they fit into a quarter."""
+    size = math.prod(shape)
+    if not shape or not size:
+        return np.zeros((min(size, 1), len(shape)), np.int64)
+    corners = np.array(np.meshgrid(*[[0, n - 1] for n in shape], indexing="ij"), np.int64)
+    corners = corners.reshape(len(shape), -1).T[: max(2, count // 4)]
+    flat = np.arange(size) if size <= count else rng.integers(0, size, count)
+    places = np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
+    return np.unique(np.concatenate([corners, places]), axis=0)

@@ -1,0 +1,294 @@
+"""What a runner process does: load object code, check it, time it."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..codegen.llvm.engine import LoadedObject, load_object
+from ..codegen.runtime import pool
+from ..ir.dims import as_int
+from .build_service import BuiltKernel
+from .guarded import GuardedBuffer
+from .harness import Harness
+from .reference import Reference, Verdict, make_inputs
+from .settings import TuneSettings
+from .toolchain import Toolchain
+from .transport import Frame
+
+__all__ = ["RaceRequest", "RunRequest", "RunService"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Check and time one candidate, given the seconds per call of the best so far."""
+
+    built: bytes
+    best_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRequest:
+    """Time good candidates in turn, ``rounds`` times each."""
+
+    built: tuple[bytes, ...]
+    rounds: int
+
+
+@dataclass
+class RunService:
+    """Answers RunRequest and RaceRequest. Frames it gives are read as untrusted data."""
+
+    prim: Any
+    threads: int
+    toolchain: Toolchain
+    settings: TuneSettings
+    seed: int = 0
+    cache: Path | None = None
+    """Where the reference is kept for the runner that comes after this one."""
+    _inputs: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+
+    @property
+    def memory(self) -> int:
+        operands = sum(_bytes(b) for b in (*self.prim.params, *self.prim.output_buffers))
+        return self.settings.run_memory + 6 * operands
+
+    def open(self) -> None:
+        self._inputs = make_inputs(self.prim, self.seed)
+        self._reference = self._known_reference()
+        self._harness = Harness()
+        self._harness.handle_faults()
+        self._inside = {p.name: _Input(self._inputs[p.name]) for p in self.prim.params}
+        self._outside = {b.name: GuardedBuffer(_bytes(b)) for b in self.prim.output_buffers}
+        self._pool_ready = False
+
+    def _known_reference(self) -> Reference:
+        if self.cache is not None and self.cache.exists():
+            return Reference.load(self.cache, self.prim, self._inputs, self.settings)
+        made = Reference(self.prim, self._inputs, self.settings, self.seed)
+        if self.cache is not None:
+            made.save(self.cache)
+        return made
+
+    def handle(self, request: Any) -> Frame:
+        if isinstance(request, RaceRequest):
+            return self._race(request)
+        return self._run(request)
+
+    # -- one candidate
+
+    def _run(self, request: RunRequest) -> Frame:
+        with ExitStack() as stack:
+            loaded = self._load(request.built, stack)
+            first = self._call(loaded.exact, loaded.function)
+            foul = self._foul(loaded)
+            if foul is not None:
+                return foul
+            verdict = self._reference.check(self._outputs())
+            if not verdict.right:
+                return _refusal(verdict)
+            checked = [b.bytes.copy() for b in self._outside.values()]
+            seconds = self._sample(loaded, first, request.best_seconds)
+            now = [b.bytes for b in self._outside.values()]
+            if not all(np.array_equal(a, b) for a, b in zip(checked, now)):
+                verdict = self._reference.check(self._outputs())
+                if not verdict.right:
+                    return _refusal(verdict)
+            return Frame(
+                {"seconds": seconds, "max_error": verdict.max_error, "bound": verdict.bound}
+            )
+
+    def _call(self, arguments: int, function: int) -> float:
+        """One call on outputs full of garbage."""
+        for buffer in self._outside.values():
+            buffer.fill_with_garbage()
+        return self._harness.seconds(function, arguments, 1)
+
+    def _foul(self, loaded: _Loaded) -> Frame | None:
+        """Memory written that is not the kernel's to write, or None."""
+        for name, operand in self._inside.items():
+            if not operand.exact.intact():
+                operand.exact.mend()
+                return _error("out_of_bounds", f"wrote beside {name}")
+            if operand.changed():
+                operand.restore()
+                return _error("out_of_bounds", f"wrote into its input {name}")
+        for name, buffer in [*self._outside.items(), *loaded.extra.items()]:
+            if not buffer.intact():
+                buffer.mend()
+                return _error("out_of_bounds", f"wrote beside {name}")
+        return None
+
+    def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
+        """Seconds per call: few samples for the hopeless, more for a contender."""
+        settings = self.settings
+        once = self._harness.seconds(loaded.function, loaded.aligned, 1)
+        if min(first, once) > settings.timeout_factor * best:
+            return [max(once, 1e-9)]
+        calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
+        samples: list[float] = []
+        spent = 0.0
+        while len(samples) < settings.contender_samples:
+            total = self._harness.seconds(loaded.function, loaded.aligned, calls)
+            samples.append(max(total / calls, 1e-10))
+            spent += total
+            enough = len(samples) >= settings.screening_samples
+            hopeless = min(samples) > settings.contender_factor * best
+            if (enough and (hopeless or spent > settings.measure_seconds)) or (
+                spent > 10 * settings.measure_seconds
+            ):
+                break
+        return samples
+
+    # -- several
+
+    def _race(self, request: RaceRequest) -> Frame:
+        with ExitStack() as stack:
+            entrants = [self._load(built, stack) for built in request.built]
+            samples: list[list[float]] = [[] for _ in entrants]
+            calls: list[int] = []
+            for entrant in entrants:
+                once = self._harness.seconds(entrant.function, entrant.aligned, 1)
+                lasting = 4 * self.settings.least_sample_seconds
+                calls.append(max(1, round(lasting / max(once, 1e-9))))
+            for _ in range(request.rounds):
+                for entrant, count, found in zip(entrants, calls, samples):
+                    # One call first: the operands of this one are to be in the cache, too.
+                    self._harness.seconds(entrant.function, entrant.aligned, 1)
+                    total = self._harness.seconds(entrant.function, entrant.aligned, count)
+                    found.append(max(total / count, 1e-10))
+            verdicts = [self._checked(entrant) for entrant in entrants]
+            return Frame(
+                {
+                    "seconds": samples,
+                    "right": [v.right for v in verdicts],
+                    "max_error": [v.max_error for v in verdicts],
+                    "bound": [v.bound for v in verdicts],
+                }
+            )
+
+    def _checked(self, loaded: _Loaded) -> Verdict:
+        self._call(loaded.exact, loaded.function)
+        return self._reference.check(self._outputs())
+
+    # -- memory
+
+    def _load(self, data: bytes, stack: ExitStack) -> _Loaded:
+        built: BuiltKernel = pickle.loads(data)
+        symbols = self._symbols() if built.parallel else {}
+        code = load_object(built.code, symbols)
+        extra: dict[str, GuardedBuffer] = {}
+        exact: list[int] = []
+        aligned: list[int] = []
+
+        def place(name: str, size: int) -> GuardedBuffer:
+            buffer = GuardedBuffer(size)
+            stack.callback(buffer.close)
+            extra[name] = buffer
+            return buffer
+
+        arrays = self.toolchain.prepare(built, self._inputs)
+        for operand, array in zip(built.operands, arrays):
+            name = operand.buffer.name
+            if operand.role == "out":
+                exact.append(self._outside[name].address)
+                aligned.append(self._outside[name].address)
+            elif operand.role in ("in", "const") and name in self._inside:
+                exact.append(self._inside[name].exact.address)
+                aligned.append(self._inside[name].aligned.address)
+            else:
+                buffer = place(name, array.nbytes)
+                buffer.fill(array)
+                exact.append(buffer.address)
+                aligned.append(buffer.address)
+        workspace = place("the workspace", built.workspace_bytes)
+        workspace.fill_with_garbage()
+        guarded = [*self._outside.values(), *extra.values()]
+        guarded += [b for i in self._inside.values() for b in (i.exact, i.aligned)]
+        self._harness.set_guards(pair for buffer in guarded for pair in buffer.guards)
+        return _Loaded(
+            code,
+            code.address(f"{built.name}.packed"),
+            _pointers([*exact, workspace.address], stack),
+            _pointers([*aligned, workspace.address], stack),
+            extra,
+        )
+
+    def _outputs(self) -> dict[str, Array]:
+        return {
+            b.name: self._outside[b.name].array(tuple(as_int(s) for s in b.shape), b.dtype.numpy)
+            for b in self.prim.output_buffers
+        }
+
+    def _symbols(self) -> dict[str, int]:
+        if not self._pool_ready:
+            pool.set_threads(self.threads)
+            self._pool_ready = True
+        return dict(pool.symbols())
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A kernel in memory. ``exact`` arguments end at guards, ``aligned`` ones are for timing."""
+
+    code: LoadedObject
+    function: int
+    exact: int
+    aligned: int
+    extra: dict[str, GuardedBuffer]
+
+
+class _Input:
+    """An input twice: ending exactly at a guard, and aligned as arrays usually are."""
+
+    def __init__(self, values: Array) -> None:
+        self._values = values
+        self.exact = GuardedBuffer(values.nbytes, values.itemsize)
+        self.aligned = self.exact
+        if self.exact.address % 64:
+            self.aligned = GuardedBuffer(values.nbytes)
+        self.restore()
+
+    def changed(self) -> bool:
+        now = self.exact.bytes
+        return not np.array_equal(now, self._values.reshape(-1).view(np.uint8))
+
+    def restore(self) -> None:
+        self.exact.fill(self._values)
+        self.aligned.fill(self._values)
+
+
+def _pointers(addresses: Sequence[int], stack: ExitStack) -> int:
+    array = (ctypes.c_void_p * len(addresses))(*addresses)
+    keep: Callable[[object], None] = lambda _: None  # noqa: E731
+    stack.callback(keep, array)
+    return ctypes.addressof(array)
+
+
+def _bytes(buffer: Any) -> int:
+    return as_int(buffer.size) * buffer.dtype.bytes
+
+
+def _refusal(verdict: Verdict) -> Frame:
+    return Frame(
+        {
+            "error": "wrong_result",
+            "detail": verdict.reason,
+            "max_error": verdict.max_error,
+            "bound": verdict.bound,
+        }
+    )
+
+
+def _error(word: str, detail: str) -> Frame:
+    return Frame({"error": word, "detail": detail})

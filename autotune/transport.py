@@ -1,0 +1,90 @@
+"""Frames over a pipe: what the tuner and its worker processes say to each other.
+
+A frame is two lengths, a JSON header and a blob of bytes. The tuner never unpickles what a worker
+says: a candidate may have written anywhere in the worker's memory, so its frames are data to be
+checked. Workers do unpickle what the tuner, their parent, sends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Frame", "FrameError", "FrameReader", "read_frame", "write_frame"]
+
+_LENGTHS = struct.Struct("<4sIQ")
+_MAGIC = b"lwF1"
+_HEADER_LIMIT = 8 << 20
+_BLOB_LIMIT = 1 << 30
+
+
+class FrameError(ValueError):
+    """The bytes are no frame: the other side is out of its mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message."""
+
+    header: dict[str, Any]
+    blob: bytes = b""
+
+
+def write_frame(descriptor: int, frame: Frame) -> None:
+    """Write a whole frame; BrokenPipeError if nobody reads any more."""
+    header = json.dumps(frame.header).encode()
+    data = memoryview(_LENGTHS.pack(_MAGIC, len(header), len(frame.blob)) + header + frame.blob)
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def read_frame(descriptor: int) -> Frame | None:
+    """Wait for a frame; None at the end of the pipe."""
+    reader = FrameReader()
+    while True:
+        piece = os.read(descriptor, reader.wanted)
+        if not piece:
+            return None
+        frame = reader.feed(piece)
+        if frame is not None:
+            return frame
+
+
+class FrameReader:
+    """Puts frames together from the pieces a pipe gives."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes may be read without reading into the next frame."""
+        if len(self._data) < _LENGTHS.size:
+            return _LENGTHS.size - len(self._data)
+        return _LENGTHS.size + sum(self._lengths()) - len(self._data)
+
+    def feed(self, piece: bytes) -> Frame | None:
+        """Take up to ``wanted`` bytes; the frame once it is whole. FrameError if it is none."""
+        self._data += piece
+        if len(self._data) < _LENGTHS.size or self.wanted:
+            return None
+        header, blob = self._lengths()
+        start = _LENGTHS.size
+        try:
+            decoded = json.loads(self._data[start : start + header])
+        except ValueError as error:
+            raise FrameError(f"the header is no JSON: {error}") from None
+        if not isinstance(decoded, dict):
+            raise FrameError("the header is no object")
+        body = bytes(self._data[start + header : start + header + blob])
+        self._data.clear()
+        return Frame(decoded, body)
+
+    def _lengths(self) -> tuple[int, int]:
+        magic, header, blob = _LENGTHS.unpack_from(self._data)
+        if magic != _MAGIC or header > _HEADER_LIMIT or blob > _BLOB_LIMIT:
+            raise FrameError("no frame begins here")
+        return header, blob

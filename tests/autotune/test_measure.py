@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import planted_kernels as planted
+import pytest
+from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.worker_process import WorkerError
+from loopwright.ir.dims import symbol
+from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.loop.expr import read
+
+
+def candidate(kind: str, delay: int = 1) -> Candidate:
+    return Candidate((("plant", kind, delay),), sketch="planted/1")
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[NativeMeasurer]:
+    with NativeMeasurer(planted.make_task(), planted.TOOLCHAIN, planted.SETTINGS) as made:
+        yield made
+
+
+def measure(
+    measurer: NativeMeasurer, candidates: list[Candidate], best: float = 1e-6
+) -> list[MeasureRecord]:
+    records: dict[int, MeasureRecord] = dict(measurer.measure(candidates, best))
+    return [records[i] for i in range(len(candidates))]
+
+
+def test_good_candidates_are_timed_and_checked(measurer: NativeMeasurer) -> None:
+    delays = [1, 20_000, 100_000]
+    records = measure(measurer, [candidate("good", d) for d in delays])
+    assert [r.error for r in records] == [None] * 3
+    assert records[0].cost < records[1].cost < records[2].cost
+    assert 1e-8 < records[0].cost < 1e-3
+    for record in records:
+        assert record.checked is not None
+        assert record.checked.max_error <= record.checked.bound < 1e-5
+        assert record.workload.hash == "planted"
+        assert MeasureRecord.from_json(record.to_json()).schedule[0][1] == "good"
+    assert len(records[0].seconds) > len(records[2].seconds) >= 1  # contenders get more samples
+
+
+def test_every_kind_of_bad_candidate_is_one_record_with_its_word(
+    measurer: NativeMeasurer,
+) -> None:
+    kinds = list(planted.ERRORS)
+    assert len(kinds) == 20
+    candidates = [c for kind in kinds for c in (candidate(kind), candidate("good"))]
+    started = time.monotonic()
+    records = measure(measurer, candidates, best=1e-3)
+    assert {k: r.error for k, r in zip(kinds, records[::2])} == planted.ERRORS
+    assert all(r.ok for r in records[1::2])
+    assert all(r.detail for r in records[::2])
+    assert time.monotonic() - started < 40
+
+
+def test_kernels_on_all_cores_are_built_first_and_run_alone() -> None:
+    task = planted.make_task(threads=len(os.sched_getaffinity(0)))
+    with NativeMeasurer(task, planted.TOOLCHAIN, planted.SETTINGS) as measurer:
+        records = measure(measurer, [candidate("good", d) for d in range(1, 9)])
+        assert all(r.ok and r.target.threads == task.threads for r in records)
+        assert measure(measurer, [candidate("compiler_killed")])[0].error == "out_of_memory"
+
+
+def test_one_may_stop_in_the_middle_of_a_batch(measurer: NativeMeasurer) -> None:
+    for _ in range(3):
+        for _, record in measurer.measure([candidate("good", 1000)] * 5, 1e-3):
+            assert record.ok
+            break
+    records = measure(measurer, [candidate("wrong"), candidate("good")])
+    assert [r.error for r in records] == ["wrong_result", None]
+
+
+def test_leaders_are_measured_in_turn(measurer: NativeMeasurer) -> None:
+    field = [candidate("good", 1), candidate("good", 30_000), candidate("no_code")]
+    fast, slow = measurer.race(field, rounds=5)
+    assert len(fast.seconds) == len(slow.seconds) == 5
+    assert fast.cost < slow.cost
+    assert fast.checked is not None
+    assert measurer.race([candidate("segfault"), candidate("good")], rounds=2) == []
+    assert [r.error for r in measurer.race([candidate("wrong")], 2)] == ["wrong_result"]
+    assert measurer.race([candidate("illegal")], 2) == []
+
+
+def test_a_worker_killed_from_outside_is_replaced(measurer: NativeMeasurer) -> None:
+    measure(measurer, [candidate("good")])
+    for worker in measurer._workers:
+        assert worker.pid is not None
+        os.kill(worker.pid, 9)
+    time.sleep(0.1)
+    assert measure(measurer, [candidate("good")])[0].ok
+
+
+def test_workers_that_cannot_start_say_why() -> None:
+    task = planted.make_task()
+    stage = task.prim.stages[0]
+    outside = replace(stage, expr=read("x", (symbol("i") + 5,), FLOAT32))
+    broken = replace(task, prim=replace(task.prim, stages=(outside,)))
+    with (
+        NativeMeasurer(broken, planted.TOOLCHAIN, planted.SETTINGS) as measurer,
+        pytest.raises(WorkerError, match=r"do not start: .*uses an element outside its buffer"),
+    ):
+        measure(measurer, [candidate("good")])
+
+
+def test_workers_end_with_their_tuner() -> None:
+    measurer = NativeMeasurer(planted.make_task(), planted.TOOLCHAIN, planted.SETTINGS)
+    measure(measurer, [candidate("good")])
+    pids = [w.pid for w in measurer._workers]
+    measurer.close()
+    for pid in pids:
+        assert pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

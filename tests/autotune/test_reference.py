@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loopwright.autotune.reference import Reference, make_inputs
+from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.ir.dims import symbol
+from loopwright.ir.dtype import BOOL, FLOAT32, INT32
+from loopwright.ir.loop.evaluate import evaluate_points, evaluate_prim
+from loopwright.ir.loop.expr import const, op, read, select, within
+from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
+
+I, J, K = symbol("i"), symbol("j"), symbol("k")
+M, N, DEPTH = 37, 45, 51
+PARTIAL = replace(DEFAULT_SETTINGS, reference_work=20_000)
+
+
+def matmul_relu() -> PrimFunc:
+    x, w = Buffer("x", (M, DEPTH), FLOAT32), Buffer("w", (DEPTH, N), FLOAT32)
+    t, y = Buffer("t", (M, N), FLOAT32), Buffer("y", (M, N), FLOAT32)
+    product = op("multiply", read("x", (I, K), FLOAT32), read("w", (K, J), FLOAT32))
+    axes = (Axis("i", M), Axis("j", N))
+    relu = op("maximum", read("t", (I, J), FLOAT32), const(0.0, FLOAT32))
+    return PrimFunc(
+        "matmul_relu",
+        (x, w),
+        ("y",),
+        (Stage(t, axes, product, (Axis("k", DEPTH),), "sum"), Stage(y, axes, relu)),
+    )
+
+
+def softmax() -> PrimFunc:
+    x, m, e, s, y = (Buffer(n, (9,) if n in "ms" else (9, 7), FLOAT32) for n in "xmesy")
+    i, j = Axis("i", 9), Axis("j", 7)
+    exp = op("exp", op("subtract", read("x", (I, J), FLOAT32), read("m", (I,), FLOAT32)))
+    quotient = op("divide", read("e", (I, J), FLOAT32), read("s", (I,), FLOAT32))
+    return PrimFunc(
+        "softmax",
+        (x,),
+        ("y",),
+        (
+            Stage(m, (i,), read("x", (I, J), FLOAT32), (j,), "max"),
+            Stage(e, (i, j), exp),
+            Stage(s, (i,), read("e", (I, J), FLOAT32), (j,), "sum"),
+            Stage(y, (i, j), quotient),
+        ),
+    )
+
+
+def total() -> PrimFunc:
+    x, y = Buffer("x", (300,), FLOAT32), Buffer("y", (), FLOAT32)
+    return PrimFunc(
+        "total", (x,), ("y",), (Stage(y, (), read("x", (I,), FLOAT32), (Axis("i", 300),), "sum"),)
+    )
+
+
+@pytest.mark.parametrize("make", [matmul_relu, softmax, total])
+def test_points_are_elements_of_the_whole(make) -> None:
+    prim = make()
+    inputs = make_inputs(prim, 3)
+    whole = evaluate_prim(prim, inputs)["y"]
+    rng = np.random.default_rng(0)
+    points = np.stack([rng.integers(0, n, 50) for n in whole.shape] or [np.zeros(1)], axis=1)
+    points = points[:, : whole.ndim]
+    values = evaluate_points(prim, inputs, "y", points)
+    np.testing.assert_allclose(values, whole[tuple(points.T)], rtol=1e-5)
+
+
+def test_a_guarded_read_outside_is_no_read() -> None:
+    x, y = Buffer("x", (4,), FLOAT32), Buffer("y", (6,), FLOAT32)
+    value = select(within(I - 1, 0, 4), read("x", (I - 1,), FLOAT32), const(0.0, FLOAT32))
+    prim = PrimFunc("pad", (x,), ("y",), (Stage(y, (Axis("i", 6),), value),))
+    points = np.array([[0], [1], [5]])
+    found = evaluate_points(prim, {"x": np.arange(4, dtype=np.float32) + 1}, "y", points)
+    assert found.tolist() == [0.0, 1.0, 0.0]
+
+
+def right_result(prim: PrimFunc, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    return np.maximum(inputs["x"] @ inputs["w"], 0)
+
+
+@pytest.mark.parametrize("settings", [DEFAULT_SETTINGS, PARTIAL])
+def test_right_results_pass_and_wrong_ones_do_not(settings) -> None:
+    prim = matmul_relu()
+    inputs = make_inputs(prim, 0)
+    reference = Reference(prim, inputs, settings)
+    assert reference.partial == (settings is PARTIAL)
+    y = right_result(prim, inputs)
+    verdict = reference.check({"y": y})
+    assert verdict.right and 0 < verdict.max_error < verdict.bound < 1e-4
+    for place in [(0, 0), (36, 44), (17, 20)]:
+        wrong = y.copy()
+        wrong[place] += 0.01
+        verdict = reference.check({"y": wrong})
+        assert not verdict.right
+        assert verdict.reason.endswith("elements of y are wrong, the first at " + str(place)) or (
+            settings is PARTIAL
+        )
+    assert not reference.check({"y": y.astype(np.float16).astype(np.float32)}).right
+    assert not reference.check({"y": np.full_like(y, np.nan)}).right
+    assert reference.check({"y": y}).right
+
+
+def test_the_first_result_is_not_believed_where_it_was_not_checked() -> None:
+    prim = matmul_relu()
+    inputs = make_inputs(prim, 0)
+    reference = Reference(prim, inputs, PARTIAL)
+    y = right_result(prim, inputs)
+    known = {tuple(p) for p in reference._points["y"]}
+    place = next(p for p in np.ndindex(M, N) if p not in known and y[p] > 0.1)
+    flawed = y.copy()
+    flawed[place] = 9.0
+    assert reference.check({"y": flawed}).right  # nothing tells yet
+    assert reference.check({"y": y}).right  # it differs, and the evaluator says who is right
+    assert not reference.check({"y": flawed}).right
+
+
+def test_what_is_known_is_kept_in_a_file(tmp_path: Path) -> None:
+    prim = matmul_relu()
+    inputs = make_inputs(prim, 0)
+    for settings in (DEFAULT_SETTINGS, PARTIAL):
+        Reference(prim, inputs, settings).save(tmp_path / "reference.npz")
+        again = Reference.load(tmp_path / "reference.npz", prim, inputs, settings)
+        assert again.partial == (settings is PARTIAL)
+        assert again.check({"y": right_result(prim, inputs)}).right
+        assert not again.check({"y": np.zeros((M, N), np.float32)}).right
+
+
+def test_inputs_suit_the_functions_they_are_for() -> None:
+    x, n, b, y = (
+        Buffer("x", (100,), FLOAT32),
+        Buffer("n", (100,), INT32),
+        Buffer("b", (100,), BOOL),
+        Buffer("y", (100,), FLOAT32),
+    )
+    i = (Axis("i", 100),)
+    plain = PrimFunc("f", (x, n, b), ("y",), (Stage(y, i, read("x", (I,), FLOAT32)),))
+    rooted = replace(plain, stages=(Stage(y, i, op("sqrt", read("x", (I,), FLOAT32))),))
+    made = make_inputs(plain, 1)
+    assert made["x"].min() < -0.5 and made["x"].max() > 0.5
+    assert made["n"].min() >= 1 and set(made["b"].tolist()) == {False, True}
+    assert make_inputs(rooted, 1)["x"].min() > 0
+    assert all((made[k] == make_inputs(plain, 1)[k]).all() for k in made)
+
+
+def test_integers_bools_and_special_values_are_compared_exactly() -> None:
+    x, y = Buffer("x", (4,), FLOAT32), Buffer("y", (4,), FLOAT32)
+    half = op("divide", read("x", (I,), FLOAT32), const(0.0, FLOAT32))
+    prim = PrimFunc("f", (x,), ("y",), (Stage(y, (Axis("i", 4),), half),))
+    values = np.array([1, -1, 0, 2], np.float32)
+    reference = Reference(prim, {"x": values})
+    with np.errstate(all="ignore"):
+        right = values / np.float32(0)
+    assert reference.check({"y": right}).right
+    assert not reference.check({"y": -right}).right
+    assert not reference.check({"y": np.nan_to_num(right)}).right
+    flag = Buffer("y", (4,), BOOL)
+    greater = op("greater", read("x", (I,), FLOAT32), const(0.0, FLOAT32))
+    reference = Reference(
+        replace(prim, stages=(Stage(flag, (Axis("i", 4),), greater),)), {"x": values}
+    )
+    right = values > 0
+    assert reference.check({"y": right}).right
+    garbled = right.view(np.uint8) * np.uint8(0x7B)
+    assert not reference.check({"y": garbled.view(np.bool_)}).right
