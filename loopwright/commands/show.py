@@ -1,0 +1,56 @@
+"""``loopwright show``: a function at every level between Python and machine code."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .text import UsageError
+from .userfile import add_function_arguments, load_function
+
+__all__ = ["LEVELS", "add"]
+
+LEVELS = {
+    "graph": "what is computed: the typed graph, each line with the line of Python it came from",
+    "kernels": "after fusion: one kernel per group of operators, as tensor expressions",
+    "loops": "each kernel as a loop nest, with its schedule applied",
+    "program": "the kernels in order on planned buffers",
+    "llvm": "the LLVM IR",
+    "asm": "the assembly",
+}
+
+_EXAMPLES = """\
+examples:
+  loopwright show net.py:predict                             the graph
+  loopwright show net.py:predict --level loops --log net.jsonl
+  loopwright show net.py:layer --arg 'x=f32[1000,512]' --level kernels
+  loopwright show net.py:layer --arg 'x=f32[1000,512]' --level asm | less
+
+levels:
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of ``show``."""
+    levels = "".join(f"  {name:<9} {what}\n" for name, what in LEVELS.items())
+    parser = commands.add_parser(
+        "show",
+        help="show what a function becomes, at any level",
+        description="Trace and lower a function for given shapes, and print it.",
+        epilog=_EXAMPLES + levels,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_function_arguments(parser)
+    parser.add_argument("--level", choices=tuple(LEVELS), default="graph", help="see below (graph)")
+    parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    user = load_function(args.function, args.arg)
+    try:
+        lowered = user.compiled.lower(*user.args, **user.kwargs)
+    except TypeError as error:
+        raise UsageError(f"{user.name}: {error}") from error
+    print(lowered.as_text(args.level))
+    return 0

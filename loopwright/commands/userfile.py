@@ -1,0 +1,205 @@
+"""The user's function on the command line: ``FILE.py:FUNCTION``, and arguments for it.
+
+Arguments come from, in this order,
+
+1. ``--arg x=f32[1,3,224,224]`` (or without ``x=``: in the order of the parameters),
+2. ``FUNCTION_inputs`` in the file, or ``example_inputs`` for all its functions: a tuple of
+   positional arguments, a dict by name, or a function that returns one of these. They may be arrays
+   or specs such as ``lw.f32[64, 784]``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .. import compile as lw_compile
+from ..ir.errors import LoopwrightError
+from ..tracer.specs import DTypeSpec, Spec, parse_spec
+from .text import UsageError
+
+__all__ = ["UserFunction", "add_function_arguments", "load_function"]
+
+WHERE = "FILE.py:FUNCTION"
+
+
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """``compiled`` is what ``lw.compile`` makes, ``plain`` the Python function behind it."""
+
+    name: str
+    compiled: Any
+    plain: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    def arrays(self, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with every spec replaced by random values."""
+        rng = np.random.default_rng(seed)
+        values = tuple(_filled(a, rng, self.name) for a in self.args)
+        return values, {k: _filled(v, rng, self.name) for k, v in self.kwargs.items()}
+
+
+def add_function_arguments(parser: ArgumentParser) -> None:
+    """The arguments that say which function to take, and for which shapes."""
+    parser.add_argument("function", metavar=WHERE, help="a function in a Python file")
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=SPEC",
+        help="shape and dtype of an argument, as in x=f32[64,784]; again for each. "
+        "Without: FUNCTION_inputs or example_inputs in the file",
+    )
+
+
+def load_function(where: str, specs: Sequence[str]) -> UserFunction:
+    """Import the file and find the function and its arguments; UsageError says what is missing."""
+    file, colon, name = where.rpartition(":")
+    if not colon:
+        file, name = where, ""
+    module = _import(Path(file))
+    found = getattr(module, name, None) if name else None
+    if found is None or not callable(found):
+        raise UsageError(_not_there(module, file, name))
+    compiled = found if hasattr(found, "lower") else lw_compile(found)
+    plain = inspect.unwrap(found)
+    args, kwargs = _arguments(module, name, plain, specs)
+    return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
+
+
+def _import(path: Path) -> ModuleType:
+    if not path.is_file():
+        hint = f"; write it as {WHERE}" if path.suffix != ".py" else ""
+        raise UsageError(f"there is no file {path}{hint}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # As if the file were run: its neighbours can be imported, dataclasses find their module.
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        lines = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)
+        ]
+        at = f"{path}:{lines[-1]}" if lines else str(path)
+        raise UsageError(
+            f"{at} fails when it is imported: {type(error).__name__}: {error}"
+        ) from error
+    return module
+
+
+def _not_there(module: ModuleType, file: str, name: str) -> str:
+    names = [
+        n
+        for n, value in vars(module).items()
+        if not n.startswith("_")
+        and (hasattr(value, "lower") or inspect.isfunction(value))
+        and getattr(value, "__module__", None) == module.__name__
+    ]
+    if name and hasattr(module, name):
+        what = f"{name} in {file} is no function"
+    elif name:
+        close = get_close_matches(name, names, 1)
+        what = f"there is no {name} in {file}" + (f"; did you mean {close[0]}?" if close else "")
+    else:
+        what = f"which function of {file}?"
+    return f"{what} (functions there: {', '.join(names) or 'none'})"
+
+
+def _arguments(
+    module: ModuleType, name: str, plain: Callable[..., Any], specs: Sequence[str]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args, kwargs = _from_file(module, name)
+    if not specs and not args and not kwargs and _needs_arguments(plain):
+        first = next(iter(inspect.signature(plain).parameters))
+        raise UsageError(
+            f"{name}{inspect.signature(plain)} needs arguments: give --arg '{first}=f32[64,784]', "
+            f"or a function {name}_inputs() in the file that returns a tuple of them"
+        )
+    if not specs:
+        return args, kwargs
+    return _from_specs(name, plain, specs, args, kwargs)
+
+
+def _from_file(module: ModuleType, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for source in (f"{name}_inputs", "example_inputs"):
+        given = getattr(module, source, None)
+        if given is None:
+            continue
+        if callable(given):
+            given = given()
+        if isinstance(given, Mapping):
+            return (), dict(given)
+        if isinstance(given, tuple | list):
+            return tuple(given), {}
+        raise UsageError(
+            f"{source} gives a {type(given).__name__}; it has to be a tuple of arguments or a dict"
+        )
+    return (), {}
+
+
+def _needs_arguments(plain: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(plain).parameters.values()
+    return any(
+        p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters
+    )
+
+
+def _from_specs(
+    name: str,
+    plain: Callable[..., Any],
+    specs: Sequence[str],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    signature = inspect.signature(plain)
+    values = dict(zip(signature.parameters, args)) | kwargs
+    unnamed = iter(signature.parameters)
+    for text in specs:
+        parameter, equals, spec = text.partition("=")
+        if not equals:
+            parameter, spec = next(unnamed, ""), text
+        if parameter not in signature.parameters:
+            raise UsageError(
+                f"--arg {text}: {name}{signature} has no "
+                + (f"parameter {parameter!r}" if parameter else "parameter left for it")
+            )
+        try:
+            values[parameter] = parse_spec(spec)
+        except LoopwrightError as error:
+            raise UsageError(f"--arg {text}: {error.message}; write it as x=f32[64,784]") from error
+    try:
+        bound = signature.bind(**values)
+    except TypeError as error:
+        raise UsageError(f"{name}{signature}: {error}; give one --arg for each") from error
+    return bound.args, dict(bound.kwargs)
+
+
+def _filled(value: Any, rng: np.random.Generator, name: str) -> Any:
+    if isinstance(value, DTypeSpec):
+        value = value[()]
+    if not isinstance(value, Spec):
+        return value
+    sizes = [s for s in value.shape if isinstance(s, int)]
+    if len(sizes) < len(value.shape):
+        raise UsageError(
+            f"{name}: {value} has a symbolic size, and this needs arrays; give numbers"
+        )
+    if value.dtype.kind == "f":
+        return rng.standard_normal(sizes).astype(value.dtype)
+    return rng.integers(0, 2 if value.dtype.kind == "b" else 100, sizes).astype(value.dtype)
