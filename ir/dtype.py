@@ -93,7 +93,8 @@ def dtype_of(value: object) -> DType:
     if isinstance(value, DType):
         return value
     try:
-        name = np.dtype(getattr(value, "dtype", value)).name  # type: ignore[call-overload]
+        carrier = value if isinstance(value, type) else getattr(value, "dtype", value)
+        name = np.dtype(carrier).name  # type: ignore[call-overload]
     except TypeError:
         name = str(value)
     found = DTYPES.get(name)

@@ -11,7 +11,9 @@ from .span import Span
 
 __all__ = [
     "InternalError",
+    "LoopwrightAttributeError",
     "LoopwrightError",
+    "LoopwrightIndexError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
     "ParseError",
@@ -23,8 +25,9 @@ __all__ = [
 class LoopwrightError(Exception):
     """Base of every error raised on purpose.
 
-    ``message`` says what is wrong in one line, ``span`` is the user's line, ``notes`` are lines
-    about the operands (name, type, origin), ``hint`` is what to write instead.
+    ``message`` says what is wrong in one line, ``span`` is the user's line, ``source`` is that line
+    itself with carets under the place, ``notes`` are lines about the operands (name, type, origin),
+    ``hint`` is what to write instead.
     """
 
     def __init__(
@@ -32,12 +35,14 @@ class LoopwrightError(Exception):
         message: str,
         *,
         span: Span | None = None,
+        source: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
+        self.source = source
         self.notes = notes
         self.hint = hint
 
@@ -47,6 +52,7 @@ class LoopwrightError(Exception):
             lines.append(
                 f"  {self.span}" + (f", in {self.span.function}" if self.span.function else "")
             )
+        lines += [f"  {line}" for line in self.source]
         lines += [f"  {note}" for note in self.notes]
         if self.hint:
             lines.append(f"  try: {self.hint}")
@@ -59,6 +65,14 @@ class LoopwrightTypeError(LoopwrightError, TypeError):
 
 class LoopwrightValueError(LoopwrightError, ValueError):
     """An attribute or argument has a value the operator cannot take."""
+
+
+class LoopwrightIndexError(LoopwrightError, IndexError):
+    """An index lies outside of its axis, or there are more indices than axes."""
+
+
+class LoopwrightAttributeError(LoopwrightError, AttributeError):
+    """A traced array has no such attribute or method."""
 
 
 class UnsupportedError(LoopwrightError, NotImplementedError):

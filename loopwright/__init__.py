@@ -1,1 +1,64 @@
-"""To be described."""
+"""Loopwright compiles plain NumPy functions to machine code tuned for the machine it runs on.
+
+>>> import numpy as np
+>>> import loopwright as lw
+>>> @lw.compile
+... def layer(x, w, b):
+...     return np.maximum(x @ w + b, 0)
+>>> layer(np.ones((2, 3), np.float32), np.ones((3, 1), np.float32), np.float32(-1))
+array([[2.],
+       [2.]], dtype=float32)
+
+``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
+``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides.
+"""
+
+from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
+from .ir.dims import symbol
+from .ir.errors import (
+    InternalError,
+    LoopwrightError,
+    LoopwrightTypeError,
+    LoopwrightValueError,
+    UnsupportedError,
+)
+from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
+from .tracer.pytree import register as register_pytree
+
+__version__ = "0.1.0"
+
+f32, f64 = SPEC_DTYPES["f32"], SPEC_DTYPES["f64"]
+i8, i16, i32, i64 = (SPEC_DTYPES[name] for name in ("i8", "i16", "i32", "i64"))
+u8, u16, u32, u64 = (SPEC_DTYPES[name] for name in ("u8", "u16", "u32", "u64"))
+bool_ = SPEC_DTYPES["bool_"]
+
+__all__ = [
+    "CacheInfo",
+    "Compiled",
+    "CompiledFunction",
+    "InternalError",
+    "Lowered",
+    "LoopwrightError",
+    "LoopwrightTypeError",
+    "LoopwrightValueError",
+    "Spec",
+    "Traced",
+    "UnsupportedError",
+    "bool_",
+    "compile",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "nn",
+    "parse_spec",
+    "register_pytree",
+    "symbol",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "xp",
+]

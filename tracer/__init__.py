@@ -1,1 +1,54 @@
-"""To be described."""
+"""Python functions to graph IR: run once on proxies, and write down what is done to them.
+
+::
+
+    specs        lw.f32[64, 784]: an argument without its values
+    pytree       nested arguments and results, taken apart and put together
+    arguments    what a call hands over: arrays to trace, static values; the cache's key
+    function     trace(): the function's run on proxies, and its module
+
+    proxy        the traced array; run (errors get the user's line), lift, emit
+    trace        one run: its builder, captured arrays, origins of values
+    promotion    NumPy 2's dtypes, as casts
+    dispatch     which function of ours stands for which of NumPy's; filled by
+                 elementwise, reductions, shaping, indexing, linear, creation
+    xp, nn       the same as an Array API namespace; what neural networks need besides
+
+    spans        the user's line and columns
+    misuse       what traced arrays cannot do, and what to write instead
+    hints        a way out that the operands' types show
+    explain      all of it put into an error
+"""
+
+from . import creation, elementwise, indexing, linear, nn, reductions, shaping, xp
+from .arguments import Arguments, Request, bind, signature_of, to_array
+from .explain import cut_traceback, is_ours
+from .function import Traced, located, trace
+from .proxy import Proxy
+from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
+
+__all__ = [
+    "Arguments",
+    "DTypeSpec",
+    "Proxy",
+    "Request",
+    "SPEC_DTYPES",
+    "Spec",
+    "Traced",
+    "bind",
+    "creation",
+    "cut_traceback",
+    "elementwise",
+    "is_ours",
+    "indexing",
+    "linear",
+    "located",
+    "nn",
+    "parse_spec",
+    "reductions",
+    "shaping",
+    "signature_of",
+    "to_array",
+    "trace",
+    "xp",
+]

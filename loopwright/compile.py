@@ -1,0 +1,428 @@
+"""``@lw.compile``: the one file that sees every layer, from a call to its result.
+
+::
+
+    __call__        arrays of known shapes and dtypes: look the code up, run it
+      _call         anything else: sort the arguments, look again, else trace and build
+        trace       tracer: the function's graph IR                      -> Traced
+        build       pipeline: graph passes, schedules from the log, code -> Built
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from . import pipeline
+from .codegen.target import Target
+from .config import Config
+from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .tracer import (
+    Arguments,
+    Proxy,
+    Request,
+    Traced,
+    bind,
+    cut_traceback,
+    is_ours,
+    located,
+    signature_of,
+    to_array,
+    trace,
+)
+
+__all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """Code for one request: run on arrays, then put into the user's structure."""
+
+    traced: Traced
+    built: pipeline.Built
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What has been compiled: ``signatures`` in order, and for each why it was needed."""
+
+    hits: int
+    misses: int
+    currsize: int
+    signatures: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.currsize} compiled, {self.hits} hits, {self.misses} misses"]
+        lines += [f"  {s}   ({r})" for s, r in zip(self.signatures, self.reasons)]
+        return "\n".join(lines)
+
+
+class CompiledFunction:
+    """A function that is traced, compiled and kept for each kind of arguments it is called with."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        static_argnames: Sequence[str] = (),
+        log: str | Path | None = None,
+        threads: int | None = None,
+        target: Target | None = None,
+    ) -> None:
+        if threads is not None and threads < 1:
+            raise LoopwrightValueError(f"threads must be at least 1, not {threads}")
+        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.log = Path(log) if log is not None else None
+        self.threads = threads
+        self.target = target
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self._signature = signature_of(function, names)
+        self._static = frozenset(names)
+        self._known: dict[Request, Specialisation] = {}
+        self._fast: dict[Any, tuple[Callable[[Sequence[Array]], list[Array]], Any]] = {}
+        self._misses = 0
+        self._slow_hits = 0
+        self._fast_hits = 0
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}, {len(self._known)} specialisations>"
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As a method: the instance is the first argument, a dataclass or a static one."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result on these arguments; compiles first if their kind is new."""
+        if not kwargs:
+            try:
+                run, finish = self._fast[
+                    tuple([(a.shape, a.dtype, a.__class__) for a in args])  # type: ignore[misc]
+                ]
+            except (AttributeError, KeyError, TypeError):
+                pass
+            else:
+                self._fast_hits += 1
+                return run(args)[0] if finish is None else finish(run(args))
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            shown = _shown(error)
+        raise shown
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _any_traced(args) or _any_traced(kwargs.values()):
+            return self.function(*args, **kwargs)  # called while another function is traced
+        arguments = bind(self._name, self._signature, self._static, args, kwargs)
+        found = self._known.get(arguments.request)
+        if found is None:
+            found = self._compile(arguments.request)
+        else:
+            self._slow_hits += 1
+        arrays = [_parameter(arguments, i) for i in found.traced.parameters]
+        self._remember(args, kwargs, found)
+        return found.traced.result(found.built.call(arrays))
+
+    def _remember(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Specialisation
+    ) -> None:
+        """Let the next call with such arguments go the short way, if there is one for them."""
+        plain = not kwargs and all(type(a) is np.ndarray and a.dtype.isnative for a in args)
+        if plain and not self._static and len(found.traced.parameters) == len(args):
+            key = tuple([(a.shape, a.dtype, a.__class__) for a in args])
+            finish = None if found.traced.returns_one_array else found.traced.result
+            self._fast[key] = (found.built.call, finish)
+
+    def _compile(self, request: Request) -> Specialisation:
+        with self._lock:
+            found = self._known.get(request)
+            if found is not None:
+                return found
+            self._misses += 1
+            config = Config.read()
+            begun = time.perf_counter()
+            traced = self._trace(request)
+            built = self._build(traced, config)
+            seconds = time.perf_counter() - begun
+            found = Specialisation(traced, built, self._reason(request), seconds)
+            self._known[request] = found
+            _report(self._name, found, config)
+            return found
+
+    def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
+        return bind(self._name, self._signature, self._static, args, kwargs).request
+
+    def _trace(self, request: Request) -> Traced:
+        return trace(self.function, self._signature, request, self._name)
+
+    def _build(self, traced: Traced, config: Config) -> pipeline.Built:
+        return pipeline.build(
+            traced.module,
+            target=self.target,
+            log=self.log or config.log,
+            threads=self.threads or config.threads,
+            verify=config.verify,
+        )
+
+    def _reason(self, request: Request) -> str:
+        """Why code that is there could not be used."""
+        if not self._known:
+            return "first call"
+        last = next(reversed(self._known))
+        if (last.names, last.structures) != (request.names, request.structures):
+            return "other arguments or another structure of them"
+        changed = [
+            f"{path}: {old} became {new}"
+            for path, old, new in zip(request.paths, last.leaves, request.leaves)
+            if old != new
+        ]
+        return ", ".join(changed)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The function's graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
+
+        >>> import numpy as np
+        >>> import loopwright as lw
+        >>> f = lw.compile(lambda x: np.exp(x) + 1)
+        >>> print(f.trace(lw.f32[4]).as_text(spans=False))
+        def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+          %0 = exp(%x);
+          add(%0, 1f)
+        }
+        """
+        try:
+            return self._trace(self._request(args, kwargs))
+        except Exception as error:
+            shown = _shown(error)
+        raise shown
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The function compiled for these arguments, to look at or to keep; see ``Lowered``."""
+        traced = self.trace(*args, **kwargs)
+        return Lowered(traced, self._build(traced, Config.read()), self._static)
+
+    def tune(
+        self,
+        *args: Any,
+        budget: str | float | None = "30s",
+        trials: int | None = None,
+        log: str | Path | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Explore schedules for these arguments, append to the log, and use the best from now on.
+
+        ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
+        whichever is used up first ends the search. Answers with the search's report.
+        """
+        config = Config.read()
+        if log is not None:
+            self.log = Path(log)
+        traced = self.trace(*args, **kwargs)
+        report = pipeline.tune(
+            traced.module,
+            target=self.target,
+            log=self.log or config.log,
+            threads=self.threads or config.threads,
+            budget=budget,
+            trials=trials,
+        )
+        begun = time.perf_counter()
+        built = self._build(traced, config)
+        with self._lock:
+            seconds = time.perf_counter() - begun
+            self._known[traced.request] = Specialisation(traced, built, "tuned", seconds)
+            self._fast.clear()
+        return report
+
+    def cache_info(self) -> CacheInfo:
+        """Hits and misses so far, the signatures compiled, and why each was."""
+        return CacheInfo(
+            self._fast_hits + self._slow_hits,
+            self._misses,
+            len(self._known),
+            tuple(str(request) for request in self._known),
+            tuple(s.reason for s in self._known.values()),
+        )
+
+    def cache_clear(self) -> None:
+        """Forget all compiled code; the next call traces again and reads captured arrays anew."""
+        with self._lock:
+            self._known.clear()
+            self._fast.clear()
+            self._misses = self._slow_hits = self._fast_hits = 0
+
+
+class Lowered:
+    """A function lowered for one kind of arguments: readable at every level, and callable."""
+
+    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
+        self.traced = traced
+        self.built = built
+        self._static = static
+
+    def as_text(self, level: str = "graph") -> str:
+        """The text at ``level``: graph, kernels, loops, program, llvm or asm."""
+        return self.built.as_text(level)
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def compile(self) -> Compiled:
+        """A callable for arguments of exactly this kind."""
+        return Compiled(self.traced, self.built, self._static)
+
+
+class Compiled:
+    """Code for one kind of arguments. Calling it never compiles; other arguments are an error."""
+
+    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
+        self.traced = traced
+        self.built = built
+        self._static = static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result; raises LoopwrightTypeError for arguments of another kind."""
+        try:
+            arguments = self._arguments(args, kwargs)
+            arrays = [_parameter(arguments, i) for i in self.traced.parameters]
+            return self.traced.result(self.built.call(arrays))
+        except Exception as error:
+            shown = _shown(error)
+        raise shown
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        traced = self.traced
+        given = bind(traced.name, traced.signature, self._static, args, kwargs)
+        wanted = traced.request
+        if given.request == wanted:
+            return given
+        if (given.request.names, given.request.structures) != (wanted.names, wanted.structures):
+            raise LoopwrightTypeError(
+                f"{traced.name} was compiled for other arguments",
+                notes=(f"compiled for {wanted}", f"called with  {given.request}"),
+            )
+        for path, old, new in zip(wanted.paths, wanted.leaves, given.request.leaves):
+            if old != new:
+                raise _mismatch(traced.name, path, old, new)
+        return given
+
+
+def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
+    hint = None
+    types = getattr(wanted, "type", None), getattr(given, "type", None)
+    if all(hasattr(t, "shape") for t in types) and types[0].shape == types[1].shape:
+        hint = f"{path}.astype(np.{types[0].dtype})"
+    return LoopwrightTypeError(
+        f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
+    )
+
+
+def _parameter(arguments: Arguments, position: int) -> Array:
+    return to_array(arguments.values[position])
+
+
+def _any_traced(values: Iterable[Any]) -> bool:
+    for value in values:
+        if isinstance(value, Proxy):
+            return True
+        if isinstance(value, list | tuple) and _any_traced(value):
+            return True
+        if isinstance(value, dict) and _any_traced(value.values()):
+            return True
+    return False
+
+
+def _shown(error: Exception) -> Exception:
+    """``error`` with only the user's frames in its traceback, unless all are asked for.
+
+    An error that is ours, and not the user's, keeps all frames.
+    """
+    if isinstance(error, LoopwrightError) and not isinstance(error, InternalError):
+        located(error)
+        error.__suppress_context__ = True
+    elif is_ours(error.__traceback__):
+        return error
+    if Config.read().full_traceback:
+        return error
+    return error.with_traceback(cut_traceback(error.__traceback__))
+
+
+def _report(name: str, made: Specialisation, config: Config) -> None:
+    """Tell on stderr, and write into the dump folder, what the settings ask for."""
+    if config.debug >= 1:
+        summary = made.built.summary
+        sys.stderr.write(
+            f"loopwright: {name}({made.traced.request}) compiled in {made.seconds:.2f} s"
+            f"{': ' + summary if summary else ''}\n"
+        )
+    shown = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
+    for level, text in shown.items():
+        if config.debug >= level and text in made.built.levels:
+            sys.stderr.write(made.built.as_text(text) + "\n")
+    if config.dump is not None:
+        config.dump.mkdir(parents=True, exist_ok=True)
+        count = len({p.name.partition("-")[0] for p in config.dump.iterdir()})
+        (config.dump / f"{count:03}-{name}-traced.txt").write_text(made.traced.as_text())
+        for level in made.built.levels:
+            path = config.dump / f"{count:03}-{name}-{level}.txt"
+            path.write_text(made.built.as_text(level))
+
+
+@overload
+def compile(function: Callable[..., Any], /) -> CompiledFunction: ...
+
+
+@overload
+def compile(
+    function: None = None,
+    /,
+    *,
+    static_argnames: Sequence[str] | str = (),
+    log: str | Path | None = None,
+    threads: int | None = None,
+    target: Target | None = None,
+) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+
+
+def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Compile a function of NumPy arrays; use it as a decorator, with or without options.
+
+    The function is traced when it is first called with arguments of some structure, shapes and
+    dtypes, and its code is kept for the next such call. Python control flow runs while tracing:
+    loops unroll, branches are taken once. Arrays from outside are read then, too.
+
+    - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
+      bools, None and functions always are.
+    - ``log``: the tuning log to read schedules from and append to; else ``LOOPWRIGHT_LOG``.
+    - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores.
+    - ``target``: the machine to make code for; this one unless given.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> @lw.compile
+    ... def scaled(x, w):
+    ...     return np.maximum(x @ w, 0)
+    >>> scaled(np.float32([[1, -1]]), np.float32([[2], [1]]))
+    array([[1.]], dtype=float32)
+    """
+    if function is None:
+        return functools.partial(CompiledFunction, **options)
+    if not callable(function):
+        raise LoopwrightTypeError(f"lw.compile takes a function, not {function!r}")
+    return CompiledFunction(function, **options)

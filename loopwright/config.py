@@ -1,0 +1,156 @@
+"""Every ``LOOPWRIGHT_*`` environment variable, declared once: type, default, help.
+
+The environment is read when a setting is used, not when the package is imported, so a program (or
+a test) may change it. A value that does not fit is an error that says what would; a variable that
+looks like ours but is none of these is warned about.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .codegen.target import ISA_LEVELS
+from .ir.errors import LoopwrightValueError
+
+__all__ = ["Config", "describe", "variables"]
+
+PREFIX = "LOOPWRIGHT_"
+
+
+def _flag(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in ("", "0", "false", "no", "off"):
+        return False
+    if lowered in ("1", "true", "yes", "on"):
+        return True
+    raise ValueError("0 or 1")
+
+
+def _between(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.strip().isdigit() or not low <= int(text) <= high:
+            raise ValueError(f"an int from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+def _isa(text: str) -> str | None:
+    if text and text not in ISA_LEVELS:
+        raise ValueError("one of " + ", ".join(ISA_LEVELS))
+    return text or None
+
+
+def _about(read: Callable[[str], Any], takes: str, help: str) -> dict[str, Any]:
+    return {"read": read, "takes": takes, "help": help}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in force; ``Config.read()`` takes them from the environment."""
+
+    debug: int = field(
+        default=0,
+        metadata=_about(
+            _between(0, 5),
+            "0..5",
+            "what to tell on stderr: 1 one line per compile, 2 also the graph after its passes, "
+            "3 loop nests, 4 LLVM IR, 5 assembly",
+        ),
+    )
+    dump: Path | None = field(
+        default=None,
+        metadata=_about(_path, "folder", "write every level of each compile as numbered files"),
+    )
+    verify: bool = field(
+        default=False,
+        metadata=_about(_flag, "0|1", "verify the IR between passes (tests always do)"),
+    )
+    log: Path | None = field(
+        default=None,
+        metadata=_about(_path, "file", "the tuning log: schedules are read from it, runs appended"),
+    )
+    threads: int | None = field(
+        default=None,
+        metadata=_about(_between(1, 4096), "n", "threads compiled code uses; else all cores"),
+    )
+    isa: str | None = field(
+        default=None,
+        metadata=_about(_isa, "level", f"the highest ISA level to use: {', '.join(ISA_LEVELS)}"),
+    )
+    cache: Path | None = field(
+        default=None,
+        metadata=_about(_path, "folder", "where measurements of this machine are kept"),
+    )
+    full_traceback: bool = field(
+        default=False, metadata=_about(_flag, "0|1", "keep Loopwright's own frames in tracebacks")
+    )
+    traceback: bool = field(
+        default=False,
+        metadata=_about(_flag, "0|1", "the command line shows tracebacks, not one-line errors"),
+    )
+
+    @staticmethod
+    def read() -> Config:
+        """The environment's settings. Raises LoopwrightValueError for one that does not fit."""
+        _warn_of_unknown()
+        values: dict[str, Any] = {}
+        for setting in fields(Config):
+            text = os.environ.get(_variable(setting))
+            if text is not None:
+                values[setting.name] = _read(setting, text)
+        return Config(**values)
+
+
+def _variable(setting: Field[Any]) -> str:
+    return PREFIX + setting.name.upper()
+
+
+def _read(setting: Field[Any], text: str) -> Any:
+    try:
+        return setting.metadata["read"](text)
+    except ValueError as error:
+        raise LoopwrightValueError(
+            f"{_variable(setting)}={text!r} is not {error}", notes=(setting.metadata["help"],)
+        ) from None
+
+
+_WARNED: set[str] = set()
+
+
+def _warn_of_unknown() -> None:
+    known = set(variables())
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in known and name not in _WARNED:
+            _WARNED.add(name)
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            warnings.warn(f"{name} is not a setting of Loopwright{meant}", stacklevel=3)
+
+
+def variables() -> Iterator[str]:
+    """The names of all environment variables.
+
+    >>> "LOOPWRIGHT_DEBUG" in set(variables())
+    True
+    """
+    return (_variable(setting) for setting in fields(Config))
+
+
+def describe() -> str:
+    """One line per variable: what it takes, and what it does."""
+    rows = [
+        (f"{_variable(s)}={s.metadata['takes']}", str(s.metadata["help"])) for s in fields(Config)
+    ]
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)

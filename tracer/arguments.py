@@ -1,0 +1,244 @@
+"""What a call hands to a function: arrays to be traced, and static values.
+
+::
+
+    leaf ::= array                    an ndarray, a NumPy scalar, a DLPack or buffer object
+           | int | float              a scalar that is weak in promotion, as in NumPy
+           | spec                     ``lw.f32[64, 784]``: tracing needs no values
+           | static                   bool, str, a dtype, a function ...: the value is in the key
+
+Arguments named in ``static_argnames`` are static whatever they are.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..ir.dtype import FLOAT64, INT64, dtype_of
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.types import TensorType
+from .pytree import Structure, flatten, paths
+from .specs import DTypeSpec, Spec
+
+__all__ = ["Arguments", "ArraySpec", "Request", "Static", "bind", "signature_of", "to_array"]
+
+_STATIC_TYPES = (
+    bool,
+    str,
+    bytes,
+    slice,
+    enum.Enum,
+    np.dtype,
+    type,
+    type(Ellipsis),
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    np.ufunc,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """A leaf to be traced. ``weak`` is int or float for a Python number."""
+
+    type: TensorType
+    weak: type[int] | type[float] | None = None
+
+    def __str__(self) -> str:
+        return self.weak.__name__ if self.weak else self.type.short
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A leaf known while tracing; ``True`` and ``1`` are different values."""
+
+    type: type
+    value: Hashable
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+LeafSpec: TypeAlias = ArraySpec | Static
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What code is specialised for: the key of the cache."""
+
+    names: tuple[str, ...]
+    structures: tuple[Structure, ...]
+    leaves: tuple[LeafSpec, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """How each leaf is written: ``params['w']``."""
+        return [p for name, s in zip(self.names, self.structures) for p in paths(s, name)]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{p}: {leaf}" for p, leaf in zip(self.paths, self.leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A request, and the values of its leaves (static ones included) in the same order."""
+
+    request: Request
+    values: list[Any]
+
+
+def signature_of(function: Callable[..., Any], static_argnames: Sequence[str]) -> inspect.Signature:
+    """The function's signature; ``static_argnames`` must name parameters of it."""
+    signature = inspect.signature(function)
+    keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for name in static_argnames:
+        if name not in signature.parameters and not keywords:
+            raise LoopwrightValueError(
+                f"static_argnames: {function.__name__} has no parameter {name!r} "
+                f"(it has: {', '.join(signature.parameters) or 'none'})"
+            )
+    return signature
+
+
+def bind(
+    name: str,
+    signature: inspect.Signature,
+    static_argnames: frozenset[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Arguments:
+    """Sort the arguments of a call of ``name`` into arrays and static values.
+
+    Raises LoopwrightTypeError where the arguments do not fit the signature, or cannot be traced.
+    """
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise LoopwrightTypeError(f"{name}: {error}", notes=(f"def {name}{signature}",)) from None
+    names: list[str] = []
+    structures: list[Structure] = []
+    specs: list[LeafSpec] = []
+    values: list[Any] = []
+    for parameter, value in _by_parameter(bound):
+        names.append(parameter)
+        static = parameter.lstrip("*") in static_argnames
+        leaves, structure = ([value], flatten(0)[1]) if static else flatten(value)
+        structures.append(structure)
+        for position, leaf in enumerate(leaves):
+            specs.append(_static(name, parameter, leaf) if static else _spec(leaf))
+            if specs[-1] is None:
+                where = paths(structure, parameter)[position]
+                raise _untraceable(name, where, leaf)
+            values.append(leaf)
+    return Arguments(Request(tuple(names), tuple(structures), tuple(specs)), values)
+
+
+def _by_parameter(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
+    """Parameters and values; each keyword of ``**kwargs`` counts by itself."""
+    found: list[tuple[str, Any]] = []
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            found += sorted(value.items())
+        else:
+            found.append((name, value))
+    return found
+
+
+def _static(function: str, name: str, value: Any) -> Static:
+    try:
+        hash(value)
+    except TypeError:
+        raise LoopwrightTypeError(
+            f"{function}: the static argument {name} is a {type(value).__name__}, "
+            "which has no hash",
+            hint="a tuple instead of a list, or leave it out of static_argnames",
+        ) from None
+    return Static(type(value), value)
+
+
+def _spec(leaf: Any) -> Any:
+    """The spec of a leaf, or None if it is none."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _array_spec(leaf.shape, leaf.dtype)
+    if isinstance(leaf, _STATIC_TYPES):
+        if isinstance(leaf, slice):  # no hash before Python 3.12
+            return Static(slice, (leaf.start, leaf.stop, leaf.step))
+        return Static(type(leaf), leaf)
+    if isinstance(leaf, int):
+        return ArraySpec(TensorType((), INT64), int)
+    if isinstance(leaf, float):
+        return ArraySpec(TensorType((), FLOAT64), float)
+    if isinstance(leaf, Spec | DTypeSpec):
+        return ArraySpec(leaf.type)
+    if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__") or _has_buffer(leaf):
+        array = to_array(leaf)
+        return _array_spec(array.shape, array.dtype)
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return _array_spec(tuple(leaf.shape), leaf.dtype)
+    return None
+
+
+def _array_spec(shape: tuple[int, ...], dtype: Any) -> ArraySpec | None:
+    try:
+        return ArraySpec(TensorType(shape, dtype_of(dtype)))
+    except TypeError:
+        return None
+
+
+def _has_buffer(leaf: Any) -> bool:
+    try:
+        memoryview(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+def _untraceable(function: str, where: str, leaf: Any) -> LoopwrightTypeError:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is not None:
+        hint = f"{where}.astype(np.float32)" if str(dtype) in ("float16", "bfloat16") else None
+        return LoopwrightTypeError(
+            f"{function}: argument {where} has dtype {dtype}, which is not supported", hint=hint
+        )
+    root = where.partition("[")[0].partition(".")[0]
+    return LoopwrightTypeError(
+        f"{function}: argument {where} is a {type(leaf).__name__}, which cannot be traced",
+        hint=f"a dataclass of arrays, or static_argnames=({root!r},)",
+    )
+
+
+def to_array(value: Any) -> np.ndarray[Any, Any]:
+    """``value`` as a NumPy array in native byte order and C order, without a copy where possible.
+
+    Other libraries' arrays come by DLPack or the buffer protocol. Raises LoopwrightTypeError for
+    what has no array in it.
+    """
+    array = value if isinstance(value, np.ndarray) else _foreign(value)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.c_contiguous:
+        array = np.array(array, order="C")
+    return array if type(array) is np.ndarray else np.asarray(array)
+
+
+def _foreign(value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, Spec | DTypeSpec):
+        raise LoopwrightTypeError(
+            f"the spec {value!r} has no values", hint="an array, or f.lower(...) for a spec"
+        )
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise LoopwrightValueError(f"the Python int {value} does not fit int64")
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):
+            pass  # a dtype or device that DLPack does not take; its own conversion may
+    return np.asarray(value)

@@ -1,0 +1,210 @@
+"""Arrays made from nothing while tracing: full, arange, eye and their relatives.
+
+NumPy's own functions for these have no traced operand and so run at once; what they give becomes a
+constant. The functions here emit operators instead, and take symbolic sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim
+from ..ir.dtype import FLOAT64, INT64, DType
+from .dispatch import implements
+from .promotion import dtype_argument, kind_of
+from .proxy import Proxy, emit, lift, run
+from .shaping import broadcast_to, shape_argument, size
+from .trace import active
+
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "eye",
+    "full",
+    "linspace",
+    "ones",
+    "while_tracing",
+    "zeros",
+]
+
+
+def while_tracing(
+    function: Callable[..., Proxy], otherwise: Callable[..., Any]
+) -> Callable[..., Any]:
+    """``function`` while tracing, NumPy's own everywhere else."""
+
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if active() is None:
+            return otherwise(*args, **kwargs)
+        return run(otherwise.__name__, function, args, kwargs)
+
+    create.__name__ = create.__qualname__ = otherwise.__name__
+    create.__doc__ = function.__doc__
+    return create
+
+
+def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
+    if isinstance(value, Proxy | np.ndarray):
+        return broadcast_to(lift(value, dtype), shape_argument(shape))
+    value = value.item() if isinstance(value, np.generic) else value
+    lift(value, dtype)  # refuses a number that does not fit
+    return emit("full", shape=shape_argument(shape), fill_value=value, dtype=str(dtype))
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+    """An array of ``shape`` filled with ``fill_value``; sizes may be symbolic."""
+    target = dtype_argument(_default(fill_value) if dtype is None else dtype)
+    return _filled(shape, fill_value, target)
+
+
+def _default(value: Any) -> Any:
+    kind = kind_of(value)
+    return {int: np.int64, float: np.float64}.get(kind, kind)
+
+
+def _zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+    """An array of ``shape`` filled with zeros, float64 unless ``dtype`` is given."""
+    return _filled(shape, 0, FLOAT64 if dtype is None else dtype_argument(dtype))
+
+
+def _ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
+    """An array of ``shape`` filled with ones, float64 unless ``dtype`` is given."""
+    return _filled(shape, 1, FLOAT64 if dtype is None else dtype_argument(dtype))
+
+
+def _arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Proxy:
+    """``start, start + step, ...`` below ``stop``; ``n`` may be symbolic in ``arange(n)``."""
+    if stop is None:
+        start, stop = 0, start
+    if isinstance(stop, Dim):
+        target = INT64 if dtype is None else dtype_argument(dtype)
+        count = emit("iota", shape=(size(stop - start),), axis=0, dtype=str(target))
+        return (
+            count if start == 0 and step == 1 else count * lift(step, target) + lift(start, target)
+        )
+    target = dtype_argument(np.arange(start, stop, step).dtype if dtype is None else dtype)
+    return emit("arange", start=start, stop=stop, step=step, dtype=str(target))
+
+
+def _eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+) -> Proxy:
+    """Ones on the ``k``-th diagonal of a matrix of zeros."""
+    return lift(np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype))
+
+
+def _linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Proxy:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``."""
+    if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
+        return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
+    position = np.linspace(0.0, 1.0, num, endpoint=endpoint)
+    result = lift(start) + lift(position) * (lift(stop) - lift(start))
+    return result if dtype is None else lift(result, dtype_argument(dtype))
+
+
+def _asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Proxy:
+    """``obj`` as an array; a traced array stays one."""
+    return lift(obj, None if dtype is None else dtype_argument(dtype))
+
+
+full = while_tracing(_full, np.full)
+zeros = while_tracing(_zeros, np.zeros)
+ones = while_tracing(_ones, np.ones)
+empty = while_tracing(_zeros, np.empty)
+arange = while_tracing(_arange, np.arange)
+eye = while_tracing(_eye, np.eye)
+linspace = while_tracing(_linspace, np.linspace)
+asarray = while_tracing(_asarray, np.asarray)
+
+
+def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Proxy:
+    operand = lift(x)
+    target = operand.type.dtype if dtype is None else dtype_argument(dtype)
+    return _filled(operand.shape if shape is None else shape, value, target)
+
+
+@implements(np.zeros_like)
+def zeros_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Proxy:
+    return _like(a, 0, dtype, shape)
+
+
+@implements(np.empty_like)
+def empty_like(
+    prototype: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Proxy:
+    return _like(prototype, 0, dtype, shape)
+
+
+@implements(np.ones_like)
+def ones_like(
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Proxy:
+    return _like(a, 1, dtype, shape)
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Proxy:
+    return _like(a, fill_value, dtype, shape)
+
+
+@implements(np.meshgrid)
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Proxy, ...]:
+    arrays = [lift(x) for x in xi]
+    rank = len(arrays)
+    places = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        places[0], places[1] = 1, 0
+    lengths = [a.size for a in arrays]
+    shape = tuple(lengths[places.index(i)] for i in range(rank))
+    made: list[Proxy] = []
+    for array, place in zip(arrays, places, strict=True):
+        slim = tuple(array.size if i == place else 1 for i in range(rank))
+        grid = emit("reshape", array, newshape=slim)
+        made.append(grid if sparse else broadcast_to(grid, shape))
+    return tuple(made)

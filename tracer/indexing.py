@@ -1,0 +1,281 @@
+"""Indexing as NumPy has it: ints, slices with steps, None, Ellipsis, arrays of ints.
+
+Slices become ``strided_slice`` and ``reverse``, arrays of ints become ``take``. A boolean mask is
+taken only if its values are known, since the shape of the result depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim, IntExpr, as_int, ceildiv, int_max
+from ..ir.dtype import INT64
+from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
+from . import misuse
+from .dispatch import implements, method
+from .proxy import Proxy, emit, lift
+from .reductions import normalise_axis
+from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
+from .spans import operand_texts, segment
+
+__all__ = ["getitem", "take"]
+
+
+@method("__getitem__")
+def getitem(x: Proxy, key: Any) -> Proxy:
+    """``x[key]``. Raises LoopwrightIndexError where NumPy raises IndexError."""
+    items = _expanded(x, key if isinstance(key, tuple) else (key,))
+    arrays = [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray)]
+    advanced = [
+        i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray | int | Dim)
+    ]
+    sliced, axes = _basic(x, items)
+    if not arrays:
+        return sliced
+    together = advanced == list(range(advanced[0], advanced[-1] + 1))
+    return _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
+
+
+def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:
+    """The key with one item per axis (None besides): Ellipsis filled in, masks made positions."""
+    items: list[Any] = []
+    for item in key:
+        items += _item(x, item)
+    taken = sum(1 for i in items if i is not None and i is not Ellipsis)
+    if taken > x.ndim:
+        raise LoopwrightIndexError(
+            f"too many indices: {taken} for {x.type.short}, which has {x.ndim} axes"
+        )
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(places) > 1:
+        raise LoopwrightIndexError("an index can have only one ellipsis")
+    at = places[0] if places else len(items)
+    fill = [slice(None)] * (x.ndim - taken)
+    return items[:at] + fill + items[at + 1 :]
+
+
+def _item(x: Proxy, item: Any) -> list[Any]:
+    if item is None or item is Ellipsis or isinstance(item, slice | Dim):
+        return [item]
+    if isinstance(item, bool | np.bool_):
+        raise LoopwrightIndexError("a bool as an index is not supported", hint="x[None] or x[:0]")
+    if isinstance(item, int | np.integer):
+        return [int(item)]
+    if isinstance(item, list):
+        item = lift(item) if any(isinstance(i, Proxy) for i in item) else np.asarray(item)
+        if isinstance(item, np.ndarray) and not item.size:
+            item = item.astype(np.int64)
+    if isinstance(item, Proxy):
+        if item.type.dtype.is_bool:
+            here = x.trace.span
+            texts = operand_texts(segment(here)) if here is not None else []
+            source = segment(here) if here is not None else ""
+            mask = source[source.find("[") + 1 : source.rfind("]")]
+            raise misuse.mask_index(texts[0] if texts else "x", mask)
+        if not item.type.dtype.is_integer:
+            raise LoopwrightIndexError(
+                f"an index must be of integers, not {item.type.short}", hint="astype(np.int64)"
+            )
+        return [item]
+    if isinstance(item, np.ndarray):
+        if item.dtype == bool:
+            return list(item.nonzero())
+        if item.dtype.kind not in "iu":
+            raise LoopwrightIndexError(f"an index must be of integers, not {item.dtype}")
+        return [int(item)] if item.ndim == 0 else [item]
+    raise LoopwrightIndexError(f"{item!r} is not an index")
+
+
+def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
+    """Apply ints, slices and None; for each item, the axis of the result it stands at."""
+    begin: list[IntExpr] = []
+    end: list[IntExpr] = []
+    strides: list[int] = []
+    reversed_axes: list[int] = []
+    shape: list[IntExpr] = []
+    axes: dict[int, int] = {}
+    axis = 0
+    for position, item in enumerate(items):
+        if item is None:
+            shape.append(1)
+            continue
+        length = x.shape[axis]
+        if isinstance(item, int | Dim):
+            axes[position] = len(shape)
+            at = _position(item, length, axis)
+            cut = (at, at + 1, 1)
+        else:
+            axes[position] = len(shape)
+            part = item if isinstance(item, slice) else slice(None)
+            *cut, backwards = _slice(part, length)
+            if backwards:
+                reversed_axes.append(axis)
+            shape.append(int_max(ceildiv(cut[1] - cut[0], cut[2]), 0))
+        begin.append(cut[0])
+        end.append(cut[1])
+        strides.append(cut[2])
+        axis += 1
+    if any(b != 0 for b in begin) or tuple(end) != x.shape or any(s != 1 for s in strides):
+        x = emit("strided_slice", x, begin=tuple(begin), end=tuple(end), strides=tuple(strides))
+    if reversed_axes:
+        x = emit("reverse", x, axis=tuple(reversed_axes))
+    return reshape(x, tuple(shape)), axes
+
+
+def _position(index: IntExpr, length: IntExpr, axis: int) -> IntExpr:
+    if isinstance(index, int) and isinstance(length, int) and not -length <= index < length:
+        raise LoopwrightIndexError(f"index {index} is outside of axis {axis}, which has {length}")
+    return index + length if isinstance(index, int) and index < 0 else index
+
+
+def _slice(part: slice, length: IntExpr) -> tuple[IntExpr, IntExpr, int, bool]:
+    """Begin, end and a positive stride, and whether the result is to be reversed."""
+    step = 1 if part.step is None else _bound(part.step)
+    if isinstance(step, Dim) or step == 0:
+        raise LoopwrightValueError(f"a slice's step must be an int other than 0, not {step}")
+    start, stop = _bound(part.start), _bound(part.stop)
+    if isinstance(length, Dim) or isinstance(start, Dim) or isinstance(stop, Dim):
+        return _symbolic_slice(start, stop, step, length)
+    chosen = range(*slice(start, stop, step).indices(length))
+    if not chosen:
+        return 0, 0, 1, False
+    low, high = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
+    return low, high + 1, abs(step), step < 0
+
+
+def _bound(value: Any) -> Any:
+    if value is None or isinstance(value, Dim):
+        return value
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise LoopwrightTypeError(f"a slice's bound must be an int, not {value!r}") from None
+
+
+def _symbolic_slice(
+    start: IntExpr | None, stop: IntExpr | None, step: int, length: IntExpr
+) -> tuple[IntExpr, IntExpr, int, bool]:
+    """Where sizes are symbolic, the bounds are taken to lie inside of the axis."""
+    if step < 0:
+        if start is not None or stop is not None or step != -1:
+            raise LoopwrightValueError(
+                f"a slice with step {step} of a symbolic axis", hint="x[::-1]"
+            )
+        return 0, length, 1, True
+    begin = 0 if start is None else start
+    end = length if stop is None else stop
+    begin = begin + length if isinstance(begin, int) and begin < 0 else begin
+    end = end + length if isinstance(end, int) and end < 0 else end
+    return begin, end, step, False
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """Several indexed axes as one: the array reshaped, and the position in the merged axis."""
+
+    array: Proxy
+    position: Any
+
+
+def _gather(x: Proxy, indices: dict[int, Any], together: bool) -> Proxy:
+    """Index the axes in ``indices`` by arrays that broadcast against each other."""
+    axes = sorted(indices)
+    front = axes[0] if together else 0
+    rest = [a for a in range(x.ndim) if a not in axes]
+    order = rest[:front] + axes + rest[front:]
+    merged = _merge(transpose(x, tuple(order)), [indices[a] for a in axes], front)
+    return _take(merged.array, merged.position, front)
+
+
+def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
+    sizes = x.shape[front : front + len(indices)]
+    if len(indices) == 1:
+        return _Merged(x, _checked(indices[0], sizes[0], front))
+    known = all(isinstance(i, np.ndarray) for i in indices)
+    parts = [
+        _from_front(i, s, front + k) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
+    ]
+    position: Any = parts[0]
+    for part, length in zip(parts[1:], sizes[1:], strict=True):
+        position = np.add(np.multiply(position, as_int(length)), part)
+    if not known:
+        shape = broadcast_shapes(*(lift(p).shape for p in parts))
+        position = broadcast_to(lift(position), shape)
+    total: IntExpr = 1
+    for length in sizes:
+        total = total * length
+    shape = (*x.shape[:front], total, *x.shape[front + len(indices) :])
+    return _Merged(reshape(x, shape), position)
+
+
+def _checked(index: Any, length: IntExpr, axis: int) -> Any:
+    """An index array; one whose values are known must lie inside of its axis."""
+    if isinstance(index, np.ndarray) and isinstance(length, int) and index.size:
+        worst = index.min() if index.min() < -length else index.max()
+        if not -length <= worst < length:
+            raise LoopwrightIndexError(
+                f"index {worst} is outside of axis {axis}, which has {length}"
+            )
+    return index
+
+
+def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
+    """Negative positions counted from the front."""
+    if isinstance(_checked(index, length, axis), np.ndarray):
+        return np.where(index < 0, index + as_int(length), index).astype(np.int64)
+    wide = lift(index, INT64)
+    bounded = emit("clip", wide, a_min=-as_int(length), a_max=as_int(length) - 1)
+    below = emit("less", bounded, lift(0, INT64))
+    return emit("where", below, emit("add", bounded, lift(as_int(length), INT64)), bounded)
+
+
+def _take(x: Proxy, index: Any, axis: int) -> Proxy:
+    return emit("take", x, lift(index), axis=axis, mode="clip")
+
+
+@implements(np.take)
+@method("take")
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Proxy:
+    """``np.take``; a traced index outside of the axis is clipped: compiled code cannot raise."""
+    x = lift(a)
+    if mode not in ("raise", "clip", "wrap"):
+        raise LoopwrightValueError(f"np.take: mode {mode!r} is none of 'raise', 'clip', 'wrap'")
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    axis = normalise_axis(axis, x.ndim)
+    index = indices if isinstance(indices, Proxy) else np.asarray(indices)
+    if isinstance(index, np.ndarray) and mode == "raise":
+        _checked(index, x.shape[axis], axis)
+    position = lift(index)
+    if not position.type.dtype.is_integer:
+        raise LoopwrightIndexError(f"an index must be of integers, not {position.type.short}")
+    if mode == "wrap":
+        return emit("take", x, position, axis=axis, mode="wrap")
+    if mode == "clip" and position.type.dtype.kind == "i":  # a negative one means 0 here
+        position = emit("maximum", position, lift(0, position.type.dtype))
+    return emit("take", x, position, axis=axis, mode="clip")
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Proxy:
+    x, index = lift(arr), lift(indices)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    axis = normalise_axis(axis, x.ndim)
+    if index.ndim != x.ndim:
+        raise LoopwrightTypeError(
+            f"take_along_axis: {index.type.short} and {x.type.short} differ in rank"
+        )
+    key: list[Any] = []
+    for each in range(x.ndim):
+        if each == axis:
+            key.append(index)
+            continue
+        counted = np.arange(as_int(x.shape[each]))
+        key.append(counted.reshape([-1 if i == each else 1 for i in range(x.ndim)]))
+    return getitem(x, tuple(key))

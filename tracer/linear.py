@@ -1,0 +1,316 @@
+"""NumPy's linear algebra on traced arrays: products, einsum, norms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import as_int, product
+from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .dispatch import UFUNCS, implements, method
+from .promotion import common_strong, dtype_argument, promoted, to_float
+from .proxy import Proxy, emit, lift
+from .reductions import axes_of, max, min, normalise_axis, sum
+from .shaping import reshape, transpose
+
+__all__ = ["matmul"]
+
+
+@implements(np.matmul)
+def matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
+    """``x1 @ x2`` with NumPy's broadcasting of the leading axes."""
+    if options.pop("axes", None) is not None or options.pop("axis", None) is not None:
+        raise UnsupportedError("matmul: axes= is not supported", hint="np.moveaxis beforehand")
+    if dtype is not None:
+        operands = [lift(x, dtype_argument(dtype)) for x in (x1, x2)]
+    else:
+        operands, _ = promoted(np.matmul, x1, x2)
+    return emit("nn.matmul", *operands)
+
+
+if hasattr(np.linalg, "matmul"):
+    implements(np.linalg.matmul)(matmul)
+
+
+@implements(np.dot)
+@method("dot")
+def dot(a: Any, b: Any, out: Any = None) -> Proxy:
+    x, y = common_strong(a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return emit("multiply", x, y)
+    if y.ndim <= 2:
+        return emit("nn.matmul", x, y)
+    return tensordot(x, y, ([-1], [-2]))
+
+
+def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
+    x, y = common_strong(x1, x2)
+    return sum(emit("multiply", x, y), axis)
+
+
+def _matvec(x1: Any, x2: Any, /) -> Proxy:
+    x, y = common_strong(x1, x2)
+    wide = emit("nn.matmul", x, reshape(y, (*y.shape, 1)))
+    return emit("squeeze", wide, axis=(wide.ndim - 1,))
+
+
+def _vecmat(x1: Any, x2: Any, /) -> Proxy:
+    x, y = common_strong(x1, x2)
+    wide = emit("nn.matmul", reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
+    return emit("squeeze", wide, axis=(wide.ndim - 2,))
+
+
+for _name, _function in {"vecdot": _vecdot, "matvec": _matvec, "vecmat": _vecmat}.items():
+    if hasattr(np, _name):  # NumPy 2.0 has vecdot, 2.2 the others
+        UFUNCS[getattr(np, _name)] = _function
+implements(np.linalg.vecdot)(_vecdot)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any, /) -> Proxy:
+    x, y = common_strong(a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return emit("multiply", x, y)
+    return tensordot(x, y, ([-1], [-1]))
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Proxy:
+    x, y = common_strong(a, b)
+    return emit("multiply", reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+
+
+@implements(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any, /) -> Proxy:
+    return outer(x1, x2)
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any, /) -> Proxy:
+    x, y = common_strong(a, b)
+    return emit("nn.matmul", reshape(x, (x.size,)), reshape(y, (y.size,)))
+
+
+@method("ufunc.outer")
+def ufunc_outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
+    x, y = lift(a), lift(b)
+    return UFUNCS[ufunc](reshape(x, x.shape + (1,) * y.ndim), y, **options)
+
+
+@implements(np.tensordot, np.linalg.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Proxy:
+    x, y = common_strong(a, b)
+    left, right = _contracted(axes, x.ndim, y.ndim)
+    for i, j in zip(left, right, strict=True):
+        if x.shape[i] != y.shape[j]:
+            raise LoopwrightTypeError(
+                f"tensordot: axis {i} has {x.shape[i]}, axis {j} has {y.shape[j]}"
+            )
+    x_free = [i for i in range(x.ndim) if i not in left]
+    y_free = [j for j in range(y.ndim) if j not in right]
+    depth = product(x.shape[i] for i in left)
+    rows, columns = [x.shape[i] for i in x_free], [y.shape[j] for j in y_free]
+    lhs = reshape(transpose(x, tuple(x_free + left)), (product(rows), depth))
+    rhs = reshape(transpose(y, tuple(right + y_free)), (depth, product(columns)))
+    return reshape(emit("nn.matmul", lhs, rhs), (*rows, *columns))
+
+
+def _contracted(axes: Any, left_rank: int, right_rank: int) -> tuple[list[int], list[int]]:
+    if isinstance(axes, int | np.integer):
+        count = int(axes)
+        if count > left_rank or count > right_rank:
+            raise LoopwrightValueError(f"tensordot: {count} axes to contract, but there are fewer")
+        return list(range(left_rank - count, left_rank)), list(range(count))
+    first, second = axes
+    left = [normalise_axis(i, left_rank) for i in (first if _many(first) else [first])]
+    right = [normalise_axis(j, right_rank) for j in (second if _many(second) else [second])]
+    if len(left) != len(right):
+        raise LoopwrightValueError("tensordot: the two lists of axes differ in length")
+    return left, right
+
+
+def _many(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray)
+
+
+@implements(np.kron)
+def kron(a: Any, b: Any) -> Proxy:
+    x, y = common_strong(a, b)
+    rank = x.ndim if x.ndim > y.ndim else y.ndim
+    xs = (1,) * (rank - x.ndim) + x.shape
+    ys = (1,) * (rank - y.ndim) + y.shape
+    left = reshape(x, tuple(s for size in xs for s in (size, 1)))
+    right = reshape(y, tuple(s for size in ys for s in (1, size)))
+    return reshape(emit("multiply", left, right), tuple(p * q for p, q in zip(xs, ys, strict=True)))
+
+
+@implements(np.einsum)
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Proxy:
+    """``np.einsum`` with a subscripts string; ``optimize`` changes nothing."""
+    if options.pop("casting", "safe") != "safe" or options.pop("order", "K") not in ("K", "C"):
+        raise UnsupportedError("einsum: casting= and order= are not supported")
+    dtype = options.pop("dtype", None)
+    if options or not operands or not isinstance(operands[0], str):
+        raise UnsupportedError(
+            "einsum takes its subscripts as a string here", hint='np.einsum("ij,jk->ik", x, y)'
+        )
+    equation, *arrays = operands
+    if not arrays:
+        raise LoopwrightTypeError("einsum needs at least one operand")
+    parts = (
+        common_strong(*arrays)
+        if dtype is None
+        else [lift(a, dtype_argument(dtype)) for a in arrays]
+    )
+    return emit("einsum", *parts, equation=_explicit(equation))
+
+
+def _explicit(equation: str) -> str:
+    """The equation without spaces and with its output spelled out, in alphabetical order."""
+    text = "".join(equation.split())
+    if "->" in text:
+        return text
+    counts = Counter(c for c in text if c.isalpha())
+    once = "".join(sorted(c for c, n in counts.items() if n == 1))
+    return f"{text}->{'...' if '...' in text else ''}{once}"
+
+
+@implements(np.trace, np.linalg.trace)
+@method("trace")
+def trace(
+    a: Any,
+    offset: int = 0,
+    axis1: int | None = None,
+    axis2: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+) -> Proxy:
+    x = lift(a)
+    first = 0 if axis1 is None else axis1
+    second = 1 if axis2 is None else axis2
+    return sum(diagonal(x, offset, first, second), -1, dtype=dtype)
+
+
+@implements(np.diagonal)
+@method("diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
+    """The diagonal as the last axis, read out of the two axes made one."""
+    x = lift(a)
+    first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
+    rest = [i for i in range(x.ndim) if i not in (first, second)]
+    moved = transpose(x, (*rest, first, second))
+    rows, columns = as_int(x.shape[first]), as_int(x.shape[second])
+    found = np.arange(rows) * columns + np.arange(rows) + offset
+    inside = (np.arange(rows) + offset >= 0) & (np.arange(rows) + offset < columns)
+    merged = reshape(moved, (*moved.shape[:-2], rows * columns))
+    return emit("take", merged, lift(found[inside]), axis=merged.ndim - 1, mode="clip")
+
+
+@implements(np.linalg.diagonal)
+def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Proxy:
+    return diagonal(x, offset, -2, -1)
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Proxy:
+    x = lift(v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise LoopwrightTypeError(f"np.diag takes one or two axes, not {x.type.short}")
+    size = as_int(x.shape[0]) + abs(k)
+    mask = np.eye(size, k=k, dtype=bool)
+    before, after = (k, 0) if k >= 0 else (0, -k)
+    wide = emit("nn.pad", x, pad_width=((before, after),), pad_value=0, mode="constant")
+    zero = lift(0, x.type.dtype)
+    return emit("where", mask, reshape(wide, (1, size)), zero)
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
+    """Vector norms of every order; of matrices the Frobenius, 1 and infinity norms."""
+    a = to_float(x)
+    if axis is None and (ord is None or a.ndim == 1):
+        flat = reshape(a, (a.size,)) if ord is None else a
+        result = _vector_norm(flat, 2 if ord is None else ord, (0,), False)
+        return reshape(result, (1,) * a.ndim) if keepdims else result
+    axes = tuple(range(a.ndim)) if axis is None else axes_of(axis, a.ndim)
+    assert axes is not None
+    if len(axes) == 1:
+        return _vector_norm(a, 2 if ord is None else ord, axes, keepdims)
+    if len(axes) != 2:
+        raise LoopwrightValueError("np.linalg.norm: one axis (vectors) or two (matrices)")
+    given = axes if axis is None else tuple(normalise_axis(i, a.ndim) for i in axis)
+    return _matrix_norm(a, ord, given, keepdims)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Proxy:
+    a = to_float(x)
+    axes = axes_of(axis, a.ndim)
+    if axes is None:
+        axes = tuple(range(a.ndim))
+    return _vector_norm(a, ord, axes, keepdims)
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Proxy:
+    a = to_float(x)
+    return _matrix_norm(a, ord, (a.ndim - 2, a.ndim - 1), keepdims)
+
+
+def _vector_norm(a: Proxy, ord: Any, axes: Sequence[int], keepdims: bool) -> Proxy:
+    if not isinstance(ord, int | float):
+        raise LoopwrightValueError(f"np.linalg.norm: order {ord!r} of a vector")
+    if ord == 2:
+        return emit("sqrt", sum(emit("multiply", a, a), axes, keepdims=keepdims))
+    size = emit("abs", a)
+    if ord == math.inf:
+        return max(size, axes, keepdims=keepdims)
+    if ord == -math.inf:
+        return min(size, axes, keepdims=keepdims)
+    if ord == 1:
+        return sum(size, axes, keepdims=keepdims)
+    dtype = a.type.dtype
+    if ord == 0:
+        present = lift(emit("not_equal", a, lift(0, dtype)), dtype)
+        return sum(present, axes, keepdims=keepdims)
+    total = sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
+    return emit("power", total, lift(1.0 / ord, dtype))
+
+
+def _matrix_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Proxy:
+    if ord in (None, "fro"):
+        return _vector_norm(a, 2, axes, keepdims)
+    summed = {1: 0, -1: 0, math.inf: 1, -math.inf: 1}.get(ord)
+    if summed is None:
+        raise UnsupportedError(
+            f"np.linalg.norm: order {ord!r} of a matrix is not supported",
+            hint="the Frobenius norm (ord=None), 1 or np.inf",
+        )
+    totals = sum(emit("abs", a), axes[summed], keepdims=True)
+    join = max if ord > 0 else min
+    result = join(totals, axes, keepdims=True)
+    return result if keepdims else emit("squeeze", result, axis=tuple(sorted(axes)))
+
+
+@implements(np.cross)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Proxy:
+    x, y = common_strong(a, b)
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = np.moveaxis(x, axisa, -1), np.moveaxis(y, axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise LoopwrightTypeError(
+            f"np.cross multiplies vectors of 3, these have {x.shape[-1]} and {y.shape[-1]}"
+        )
+    p = [x[..., i] for i in range(3)]
+    q = [y[..., i] for i in range(3)]
+    parts = [np.subtract(p[i] * q[j], p[j] * q[i]) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return np.moveaxis(np.stack(parts, axis=-1), -1, axisc)

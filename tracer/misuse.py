@@ -1,0 +1,238 @@
+"""What traced arrays cannot do, and what to write instead.
+
+Each function makes the error for one kind of mistake; the caller raises it.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable
+
+from ..ir.errors import (
+    LoopwrightAttributeError,
+    LoopwrightError,
+    LoopwrightTypeError,
+    UnsupportedError,
+)
+from .dispatch import known_names
+from .spans import instruction, operand_texts, segment, span_of, user_frame
+
+__all__ = [
+    "array_needed",
+    "assignment",
+    "attribute_missing",
+    "branch",
+    "iteration",
+    "leaked",
+    "mask_index",
+    "number_needed",
+    "out_argument",
+    "size_needed",
+    "unknown_function",
+]
+
+_INSTEAD = {
+    "nonzero": "np.where(condition, a, b), which keeps the shape",
+    "argwhere": "np.where(condition, a, b), which keeps the shape",
+    "flatnonzero": "np.where(condition, a, b), which keeps the shape",
+    "extract": "np.where(condition, a, 0), which keeps the shape",
+    "compress": "np.where(condition, a, 0), which keeps the shape",
+    "vectorize": "the function itself on whole arrays",
+    "apply_along_axis": "the function itself with axis=",
+    "copyto": "x = np.where(mask, value, x)",
+    "put": "x = np.where(mask, value, x)",
+    "place": "x = np.where(mask, value, x)",
+    "putmask": "x = np.where(mask, value, x)",
+    "fill_diagonal": "np.where(np.eye(n, dtype=bool), value, x)",
+    "save": "save what the compiled function returns",
+    "array2string": "print the traced array to see its type, or return it to see its values",
+    "array_str": "print the traced array to see its type, or return it to see its values",
+}
+_METHODS_INSTEAD = {
+    "fill": "np.full_like(x, value)",
+    "sort": "sort outside of the compiled function",
+    "tofile": "write what the compiled function returns",
+    "tobytes": "do that with what the compiled function returns",
+    "resize": "np.reshape(x, shape)",
+    "setflags": "nothing: traced arrays cannot be written to",
+    "put": "x = np.where(mask, value, x)",
+    "nonzero": "np.where(condition, a, b), which keeps the shape",
+    "numpy": "x itself: it already behaves as a NumPy array",
+    "cpu": "x itself: it already behaves as a NumPy array",
+    "detach": "x itself: it already behaves as a NumPy array",
+    "unsqueeze": "x[..., None]",
+    "permute": "x.transpose(axes)",
+    "view": "x.reshape(shape) or x.astype(dtype)",
+    "float": "x.astype(np.float32)",
+    "exp": "np.exp(x)",
+    "log": "np.log(x)",
+    "sqrt": "np.sqrt(x)",
+    "tanh": "np.tanh(x)",
+    "norm": "np.linalg.norm(x)",
+    **{name: f"lw.nn.{name}(x)" for name in ("softmax", "log_softmax", "relu", "gelu", "sigmoid")},
+}
+
+
+def _text() -> str:
+    frame = user_frame()
+    return segment(span_of(frame)) if frame is not None else ""
+
+
+def _named(text: str, fallback: str = "x") -> str:
+    return text if text and len(text) <= 40 else fallback
+
+
+def branch(scalars: Iterable[str]) -> LoopwrightError:
+    """``if x:``, ``while x:``, ``x and y``, ``not x``. ``scalars`` are the scalar arguments."""
+    hint = "np.where(condition, a, b) to choose by element, np.logical_and / or / not to combine"
+    words = set(re.findall(r"\w+", _text()))
+    for name in sorted(words & set(scalars)):
+        hint = f"np.where(condition, a, b), or static_argnames=({name!r},) if {name} is a setting"
+    return LoopwrightTypeError("the truth of a traced array is not known while tracing", hint=hint)
+
+
+def number_needed(kind: str, name: str | None) -> LoopwrightError:
+    """``float(x)``, ``int(x)``, ``x.item()``; or an element of a NumPy array that is assigned."""
+    frame = user_frame()
+    if frame is not None and instruction(frame) == "STORE_SUBSCR":
+        return _stored(_text())
+    dtype = {"float": "float64", "int": "int64", "complex": "complex128"}.get(kind)
+    shown = _named(_argument(_text()))
+    hint = f"{shown}.astype(np.{dtype})" if dtype in ("float64", "int64") else shown
+    if name is not None:
+        hint += f", or static_argnames=({name!r},) if {name} is a setting"
+    return LoopwrightTypeError(
+        f"{kind}() needs a number, and the values of a traced array are not known while tracing",
+        hint=hint,
+    )
+
+
+def _argument(text: str) -> str:
+    """The first argument of the call in ``text``, or what stands before its dot."""
+    texts = operand_texts(text)
+    return texts[-1] if texts else ""
+
+
+def size_needed(name: str | None) -> LoopwrightError:
+    """A traced array where Python needs an int: ``range(x)``, ``list[x]``, a size, an axis."""
+    hint = "a shape (x.shape[0]) or a Python int"
+    if name is not None:
+        hint = f"static_argnames=({name!r},), which compiles once for each value"
+    return LoopwrightTypeError(
+        "a Python int is needed here, and a traced array's values are not known while tracing",
+        hint=hint,
+    )
+
+
+def array_needed() -> LoopwrightError:
+    """``np.asarray(x)``, ``np.array([x, y])``; ``table[x]``, ``table[0] = x`` of NumPy arrays."""
+    text = _text()
+    frame = user_frame()
+    done = instruction(frame) if frame is not None else ""
+    if done == "STORE_SUBSCR":
+        return _stored(text)
+    try:
+        node: ast.AST = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        node = ast.Pass()
+    if done == "BINARY_SUBSCR" and isinstance(node, ast.Subscript):
+        table, index = ast.unparse(node.value), ast.unparse(node.slice)
+        return LoopwrightTypeError(
+            f"{table} is a NumPy array, and its index is traced",
+            hint=f"lw.xp.take({table}, {index}, axis=0)",
+        )
+    hint = "np.stack to join traced arrays; a traced array is an array already"
+    what = "the values of a traced array are not known while tracing"
+    if isinstance(node, ast.Call) and node.args:
+        callee, first = ast.unparse(node.func), node.args[0]
+        what = f"{callee} needs values, and those of a traced array are not known while tracing"
+        if callee.endswith("take"):
+            hint = f"lw.xp.take({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
+        elif isinstance(first, ast.List | ast.Tuple):
+            hint = f"np.stack({ast.unparse(first)})"
+        elif callee.rpartition(".")[2] in ("asarray", "array", "asanyarray", "ascontiguousarray"):
+            hint = f"{ast.unparse(first)}, which is an array already"
+    return LoopwrightTypeError(what, hint=hint)
+
+
+def _stored(target: str) -> LoopwrightError:
+    name = target.partition("[")[0] or "the array"
+    return LoopwrightTypeError(
+        f"{target or 'an element'} = ... writes a traced value into a NumPy array",
+        hint=f"build {name} from its parts with np.stack or np.concatenate",
+    )
+
+
+def assignment() -> LoopwrightError:
+    """``x[0] = 1`` on a traced array."""
+    text = _text()
+    name = _named(text.partition("[")[0])
+    return LoopwrightTypeError(
+        f"{text or 'x[...]'} = ... would change a traced array in place",
+        hint=f"{name} = np.where(mask, value, {name}), or np.concatenate of its parts",
+    )
+
+
+def out_argument(operation: str) -> LoopwrightError:
+    """``np.add(x, y, out=z)`` and ``z += x`` for a NumPy array ``z``."""
+    frame = user_frame()
+    if frame is not None and instruction(frame) == "BINARY_OP":
+        name = _text().partition(" ")[0]
+        return LoopwrightTypeError(
+            f"{_text()} writes a traced value into the NumPy array {name}",
+            hint=_spelled_out(_text()),
+        )
+    return LoopwrightTypeError(
+        f"{operation}: out= would change an array in place", hint="use the result instead"
+    )
+
+
+def _spelled_out(text: str) -> str:
+    """``a += b`` as ``a = a + b``."""
+    target, _, rest = text.partition(" ")
+    symbol, _, value = rest.partition("= ")
+    return f"{target} = {target} {symbol.strip()} {value}"
+
+
+def iteration(what: str) -> LoopwrightError:
+    return LoopwrightTypeError(what, hint="operations on the whole array")
+
+
+def mask_index(text: str, mask: str) -> LoopwrightError:
+    """``x[mask]`` with a traced mask."""
+    return LoopwrightTypeError(
+        "a boolean mask as an index gives a shape that depends on values",
+        hint=f"np.where({mask or 'mask'}, {text or 'x'}, 0), which keeps the shape",
+    )
+
+
+def leaked(name: str | None, owner: str) -> LoopwrightError:
+    """A proxy that is used when its function is no longer being traced."""
+    shown = f"{name} is" if name else "this is"
+    return LoopwrightTypeError(
+        f"{shown} a traced value of {owner}, which is not being traced here",
+        hint=f"return it from {owner}, or pass it as an argument",
+    )
+
+
+def unknown_function(name: str) -> LoopwrightError:
+    hint = _INSTEAD.get(name)
+    if hint is None:
+        hint = _close(name, known_names(), "np.") or (
+            "do this outside of the compiled function, or pass its result as an argument"
+        )
+    return UnsupportedError(f"np.{name} does not work on traced arrays", hint=hint)
+
+
+def attribute_missing(name: str, known: Iterable[str]) -> LoopwrightError:
+    hint = _METHODS_INSTEAD.get(name) or _close(name, known, "x.")
+    return LoopwrightAttributeError(f"a traced array has no attribute {name!r}", hint=hint)
+
+
+def _close(name: str, known: Iterable[str], prefix: str) -> str | None:
+    """Known names that ``name`` may be a misspelling of; ``linalg.`` is not compared."""
+    by_last = {each.rpartition(".")[2]: each for each in known}
+    found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=0.75)
+    return " or ".join(prefix + by_last[each] for each in found) or None

@@ -1,0 +1,180 @@
+"""One run of a Python function on traced arrays: what it has emitted and captured so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from ..ir.dtype import DType, dtype_of
+from ..ir.graph.builder import Builder
+from ..ir.graph.nodes import Atom, Constant, Var
+from ..ir.graph.types import TensorType
+from ..ir.ops.registry import get
+from ..ir.span import Span
+from .spans import Positions, span_of, user_frame
+
+__all__ = ["Trace", "active", "tracing"]
+
+
+class Trace:
+    """The builder of one function, and what messages need to know about its values.
+
+    ``origins`` says in words where an atom comes from ("argument x of layer"); ``span`` is the
+    user's place while one of our functions runs, and None while the user's own code does.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.builder = Builder()
+        self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
+        self.span: Span | None = None
+        self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
+        self._cast: dict[tuple[int, DType], Constant] = {}
+        self._names: set[str] = set()
+        self._positions: dict[int, tuple[CodeType, Positions]] = {}
+
+    def here(self) -> Span | None:
+        """The user's place, computed from the frames."""
+        frame = user_frame()
+        return None if frame is None else span_of(frame, self._positions)
+
+    def param(self, name: str, type: TensorType, origin: str) -> Var:
+        var = self.builder.param(name, type)
+        self.origins[var] = (name, f"argument {origin} of {self.name}")
+        return var
+
+    def emit(self, name: str, args: Sequence[Atom], attrs: Mapping[str, Any]) -> Var:
+        """Apply the operator called ``name`` at the user's place."""
+        span = self.span if self.span is not None else self.here()
+        return self.builder.emit(get(name), args, attrs, span=span)
+
+    def cast(self, atom: Atom, dtype: DType) -> Atom:
+        """``atom`` with elements of ``dtype``; constants are converted at once."""
+        assert isinstance(atom.type, TensorType)
+        if atom.type.dtype == dtype:
+            return atom
+        if not isinstance(atom, Constant):
+            return self.emit("cast", (atom,), {"dtype": str(dtype)})
+        known = self._cast.get((id(atom), dtype))
+        if known is None:
+            with np.errstate(all="ignore"):
+                value = atom.value.astype(dtype.numpy)
+            known = Constant(value, self._unique(atom.name) if atom.name else "", atom.span)
+            self._cast[id(atom), dtype] = known
+            if atom in self.origins:
+                self.origins[known] = self.origins[atom]
+        return known
+
+    def capture(self, array: np.ndarray[Any, Any]) -> Constant:
+        """The constant for an array from outside, named after the variable that holds it.
+
+        Its values are those of this moment: a writeable array is copied.
+        """
+        known = self._captured.get(id(array))
+        if known is not None:
+            return known[1]
+        dtype = dtype_of(array.dtype)
+        held = self._variable_of(array)
+        base = array.base if held is None and isinstance(array.base, np.ndarray) else None
+        owner = self._variable_of(base) if base is not None else None
+        if held is not None:
+            origin = (held, f"captured variable {held}")
+        elif base is not None and owner is not None:
+            type = TensorType(tuple(base.shape), dtype_of(base.dtype))
+            origin = ("", f"view of captured variable {owner} ({type.short})")
+        else:
+            origin = ("", "array computed outside of the trace")
+        name = self._unique(_identifier(held)) if held else self._numbered()
+        value = np.array(array, dtype=dtype.numpy, order="C", copy=array.flags.writeable or None)
+        value.flags.writeable = False
+        constant = Constant(value, name, self.span)
+        self._captured[id(array)] = (array, constant)
+        self.origins[constant] = origin
+        return constant
+
+    def captured(self, array: np.ndarray[Any, Any]) -> Constant | None:
+        """The constant made for ``array``, if it has been captured."""
+        known = self._captured.get(id(array))
+        return known[1] if known is not None else None
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 0
+        while candidate in self._names:
+            count += 1
+            candidate = f"{name}_{count}"
+        self._names.add(candidate)
+        return candidate
+
+    def _numbered(self) -> str:
+        count = 0
+        while f"c{count}" in self._names:
+            count += 1
+        return self._unique(f"c{count}")
+
+    def _variable_of(self, array: np.ndarray[Any, Any]) -> str | None:
+        """How the user's code reaches exactly this array, if a variable of it does."""
+        frame = user_frame()
+        seen: FrameType | None = frame
+        while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] != (
+            "loopwright"
+        ):
+            for name, value in frame.f_locals.items():
+                if value is array:
+                    return name
+            for name, value in frame.f_locals.items():
+                inside = _member(value, array)
+                if inside is not None:
+                    return name + inside
+            frame = frame.f_back
+        if seen is not None:
+            for name, value in seen.f_globals.items():
+                if value is array:
+                    return name
+            for name, value in seen.f_globals.items():
+                if name in seen.f_code.co_names and (inside := _member(value, array)) is not None:
+                    return name + inside
+        return None
+
+
+def _member(holder: object, array: np.ndarray[Any, Any]) -> str | None:
+    """The attribute or item of ``holder`` that is ``array``, as Python writes it."""
+    if isinstance(holder, dict):
+        return next((f"[{k!r}]" for k, v in holder.items() if v is array), None)
+    if isinstance(holder, list | tuple):
+        return next((f"[{i}]" for i, v in enumerate(holder) if v is array), None)
+    fields = getattr(holder, "__dict__", None)
+    if isinstance(fields, dict):
+        return next((f".{k}" for k, v in fields.items() if v is array), None)
+    return None
+
+
+def _identifier(path: str) -> str:
+    """``self.layers[0]`` as a name the IR can print: ``self_layers_0``."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in path).split()
+    return "_".join(words) or "c"
+
+
+_STACK = threading.local()
+
+
+def active() -> Trace | None:
+    """The trace that runs in this thread, the innermost if there are several."""
+    stack = getattr(_STACK, "traces", None)
+    return stack[-1] if stack else None
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Make ``trace`` the active one for the body."""
+    if not hasattr(_STACK, "traces"):
+        _STACK.traces = []
+    _STACK.traces.append(trace)
+    try:
+        yield trace
+    finally:
+        _STACK.traces.pop()
