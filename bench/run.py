@@ -45,9 +45,6 @@ class Worker:
         self.library = library
         environment = dict(os.environ, **LIBRARIES[library][1])
         environment.update({name: str(threads) for name in _THREAD_VARIABLES})
-        if library == "jax":
-            pinned = "--xla_cpu_multi_thread_eigen=" + ("true" if threads > 1 else "false")
-            environment["XLA_FLAGS"] = f"{pinned} intra_op_parallelism_threads={threads}"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker", library],
             cwd=ROOT,

@@ -7,30 +7,37 @@ the inputs, the outputs, the constants, in that order; ``arena`` to the program'
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .buffers import ArraySpec, aligned_bytes, empty
+from .buffers import ArraySpec, aligned_bytes, bin_address
+from .native_call import Context, available, make_call
 
 __all__ = ["ArraySpec", "Executable"]
 
 Array = np.ndarray[Any, Any]
 
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
+
 
 class _Frame:
-    """What one running call needs for itself: its block of pointers and its arena."""
+    """What one running call needs for itself: its block of pointers and its arena.
 
-    __slots__ = ("address", "arena", "arena_address", "pointers")
+    In memory: the next idle frame, the arena, and from there on what the entry gets as ``args``.
+    """
+
+    __slots__ = ("address", "arena", "pointers", "words")
 
     def __init__(self, operands: int, constants: Sequence[Array], arena_bytes: int) -> None:
-        self.pointers = (ctypes.c_void_p * max(1, operands + len(constants)))()
-        self.address = ctypes.addressof(self.pointers)
-        for i, constant in enumerate(constants):
-            self.pointers[operands + i] = constant.ctypes.data
+        self.words = (ctypes.c_void_p * (2 + operands + len(constants)))()
+        self.address = ctypes.addressof(self.words)
+        self.pointers = self.address + 2 * _POINTER
         self.arena = aligned_bytes(arena_bytes)
-        self.arena_address = self.arena.ctypes.data
+        self.words[1] = self.arena.ctypes.data
+        for i, constant in enumerate(constants):
+            self.words[2 + operands + i] = constant.ctypes.data
 
 
 class Executable:
@@ -38,8 +45,14 @@ class Executable:
 
     ``entry`` is the entry's address and ``owner`` whatever must live as long as the code does.
     Constants are made dense and kept. Calling takes one array per input and answers with one new
-    array per output; while native code runs, other Python threads may run as well.
+    array per output, which starts on a multiple of 64 bytes; while native code runs, other Python
+    threads may run as well. A call costs about 0.2 us beside the entry.
+
+    ``call(*arrays)`` is the way in without detours: it answers None, having done nothing, if an
+    array is not exactly what the code was made for (an ``ndarray`` of that shape and dtype, dense).
     """
+
+    call: Callable[..., list[Array] | None]
 
     def __init__(
         self,
@@ -50,14 +63,13 @@ class Executable:
         arena_bytes: int = 0,
         owner: object = None,
     ) -> None:
-        self.entry = entry
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.constants = tuple(np.ascontiguousarray(c).reshape(c.shape) for c in constants)
         self.arena_bytes = arena_bytes
-        self._owner = owner
-        self._native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
-        self._frames: list[_Frame] = []
+        shared = (self.constants, arena_bytes, owner)
+        make = _native if available() else _portable
+        self.call = make(entry, self.inputs, self.outputs, *shared)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Run on ``arrays``, one per input; the results, one per output.
@@ -65,18 +77,10 @@ class Executable:
         Inputs are read in place; one that is not dense is copied first. Raises TypeError if an
         array's shape or dtype is not the input's.
         """
-        arrays = self._dense(arrays)
-        results = [empty(spec) for spec in self.outputs]
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            operands = len(self.inputs) + len(self.outputs)
-            frame = _Frame(operands, self.constants, self.arena_bytes)
-        pointers = frame.pointers
-        for i, array in enumerate((*arrays, *results)):
-            pointers[i] = array.__array_interface__["data"][0]
-        self._native(frame.address, frame.arena_address)
-        self._frames.append(frame)
+        results = self.call(*arrays)
+        if results is None:
+            results = self.call(*self._dense(arrays))
+            assert results is not None
         return results
 
     def _dense(self, arrays: Sequence[Array]) -> list[Array]:
@@ -85,10 +89,98 @@ class Executable:
         return [_dense(a, spec, i) for i, (a, spec) in enumerate(zip(arrays, self.inputs))]
 
 
+def _aligned(spec: ArraySpec) -> Array:
+    return aligned_bytes(spec.nbytes).view(spec.dtype).reshape(spec.shape)
+
+
 def _dense(array: Array, spec: ArraySpec, position: int) -> Array:
-    if array.shape != spec.shape or array.dtype != spec.dtype:
-        given = ArraySpec(array.shape, array.dtype)
+    array = np.asarray(array)
+    given = ArraySpec(array.shape, array.dtype)
+    if given.shape != spec.shape or given.dtype != spec.dtype:
         raise TypeError(f"argument {position} is {given}, but the code was made for {spec}")
-    if array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
-        return array
-    return np.array(array, spec.dtype, order="C")
+    return np.require(array, spec.dtype, ["C", "A", "E"])
+
+
+def _native(
+    entry: int,
+    inputs: Sequence[ArraySpec],
+    outputs: Sequence[ArraySpec],
+    constants: Sequence[Array],
+    arena_bytes: int,
+    owner: object,
+) -> Callable[..., list[Array] | None]:
+    """The call as a builtin function of native code; see ``call_text`` for the words it reads."""
+    kept: list[object] = [owner, constants]
+    words = np.zeros(7, np.int64)
+    context = words.view(Context)
+    idle = context.ctypes.data + 5 * _POINTER
+    frames: list[_Frame] = []
+
+    def add_frame() -> None:
+        frame = _Frame(len(inputs) + len(outputs), constants, arena_bytes)
+        head = ctypes.c_void_p.from_address(idle)
+        frame.words[0] = head.value
+        head.value = frame.address
+        frames.append(frame)
+
+    in_specs, out_specs = _spec_words(inputs, kept), _spec_words(outputs, kept)
+    for spec, row in zip(outputs, out_specs):
+        row[3] = bin_address(spec.nbytes) if spec.nbytes else 0
+    kept += [frames, add_frame]
+    context[:] = (
+        entry,
+        len(inputs),
+        len(outputs),
+        in_specs.ctypes.data,
+        out_specs.ctypes.data,
+        0,
+        id(add_frame),
+    )
+    context.kept = tuple(kept)
+    return make_call(context)
+
+
+def _spec_words(specs: Sequence[ArraySpec], kept: list[object]) -> Array:
+    words = np.zeros((max(1, len(specs)), 4), np.int64)
+    for row, spec in zip(words, specs):
+        sizes = np.array(spec.shape, np.int64)
+        dtype = np.dtype(spec.dtype.type)  # the one object arrays of that dtype refer to
+        kept += [dtype, sizes]
+        row[:3] = id(dtype), len(spec.shape), sizes.ctypes.data
+    kept.append(words)
+    return words
+
+
+def _portable(
+    entry: int,
+    inputs: Sequence[ArraySpec],
+    outputs: Sequence[ArraySpec],
+    constants: Sequence[Array],
+    arena_bytes: int,
+    owner: object,
+) -> Callable[..., list[Array] | None]:
+    """The same by way of ctypes, for interpreters whose objects lie otherwise in memory."""
+    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
+    frames: list[_Frame] = []
+
+    def call(*arrays: Array, _owner: object = owner) -> list[Array] | None:
+        if len(arrays) != len(inputs):
+            return None
+        for array, spec in zip(arrays, inputs):
+            if type(array) is not np.ndarray or array.dtype != spec.dtype:
+                return None
+            flags = array.flags
+            if array.shape != spec.shape or not flags.c_contiguous or not flags.aligned:
+                return None
+        results = [_aligned(spec) for spec in outputs]
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = _Frame(len(inputs) + len(outputs), constants, arena_bytes)
+        for i, array in enumerate((*arrays, *results)):
+            frame.words[2 + i] = array.__array_interface__["data"][0]
+        native(frame.pointers, frame.words[1])
+        frames.append(frame)
+        return results
+
+    return call

@@ -72,7 +72,10 @@ def _kernel_size(name: str, w: TensorType, axes: Sequence[int]) -> tuple[int, in
 
 
 def _infer_conv2d(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    name = "nn.conv2d"
+    return _infer_named("nn.conv2d", types, attrs)
+
+
+def _infer_named(name: str, types: tuple[Type, ...], attrs: Attrs) -> Type:
     x, w = tensors(name, types, 2)
     dtype = same_dtype(name, (x, w))
     require_kind(name, "iuf", (x,))
@@ -209,7 +212,7 @@ LoopwrightValueError for a bad attribute or a window that is larger than the pad
 
 def _infer_valid(types: tuple[Type, ...], attrs: Attrs) -> Type:
     complete = {**attrs, "padding": 0, "data_layout": "NHWC", "kernel_layout": "HWIO"}
-    return _infer_conv2d(types, complete)
+    return _infer_named("conv2d_valid", types, complete)
 
 
 def _compute_valid(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Reduction:

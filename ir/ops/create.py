@@ -167,8 +167,8 @@ def _compute_arange(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> 
 
 def _reference_arange(arrays: Sequence[Any], attrs: Attrs) -> Any:
     start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
-    exact = np.arange(start, stop, step, np.float64 if "float" in attrs["dtype"] else np.int64)
-    return exact.astype(attrs["dtype"])
+    wide = np.dtype("float64" if "float" in attrs["dtype"] else "int64")
+    return np.arange(start, stop, step, dtype=wide).astype(attrs["dtype"])
 
 
 def _samples_arange(rng: np.random.Generator) -> list[Sample]:

@@ -25,7 +25,7 @@ from .sampling import floats, ints, truths
 __all__: list[str] = []
 
 
-def _parse(equation: str, xs: Sequence[TensorType]) -> tuple[list[str], str]:
+def _parse(equation: Any, xs: Sequence[TensorType]) -> tuple[list[str], str]:
     """One letter per axis for each operand, and for the result; ``...`` becomes letters too."""
 
     def refuse(why: str) -> LoopwrightValueError:

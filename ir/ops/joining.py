@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, floordiv
+from ..dims import Dim, IntExpr, floordiv, int_max
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
@@ -158,7 +158,9 @@ def _cuts(x: TensorType, attrs: Attrs) -> tuple[int, list[tuple[IntExpr, IntExpr
         return axis, [(step * n, step * (n + 1)) for n in range(parts)]
     marks = [_cut(p, size) for p in as_axes(parts)]
     ends = list(zip([0, *marks], [*marks, size], strict=True))
-    return axis, [(begin, max(begin, end) if _known(begin, end) else end) for begin, end in ends]
+    return axis, [
+        (begin, int_max(begin, end) if _known(begin, end) else end) for begin, end in ends
+    ]
 
 
 def _known(*values: IntExpr) -> bool:

@@ -20,7 +20,7 @@ from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Reduction, Tensor
 from .compose import call
 from .registry import Attr, Operator, Pattern, Sample, register
-from .rules import Attrs, broadcast_pair, broadcast_shapes, same_dtype, tensors
+from .rules import Attrs, broadcast_pair, joined_shape, same_dtype, tensors
 from .sampling import extremes, floats, ints, truths
 
 __all__: list[str] = []
@@ -41,8 +41,12 @@ def _infer_matmul(types: tuple[Type, ...], attrs: Attrs) -> Type:
             f"nn.matmul: inner sizes differ, {inner_a} and {inner_b}, in {a.short} @ {b.short}",
             hint="transpose the second operand: a @ b.T" if fits else None,
         )
-    batch = broadcast_shapes(
-        "nn.matmul", (TensorType(a.shape[:-2], dtype), TensorType(b.shape[:-2], dtype))
+    batch = joined_shape(
+        (a.shape[:-2], b.shape[:-2]),
+        lambda left, right: LoopwrightTypeError(
+            f"nn.matmul: batches of {a.short} @ {b.short} do not broadcast, "
+            f"sizes {left} and {right} differ"
+        ),
     )
     rows = a.shape[-2:-1] if a.rank > 1 else ()
     columns = b.shape[-1:] if b.rank > 1 else ()

@@ -81,15 +81,15 @@ def _compute_window(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> 
 def _reference_window(arrays: Sequence[Any], attrs: Attrs) -> Any:
     (x,) = arrays
     moving = [axis for axis, size in enumerate(attrs["window"]) if size > 1]
-    spans = [_spans(attrs)[axis] for axis in moving]
-    windows = np.lib.stride_tricks.sliding_window_view(x, spans, axis=moving) if moving else x
+    spans = tuple(_spans(attrs)[axis] for axis in moving)
+    view: Any = np.lib.stride_tricks.sliding_window_view
+    windows = view(x, spans, axis=moving) if moving else x
     steps = tuple(slice(None, None, s) for s in attrs["strides"])
     taken = windows[steps + tuple(slice(None, None, attrs["dilation"][a]) for a in moving)]
     axes = tuple(range(x.ndim, x.ndim + len(moving)))
-    reduce = {"max": np.max, "min": np.min, "sum": np.sum}[attrs["combiner"]]
     if attrs["combiner"] == "sum":
-        return np.asarray(reduce(taken, axis=axes, dtype=x.dtype))
-    return np.asarray(reduce(taken, axis=axes))
+        return np.asarray(np.sum(taken, axis=axes, dtype=x.dtype))
+    return np.asarray(taken.max(axes) if attrs["combiner"] == "max" else taken.min(axes))
 
 
 def _samples_window(rng: np.random.Generator) -> list[Sample]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, product
+from ..dims import Dim, IntExpr
 from ..dtype import DTYPES, DType, promote
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.types import TensorType, Type
@@ -27,14 +27,15 @@ __all__ = [
     "broadcast_shapes",
     "dtype_attr",
     "is_size",
+    "joined_shape",
     "normalise_axes",
     "normalise_axis",
     "require_fits",
     "require_float",
     "require_kind",
-    "reshape_fits",
     "same_dtype",
     "same_type",
+    "shorts",
     "sizes_of",
     "tensors",
 ]
@@ -116,20 +117,29 @@ def broadcast_pair(left: IntExpr, right: IntExpr) -> IntExpr | None:
 
 def broadcast_shapes(name: str, types: Sequence[TensorType]) -> Shape:
     """NumPy's broadcasting: axes are matched from the last one, a size of 1 is repeated."""
-    rank = max(t.rank for t in types)
+
+    def refuse(left: IntExpr, right: IntExpr) -> LoopwrightTypeError:
+        return LoopwrightTypeError(
+            f"{name}: operands {shorts(types)} do not broadcast, sizes {left} and {right} differ",
+            hint=_broadcast_hint(types),
+        )
+
+    return joined_shape([t.shape for t in types], refuse)
+
+
+def joined_shape(
+    shapes: Sequence[Shape], refuse: Callable[[IntExpr, IntExpr], LoopwrightTypeError]
+) -> Shape:
+    """Shapes broadcast to one; ``refuse`` makes the error of two sizes that differ."""
     result: list[IntExpr] = []
-    for back in range(rank, 0, -1):
+    for back in range(max(map(len, shapes)), 0, -1):
         size: IntExpr = 1
-        for t in types:
-            if t.rank < back:
+        for shape in shapes:
+            if len(shape) < back:
                 continue
-            joined = broadcast_pair(size, t.shape[-back])
+            joined = broadcast_pair(size, shape[-back])
             if joined is None:
-                raise LoopwrightTypeError(
-                    f"{name}: operands {shorts(types)} do not broadcast, "
-                    f"sizes {size} and {t.shape[-back]} differ",
-                    hint=_broadcast_hint(types),
-                )
+                raise refuse(size, shape[-back])
             size = joined
         result.append(size)
     return tuple(result)
@@ -194,11 +204,6 @@ def sizes_of(name: str, shape: Any) -> Shape:
         if not is_size(size) or (isinstance(size, int) and size < 0):
             raise LoopwrightValueError(f"{name}: {size!r} is not a size")
     return sizes
-
-
-def reshape_fits(old: Shape, new: Shape) -> bool:
-    """Whether both shapes are known to hold the same number of elements."""
-    return product(old) == product(new)
 
 
 def require_fits(name: str, label: str, value: Any, dtype: DType) -> None:

@@ -43,8 +43,9 @@ def _infer_reshape(types: tuple[Type, ...], attrs: Attrs) -> Type:
         sizes[unknown[0]] = _missing_size(x, sizes)
     if product(sizes) != x.size:
         text = ", ".join(map(str, asked))
+        other = "does not divide them" if unknown else f"has {product(sizes)}"
         raise LoopwrightTypeError(
-            f"reshape: {x.short} has {x.size} elements, the shape ({text}) has {product(sizes)}"
+            f"reshape: {x.short} has {x.size} elements, the shape ({text}) {other}"
         )
     return TensorType(tuple(sizes), x.dtype)
 

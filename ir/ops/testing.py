@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..dims import as_int
 from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.builder import Builder
@@ -87,7 +88,9 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
     if op.compute is not None:
         prim = operator_prim(op, types, complete)
         value = evaluate_prim(prim, {f"x{n}": a for n, a in enumerate(arrays)})["out"]
-        length = max((prod(int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0)
+        length = max(
+            (prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0
+        )
         reduces = any(s.combiner is not None for s in prim.stages)
         return Evaluated(value, length if reduces else 0)
     return _evaluate_decomposed(op, arrays, types, complete)

@@ -1,0 +1,397 @@
+"""The call path in native code: arrays checked, results made, the entry called, as LLVM IR text.
+
+``@lw_call`` has the signature of a CPython METH_FASTCALL function. Its ``self`` is an int64 array,
+the call's context (``executable`` fills it)::
+
+    context   0 entry   1 inputs   2 outputs   3 input specs   4 output specs   5 first idle frame
+              6 Python function that adds an idle frame
+    spec      0 dtype object   1 rank   2 sizes   3 bin of the memory, or 0: NumPy allocates it
+    frame     0 next idle frame   1 arena   2 ... the pointers handed to the entry
+
+An argument fits if it is exactly an ``ndarray``, of the spec's dtype, rank and sizes, dense and
+aligned; if one does not, the answer is None and nothing has been done. Frames and bins are changed
+only while the GIL is held. The GIL is given up while the entry runs.
+
+A bin holds idle memory of one size, most recently used first. 64 bytes in front of the memory
+belong to the bin::
+
+    bin       0 first idle block   1 bytes of a block   2 blocks taken so far
+    block     0 next idle block    1 its bin
+"""
+
+from __future__ import annotations
+
+__all__ = ["CALL_TEXT"]
+
+CALL_TEXT = r"""
+%Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
+%Spec = type { ptr, i64, ptr, ptr }
+%Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr }
+%Bin = type { ptr, i64, i64 }
+
+@idle = internal global i64 0
+@limit = internal global i64 0
+@missed = internal global ptr null
+
+@"lw.np.PyArray_Type" = external global i8
+@_Py_NoneStruct = external global i8
+
+declare ptr @"lw.np.PyArray_NewFromDescr"(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare i32 @"lw.np.PyArray_SetBaseObject"(ptr, ptr)
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
+declare ptr @PyCapsule_New(ptr, ptr, ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyErr_NoMemory()
+declare void @PyErr_Clear()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare void @free(ptr)
+
+; Fresh memory for a bin, or null.
+define internal ptr @fresh(ptr %bin, i64 %size) noinline {
+entry:
+  %out = alloca ptr
+  %listener = load ptr, ptr @missed
+  %deaf = icmp eq ptr %listener, null
+  br i1 %deaf, label %allocate, label %tell
+tell:
+  %answer = call ptr @PyObject_CallNoArgs(ptr %listener)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %clear, label %drop
+clear:
+  call void @PyErr_Clear()
+  br label %allocate
+drop:
+  call void @Py_DecRef(ptr %answer)
+  br label %allocate
+allocate:
+  %big = icmp uge i64 %size, 4194304
+  %head = select i1 %big, i64 4096, i64 64
+  %alignment = select i1 %big, i64 2097152, i64 64
+  %total = add i64 %size, %head
+  %error = call i32 @posix_memalign(ptr %out, i64 %alignment, i64 %total)
+  %bad = icmp ne i32 %error, 0
+  br i1 %bad, label %none, label %made
+made:
+  %raw = load ptr, ptr %out
+  br i1 %big, label %advise, label %ready
+advise:
+  %r = call i32 @madvise(ptr %raw, i64 %total, i32 14)
+  br label %ready
+ready:
+  %data = getelementptr i8, ptr %raw, i64 %head
+  %bin.p = getelementptr i8, ptr %data, i64 -56
+  store ptr %bin, ptr %bin.p
+  ret ptr %data
+none:
+  ret ptr null
+}
+
+define internal void @release(ptr %data, i64 %size) {
+  %big = icmp uge i64 %size, 4194304
+  %head = select i1 %big, i64 -4096, i64 -64
+  %raw = getelementptr i8, ptr %data, i64 %head
+  call void @free(ptr %raw)
+  ret void
+}
+
+; Memory from a bin: the block used last, or fresh. Null if there is none.
+define internal ptr @take(ptr %bin) {
+entry:
+  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
+  %size = load i64, ptr %size.p
+  %taken.p = getelementptr %Bin, ptr %bin, i32 0, i32 2
+  %taken = load i64, ptr %taken.p
+  %taken.next = add i64 %taken, 1
+  store i64 %taken.next, ptr %taken.p
+  %first = load ptr, ptr %bin
+  %empty = icmp eq ptr %first, null
+  br i1 %empty, label %miss, label %hit
+hit:
+  %next.p = getelementptr i8, ptr %first, i64 -64
+  %next = load ptr, ptr %next.p
+  store ptr %next, ptr %bin
+  %idle = load i64, ptr @idle
+  %idle.now = sub i64 %idle, %size
+  store i64 %idle.now, ptr @idle
+  ret ptr %first
+miss:
+  %data = call ptr @fresh(ptr %bin, i64 %size)
+  ret ptr %data
+}
+
+define internal void @give(ptr %data) {
+entry:
+  %bin.p = getelementptr i8, ptr %data, i64 -56
+  %bin = load ptr, ptr %bin.p
+  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
+  %size = load i64, ptr %size.p
+  %idle = load i64, ptr @idle
+  %idle.now = add i64 %idle, %size
+  %limit = load i64, ptr @limit
+  %over = icmp ugt i64 %idle.now, %limit
+  br i1 %over, label %drop, label %keep
+drop:
+  call void @release(ptr %data, i64 %size)
+  ret void
+keep:
+  store i64 %idle.now, ptr @idle
+  %next.p = getelementptr i8, ptr %data, i64 -64
+  %first = load ptr, ptr %bin
+  store ptr %first, ptr %next.p
+  store ptr %data, ptr %bin
+  ret void
+}
+
+define internal void @give_capsule(ptr %capsule) {
+  %data = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  call void @give(ptr %data)
+  ret void
+}
+
+; Frees the idle blocks of a bin.
+define void @lw_empty_bin(ptr %bin) {
+entry:
+  %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1
+  %size = load i64, ptr %size.p
+  br label %loop
+loop:
+  %first = load ptr, ptr %bin
+  %done = icmp eq ptr %first, null
+  br i1 %done, label %return, label %drop
+drop:
+  %next.p = getelementptr i8, ptr %first, i64 -64
+  %next = load ptr, ptr %next.p
+  store ptr %next, ptr %bin
+  call void @release(ptr %first, i64 %size)
+  %idle = load i64, ptr @idle
+  %idle.now = sub i64 %idle, %size
+  store i64 %idle.now, ptr @idle
+  br label %loop
+return:
+  ret void
+}
+
+define i64 @lw_idle_bytes() {
+  %idle = load i64, ptr @idle
+  ret i64 %idle
+}
+
+define void @lw_set_limit(i64 %limit, ptr %missed) {
+  store i64 %limit, ptr @limit
+  store ptr %missed, ptr @missed
+  ret void
+}
+
+; A new array of a spec, or null with an exception set.
+define internal ptr @new_array(ptr %spec) {
+entry:
+  %dtype = load ptr, ptr %spec
+  %rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
+  %rank = load i32, ptr %rank.p
+  %sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
+  %sizes = load ptr, ptr %sizes.p
+  %bin.p = getelementptr %Spec, ptr %spec, i32 0, i32 3
+  %bin = load ptr, ptr %bin.p
+  call void @Py_IncRef(ptr %dtype)
+  %plain = icmp eq ptr %bin, null
+  br i1 %plain, label %numpy, label %recycled
+numpy:
+  %own = call ptr @"lw.np.PyArray_NewFromDescr"(ptr @"lw.np.PyArray_Type", ptr %dtype, i32 %rank,
+                                                ptr %sizes, ptr null, ptr null, i32 0, ptr null)
+  ret ptr %own
+recycled:
+  %data = call ptr @take(ptr %bin)
+  %missing = icmp eq ptr %data, null
+  br i1 %missing, label %no.memory, label %wrap
+no.memory:
+  call void @Py_DecRef(ptr %dtype)
+  %n = call ptr @PyErr_NoMemory()
+  ret ptr null
+wrap:
+  %array = call ptr @"lw.np.PyArray_NewFromDescr"(ptr @"lw.np.PyArray_Type", ptr %dtype, i32 %rank,
+                                                  ptr %sizes, ptr null, ptr %data, i32 1281,
+                                                  ptr null)
+  %failed = icmp eq ptr %array, null
+  br i1 %failed, label %back, label %own.it
+back:
+  call void @give(ptr %data)
+  ret ptr null
+own.it:
+  %capsule = call ptr @PyCapsule_New(ptr %data, ptr null, ptr @give_capsule)
+  %nocapsule = icmp eq ptr %capsule, null
+  br i1 %nocapsule, label %undo, label %attach
+undo:
+  call void @give(ptr %data)
+  br label %drop
+attach:
+  %error = call i32 @"lw.np.PyArray_SetBaseObject"(ptr %array, ptr %capsule)
+  %bad = icmp ne i32 %error, 0
+  br i1 %bad, label %drop, label %done
+drop:
+  call void @Py_DecRef(ptr %array)
+  ret ptr null
+done:
+  ret ptr %array
+}
+
+define internal i1 @fits(ptr %array, ptr %spec) {
+entry:
+  %type.p = getelementptr %Array, ptr %array, i32 0, i32 1
+  %type = load ptr, ptr %type.p
+  %exact = icmp eq ptr %type, @"lw.np.PyArray_Type"
+  br i1 %exact, label %header, label %no
+header:
+  %flags.p = getelementptr %Array, ptr %array, i32 0, i32 8
+  %flags = load i32, ptr %flags.p
+  %both = and i32 %flags, 257
+  %dense = icmp eq i32 %both, 257
+  %dtype.p = getelementptr %Array, ptr %array, i32 0, i32 7
+  %dtype = load ptr, ptr %dtype.p
+  %wanted.dtype = load ptr, ptr %spec
+  %same.dtype = icmp eq ptr %dtype, %wanted.dtype
+  %rank.p = getelementptr %Array, ptr %array, i32 0, i32 3
+  %rank = load i32, ptr %rank.p
+  %wanted.rank.p = getelementptr %Spec, ptr %spec, i32 0, i32 1
+  %wanted.rank = load i32, ptr %wanted.rank.p
+  %same.rank = icmp eq i32 %rank, %wanted.rank
+  %ok.1 = and i1 %dense, %same.dtype
+  %ok = and i1 %ok.1, %same.rank
+  br i1 %ok, label %shape, label %no
+shape:
+  %sizes.p = getelementptr %Array, ptr %array, i32 0, i32 4
+  %sizes = load ptr, ptr %sizes.p
+  %wanted.sizes.p = getelementptr %Spec, ptr %spec, i32 0, i32 2
+  %wanted.sizes = load ptr, ptr %wanted.sizes.p
+  br label %axis
+axis:
+  %i = phi i32 [ 0, %shape ], [ %i.next, %compare ]
+  %end = icmp eq i32 %i, %rank
+  br i1 %end, label %yes, label %compare
+compare:
+  %size.p = getelementptr i64, ptr %sizes, i32 %i
+  %size = load i64, ptr %size.p
+  %wanted.p = getelementptr i64, ptr %wanted.sizes, i32 %i
+  %wanted = load i64, ptr %wanted.p
+  %same = icmp eq i64 %size, %wanted
+  %i.next = add i32 %i, 1
+  br i1 %same, label %axis, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define ptr @lw_call(ptr %self, ptr %args, i64 %count) {
+entry:
+  %data.p = getelementptr %Array, ptr %self, i32 0, i32 2
+  %context = load ptr, ptr %data.p
+  %inputs.p = getelementptr %Context, ptr %context, i32 0, i32 1
+  %inputs = load i64, ptr %inputs.p
+  %in.specs.p = getelementptr %Context, ptr %context, i32 0, i32 3
+  %in.specs = load ptr, ptr %in.specs.p
+  %counted = icmp eq i64 %count, %inputs
+  br i1 %counted, label %check, label %misfit
+check:
+  %c = phi i64 [ 0, %entry ], [ %c.next, %checking ]
+  %checked = icmp eq i64 %c, %inputs
+  br i1 %checked, label %frame, label %checking
+checking:
+  %c.arg.p = getelementptr ptr, ptr %args, i64 %c
+  %c.arg = load ptr, ptr %c.arg.p
+  %c.spec = getelementptr %Spec, ptr %in.specs, i64 %c
+  %fit = call i1 @fits(ptr %c.arg, ptr %c.spec)
+  %c.next = add i64 %c, 1
+  br i1 %fit, label %check, label %misfit
+misfit:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
+frame:
+  %idle.p = getelementptr %Context, ptr %context, i32 0, i32 5
+  %idle = load ptr, ptr %idle.p
+  %lacking = icmp eq ptr %idle, null
+  br i1 %lacking, label %grow, label %begin
+grow:
+  %new.p = getelementptr %Context, ptr %context, i32 0, i32 6
+  %new = load ptr, ptr %new.p
+  %made = call ptr @PyObject_CallNoArgs(ptr %new)
+  %not.made = icmp eq ptr %made, null
+  br i1 %not.made, label %fail, label %grown
+grown:
+  call void @Py_DecRef(ptr %made)
+  %idle.new = load ptr, ptr %idle.p
+  br label %begin
+begin:
+  %own = phi ptr [ %idle, %frame ], [ %idle.new, %grown ]
+  %next = load ptr, ptr %own
+  store ptr %next, ptr %idle.p
+  %arena.p = getelementptr ptr, ptr %own, i64 1
+  %arena = load ptr, ptr %arena.p
+  %pointers = getelementptr ptr, ptr %own, i64 2
+  %outputs.p = getelementptr %Context, ptr %context, i32 0, i32 2
+  %outputs = load i64, ptr %outputs.p
+  %out.specs.p = getelementptr %Context, ptr %context, i32 0, i32 4
+  %out.specs = load ptr, ptr %out.specs.p
+  br label %fill
+fill:
+  %f = phi i64 [ 0, %begin ], [ %f.next, %filling ]
+  %filled = icmp eq i64 %f, %inputs
+  br i1 %filled, label %list, label %filling
+filling:
+  %f.arg.p = getelementptr ptr, ptr %args, i64 %f
+  %f.arg = load ptr, ptr %f.arg.p
+  %f.data.p = getelementptr %Array, ptr %f.arg, i32 0, i32 2
+  %f.data = load ptr, ptr %f.data.p
+  %f.slot = getelementptr ptr, ptr %pointers, i64 %f
+  store ptr %f.data, ptr %f.slot
+  %f.next = add i64 %f, 1
+  br label %fill
+list:
+  %results = call ptr @PyList_New(i64 %outputs)
+  %no.list = icmp eq ptr %results, null
+  br i1 %no.list, label %undo, label %result
+result:
+  %r = phi i64 [ 0, %list ], [ %r.next, %placing ]
+  %all = icmp eq i64 %r, %outputs
+  br i1 %all, label %run, label %making
+making:
+  %r.spec = getelementptr %Spec, ptr %out.specs, i64 %r
+  %array = call ptr @new_array(ptr %r.spec)
+  %no.array = icmp eq ptr %array, null
+  br i1 %no.array, label %drop, label %placing
+placing:
+  %ignored = call i32 @PyList_SetItem(ptr %results, i64 %r, ptr %array)
+  %r.data.p = getelementptr %Array, ptr %array, i32 0, i32 2
+  %r.data = load ptr, ptr %r.data.p
+  %r.at = add i64 %inputs, %r
+  %r.slot = getelementptr ptr, ptr %pointers, i64 %r.at
+  store ptr %r.data, ptr %r.slot
+  %r.next = add i64 %r, 1
+  br label %result
+run:
+  %entry.fn = load ptr, ptr %context
+  %thread = call ptr @PyEval_SaveThread()
+  call void %entry.fn(ptr %pointers, ptr %arena)
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %return
+drop:
+  call void @Py_DecRef(ptr %results)
+  br label %undo
+undo:
+  br label %return
+return:
+  %answer = phi ptr [ %results, %run ], [ null, %undo ]
+  %idle.then = load ptr, ptr %idle.p
+  store ptr %idle.then, ptr %own
+  store ptr %own, ptr %idle.p
+  ret ptr %answer
+fail:
+  ret ptr null
+}
+"""

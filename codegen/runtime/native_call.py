@@ -1,0 +1,137 @@
+"""Builtin functions that call native entries: what ``call_text`` needs from CPython and NumPy.
+
+The code reads the fields of ``ndarray`` objects and uses NumPy's C API table, as every extension
+module does; ``available`` compares what it would read with what Python says before it is used at
+all. Where they differ (an interpreter with another object layout), ``Executable`` calls through
+ctypes instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy._core._multiarray_umath import _ARRAY_API  # pyright: ignore
+
+from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..target import Target
+from .call_text import CALL_TEXT
+
+__all__ = ["Context", "available", "make_call", "native_code"]
+
+Array = np.ndarray[Any, Any]
+
+_PYTHON_SYMBOLS = (
+    "PyCapsule_GetPointer",
+    "PyCapsule_New",
+    "PyErr_Clear",
+    "PyErr_NoMemory",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyObject_CallNoArgs",
+    "Py_DecRef",
+    "Py_IncRef",
+    "_Py_NoneStruct",
+)
+
+# Places in NumPy's C API table; they are part of its ABI and never change.
+_NUMPY_SYMBOLS = {"PyArray_Type": 2, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
+
+METH_FASTCALL = 0x80
+
+
+class _ArrayFields(ctypes.Structure):
+    """``PyArrayObject``, as far as the native code reads it."""
+
+    _fields_ = (
+        ("refcount", ctypes.c_ssize_t),
+        ("type", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int),
+        ("sizes", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("base", ctypes.c_void_p),
+        ("dtype", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+    )
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Context(np.ndarray[Any, Any]):
+    """The ``self`` of a native call: the words it reads, and what they point to in ``kept``."""
+
+    kept: object = None
+
+
+@functools.cache
+def available() -> bool:
+    """True if arrays lie in memory the way the native code reads them, and it holds a GIL."""
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sys.implementation.name != "cpython" or not gil or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    samples = [np.zeros((2, 3), np.float32), np.zeros((5, 4), np.int64)[::2], np.ones((), bool)]
+    return all(_as_expected(a) for a in samples)
+
+
+def _as_expected(array: Array) -> bool:
+    fields = _ArrayFields.from_address(id(array))
+    interface = array.__array_interface__
+    flags = 0x1 * array.flags.c_contiguous | 0x100 * array.flags.aligned
+    return (
+        fields.type == id(np.ndarray)
+        and fields.rank == array.ndim
+        and fields.data == interface["data"][0]
+        and tuple(fields.sizes[: array.ndim]) == array.shape
+        and tuple(fields.strides[: array.ndim]) == array.strides
+        and fields.dtype == id(array.dtype)
+        and fields.flags & 0x101 == flags
+    )
+
+
+@functools.cache
+def native_code() -> LoadedObject:
+    """The code of ``call_text``. It is never unloaded: arrays may die after everything else."""
+    symbols: dict[str, int] = {}
+    for name in _PYTHON_SYMBOLS:
+        place = ctypes.c_char.in_dll(ctypes.pythonapi, name)
+        symbols[name] = ctypes.addressof(place)
+    table = _numpy_table()
+    for name, index in _NUMPY_SYMBOLS.items():
+        symbols[f"lw.np.{name}"] = table[index]
+    code = load_object(compile_object(CALL_TEXT, Target(isa="x86-64")), symbols)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    return code
+
+
+def _numpy_table() -> Any:
+    make = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = make(("PyCapsule_GetPointer", ctypes.pythonapi))
+    address = pointer(_ARRAY_API, None)
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_size_t))
+
+
+@functools.cache
+def _method() -> _MethodDef:
+    doc = b"Run on arrays that fit exactly: a list of new arrays, or None if one does not fit."
+    return _MethodDef(b"call", native_code().address("lw_call"), METH_FASTCALL, doc)
+
+
+def make_call(context: Context) -> Callable[..., list[Array] | None]:
+    """A builtin function whose ``self`` is ``context``."""
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    new = make(("PyCFunction_NewEx", ctypes.pythonapi))
+    return new(ctypes.addressof(_method()), context, None)

@@ -1,0 +1,105 @@
+"""Memory of results is recycled, never while anything still looks at it."""
+
+import numpy as np
+import pytest
+from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.runtime import buffers
+from loopwright.codegen.runtime.buffers import ArraySpec, aligned_bytes
+from loopwright.codegen.runtime.executable import Executable
+from loopwright.codegen.target import Target
+
+SPEC = ArraySpec((300, 1000), np.dtype("float32"))
+
+
+@pytest.fixture(autouse=True)
+def no_idle_memory():
+    buffers.trim()
+    yield
+    buffers.trim()
+
+
+@pytest.fixture(scope="module")
+def run():
+    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    exe = Executable(code.address("f"), [], [SPEC], owner=code)
+    return lambda: exe([])[0]
+
+
+def test_memory_returns_when_the_last_array_is_gone(run):
+    first = run()
+    address = first.ctypes.data
+    second = run()
+    assert second.ctypes.data != address
+    del first
+    assert buffers.idle_bytes() >= SPEC.nbytes
+    assert run().ctypes.data == address
+
+
+def test_views_keep_the_memory(run):
+    view = run()[10:20, ::2].T[3:]
+    view[...] = 7
+    assert buffers.idle_bytes() == 0
+    others = [run() for _ in range(3)]
+    for other in others:
+        other[...] = 1
+    assert (view == 7).all()
+
+
+def test_memoryviews_keep_the_memory(run):
+    first = run()
+    first[...] = 7
+    look = memoryview(first)
+    del first
+    run()[...] = 1
+    assert look[5, 5] == 7
+    assert buffers.idle_bytes() == 4096 * (SPEC.nbytes // 4096 + 1)
+
+
+def test_idle_memory_can_be_given_back(run):
+    kept = [run() for _ in range(4)]
+    kept.clear()
+    assert buffers.idle_bytes() >= 4 * SPEC.nbytes
+    buffers.trim()
+    assert buffers.idle_bytes() == 0
+    run()[...] = 1
+
+
+def test_memory_that_is_not_used_for_long_is_given_back(run, monkeypatch):
+    bins = buffers._bins()
+    clock = [0.0]
+    monkeypatch.setattr(buffers.time, "monotonic", lambda: clock[0])
+    bins.seen.clear()
+    run()
+    bins.drop_unused()
+    clock[0] = buffers.IDLE_SECONDS / 2
+    bins.drop_unused()
+    assert buffers.idle_bytes() > 0
+    clock[0] = 2 * buffers.IDLE_SECONDS
+    bins.drop_unused()
+    assert buffers.idle_bytes() == 0
+
+
+def test_idle_memory_has_a_limit(monkeypatch):
+    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    spec = ArraySpec((80 << 20,), np.dtype("uint8"))
+    exe = Executable(code.address("f"), [], [spec], owner=code)
+    kept = [exe([]) for _ in range(20)]
+    kept.clear()
+    assert 0 < buffers.idle_bytes() <= buffers.IDLE_LIMIT
+
+
+def test_large_results_can_be_written(run):
+    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    for nbytes in (4 << 20, (4 << 20) - 1, (9 << 20) + 5):
+        exe = Executable(code.address("f"), [], [ArraySpec((nbytes,), np.dtype("uint8"))])
+        for _ in range(3):
+            (result,) = exe([])
+            result[...] = 1
+            assert result.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 64, 1000])
+def test_aligned_bytes(nbytes):
+    made = aligned_bytes(nbytes)
+    assert made.nbytes == nbytes
+    assert made.ctypes.data % 64 == 0 or nbytes == 0

@@ -1,0 +1,27 @@
+"""The line shown in tuning_logs/README.md is one that Loopwright reads and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import repo_sources as sources
+from loopwright.autotune.record import ERRORS, MeasureRecord
+
+README = sources.ROOT / "tuning_logs" / "README.md"
+
+
+def _example() -> dict:
+    (block,) = re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL)
+    return json.loads(block)
+
+
+def test_the_example_line_is_read_and_written_again() -> None:
+    example = _example()
+    assert json.loads(MeasureRecord.from_json(json.dumps(example)).to_json()) == example
+
+
+def test_every_field_and_every_error_is_described() -> None:
+    described = set(re.findall(r"`([a-z_0-9.]+)`", README.read_text()))
+    fields = set(_example()) - {"workload"} | {f"workload.{k}" for k in _example()["workload"]}
+    assert fields | set(ERRORS) <= described
