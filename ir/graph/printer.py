@@ -169,10 +169,13 @@ class _Printer:
     def block(self, block: Block, indent: str) -> Iterator[str]:
         bindings, result = block.bindings, block.result
         last_is_result = bool(bindings) and bindings[-1].var is result
+        if last_is_result and isinstance(bindings[-1].value, Var | Constant | GlobalVar):
+            last_is_result = False  # written without its name it would be no binding
         for binding in bindings[:-1] if last_is_result else bindings:
             var, value = binding.var, binding.value
+            name = self.define(var)  # before the names inside, so that numbers go up
             lines = list(self.expr(value, indent))
-            lines[0] = f"{self.define(var)} = {lines[0]}"
+            lines[0] = f"{name} = {lines[0]}"
             yield from self._statement(lines, ";", indent, var, value)
         if last_is_result:
             var, value = bindings[-1].var, bindings[-1].value

@@ -1,0 +1,441 @@
+"""Read the text that ``printer.py`` writes; the grammar stands there.
+
+Two liberties beyond it: an argument may be an expression of its own (``exp(add(%x, 1f))``), and a
+function's result type may be left out where nobody calls it earlier. Comments behind a binding that
+name a line (``/* model.py:3 */``) become its span again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dims import IntExpr, parse_dim
+from ..dtype import DTYPES
+from ..errors import LoopwrightError, ParseError
+from ..span import Span
+from .builder import Builder
+from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
+from .operators import OPERATORS
+from .scanner import Scanner
+from .types import FuncType, TensorType, TupleType, Type
+from .verify import signature_of
+
+if TYPE_CHECKING:
+    from ..loop.prim import PrimFunc
+
+__all__ = ["parse_function", "parse_module"]
+
+Constants = Mapping[str, "np.ndarray[Any, Any]"]
+
+_VAR = re.compile(r"%(\w+)")
+_GLOBAL = re.compile(r"@(\w+)")
+_META = re.compile(r"meta\[([^\]]*)\]")
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_KEY = re.compile(r"([A-Za-z_]\w*)\s*=")
+_FIELD = re.compile(r"\.(\d+)")
+_SCALAR = re.compile(
+    r"(-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan))(f64|f|[iu](?:8|16|32|64))?(?![\w.])"
+)
+_BOOL = re.compile(r"(True|False)\b")
+_LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
+_PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
+_SUFFIX = {"": "int32", "f": "float32", "f64": "float64"}
+
+
+def parse_module(
+    text: str,
+    *,
+    constants: Constants | None = None,
+    parse_prim: Callable[[str], PrimFunc] | None = None,
+    file: str = "<text>",
+) -> Module:
+    """The module that ``text`` spells.
+
+    ``constants`` holds the arrays behind ``meta[name]``; ``parse_prim`` reads the kernels of a
+    module that has some. Raises ParseError with line and column where the text leaves the grammar,
+    and what ``Builder.emit`` raises where operands do not fit.
+
+    >>> module = parse_module("def @main(%x: float32) -> float32 { %x }")
+    >>> str(module.main.type)
+    'fn (Tensor[(), float32]) -> Tensor[(), float32]'
+    """
+    return _Parser(text, constants or {}, parse_prim, file).module()
+
+
+def parse_function(
+    text: str, *, constants: Constants | None = None, file: str = "<text>"
+) -> Function:
+    """The function that ``text`` spells, as ``fn (...) { ... }``; see ``parse_module``."""
+    parser = _Parser(text, constants or {}, None, file)
+    parser.scan.expect("fn")
+    function = parser.function()
+    if not parser.scan.at_end():
+        parser.scan.fail(f"expected the end, found {parser.scan.found()}")
+    return function
+
+
+@dataclasses.dataclass(slots=True)
+class _Header:
+    params: tuple[Var, ...]
+    attrs: dict[str, Any]
+    result: Type | None
+    position: int  # of the body
+    span: Span | None
+
+
+class _Parser:
+    def __init__(
+        self,
+        text: str,
+        constants: Constants,
+        parse_prim: Callable[[str], PrimFunc] | None,
+        file: str,
+    ) -> None:
+        self.scan = Scanner(text, file)
+        self.arrays, self.parse_prim = constants, parse_prim
+        self.constants: dict[str, Constant] = {}
+        self.globals: dict[str, GlobalVar] = {}
+        self.scopes: list[dict[str, Var]] = []
+        self.headers: dict[str, _Header] = {}
+
+    # Functions
+
+    def module(self) -> Module:
+        """Headers first, so that functions may call each other in any order."""
+        functions: dict[str, Function | PrimFunc] = {}
+        while not self.scan.at_end():
+            start = self.scan.position
+            if self.scan.accept("prim"):
+                self._prim(start, functions)
+                continue
+            self.scan.expect("def")
+            name = self._name(_GLOBAL, "the name of a function")
+            if name in self.headers or name in functions:
+                self.scan.fail(f"@{name} is defined twice", start)
+            header = self.headers[name] = self._header()
+            if header.result is not None:
+                signature = FuncType(tuple(p.type for p in header.params), header.result)
+                self.globals[name] = GlobalVar(name, signature)
+            self._skip_body()
+            functions[name] = Function((), Block((), _NOTHING))
+        for name, header in self.headers.items():
+            self.scan.position = header.position
+            function = functions[name] = self._body(header)
+            self.globals.setdefault(name, GlobalVar(name, function.type))
+        return Module(functions)
+
+    def _prim(self, start: int, functions: dict[str, Function | PrimFunc]) -> None:
+        name = self._name(_GLOBAL, "the name of a kernel")
+        self.scan.balanced("{")
+        self._skip_body()
+        if self.parse_prim is None:
+            self.scan.fail("a kernel, but nothing was given to read it (parse_prim)", start)
+        prim = functions[name] = self.parse_prim(self.scan.text[start : self.scan.position])
+        self.globals[name] = GlobalVar(name, signature_of(prim))
+
+    def _skip_body(self) -> None:
+        start = self.scan.skip()
+        self.scan.expect("{")
+        self.scan.balanced("}")
+        if not self.scan.accept("}"):
+            self.scan.fail("this '{' is never closed", start)
+
+    def function(self) -> Function:
+        """``(params) -> type { ... }``."""
+        return self._body(self._header())
+
+    def _header(self) -> _Header:
+        self.scan.expect("(")
+        params: list[Var] = []
+        attrs: dict[str, Any] = {}
+        while not self.scan.accept(")"):
+            if self.scan.sees("%"):
+                name = self._name(_VAR, "a parameter")
+                self.scan.expect(":")
+                params.append(Var(name, self.type()))
+            else:
+                attrs.update([self._attr()])
+            if not self.scan.sees(")"):
+                self.scan.expect(",")
+        result = self.type() if self.scan.accept("->") else None
+        return _Header(tuple(params), attrs, result, self.scan.skip(), None)
+
+    def _body(self, header: _Header) -> Function:
+        scope: dict[str, Var] = {}
+        for param in header.params:
+            if param.name in scope:
+                self.scan.fail(f"there are two parameters %{param.name}")
+            scope[param.name] = param
+        start = self.scan.skip()
+        body = self.block(scope)
+        if header.result is not None and body.result.type != header.result:
+            self.scan.fail(f"the body is {body.result.type}, not {header.result}", start)
+        return Function(header.params, body, header.attrs, header.span)
+
+    # Blocks
+
+    def block(self, scope: dict[str, Var]) -> Block:
+        """``{ %0 = ...; ... value }`` among the variables of the scopes around it."""
+        builder = Builder()
+        self.scopes.append(scope)
+        self.scan.expect("{")
+        while True:
+            start = self.scan.skip()
+            name = self._binding_name()
+            if name is not None and name in scope:
+                self.scan.fail(f"%{name} is bound twice", start)
+            before = len(builder.bindings)
+            value = self.expr(builder)
+            if name is None:
+                plain = len(builder.bindings) == before
+                self._locate(builder, before)
+                if not self.scan.sees("}"):
+                    found = self.scan.found()
+                    self.scan.fail(f"expected '}}' after the value of the block, found {found}")
+                self.scan.expect("}")
+                self.scopes.pop()
+                return builder.block(value if plain else builder.bindings[-1].var)
+            if len(builder.bindings) == before:
+                builder.bind(value, value.type)
+            self.scan.expect(";")
+            self._locate(builder, before, name)
+            scope[name] = builder.bindings[-1].var
+
+    def _binding_name(self) -> str | None:
+        """The name in front of ``=``, or None where the value of the block stands."""
+        start = self.scan.position
+        match = self.scan.match(_VAR)
+        if match is not None and self.scan.accept("="):
+            return match[1]
+        self.scan.position = start
+        return None
+
+    def _locate(self, builder: Builder, before: int, name: str = "") -> None:
+        """Give the last binding its name, and the line that the comment behind it names."""
+        remark = self.scan.remark()
+        line = _LINE.match(remark) if remark is not None else None
+        span = Span(line[1], int(line[2])) if line is not None else None
+        if len(builder.bindings) == before or (span is None and not name):
+            return
+        last = builder.bindings[-1]
+        node = last.value
+        if span is not None and not isinstance(node, Var | Constant | GlobalVar):
+            node = dataclasses.replace(node, span=span)
+        var = Var(name or last.var.name, last.var.type, span)
+        builder.bindings[-1] = Binding(var, node)
+
+    # Expressions
+
+    def expr(self, builder: Builder) -> Atom:
+        """An expression; what is no atom is emitted, and its variable stands for it."""
+        start = self.scan.skip()
+        try:
+            value = self._primary(builder, start)
+        except LoopwrightError as error:
+            if error.span is None and not isinstance(error, ParseError):
+                error.span = self.scan.span(start)
+            raise
+        while match := self.scan.follow(_FIELD):
+            value = builder.get_item(value, int(match[1]))
+        return value
+
+    def _primary(self, builder: Builder, start: int) -> Atom:
+        scan = self.scan
+        if scan.sees("("):
+            return self._tuple(builder)
+        if match := scan.match(_VAR):
+            var = self._lookup(match[1], start)
+            return self._call(builder, var) if scan.sees("(") else var
+        if match := scan.match(_GLOBAL):
+            target = self._global(match[1], start)
+            return self._call(builder, target) if scan.sees("(") else target
+        if match := scan.match(_META):
+            return self._constant(match[1], start)
+        if match := scan.match(_BOOL):
+            return Constant(np.array(match[1] == "True"))
+        if match := scan.match(_SCALAR):
+            return self._scalar(match, start)
+        match = scan.match(_NAME)
+        if match is None:
+            scan.fail(f"expected an expression, found {scan.found()}")
+        if match[0] == "if":
+            return self._if(builder)
+        if match[0] == "fn":
+            function = self.function()
+            return builder.bind(function, function.type)
+        if match[0] not in OPERATORS:
+            scan.fail(f"there is no operator {match[0]}", start)
+        return self._call(builder, OPERATORS[match[0]])
+
+    def _call(self, builder: Builder, op: Any) -> Atom:
+        args: list[Atom] = []
+        attrs: dict[str, Any] = {}
+        self.scan.expect("(")
+        while not self.scan.accept(")"):
+            start = self.scan.skip()
+            if _KEY.match(self.scan.text, start):
+                attrs.update([self._attr()])
+            elif attrs:
+                self.scan.fail("an operand after an attribute")
+            else:
+                args.append(self.expr(builder))
+            if not self.scan.sees(")"):
+                self.scan.expect(",")
+        return builder.emit(op, args, attrs)
+
+    def _tuple(self, builder: Builder) -> Atom:
+        self.scan.expect("(")
+        fields: list[Atom] = []
+        comma = False
+        while not self.scan.accept(")"):
+            fields.append(self.expr(builder))
+            if not self.scan.sees(")"):
+                self.scan.expect(",")
+                comma = True
+        if len(fields) == 1 and not comma:
+            return fields[0]
+        return builder.bind(Tuple(tuple(fields)), TupleType(tuple(f.type for f in fields)))
+
+    def _if(self, builder: Builder) -> Atom:
+        self.scan.expect("(")
+        condition = self.expr(builder)
+        self.scan.expect(")")
+        then = self.block({})
+        self.scan.expect("else")
+        return builder.cond(condition, then, self.block({}))
+
+    # Atoms
+
+    def _name(self, pattern: re.Pattern[str], what: str) -> str:
+        match = self.scan.match(pattern)
+        if match is None:
+            self.scan.fail(f"expected {what}, found {self.scan.found()}")
+        return match[1]
+
+    def _lookup(self, name: str, start: int) -> Var:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        self.scan.fail(f"%{name} is not bound here", start)
+
+    def _global(self, name: str, start: int) -> GlobalVar:
+        if name in self.globals:
+            return self.globals[name]
+        if name in self.headers:
+            self.scan.fail(f"@{name} needs a result type, since it is called before its end", start)
+        self.scan.fail(f"there is no function @{name}", start)
+
+    def _constant(self, name: str, start: int) -> Constant:
+        if name not in self.constants:
+            if name not in self.arrays:
+                self.scan.fail(f"no array was given for meta[{name}]", start)
+            self.constants[name] = Constant(np.asarray(self.arrays[name]), name)
+        return self.constants[name]
+
+    def _scalar(self, match: re.Match[str], start: int) -> Constant:
+        digits, suffix = match[1], match[2] or ""
+        integer = re.fullmatch(r"-?\d+", digits)
+        dtype = _SUFFIX.get(suffix) or suffix.replace("i", "int").replace("u", "uint")
+        if not DTYPES[dtype].is_float and not integer:
+            self.scan.fail(f"a fraction is float32 ({digits}f) or float64 ({digits}f64)", start)
+        try:
+            return Constant(
+                np.array(int(digits) if integer and suffix[:1] != "f" else float(digits), dtype)
+            )
+        except OverflowError:
+            self.scan.fail(f"{digits} does not fit {dtype}", start)
+
+    # Types and attributes
+
+    def type(self) -> Type:
+        """A type; a dtype alone is a scalar's."""
+        scan = self.scan
+        if scan.accept("("):
+            return TupleType(self._types())
+        match = scan.match(_NAME)
+        if match is None:
+            scan.fail(f"expected a type, found {scan.found()}")
+        if match[0] == "fn":
+            scan.expect("(")
+            params = self._types()
+            scan.expect("->")
+            return FuncType(params, self.type())
+        if match[0] != "Tensor":
+            return TensorType((), DTYPES[self._dtype(match[0], match.start())])
+        scan.expect("[")
+        scan.expect("(")
+        shape: list[IntExpr] = []
+        while not scan.accept(")"):
+            shape.append(self._size())
+            if not scan.sees(")"):
+                scan.expect(",")
+        scan.expect(",")
+        start = scan.skip()
+        dtype = scan.match(_NAME)
+        name = self._dtype(dtype[0] if dtype is not None else scan.found(), start)
+        scan.expect("]")
+        return TensorType(tuple(shape), DTYPES[name])
+
+    def _types(self) -> tuple[Type, ...]:
+        """Types up to the closing bracket, which is taken."""
+        types: list[Type] = []
+        while not self.scan.accept(")"):
+            types.append(self.type())
+            if not self.scan.sees(")"):
+                self.scan.expect(",")
+        return tuple(types)
+
+    def _dtype(self, name: str, start: int) -> str:
+        if name not in DTYPES:
+            self.scan.fail(f"there is no dtype {name}", start)
+        return name
+
+    def _size(self) -> IntExpr:
+        start = self.scan.skip()
+        text = self.scan.balanced(",)]").strip()
+        try:
+            return parse_dim(text)
+        except ParseError as error:
+            self.scan.fail(error.message, start)
+
+    def _attr(self) -> tuple[str, Any]:
+        match = self.scan.match(_KEY)
+        if match is None:
+            self.scan.fail(f"expected an attribute, found {self.scan.found()}")
+        return match[1], self._value()
+
+    def _value(self) -> Any:
+        """An attribute's value."""
+        scan = self.scan
+        if scan.sees("["):
+            scan.expect("[")
+            values: list[Any] = []
+            while not scan.accept("]"):
+                values.append(self._value())
+                if not scan.sees("]"):
+                    scan.expect(",")
+            return tuple(values)
+        start = scan.skip()
+        text = scan.balanced(",)]").strip()
+        if text in _PLAIN:
+            return _PLAIN[text]
+        if text.startswith('"'):
+            try:
+                return json.loads(text)
+            except ValueError:
+                scan.fail("this string does not end", start)
+        if match := _SCALAR.fullmatch(text):
+            integer = re.fullmatch(r"-?\d+", match[1]) and (match[2] or "i")[0] != "f"
+            return int(match[1]) if integer else float(match[1])
+        scan.position = start
+        return self._size()
+
+
+_NOTHING = Constant(np.zeros((), "bool"))
+"""What stands in a function's place until its body is read."""

@@ -1,0 +1,115 @@
+"""Reading text piece by piece, with errors that point at the piece."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from ..errors import ParseError
+from ..span import Span
+
+__all__ = ["Scanner"]
+
+_SPACE = re.compile(r"(?:\s+|/\*.*?\*/)*", re.DOTALL)
+_REMARK = re.compile(r"[ \t]*/\*(.*?)\*/")
+_OPEN, _CLOSE = "([{", ")]}"
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+class Scanner:
+    """A text and a place in it. Space and comments are skipped before every piece."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text, self.file = text, file
+        self.position = 0
+
+    def skip(self) -> int:
+        """Go to the next piece; its place."""
+        match = _SPACE.match(self.text, self.position)
+        assert match is not None
+        self.position = match.end()
+        return self.position
+
+    def at_end(self) -> bool:
+        return self.skip() == len(self.text)
+
+    def sees(self, piece: str) -> bool:
+        """Whether ``piece`` is next."""
+        return self.text.startswith(piece, self.skip())
+
+    def accept(self, piece: str) -> bool:
+        """Take ``piece`` if it is next."""
+        if not self.sees(piece):
+            return False
+        self.position += len(piece)
+        return True
+
+    def expect(self, piece: str) -> None:
+        """Take ``piece``, which has to be next."""
+        if not self.accept(piece):
+            self.fail(f"expected {piece!r}, found {self.found()}")
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Take what ``pattern`` matches here, if it does."""
+        match = pattern.match(self.text, self.skip())
+        if match is not None:
+            self.position = match.end()
+        return match
+
+    def follow(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Take what ``pattern`` matches right behind the last piece, without space between."""
+        match = pattern.match(self.text, self.position)
+        if match is not None:
+            self.position = match.end()
+        return match
+
+    def balanced(self, stop: str) -> str:
+        """The text up to the first character of ``stop`` that is in no bracket or string."""
+        start = at = self.skip()
+        depth = 0
+        while at < len(self.text):
+            char = self.text[at]
+            if not depth and char in stop:
+                break
+            if char == '"' and (string := _STRING.match(self.text, at)):
+                at = string.end()
+                continue
+            if char == "/" and (space := _SPACE.match(self.text, at)) and space.end() > at:
+                at = space.end()
+                continue
+            depth += (char in _OPEN) - (char in _CLOSE)
+            if depth < 0:
+                break
+            at += 1
+        self.position = at
+        return self.text[start:at]
+
+    def remark(self) -> str | None:
+        """The comment that follows on the same line, if there is one."""
+        match = _REMARK.match(self.text, self.position)
+        if match is None:
+            return None
+        self.position = match.end()
+        return match[1]
+
+    def found(self) -> str:
+        """What is next, for messages."""
+        rest = self.text[self.skip() :]
+        word = re.match(r"[%@]?[\w.]+|.", rest)
+        return repr(word[0]) if word is not None else "the end of the text"
+
+    def span(self, position: int | None = None) -> Span:
+        """The place as a line and a column of the text."""
+        at = self.position if position is None else position
+        before = self.text[:at]
+        return Span(self.file, before.count("\n") + 1, at - (before.rfind("\n") + 1))
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        """Raise ParseError with the line, the column and a mark under it."""
+        span = self.span(position)
+        line = self.text.splitlines()[span.line - 1] if self.text else ""
+        raise ParseError(
+            f"line {span.line}, column {span.column + 1}: {message}",
+            span=span,
+            notes=(line, " " * span.column + "^"),
+        )

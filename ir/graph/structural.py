@@ -1,0 +1,85 @@
+"""When two programs are the same: equal up to the names of variables and of constants.
+
+Equality is equality of a canonical text, so that equality and hash cannot disagree: variables are
+numbered, spans left out, and a constant is named by a digest of its dtype, shape and bytes.
+Bindings count in their order, attributes with their types, floats by their bits (0 and -0 differ).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from .nodes import Atom, Binding, Block, Constant, Function, If, Module, Var
+from .printer import as_text
+from .walk import map_operands
+
+__all__ = ["structural_equal", "structural_hash"]
+
+
+def structural_hash(program: Module | Function) -> str:
+    """32 hexadecimal digits that equal programs share, in this process and in every other.
+
+    The functions of a module keep their names, since calls refer to them, but not their order.
+    """
+    return hashlib.blake2b(canonical_text(program).encode(), digest_size=16).hexdigest()
+
+
+def structural_equal(left: Module | Function, right: Module | Function) -> bool:
+    """Whether the two are the same program but for the names of variables and constants.
+
+    >>> from loopwright.ir.graph.parser import parse_function
+    >>> one = parse_function("fn (%x: float32) { %x }")
+    >>> other = parse_function("fn (%y: float32) { %y }")
+    >>> structural_equal(one, other)
+    True
+    """
+    return left is right or canonical_text(left) == canonical_text(right)
+
+
+def canonical_text(program: Module | Function) -> str:
+    """The text that equal programs share."""
+    if isinstance(program, Function):
+        return as_text(_anonymous(program, {}), spans=False)
+    functions = sorted(program.functions.items())
+    return as_text(
+        Module(
+            {n: _anonymous(f, {}) if isinstance(f, Function) else f for n, f in functions},
+        ),
+        spans=False,
+    )
+
+
+def _anonymous(function: Function, instead: dict[Var, Var]) -> Function:
+    """``function`` with new variables that have no names, and constants named by their content."""
+    params = tuple(_rename(p, instead) for p in function.params)
+    attrs = dict(sorted(function.attrs.items()))
+    return Function(params, _anonymous_block(function.body, instead), attrs)
+
+
+def _rename(var: Var, instead: dict[Var, Var]) -> Var:
+    new = instead[var] = Var("", var.type)
+    return new
+
+
+def _anonymous_block(block: Block, instead: dict[Var, Var]) -> Block:
+    def atom(a: Atom) -> Atom:
+        if isinstance(a, Constant) and a.value.ndim:
+            return Constant(a.value, _digest(a))
+        return instead.get(a, a) if isinstance(a, Var) else a
+
+    bindings: list[Binding] = []
+    for binding in block.bindings:
+        value = map_operands(binding.value, atom)
+        if isinstance(value, If):
+            then = _anonymous_block(value.then, instead)
+            value = If(value.condition, then, _anonymous_block(value.orelse, instead))
+        elif isinstance(value, Function):
+            value = _anonymous(value, instead)
+        bindings.append(Binding(_rename(binding.var, instead), value))
+    return Block(tuple(bindings), atom(block.result))
+
+
+def _digest(constant: Constant) -> str:
+    array = constant.value
+    content = f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
