@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import IntExpr
+from ..dims import IntExpr, as_int
 from .expr import Expr, expr_text
 from .prim import Buffer, Stage
 
@@ -107,8 +108,13 @@ class Pack:
     stage: Stage
 
     def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``."""
-        size = values.shape[self.dim]
+        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``.
+
+        ``values`` may have any shape with the elements of the source in their order.
+        """
+        rest = [as_int(size) for size in self.stage.buffer.shape[1:-1]]
+        size = values.size // max(1, prod(rest))
+        values = values.reshape(*rest[: self.dim], size, *rest[self.dim :])
         panels = -(-size // self.tile)
         moved = np.moveaxis(values, self.dim, -1)
         padded = np.zeros((*moved.shape[:-1], panels * self.tile), values.dtype)
