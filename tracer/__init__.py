@@ -11,7 +11,7 @@
     trace        one run: its builder, captured arrays, origins of values
     promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
-                 elementwise, reductions, shaping, indexing, linear, creation
+                 ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
     xp, nn       the same as an Array API namespace; what neural networks need besides
 
     spans        the user's line and columns
@@ -20,7 +20,7 @@
     explain      all of it put into an error
 """
 
-from . import creation, elementwise, indexing, linear, nn, reductions, shaping, xp
+from . import creation, elementwise, indexing, joining, linear, nn, reductions, shaping, ufuncs, xp
 from .arguments import Arguments, Request, bind, signature_of, to_array
 from .explain import cut_traceback, is_ours
 from .function import Traced, located, trace
@@ -41,6 +41,7 @@ __all__ = [
     "elementwise",
     "is_ours",
     "indexing",
+    "joining",
     "linear",
     "located",
     "nn",
@@ -50,5 +51,6 @@ __all__ = [
     "signature_of",
     "to_array",
     "trace",
+    "ufuncs",
     "xp",
 ]

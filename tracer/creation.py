@@ -139,7 +139,7 @@ def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Proxy:
 
 
 @implements(np.zeros_like)
-def zeros_like(
+def _zeros_like(
     a: Any,
     dtype: Any = None,
     order: str = "K",
@@ -152,7 +152,7 @@ def zeros_like(
 
 
 @implements(np.empty_like)
-def empty_like(
+def _empty_like(
     prototype: Any,
     dtype: Any = None,
     order: str = "K",
@@ -165,7 +165,7 @@ def empty_like(
 
 
 @implements(np.ones_like)
-def ones_like(
+def _ones_like(
     a: Any,
     dtype: Any = None,
     order: str = "K",
@@ -178,7 +178,7 @@ def ones_like(
 
 
 @implements(np.full_like)
-def full_like(
+def _full_like(
     a: Any,
     fill_value: Any,
     dtype: Any = None,
@@ -192,7 +192,7 @@ def full_like(
 
 
 @implements(np.meshgrid)
-def meshgrid(
+def _meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Proxy, ...]:
     arrays = [lift(x) for x in xi]

@@ -21,11 +21,11 @@ from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .spans import operand_texts, segment
 
-__all__ = ["getitem", "take"]
+__all__ = ["take"]
 
 
 @method("__getitem__")
-def getitem(x: Proxy, key: Any) -> Proxy:
+def _getitem(x: Proxy, key: Any) -> Proxy:
     """``x[key]``. Raises LoopwrightIndexError where NumPy raises IndexError."""
     items = _expanded(x, key if isinstance(key, tuple) else (key,))
     arrays = [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray)]
@@ -262,7 +262,7 @@ def take(
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Proxy:
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Proxy:
     x, index = lift(arr), lift(indices)
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -278,4 +278,4 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Proxy:
             continue
         counted = np.arange(as_int(x.shape[each]))
         key.append(counted.reshape([-1 if i == each else 1 for i in range(x.ndim)]))
-    return getitem(x, tuple(key))
+    return _getitem(x, tuple(key))

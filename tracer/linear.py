@@ -14,14 +14,14 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from .dispatch import UFUNCS, implements, method
 from .promotion import common_strong, dtype_argument, promoted, to_float
 from .proxy import Proxy, emit, lift
-from .reductions import axes_of, max, min, normalise_axis, sum
+from .reductions import axes_of, normalise_axis, reduce_max, reduce_min, reduce_sum
 from .shaping import reshape, transpose
 
-__all__ = ["matmul"]
+__all__: list[str] = []
 
 
 @implements(np.matmul)
-def matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
+def _matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
     """``x1 @ x2`` with NumPy's broadcasting of the leading axes."""
     if options.pop("axes", None) is not None or options.pop("axis", None) is not None:
         raise UnsupportedError("matmul: axes= is not supported", hint="np.moveaxis beforehand")
@@ -33,23 +33,23 @@ def matmul(x1: Any, x2: Any, /, *, dtype: Any = None, **options: Any) -> Proxy:
 
 
 if hasattr(np.linalg, "matmul"):
-    implements(np.linalg.matmul)(matmul)
+    implements(np.linalg.matmul)(_matmul)
 
 
 @implements(np.dot)
 @method("dot")
-def dot(a: Any, b: Any, out: Any = None) -> Proxy:
+def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
     x, y = common_strong(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return emit("multiply", x, y)
     if y.ndim <= 2:
         return emit("nn.matmul", x, y)
-    return tensordot(x, y, ([-1], [-2]))
+    return _tensordot(x, y, ([-1], [-2]))
 
 
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
     x, y = common_strong(x1, x2)
-    return sum(emit("multiply", x, y), axis)
+    return reduce_sum(emit("multiply", x, y), axis)
 
 
 def _matvec(x1: Any, x2: Any, /) -> Proxy:
@@ -71,38 +71,38 @@ implements(np.linalg.vecdot)(_vecdot)
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any, /) -> Proxy:
+def _inner(a: Any, b: Any, /) -> Proxy:
     x, y = common_strong(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return emit("multiply", x, y)
-    return tensordot(x, y, ([-1], [-1]))
+    return _tensordot(x, y, ([-1], [-1]))
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Proxy:
+def _outer(a: Any, b: Any, out: Any = None) -> Proxy:
     x, y = common_strong(a, b)
     return emit("multiply", reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
 @implements(np.linalg.outer)
-def linalg_outer(x1: Any, x2: Any, /) -> Proxy:
-    return outer(x1, x2)
+def _linalg_outer(x1: Any, x2: Any, /) -> Proxy:
+    return _outer(x1, x2)
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Proxy:
+def _vdot(a: Any, b: Any, /) -> Proxy:
     x, y = common_strong(a, b)
     return emit("nn.matmul", reshape(x, (x.size,)), reshape(y, (y.size,)))
 
 
 @method("ufunc.outer")
-def ufunc_outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
+def _ufunc_outer(ufunc: np.ufunc, a: Any, b: Any, **options: Any) -> Any:
     x, y = lift(a), lift(b)
     return UFUNCS[ufunc](reshape(x, x.shape + (1,) * y.ndim), y, **options)
 
 
 @implements(np.tensordot, np.linalg.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Proxy:
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Proxy:
     x, y = common_strong(a, b)
     left, right = _contracted(axes, x.ndim, y.ndim)
     for i, j in zip(left, right, strict=True):
@@ -138,7 +138,7 @@ def _many(value: Any) -> bool:
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> Proxy:
+def _kron(a: Any, b: Any) -> Proxy:
     x, y = common_strong(a, b)
     rank = x.ndim if x.ndim > y.ndim else y.ndim
     xs = (1,) * (rank - x.ndim) + x.shape
@@ -149,7 +149,7 @@ def kron(a: Any, b: Any) -> Proxy:
 
 
 @implements(np.einsum)
-def einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Proxy:
+def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Proxy:
     """``np.einsum`` with a subscripts string; ``optimize`` changes nothing."""
     if options.pop("casting", "safe") != "safe" or options.pop("order", "K") not in ("K", "C"):
         raise UnsupportedError("einsum: casting= and order= are not supported")
@@ -181,7 +181,7 @@ def _explicit(equation: str) -> str:
 
 @implements(np.trace, np.linalg.trace)
 @method("trace")
-def trace(
+def _trace(
     a: Any,
     offset: int = 0,
     axis1: int | None = None,
@@ -192,12 +192,12 @@ def trace(
     x = lift(a)
     first = 0 if axis1 is None else axis1
     second = 1 if axis2 is None else axis2
-    return sum(diagonal(x, offset, first, second), -1, dtype=dtype)
+    return reduce_sum(_diagonal(x, offset, first, second), -1, dtype=dtype)
 
 
 @implements(np.diagonal)
 @method("diagonal")
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
+def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
     """The diagonal as the last axis, read out of the two axes made one."""
     x = lift(a)
     first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
@@ -211,15 +211,15 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
 
 
 @implements(np.linalg.diagonal)
-def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Proxy:
-    return diagonal(x, offset, -2, -1)
+def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Proxy:
+    return _diagonal(x, offset, -2, -1)
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> Proxy:
+def _diag(v: Any, k: int = 0) -> Proxy:
     x = lift(v)
     if x.ndim == 2:
-        return diagonal(x, k)
+        return _diagonal(x, k)
     if x.ndim != 1:
         raise LoopwrightTypeError(f"np.diag takes one or two axes, not {x.type.short}")
     size = as_int(x.shape[0]) + abs(k)
@@ -231,7 +231,7 @@ def diag(v: Any, k: int = 0) -> Proxy:
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Proxy:
     """Vector norms of every order; of matrices the Frobenius, 1 and infinity norms."""
     a = to_float(x)
     if axis is None and (ord is None or a.ndim == 1):
@@ -249,7 +249,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> P
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Proxy:
+def _linalg_vector_norm(
+    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> Proxy:
     a = to_float(x)
     axes = axes_of(axis, a.ndim)
     if axes is None:
@@ -258,7 +260,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Proxy:
+def _linalg_matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Proxy:
     a = to_float(x)
     return _matrix_norm(a, ord, (a.ndim - 2, a.ndim - 1), keepdims)
 
@@ -267,19 +269,19 @@ def _vector_norm(a: Proxy, ord: Any, axes: Sequence[int], keepdims: bool) -> Pro
     if not isinstance(ord, int | float):
         raise LoopwrightValueError(f"np.linalg.norm: order {ord!r} of a vector")
     if ord == 2:
-        return emit("sqrt", sum(emit("multiply", a, a), axes, keepdims=keepdims))
+        return emit("sqrt", reduce_sum(emit("multiply", a, a), axes, keepdims=keepdims))
     size = emit("abs", a)
     if ord == math.inf:
-        return max(size, axes, keepdims=keepdims)
+        return reduce_max(size, axes, keepdims=keepdims)
     if ord == -math.inf:
-        return min(size, axes, keepdims=keepdims)
+        return reduce_min(size, axes, keepdims=keepdims)
     if ord == 1:
-        return sum(size, axes, keepdims=keepdims)
+        return reduce_sum(size, axes, keepdims=keepdims)
     dtype = a.type.dtype
     if ord == 0:
         present = lift(emit("not_equal", a, lift(0, dtype)), dtype)
-        return sum(present, axes, keepdims=keepdims)
-    total = sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
+        return reduce_sum(present, axes, keepdims=keepdims)
+    total = reduce_sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
     return emit("power", total, lift(1.0 / ord, dtype))
 
 
@@ -292,14 +294,14 @@ def _matrix_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
             f"np.linalg.norm: order {ord!r} of a matrix is not supported",
             hint="the Frobenius norm (ord=None), 1 or np.inf",
         )
-    totals = sum(emit("abs", a), axes[summed], keepdims=True)
-    join = max if ord > 0 else min
+    totals = reduce_sum(emit("abs", a), axes[summed], keepdims=True)
+    join = reduce_max if ord > 0 else reduce_min
     result = join(totals, axes, keepdims=True)
     return result if keepdims else emit("squeeze", result, axis=tuple(sorted(axes)))
 
 
 @implements(np.cross)
-def cross(
+def _cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Proxy:
     x, y = common_strong(a, b)

@@ -197,6 +197,7 @@ def _spelled_out(text: str) -> str:
 
 
 def iteration(what: str) -> LoopwrightError:
+    """``for row in x`` where the number of rows is not known."""
     return LoopwrightTypeError(what, hint="operations on the whole array")
 
 
@@ -218,6 +219,7 @@ def leaked(name: str | None, owner: str) -> LoopwrightError:
 
 
 def unknown_function(name: str) -> LoopwrightError:
+    """``np.sort(x)``: a function that is in no table."""
     hint = _INSTEAD.get(name)
     if hint is None:
         hint = _close(name, known_names(), "np.") or (
@@ -227,6 +229,7 @@ def unknown_function(name: str) -> LoopwrightError:
 
 
 def attribute_missing(name: str, known: Iterable[str]) -> LoopwrightError:
+    """``x.softmax``: an attribute that traced arrays do not have."""
     hint = _METHODS_INSTEAD.get(name) or _close(name, known, "x.")
     return LoopwrightAttributeError(f"a traced array has no attribute {name!r}", hint=hint)
 

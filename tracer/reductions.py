@@ -16,7 +16,7 @@ from .elementwise import where as where_
 from .promotion import common, dtype_argument, to_float
 from .proxy import Proxy, emit, lift
 
-__all__ = ["axes_of", "normalise_axis"]
+__all__ = ["axes_of", "normalise_axis", "reduce_max", "reduce_min", "reduce_sum"]
 
 _UNSET: Any = np._NoValue
 Axis = int | Sequence[int] | None
@@ -75,7 +75,7 @@ def _masked(x: Proxy, where: Any, otherwise: Any) -> Proxy:
 
 @implements(np.sum)
 @method("sum")
-def sum(
+def reduce_sum(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -84,6 +84,7 @@ def sum(
     initial: Any = _UNSET,
     where: Any = _UNSET,
 ) -> Proxy:
+    """The sum over ``axis``, with 64 bits for small integers."""
     x = lift(a)
     x = _masked(lift(x, _accumulator(x, dtype)), where, 0)
     return _reduce("sum", x, axis, keepdims, initial, "add")
@@ -91,7 +92,7 @@ def sum(
 
 @implements(np.prod)
 @method("prod")
-def prod(
+def _prod(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -116,7 +117,7 @@ def _extremum(name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any, wher
 
 @implements(np.max, np.amax)
 @method("max")
-def max(
+def reduce_max(
     a: Any,
     axis: Axis = None,
     out: Any = None,
@@ -124,12 +125,13 @@ def max(
     initial: Any = _UNSET,
     where: Any = _UNSET,
 ) -> Proxy:
+    """The greatest element along ``axis``; NaN if there is one."""
     return _extremum("max", lift(a), axis, keepdims, initial, where)
 
 
 @implements(np.min, np.amin)
 @method("min")
-def min(
+def reduce_min(
     a: Any,
     axis: Axis = None,
     out: Any = None,
@@ -137,12 +139,13 @@ def min(
     initial: Any = _UNSET,
     where: Any = _UNSET,
 ) -> Proxy:
+    """The least element along ``axis``; NaN if there is one."""
     return _extremum("min", lift(a), axis, keepdims, initial, where)
 
 
 @implements(np.any)
 @method("any")
-def any(
+def _any(
     a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET, *, where: Any = _UNSET
 ) -> Proxy:
     return _reduce("any", _masked(lift(a, BOOL), where, False), axis, keepdims)
@@ -150,7 +153,7 @@ def any(
 
 @implements(np.all)
 @method("all")
-def all(
+def _all(
     a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET, *, where: Any = _UNSET
 ) -> Proxy:
     return _reduce("all", _masked(lift(a, BOOL), where, True), axis, keepdims)
@@ -171,7 +174,7 @@ def _no_where(where: Any) -> None:
 
 @implements(np.mean)
 @method("mean")
-def mean(
+def _mean(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -181,10 +184,10 @@ def mean(
     where: Any = _UNSET,
 ) -> Proxy:
     if where is not _UNSET and where is not True:
-        total = sum(_as_float(a, dtype), axis, keepdims=_keep(keepdims), where=where)
+        total = reduce_sum(_as_float(a, dtype), axis, keepdims=_keep(keepdims), where=where)
         mask = emit("broadcast_to", lift(where, BOOL), shape=lift(a).shape)
         return emit(
-            "divide", total, count_nonzero(mask, axis, keepdims=_keep(keepdims), dtype=total)
+            "divide", total, _count_nonzero(mask, axis, keepdims=_keep(keepdims), dtype=total)
         )
     return _reduce("mean", _as_float(a, dtype), axis, keepdims)
 
@@ -212,7 +215,7 @@ def _spread(
 
 @implements(np.var)
 @method("var")
-def var(
+def _var(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -229,7 +232,7 @@ def var(
 
 @implements(np.std)
 @method("std")
-def std(
+def _std(
     a: Any,
     axis: Axis = None,
     dtype: Any = None,
@@ -254,31 +257,35 @@ def _arg_extremum(name: str, a: Any, axis: int | None, keepdims: Any) -> Proxy:
 
 @implements(np.argmax)
 @method("argmax")
-def argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
+def _argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
     return _arg_extremum("argmax", a, axis, keepdims)
 
 
 @implements(np.argmin)
 @method("argmin")
-def argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
+def _argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
     return _arg_extremum("argmin", a, axis, keepdims)
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False, dtype: Any = None) -> Proxy:
+def _count_nonzero(
+    a: Any, axis: Axis = None, *, keepdims: bool = False, dtype: Any = None
+) -> Proxy:
     counted = lift(lift(a, BOOL), INT64)
     total = _reduce("sum", counted, axis, keepdims)
     return total if dtype is None else lift(total, dtype.type.dtype)
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
     x = lift(a)
-    return emit("subtract", max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+    return emit(
+        "subtract", reduce_max(x, axis, keepdims=keepdims), reduce_min(x, axis, keepdims=keepdims)
+    )
 
 
 @implements(np.average)
-def average(
+def _average(
     a: Any,
     axis: Axis = None,
     weights: Any = None,
@@ -289,7 +296,7 @@ def average(
     if returned:
         raise UnsupportedError("returned=True is not supported", hint="np.sum(weights)")
     if weights is None:
-        return mean(a, axis, keepdims=keepdims)
+        return _mean(a, axis, keepdims=keepdims)
     x, w = common(to_float(a), to_float(weights))
     if w.shape != x.shape:
         axes = axes_of(axis, x.ndim)
@@ -300,28 +307,28 @@ def average(
             )
         shape: tuple[IntExpr, ...] = tuple(w.shape[0] if i == axes[0] else 1 for i in range(x.ndim))
         w = emit("broadcast_to", emit("reshape", w, newshape=shape), shape=x.shape)
-    total = sum(emit("multiply", x, w), axis, keepdims=keepdims)
-    return emit("divide", total, sum(w, axis, keepdims=keepdims))
+    total = reduce_sum(emit("multiply", x, w), axis, keepdims=keepdims)
+    return emit("divide", total, reduce_sum(w, axis, keepdims=keepdims))
 
 
 @implements(np.nansum)
-def nansum(
+def _nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = _UNSET
 ) -> Proxy:
     x = lift(a)
     if x.type.dtype.is_float:
         x = where_(emit("isnan", x), lift(0, x.type.dtype), x)
-    return sum(x, axis, dtype, keepdims=keepdims)
+    return reduce_sum(x, axis, dtype, keepdims=keepdims)
 
 
 @implements(np.nanmean)
-def nanmean(
+def _nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = _UNSET
 ) -> Proxy:
     x = _as_float(a, dtype)
     valid = emit("logical_not", emit("isnan", x))
-    total = nansum(x, axis, keepdims=keepdims)
-    count = count_nonzero(valid, axis, keepdims=_keep(keepdims), dtype=total)
+    total = _nansum(x, axis, keepdims=keepdims)
+    count = _count_nonzero(valid, axis, keepdims=_keep(keepdims), dtype=total)
     return emit("divide", total, count)
 
 
@@ -337,17 +344,17 @@ def _nan_extremum(name: str, a: Any, axis: Axis, keepdims: Any) -> Proxy:
 
 
 @implements(np.nanmax)
-def nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
     return _nan_extremum("max", a, axis, keepdims)
 
 
 @implements(np.nanmin)
-def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
     return _nan_extremum("min", a, axis, keepdims)
 
 
 @implements(np.allclose)
-def allclose(
+def _allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Proxy:
     from_elements = isclose(a, b, rtol, atol, equal_nan)
@@ -355,7 +362,7 @@ def allclose(
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Proxy | bool:
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Proxy | bool:
     x, y = common(a1, a2)
     if x.shape != y.shape:
         return False

@@ -1,0 +1,248 @@
+"""NumPy's functions that join, split, repeat and pad traced arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import Dim, as_int, int_max
+from ..ir.errors import LoopwrightValueError, UnsupportedError
+from .dispatch import implements, method
+from .promotion import common, dtype_argument
+from .proxy import Proxy, emit, emit_many, lift
+from .reductions import normalise_axis
+from .shaping import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_to,
+    flattened,
+    listed,
+    reshape,
+    size,
+)
+
+__all__: list[str] = []
+
+
+@implements(np.concatenate, *([np.concat] if np.concat is not np.concatenate else []))
+def _concatenate(
+    arrays: Any,
+    /,
+    axis: int | None = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Proxy:
+    parts = _parts(arrays, "concatenate")
+    parts = common(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    if axis is None:
+        parts, axis = [flattened(p) for p in parts], 0
+    if len(parts) == 1:
+        return parts[0]
+    return emit("concatenate", *parts, axis=normalise_axis(axis, parts[0].ndim))
+
+
+def _parts(arrays: Any, name: str) -> list[Any]:
+    parts = list(arrays)
+    if not parts:
+        raise LoopwrightValueError(f"np.{name} needs at least one array")
+    return parts
+
+
+@implements(np.stack)
+def _stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Proxy:
+    parts = _parts(arrays, "stack")
+    parts = common(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    return emit("stack", *parts, axis=normalise_axis(axis, parts[0].ndim + 1))
+
+
+@implements(np.vstack)
+def _vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
+    return _concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
+
+
+@implements(np.hstack)
+def _hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Proxy:
+    parts = [atleast_1d(a) for a in tup]
+    return _concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+@implements(np.dstack)
+def _dstack(tup: Any) -> Proxy:
+    return _concatenate([atleast_3d(a) for a in tup], 2)
+
+
+@implements(np.column_stack)
+def _column_stack(tup: Any) -> Proxy:
+    parts = [lift(a) for a in tup]
+    return _concatenate([reshape(p, (p.size, 1)) if p.ndim < 2 else p for p in parts], 1)
+
+
+@implements(np.split)
+def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
+    x = lift(ary)
+    axis = normalise_axis(axis, x.ndim)
+    if isinstance(indices_or_sections, int | np.integer):
+        count = int(indices_or_sections)
+        if count <= 0 or (isinstance(x.shape[axis], int) and as_int(x.shape[axis]) % count):
+            raise LoopwrightValueError(
+                f"split: axis {axis} of {x.type.short} does not divide into {count} equal parts",
+                hint=f"np.array_split(x, {count}, axis={axis})" if count > 0 else None,
+            )
+        return emit_many("split", x, indices_or_sections=count, axis=axis)
+    length = as_int(x.shape[axis])
+    points = [
+        min(p if p >= 0 else max(p + length, 0), length) for p in map(int, indices_or_sections)
+    ]
+    if points == sorted(points):
+        return emit_many("split", x, indices_or_sections=tuple(points), axis=axis)
+    raise LoopwrightValueError(f"split: the indices {tuple(points)} do not ascend")
+
+
+@implements(np.array_split)
+def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
+    x = lift(ary)
+    if not isinstance(indices_or_sections, int | np.integer):
+        return _split(x, indices_or_sections, axis)
+    count = int(indices_or_sections)
+    if count <= 0:
+        raise LoopwrightValueError(f"array_split: into {count} parts")
+    length = as_int(x.shape[normalise_axis(axis, x.ndim)])
+    each, more = divmod(length, count)
+    points = [i * each + min(i, more) for i in range(1, count)]
+    return _split(x, points, axis)
+
+
+@implements(np.vsplit)
+def _vsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
+    return _split(ary, indices_or_sections, 0)
+
+
+@implements(np.hsplit)
+def _hsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
+    return _split(ary, indices_or_sections, 0 if lift(ary).ndim == 1 else 1)
+
+
+@implements(*([np.unstack] if hasattr(np, "unstack") else []))
+def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Proxy, ...]:
+    operand = lift(x)
+    axis = normalise_axis(axis, operand.ndim)
+    parts = _split(operand, as_int(operand.shape[axis]), axis)
+    return tuple(emit("squeeze", part, axis=(axis,)) for part in parts)
+
+
+@implements(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Proxy:
+    x = lift(a)
+    if axis is None:
+        return reshape(_roll(flattened(x), shift, 0), x.shape)
+    shifts, axes = listed(shift), listed(axis)
+    count = max(len(shifts), len(axes))
+    shifts, axes = shifts * (count // len(shifts)), axes * (count // len(axes))
+    for step, each in zip(shifts, axes, strict=True):
+        position = normalise_axis(each, x.ndim)
+        length = as_int(x.shape[position])
+        by = int(step) % length if length else 0
+        if by:
+            head, tail = _split(x, [length - by], position)
+            x = _concatenate([tail, head], position)
+    return x
+
+
+@implements(np.tile)
+def _tile(A: Any, reps: Any) -> Proxy:
+    x = lift(A)
+    counts = [size(r) for r in listed(reps)]
+    rank = max(x.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    shape = (1,) * (rank - x.ndim) + x.shape
+    paired = tuple(s for each in shape for s in (1, each))
+    wide = tuple(s for count, each in zip(counts, shape, strict=True) for s in (count, each))
+    result = tuple(count * each for count, each in zip(counts, shape, strict=True))
+    return reshape(broadcast_to(reshape(x, paired), wide), result)
+
+
+@implements(np.repeat)
+@method("repeat")
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Proxy:
+    x = lift(a)
+    if axis is None:
+        x, axis = flattened(x), 0
+    axis = normalise_axis(axis, x.ndim)
+    if not isinstance(repeats, int | np.integer | Dim):
+        raise UnsupportedError(
+            "np.repeat with several counts is not supported",
+            hint="np.take(x, np.repeat(np.arange(n), counts), axis)",
+        )
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    column = reshape(x, (*before, x.shape[axis], 1, *after))
+    wide = broadcast_to(column, (*before, x.shape[axis], size(repeats), *after))
+    return reshape(wide, (*before, x.shape[axis] * size(repeats), *after))
+
+
+@implements(np.pad)
+def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Proxy:
+    x = lift(array)
+    if mode not in ("constant", "edge", "reflect"):
+        raise UnsupportedError(
+            f"np.pad: mode {mode!r} is not supported", hint='"constant", "edge" or "reflect"'
+        )
+    value = options.pop("constant_values", 0)
+    if options.pop("reflect_type", "even") != "even" or options:
+        raise UnsupportedError(f"np.pad: {', '.join(options) or 'reflect_type'} is not supported")
+    if not isinstance(value, bool | int | float | np.generic):
+        raise UnsupportedError("np.pad: constant_values must be one number")
+    lift(value if not isinstance(value, np.generic) else value.item(), x.type.dtype)
+    return emit("nn.pad", x, pad_width=_pad_pairs(pad_width, x.ndim), pad_value=value, mode=mode)
+
+
+def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    if isinstance(pad_width, dict):
+        pairs = [(0, 0)] * rank
+        for axis, width in pad_width.items():
+            both = (width, width) if isinstance(width, int) else width
+            pairs[normalise_axis(axis, rank)] = (int(both[0]), int(both[1]))
+        return tuple(pairs)
+    try:
+        wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+    except ValueError:
+        raise LoopwrightValueError(
+            f"np.pad: {pad_width!r} is not a pair (before, after) for each of {rank} axes"
+        ) from None
+    if (wide < 0).any():
+        raise LoopwrightValueError(f"np.pad: the widths must not be negative: {pad_width!r}")
+    return tuple((int(a), int(b)) for a, b in wide)
+
+
+@implements(np.diff)
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Proxy:
+    x = lift(a)
+    axis = normalise_axis(axis, x.ndim)
+    edges = [e for e in (prepend, append) if e is not None and e is not np._NoValue]
+    if edges:
+        parts = [prepend, x, append]
+        slim = tuple(1 if i == axis else s for i, s in enumerate(x.shape))
+        x = _concatenate(
+            [
+                broadcast_to(lift(p), slim) if lift(p).ndim == 0 else p
+                for p in parts
+                if p is not None and p is not np._NoValue
+            ],
+            axis,
+        )
+    for _ in range(n):
+        length = x.shape[axis]
+        whole = [slice(None)] * x.ndim
+        ahead, behind = whole.copy(), whole.copy()
+        ahead[axis], behind[axis] = slice(1, None), slice(None, int_max(length - 1, 0))
+        x = (
+            np.not_equal(x[tuple(ahead)], x[tuple(behind)])
+            if x.type.dtype.is_bool
+            else (np.subtract(x[tuple(ahead)], x[tuple(behind)]))
+        )
+    return x
