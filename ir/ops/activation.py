@@ -52,7 +52,9 @@ register(
 ``x`` of any shape, integers or floats; the result has the same type. LoopwrightTypeError for
 bool.
 
-    %0 = nn.relu(%x);  /* Tensor[(2, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {
+      nn.relu(%x)
+    }
 """,
         params=("x",),
         pattern=Pattern.ELEMENTWISE,
@@ -117,7 +119,9 @@ register(
 ``x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2``. LoopwrightTypeError for another
 dtype.
 
-    %0 = nn.gelu(%x, approximate="none");  /* Tensor[(2, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {
+      nn.gelu(%x, approximate="tanh")
+    }
 """,
         params=("x",),
         attrs=(Attr("approximate", "none (by erf) or tanh", "none"),),
@@ -159,7 +163,9 @@ register(
 ``x`` of any shape, float32 or float64; the result has the same type. LoopwrightTypeError for
 another dtype.
 
-    %0 = nn.silu(%x);  /* Tensor[(2, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {
+      nn.silu(%x)
+    }
 """,
         params=("x",),
         pattern=Pattern.ELEMENTWISE,
@@ -253,7 +259,9 @@ for _name, _text, _decompose in (
 subtracted first. LoopwrightTypeError for another dtype, LoopwrightValueError for an axis out of
 range.
 
-    %0 = {_name}(%x, axis=-1);  /* Tensor[(64, 10), float32] for %x of (64, 10) */
+    fn (%x: Tensor[(64, 10), float32]) -> Tensor[(64, 10), float32] {{
+      {_name}(%x, axis=0)
+    }}
 """,
             params=("x",),
             attrs=(Attr("axis", "the axis along which the probabilities sum to 1", -1),),

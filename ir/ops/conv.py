@@ -190,7 +190,12 @@ groups, O), of one integer or float dtype; the result has that dtype, the layout
 channels. LoopwrightTypeError where channels, groups, ranks or dtypes do not fit,
 LoopwrightValueError for a bad attribute or a window that is larger than the padded image.
 
-    %0 = nn.conv2d(%x, %w, padding=(1, 1, 1, 1));  /* (1, 64, 56, 56) for w of (64, 64, 3, 3) */
+    fn (
+      %x: Tensor[(1, 64, 56, 56), float32],
+      %w: Tensor[(64, 64, 3, 3), float32]
+    ) -> Tensor[(1, 64, 56, 56), float32] {
+      nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
+    }
 """,
         params=("x", "w"),
         attrs=(
@@ -263,7 +268,12 @@ register(
 ``x`` of shape (N, H, W, C), ``w`` of (KH, KW, C / groups, O), of one integer or float dtype; the
 result is (N, OH, OW, O). Errors as of ``nn.conv2d``.
 
-    %0 = conv2d_valid(%x, %w, strides=(1, 1), dilation=(1, 1), groups=1);
+    fn (
+      %x: Tensor[(1, 58, 58, 64), float32],
+      %w: Tensor[(3, 3, 64, 64), float32]
+    ) -> Tensor[(1, 28, 28, 64), float32] {
+      conv2d_valid(%x, %w, strides=[2, 2])
+    }
 """,
         params=("x", "w"),
         attrs=(_STRIDES, DILATION, _GROUPS),

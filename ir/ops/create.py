@@ -62,7 +62,9 @@ The result has ``shape`` and ``dtype``; ``fill_value`` is a number, or a symboli
 value is taken. LoopwrightTypeError or LoopwrightValueError if an integer dtype cannot hold the
 value.
 
-    %0 = full(shape=(2, 3), fill_value=1.5, dtype="float32");  /* Tensor[(2, 3), float32] */
+    fn () -> Tensor[(2, 3), float32] {
+      full(shape=[2, 3], fill_value=1.5)
+    }
 """,
         params=(),
         attrs=(_SHAPE, Attr("fill_value", "the value"), _DTYPE),
@@ -111,7 +113,9 @@ register(
 The result has ``shape`` and ``dtype``; narrow integers wrap around. LoopwrightValueError for an
 axis out of range.
 
-    %0 = iota(shape=(2, 3), axis=1, dtype="int64");  /* [[0, 1, 2], [0, 1, 2]] */
+    fn () -> Tensor[(2, 3), int64] {
+      iota(shape=[2, 3], axis=1, dtype="int64")
+    }
 """,
         params=(),
         attrs=(_SHAPE, Attr("axis", "the axis whose index it is", 0), _DTYPE),
@@ -196,7 +200,9 @@ The result is 1-D with ceil((stop - start) / step) elements. ``start`` and ``sto
 symbolic sizes if ``step`` is an int; the range is then taken not to be negative.
 LoopwrightValueError for a step of 0, LoopwrightTypeError for fractions in an integer dtype.
 
-    %0 = arange(start=0, stop=6, step=2, dtype="int64");  /* [0, 2, 4] */
+    fn () -> Tensor[(3), int64] {
+      arange(stop=6, step=2)
+    }
 """,
         params=(),
         attrs=(

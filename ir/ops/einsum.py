@@ -207,7 +207,12 @@ stands for axes that are broadcast, a letter that occurs twice in an operand tak
 letters that are not in the result are summed over. LoopwrightTypeError where sizes or dtypes
 differ, LoopwrightValueError for an equation that does not fit the operands.
 
-    %0 = einsum(%q, %k, equation="bhqd,bhkd->bhqk");
+    fn (
+      %q: Tensor[(2, 8, 9, 64), float32],
+      %k: Tensor[(2, 8, 9, 64), float32]
+    ) -> Tensor[(2, 8, 9, 9), float32] {
+      einsum(%q, %k, equation="bhqd,bhkd->bhqk")
+    }
 """,
         params=("*operands",),
         attrs=(Attr("equation", "letters of the axes, such as ij,jk->ik"),),

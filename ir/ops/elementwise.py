@@ -151,8 +151,6 @@ def _params(row: ScalarOp) -> tuple[str, ...]:
 
 def _doc(row: ScalarOp) -> str:
     result = "bool" if row.to_bool else "the operands' dtype"
-    kinds = _KIND_TEXT[row.kinds]
-    first = {1: "%x", 2: "%x, %y", 3: "%c, %x, %y"}[row.arity]
     dtype = "bool" if row.kinds == "b" else "int32" if row.kinds in ("iu", "biu") else "float32"
     shape = (
         "``x`` of any shape; the result has the same shape."
@@ -160,13 +158,17 @@ def _doc(row: ScalarOp) -> str:
         else "Operands are broadcast as in NumPy and have equal dtypes."
     )
     condition = "``condition`` is bool. " if row.arity == 3 else ""
-    out = f"Tensor[(2, 3), {'bool' if row.to_bool else dtype}]"
     errors = "" if row.arity == 1 else ", different dtypes, or shapes that do not broadcast"
+    names = [f"%{name}" for name in _params(row)]
+    kinds = ["bool"] * (row.arity == 3) + [dtype] * min(row.arity, 2)
+    typed = [f"{p}: Tensor[(7), {k}]" for p, k in zip(names, kinds, strict=True)]
+    params = ", ".join(typed) if row.arity < 3 else "\n      " + ",\n      ".join(typed) + "\n    "
     return operator_doc(
         _ROWS[row.name].text,
-        f"{shape} {condition}Dtypes: {kinds}; result: {result}. "
+        f"{shape} {condition}Dtypes: {_KIND_TEXT[row.kinds]}; result: {result}. "
         f"LoopwrightTypeError for another dtype{errors}.",
-        f"%0 = {row.name}({first});  /* {out} for operands of (2, 3) */",
+        f"fn ({params}) -> Tensor[(7), {'bool' if row.to_bool else dtype}]",
+        f"{row.name}({', '.join(names)})",
     )
 
 
@@ -352,7 +354,9 @@ register(
 its fraction, anything but 0 (nan too) is True. A float outside the range of an integer dtype
 gives a value that is not specified, as in NumPy. LoopwrightValueError for an unknown dtype.
 
-    %0 = cast(%x, dtype="int32");  /* Tensor[(2, 3), int32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), int32] {
+      cast(%x, dtype="int32")
+    }
 """,
         params=("x",),
         attrs=(Attr("dtype", "name of the result's dtype"),),
@@ -418,7 +422,9 @@ register(
 where ``a_min > a_max`` the result is ``a_max``. LoopwrightTypeError for a fractional bound on
 integers, LoopwrightValueError for a bound that the dtype cannot hold.
 
-    %0 = clip(%x, a_min=0f, a_max=6f);  /* Tensor[(2, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {
+      clip(%x, a_min=0.0, a_max=6.0)
+    }
 """,
         params=("x",),
         attrs=(

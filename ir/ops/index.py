@@ -103,7 +103,9 @@ register(
 except that a negative stride that reaches index 0 ends at -1. Symbolic bounds are taken to be in
 range and in order. LoopwrightValueError for a bound outside the axis or a stride of 0.
 
-    %0 = strided_slice(%x, begin=(1, 0), end=(4, 6), strides=(1, 2));  /* (3, 3) of (5, 6) */
+    fn (%x: Tensor[(5, 6), float32]) -> Tensor[(3, 3), float32] {
+      strided_slice(%x, begin=[1, 0], end=[4, 6], strides=[1, 2])
+    }
 """,
         params=("x",),
         attrs=(
@@ -159,7 +161,9 @@ register(
 ``x`` of any shape and dtype; ``axis=None`` is all axes. LoopwrightValueError for an axis out of
 range.
 
-    %0 = reverse(%x, axis=(1,));  /* Tensor[(2, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {
+      reverse(%x, axis=[1])
+    }
 """,
         params=("x",),
         attrs=(Attr("axis", "axes to turn round, or None for all", None),),
@@ -255,7 +259,9 @@ end; an index that is still out of range goes to the nearest element (``clip``) 
 (``wrap``). LoopwrightTypeError for indices that are no integers, LoopwrightValueError for an
 unknown mode or an axis without elements.
 
-    %0 = take(%table, %words, axis=0, mode="clip");  /* (7, 64) of (1000, 64) and (7) */
+    fn (%table: Tensor[(99, 8), float32], %words: Tensor[(7), int64]) -> Tensor[(7, 8), float32] {
+      take(%table, %words, axis=0)
+    }
 """,
         params=("x", "indices"),
         attrs=(
@@ -318,7 +324,9 @@ register(
 [0, depth), a negative one too, gives only 0. LoopwrightTypeError for indices that are no
 integers.
 
-    %0 = one_hot(%labels, depth=10, dtype="float32");  /* (64, 10) for %labels of (64) */
+    fn (%labels: Tensor[(64), int64]) -> Tensor[(64, 10), float32] {
+      one_hot(%labels, depth=10)
+    }
 """,
         params=("indices",),
         attrs=(
@@ -387,7 +395,9 @@ for _name, _text, _lower, _function in (
 ``x`` of rank 2 or more and any dtype; the result has its type. ``k=0`` is the main diagonal, 1
 the one above it. LoopwrightTypeError for a smaller rank.
 
-    %0 = {_name}(%x, k=0);  /* Tensor[(3, 3), float32] for %x of (3, 3) */
+    fn (%x: Tensor[(3, 3), float32]) -> Tensor[(3, 3), float32] {{
+      {_name}(%x, k=1)
+    }}
 """,
             params=("x",),
             attrs=(Attr("k", "which diagonal", 0),),

@@ -79,7 +79,9 @@ register(
 One or more operands of one dtype and rank, equal on all other axes. LoopwrightTypeError where
 they differ, LoopwrightValueError for an axis out of range.
 
-    %0 = concatenate(%x, %y, axis=0);  /* Tensor[(5, 3), float32] for (2, 3) and (3, 3) */
+    fn (%x: Tensor[(2, 3), float32], %y: Tensor[(4, 3), float32]) -> Tensor[(6, 3), float32] {
+      concatenate(%x, %y)
+    }
 """,
         params=("*xs",),
         attrs=(Attr("axis", "the axis along which operands follow one another", 0),),
@@ -129,7 +131,9 @@ register(
 One or more operands of one type. LoopwrightTypeError where they differ, LoopwrightValueError for
 an axis out of range.
 
-    %0 = stack(%x, %y, axis=0);  /* Tensor[(2, 3), float32] for two operands of (3) */
+    fn (%x: Tensor[(3), float32], %y: Tensor[(3), float32]) -> Tensor[(3, 2), float32] {
+      stack(%x, %y, axis=1)
+    }
 """,
         params=("*xs",),
         attrs=(Attr("axis", "where the new axis stands in the result", 0),),
@@ -228,7 +232,9 @@ register(
 which to cut, read as in a slice. LoopwrightTypeError if the axis does not divide,
 LoopwrightValueError for an axis out of range.
 
-    %0 = split(%x, indices_or_sections=(2,), axis=0);  /* parts of (2, 3) and (4, 3) of (6, 3) */
+    fn (%x: Tensor[(6, 3), float32]) -> (Tensor[(2, 3), float32], Tensor[(4, 3), float32]) {
+      split(%x, indices_or_sections=[2])
+    }
 """,
         params=("x",),
         attrs=(

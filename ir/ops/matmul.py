@@ -117,7 +117,9 @@ result. Any dtype, equal for both, is the result's: integers wrap around, bools 
 LoopwrightTypeError for scalars, different dtypes or inner sizes, or batches that do not
 broadcast.
 
-    %0 = nn.matmul(%x, %w);  /* Tensor[(64, 10), float32] for (64, 784) and (784, 10) */
+    fn (%x: Tensor[(8, 64), float32], %w: Tensor[(64, 10), float32]) -> Tensor[(8, 10), float32] {
+      nn.matmul(%x, %w)
+    }
 """,
         params=("a", "b"),
         pattern=Pattern.CONTRACTION,
@@ -164,7 +166,9 @@ register(
 ``x`` of shape (..., k) and ``w`` of (units, k), of one dtype, give (..., units).
 LoopwrightTypeError where the shapes or dtypes do not fit.
 
-    %0 = nn.dense(%x, %w);  /* Tensor[(64, 10), float32] for (64, 784) and (10, 784) */
+    fn (%x: Tensor[(8, 64), float32], %w: Tensor[(10, 64), float32]) -> Tensor[(8, 10), float32] {
+      nn.dense(%x, %w)
+    }
 """,
         params=("x", "w"),
         pattern=Pattern.CONTRACTION,
@@ -263,7 +267,12 @@ letters that are not in the result are summed over. Sizes of one letter are equa
 and result have one dtype. LoopwrightTypeError where ranks, sizes or dtypes do not fit,
 LoopwrightValueError for a letter named twice.
 
-    %0 = contract(%q, %k, equation="bhqd,bhkd->bhqk");
+    fn (
+      %q: Tensor[(2, 8, 9, 64), float32],
+      %k: Tensor[(2, 8, 9, 64), float32]
+    ) -> Tensor[(2, 8, 9, 9), float32] {
+      contract(%q, %k, equation="bhqd,bhkd->bhqk")
+    }
 """,
         params=("x", "y"),
         attrs=(Attr("equation", "letters of the axes, as in einsum with an explicit result"),),

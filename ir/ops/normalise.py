@@ -126,7 +126,13 @@ of the axes normalised; the result has the type of ``x``. LoopwrightTypeError wh
 dtypes do not fit, LoopwrightValueError for an axis out of range. (J. Ba and others, "Layer
 normalization", 2016.)
 
-    %0 = nn.layer_norm(%x, %gamma, %beta, axis=-1, epsilon=1e-05f);  /* (64, 10) of (64, 10) */
+    fn (
+      %x: Tensor[(64, 10), float32],
+      %gamma: Tensor[(10), float32],
+      %beta: Tensor[(10), float32]
+    ) -> Tensor[(64, 10), float32] {
+      nn.layer_norm(%x, %gamma, %beta)
+    }
 """,
         params=("x", "gamma", "beta"),
         attrs=(_AXIS, _EPSILON),
@@ -166,7 +172,9 @@ register(
 normalised; the result has the type of ``x``. LoopwrightTypeError where shapes or dtypes do not
 fit, LoopwrightValueError for an axis out of range.
 
-    %0 = nn.rms_norm(%x, %gamma, axis=-1, epsilon=1e-05f);  /* (64, 10) of (64, 10) */
+    fn (%x: Tensor[(8, 10), float32], %gamma: Tensor[(10), float32]) -> Tensor[(8, 10), float32] {
+      nn.rms_norm(%x, %gamma, epsilon=1e-06)
+    }
 """,
         params=("x", "gamma"),
         attrs=(_AXIS, _EPSILON),
@@ -241,7 +249,15 @@ register(
 size of ``axis``; the result has the type of ``x``. LoopwrightTypeError where shapes or dtypes do
 not fit, LoopwrightValueError for an axis out of range. (S. Ioffe and C. Szegedy, 2015.)
 
-    %0 = nn.batch_norm(%x, %gamma, %beta, %mean, %var, axis=1, epsilon=1e-05f);
+    fn (
+      %x: Tensor[(1, 8, 5, 5), float32],
+      %gamma: Tensor[(8), float32],
+      %beta: Tensor[(8), float32],
+      %mean: Tensor[(8), float32],
+      %var: Tensor[(8), float32]
+    ) -> Tensor[(1, 8, 5, 5), float32] {
+      nn.batch_norm(%x, %gamma, %beta, %mean, %var)
+    }
 """,
         params=_BATCH_PARAMS,
         attrs=(Attr("axis", "the axis of the channels", 1), _EPSILON),

@@ -139,7 +139,9 @@ fro where the border is wider than the axis. LoopwrightValueError for a negative
 mode or an empty axis that has nothing to repeat, LoopwrightTypeError for a value the dtype cannot
 hold.
 
-    %0 = nn.pad(%x, pad_width=((1, 1), (0, 2)), pad_value=0f, mode="edge");  /* (4, 5) of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(4, 5), float32] {
+      nn.pad(%x, pad_width=[[1, 1], [0, 2]], mode="edge")
+    }
 """,
         params=("x",),
         attrs=(

@@ -118,7 +118,9 @@ register(
 The result has the dtype of ``x``, and windows stand only where they fit. LoopwrightValueError for
 a window larger than an axis, LoopwrightTypeError for bool.
 
-    %0 = reduce_window(%x, combiner="max", window=(1, 2, 2, 1), strides=(1, 2, 2, 1));
+    fn (%x: Tensor[(9, 8), float32]) -> Tensor[(3, 6), float32] {
+      reduce_window(%x, combiner="max", window=[3, 3], strides=[3, 1], dilation=[1, 1])
+    }
 """,
         params=("x",),
         attrs=(
@@ -338,7 +340,9 @@ for _short, _text, _kinds, _decompose in (
 dtype and layout. LoopwrightValueError for a bad attribute, a rank other than 4 or a window larger
 than the padded image, LoopwrightTypeError for another dtype.
 
-    %0 = nn.{_short}_pool2d(%x, pool_size=(2, 2));  /* (1, 3, 28, 28) of (1, 3, 56, 56) */
+    fn (%x: Tensor[(1, 3, 56, 56), float32]) -> Tensor[(1, 3, 28, 28), float32] {{
+      nn.{_short}_pool2d(%x, pool_size=[2, 2])
+    }}
 """,
             params=("x",),
             attrs=(
@@ -406,7 +410,9 @@ for _short, _text, _kinds, _reduction, _function in (
 become 1. LoopwrightValueError for a rank other than 4 or an empty image, LoopwrightTypeError for
 another dtype.
 
-    %0 = nn.global_{_short}_pool2d(%x, layout="NCHW");  /* (1, 64, 1, 1) of (1, 64, 7, 7) */
+    fn (%x: Tensor[(1, 64, 7, 7), float32]) -> Tensor[(1, 64, 1, 1), float32] {{
+      nn.global_{_short}_pool2d(%x)
+    }}
 """,
             params=("x",),
             attrs=(LAYOUT,),

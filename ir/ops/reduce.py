@@ -148,13 +148,15 @@ def _empty_samples(dtype: str) -> list[Sample]:
     ]
 
 
-def _doc(text: str, dtypes: str, result: str, error: str = "", name: str = "") -> str:
+def _doc(name: str, text: str, dtypes: str, error: str = "") -> str:
+    example = "bool" if dtypes == "bool" else "float32"
     return operator_doc(
         text,
-        f"""``x`` of any shape, {dtypes}; the result has {result} and the shape without the reduced
-        axes, or with size 1 there if ``keepdims``. LoopwrightTypeError for another dtype,
+        f"""``x`` of any shape, {dtypes}; the result has the same dtype and the shape without the
+        reduced axes, or with size 1 there if ``keepdims``. LoopwrightTypeError for another dtype,
         LoopwrightValueError for an axis out of range{error}.""",
-        f"%0 = {name}(%x, axis=(1,), keepdims=False);  /* shape (2, 4) for %x of (2, 3, 4) */",
+        f"fn (%x: Tensor[(2, 3, 4), {example}]) -> Tensor[(2, 4), {example}]",
+        f"{name}(%x, axis=[1])",
     )
 
 
@@ -171,7 +173,7 @@ def _reduction(
     register(
         Operator(
             name=name,
-            doc=_doc(text, dtypes, "the same dtype", error, name),
+            doc=_doc(name, text, dtypes, error),
             params=("x",),
             attrs=(_AXIS, _KEEPDIMS),
             pattern=Pattern.REDUCTION,
@@ -251,9 +253,7 @@ _FLOATS = "float32 or float64"
 register(
     Operator(
         name="mean",
-        doc=_doc(
-            "Mean of the elements along axes; of none, nan.", _FLOATS, "the same dtype", name="mean"
-        ),
+        doc=_doc("mean", "Mean of the elements along axes; of none, nan.", _FLOATS),
         params=("x",),
         attrs=(_AXIS, _KEEPDIMS),
         pattern=Pattern.REDUCTION,
@@ -271,7 +271,7 @@ for _name, _text, _decompose, _function in (
     register(
         Operator(
             name=_name,
-            doc=_doc(f"{_text}; divided by n - ddof.", _FLOATS, "the same dtype", name=_name),
+            doc=_doc(_name, f"{_text}; divided by n - ddof.", _FLOATS),
             params=("x",),
             attrs=(_AXIS, _KEEPDIMS, _DDOF),
             pattern=Pattern.REDUCTION,
@@ -359,7 +359,9 @@ for _name, _extreme, _function in (("argmax", "max", np.argmax), ("argmin", "min
 ``keepdims``. With ``axis=None`` the index counts in row-major order. LoopwrightValueError for an
 axis out of range or without elements.
 
-    %0 = {_name}(%x, axis=1, keepdims=False);  /* Tensor[(2, 4), int64] for %x of (2, 3, 4) */
+    fn (%x: Tensor[(2, 3, 4), float32]) -> Tensor[(2, 4), int64] {{
+      {_name}(%x, axis=1)
+    }}
 """,
             params=("x",),
             attrs=(Attr("axis", "the axis, or None for all in row-major order", None), _KEEPDIMS),

@@ -96,7 +96,9 @@ register(
 LoopwrightTypeError if the numbers of elements differ (symbolic ones must be proved equal),
 LoopwrightValueError for more than one -1.
 
-    %0 = reshape(%x, newshape=(6, -1));  /* Tensor[(6, 4), float32] for %x of (2, 3, 4) */
+    fn (%x: Tensor[(2, 3, 4), float32]) -> Tensor[(6, 4), float32] {
+      reshape(%x, newshape=[6, -1])
+    }
 """,
         params=("x",),
         attrs=(Attr("newshape", "sizes of the result; one may be -1"),),
@@ -155,7 +157,9 @@ register(
 ``x`` of any shape and dtype; ``axes=None`` reverses them. LoopwrightValueError if ``axes`` is no
 permutation.
 
-    %0 = transpose(%x, axes=(0, 2, 1));  /* Tensor[(2, 4, 3), float32] for %x of (2, 3, 4) */
+    fn (%x: Tensor[(2, 3, 4), float32]) -> Tensor[(2, 4, 3), float32] {
+      transpose(%x, axes=[0, 2, 1])
+    }
 """,
         params=("x",),
         attrs=(Attr("axes", "a permutation of the axes, or None to reverse them", None),),
@@ -202,7 +206,9 @@ register(
 
 ``x`` of any shape and dtype. LoopwrightTypeError if it does not broadcast to ``shape``.
 
-    %0 = broadcast_to(%x, shape=(2, 3));  /* Tensor[(2, 3), float32] for %x of (3) or (2, 1) */
+    fn (%x: Tensor[(3, 1), float32]) -> Tensor[(2, 3, 4), float32] {
+      broadcast_to(%x, shape=[2, 3, 4])
+    }
 """,
         params=("x",),
         attrs=(Attr("shape", "sizes of the result"),),
@@ -261,7 +267,9 @@ register(
 
 ``x`` of any shape and dtype. LoopwrightValueError for an axis out of range.
 
-    %0 = expand_dims(%x, axis=1, num_newaxis=1);  /* Tensor[(2, 1, 3), float32] for %x of (2, 3) */
+    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(2, 1, 3), float32] {
+      expand_dims(%x, axis=1)
+    }
 """,
         params=("x",),
         attrs=(
@@ -322,7 +330,9 @@ register(
 
 ``x`` of any shape and dtype. LoopwrightTypeError if an axis named has another size.
 
-    %0 = squeeze(%x, axis=(0,));  /* Tensor[(3, 1), float32] for %x of (1, 3, 1) */
+    fn (%x: Tensor[(1, 3, 1), float32]) -> Tensor[(3, 1), float32] {
+      squeeze(%x, axis=[0])
+    }
 """,
         params=("x",),
         attrs=(Attr("axis", "axes to leave out, or None for all of size 1", None),),
@@ -391,7 +401,9 @@ register(
 ``x`` of rank 2 or more and any dtype; both axes are replaced by one behind the others.
 LoopwrightValueError for equal axes or one out of range.
 
-    %0 = diagonal(%x, offset=0, axis1=0, axis2=1);  /* Tensor[(3), float32] for %x of (3, 5) */
+    fn (%x: Tensor[(3, 5), float32]) -> Tensor[(3), float32] {
+      diagonal(%x, offset=1)
+    }
 """,
         params=("x",),
         attrs=(

@@ -2,8 +2,11 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from loopwright.ir.dtype import dtype_of
+from loopwright.ir.graph.parser import parse_function
+from loopwright.ir.graph.printer import as_text
 from loopwright.ir.graph.types import TensorType, TupleType
 from loopwright.ir.ops import Pattern, all_operators
 from loopwright.ir.ops.testing import array_type, assert_agree, evaluate_operator, samples_of
@@ -13,8 +16,9 @@ OPERATORS = all_operators()
 
 
 def type_of(value):
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return TupleType(tuple(type_of(v) for v in value))
+    assert isinstance(value, np.ndarray), f"a reference gives arrays, not {type(value)}"
     return array_type(value)
 
 
@@ -44,6 +48,13 @@ def test_definition_is_complete(name):
     assert all(len(line) <= 100 for line in op.doc.splitlines())
     for attr in op.attrs:
         assert attr.doc
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_example_of_the_documentation_is_graph_ir(name):
+    lines = [line for line in OPERATORS[name].doc.splitlines() if line.startswith("    ")]
+    example = inspect.cleandoc("\n".join(lines))
+    assert as_text(parse_function(example)) == example
 
 
 def test_samples_cover_sizes_and_dtypes():
