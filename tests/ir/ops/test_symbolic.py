@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from loopwright.ir.dims import symbol
 from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.graph.builder import Builder
