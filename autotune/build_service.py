@@ -47,6 +47,9 @@ class BuildService:
         """The first compilation loads LLVM; do it before a candidate is waiting."""
         compile_object("define void @nothing() { ret void }", self.target)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def handle(self, request: Any) -> Frame:
         started = time.perf_counter()
         try:

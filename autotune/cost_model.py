@@ -114,6 +114,7 @@ class JudgedModel:
         self.failure: str | None = None
         self._predicted: list[FloatArray] = []
         self._costs: list[FloatArray] = []
+        self._learnt: list[tuple[str, FloatArray, FloatArray]] = []
 
     @property
     def trained(self) -> bool:
@@ -126,12 +127,14 @@ class JudgedModel:
         if self.trained and len(costs) > 1:
             self._predicted.append(self.model.predict(features))
             self._costs.append(np.asarray(costs, np.float64))
+        self._learnt.append((group, features, costs))
         try:
             self.model.update(group, features, costs)
         except Exception as error:  # a library's change of heart must not end a night of tuning
             self.failure = f"{type(error).__name__}: {error}"
             self.model = LinearModel()
-            self.model.update(group, features, costs)
+            for known in self._learnt:
+                self.model.update(*known)
 
     def quality(self) -> ModelQuality | None:
         """Averages over the batches judged, weighted by their pairs; None before the first. The

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..codegen.target import ISA_LEVELS, Target
 from .log import TuningLog
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
+from .settings import DEFAULT_SETTINGS
 
 __all__ = ["LookupResult", "best_records", "lookup", "pooled_costs", "shipped_logs"]
 
@@ -118,8 +119,12 @@ def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:
 
 
 def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, MeasureRecord]]:
-    """Per schedule: seconds over all its runs pooled, and its newest record. Failed runs win:
-    a schedule that was ever refused by the check is left out."""
+    """Per schedule of one workload and target: its seconds, and its newest record.
+
+    Where a schedule was raced, its races count, otherwise all its runs. A schedule that was not
+    raced while others were is doubted a little: single fast runs are often luck. One that the
+    check ever refused is left out.
+    """
     runs: dict[str, list[MeasureRecord]] = {}
     refused: set[str] = set()
     for record in records:
@@ -127,11 +132,16 @@ def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, Mea
             runs.setdefault(record.schedule_key, []).append(record)
         elif record.error in ("wrong_result", "out_of_bounds"):
             refused.add(record.schedule_key)
-    return {
-        key: (robust_seconds(tuple(s for r in group for s in r.seconds)), group[-1])
-        for key, group in runs.items()
-        if key not in refused
-    }
+    any_raced = any(r.raced for group in runs.values() for r in group)
+    pooled: dict[str, tuple[float, MeasureRecord]] = {}
+    for key, group in runs.items():
+        if key in refused:
+            continue
+        raced = [r for r in group if r.raced]
+        cost = robust_seconds(tuple(s for r in raced or group for s in r.seconds))
+        doubt = DEFAULT_SETTINGS.doubt_factor if any_raced and not raced else 1.0
+        pooled[key] = (cost * doubt, group[-1])
+    return pooled
 
 
 def _fastest(records: list[MeasureRecord]) -> MeasureRecord | None:

@@ -27,7 +27,10 @@ from .task import Task
 from .toolchain import Toolchain
 from .worker_process import Reply, WorkerProcess, wait_for
 
-__all__ = ["NativeMeasurer"]
+__all__ = ["NativeMeasurer", "Workers"]
+
+_BUILDERS = 4
+"""Builders at most, when a whole batch is built before it is run."""
 
 _WAITING_CODE = 8
 """Candidates built ahead of the runner: enough to hide a slow one, few enough to be dropped."""
@@ -42,10 +45,49 @@ class _Job:
     code: bytes = b""
 
 
+class Workers:
+    """The processes that measure: one runner and as many builders as are of use.
+
+    Tasks that run on the same number of threads share them.
+    """
+
+    def __init__(self, threads: int = 1, settings: TuneSettings = DEFAULT_SETTINGS) -> None:
+        cpus = sorted(os.sched_getaffinity(0))
+        self.overlap = threads < len(cpus)
+        # One core for the kernel being timed, the others for everything else.
+        pinned = self.overlap and threads == 1
+        builders = 1 if self.overlap else min(len(cpus), _BUILDERS)
+        lives = settings.worker_lives
+        self.runner = WorkerProcess(cpus=frozenset(cpus[-1:]) if pinned else None, lives=lives)
+        others = frozenset(cpus[:-1]) if pinned else None
+        self.builders = [WorkerProcess(cpus=others, lives=lives) for _ in range(builders)]
+
+    @property
+    def all(self) -> list[WorkerProcess]:
+        return [self.runner, *self.builders]
+
+    @property
+    def restarts(self) -> int:
+        """How many processes have been replaced so far."""
+        return sum(w.restarts for w in self.all)
+
+    def close(self) -> None:
+        """End the processes. They start again when they are asked again."""
+        for worker in self.all:
+            worker.close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class NativeMeasurer:
     """Builds and runs candidates of one task in processes of their own.
 
-    Whatever a candidate does is one record with its error word; its worker is replaced.
+    Whatever a candidate does is one record with its error word; its process is replaced. Without
+    ``workers`` the measurer has its own.
     """
 
     def __init__(
@@ -54,32 +96,28 @@ class NativeMeasurer:
         toolchain: Toolchain,
         settings: TuneSettings = DEFAULT_SETTINGS,
         seed: int = 0,
+        workers: Workers | None = None,
     ) -> None:
         self.task = task
         self.seed = seed
         self._settings = settings
-        cpus = sorted(os.sched_getaffinity(0))
-        self._overlap = task.threads < len(cpus)
-        pinned = self._overlap and task.threads == 1
-        build = BuildService(task.prim, task.target, toolchain, settings)
+        self._own = workers is None
+        self.workers = workers or Workers(task.threads, settings)
         self._folder = TemporaryDirectory(prefix="loopwright-")
         cache = Path(self._folder.name) / "reference.npz"
-        run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
-        lives = settings.worker_lives
-        self._runner = WorkerProcess(
-            run, cpus=frozenset(cpus[-1:]) if pinned else None, lives=lives
-        )
-        others = frozenset(cpus[:-1]) if pinned else None
-        self._builders = [
-            WorkerProcess(build, cpus=others, lives=lives)
-            for _ in range(1 if self._overlap else min(len(cpus), 4))
-        ]
+        self._build = BuildService(task.prim, task.target, toolchain, settings)
+        self._run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
         try:
-            for worker in self._workers:
-                worker.start()
+            self.prepare()
         except BaseException:
             self.close()
             raise
+
+    def prepare(self) -> None:
+        """Let idle processes get ready for this task."""
+        self._runner.prepare(self._run)
+        for builder in self._builders:
+            builder.prepare(self._build)
 
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float = math.inf
@@ -93,8 +131,8 @@ class NativeMeasurer:
         under_way: dict[int, _Job] = {}
         while waiting or built or under_way:
             self._hand_out(waiting, built, under_way, best_seconds)
-            wait_for(self._workers)
-            for worker in self._workers:
+            wait_for(self.workers.all)
+            for worker in self.workers.all:
                 reply = worker.poll() if worker.busy else None
                 if reply is None or id(worker) not in under_way:
                     continue  # nothing yet, or the answer to a question of an earlier batch
@@ -117,7 +155,7 @@ class NativeMeasurer:
             return []
         self._drain()
         timeout = self._settings.first_timeout * len(jobs)
-        self._runner.submit(RaceRequest(tuple(j.code for j in jobs), rounds), timeout)
+        self._runner.submit(self._run, RaceRequest(tuple(j.code for j in jobs), rounds), timeout)
         reply = self._wait(self._runner)
         times = reply.header.get("seconds")
         if reply.error is not None or not isinstance(times, list) or len(times) != len(jobs):
@@ -126,8 +164,8 @@ class NativeMeasurer:
 
     def close(self) -> None:
         """End all workers."""
-        for worker in self._workers:
-            worker.close()
+        if self._own:
+            self.workers.close()
         self._folder.cleanup()
 
     def __enter__(self) -> NativeMeasurer:
@@ -137,13 +175,12 @@ class NativeMeasurer:
         self.close()
 
     @property
-    def _workers(self) -> list[WorkerProcess]:
-        return [self._runner, *self._builders]
+    def _runner(self) -> WorkerProcess:
+        return self.workers.runner
 
     @property
-    def restarts(self) -> int:
-        """How many workers have been replaced so far."""
-        return sum(w.restarts for w in self._workers)
+    def _builders(self) -> list[WorkerProcess]:
+        return self.workers.builders
 
     def _hand_out(
         self,
@@ -154,17 +191,19 @@ class NativeMeasurer:
     ) -> None:
         """Give every idle worker something to do."""
         for builder in self._builders:
-            room = not self._overlap or len(built) < _WAITING_CODE
-            alone = self._overlap or not self._runner.busy
+            room = not self.workers.overlap or len(built) < _WAITING_CODE
+            alone = self.workers.overlap or not self._runner.busy
             if waiting and not builder.busy and room and alone:
                 job = waiting.popleft()
                 under_way[id(builder)] = job
-                builder.submit(job.candidate.schedule, self._settings.build_timeout)
-        quiet = self._overlap or not (waiting or any(b.busy for b in self._builders))
+                builder.submit(self._build, job.candidate.schedule, self._settings.build_timeout)
+        quiet = self.workers.overlap or not (waiting or any(b.busy for b in self._builders))
         if built and quiet and not self._runner.busy:
             job = built.popleft()
             under_way[id(self._runner)] = job
-            self._runner.submit(RunRequest(job.code, best_seconds), self._timeout(best_seconds))
+            self._runner.submit(
+                self._run, RunRequest(job.code, best_seconds), self._timeout(best_seconds)
+            )
 
     def _timeout(self, best_seconds: float) -> float:
         settings = self._settings
@@ -179,7 +218,7 @@ class NativeMeasurer:
         builder = self._builders[0]
         jobs: list[_Job] = []
         for index, candidate in enumerate(candidates):
-            builder.submit(candidate.schedule, self._settings.build_timeout)
+            builder.submit(self._build, candidate.schedule, self._settings.build_timeout)
             reply = self._wait(builder)
             if reply.error is None and reply.blob:
                 jobs.append(_Job(index, candidate, reply.blob))
@@ -187,7 +226,7 @@ class NativeMeasurer:
 
     def _drain(self) -> None:
         """Let answers that nobody waits for come in."""
-        for worker in self._workers:
+        for worker in self.workers.all:
             if worker.busy:
                 self._wait(worker)
 

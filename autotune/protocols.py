@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .record import MeasureRecord
+from .record import MeasureRecord, schedule_key
 
 __all__ = [
     "BoolArray",
@@ -128,6 +128,11 @@ class Candidate:
     sketch: str = ""
     row: tuple[int, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """The schedule as text, equal for equal schedules."""
+        return schedule_key(self.schedule)
+
 
 class Builder(Protocol):
     """Makes machine code of schedules, somewhere it can do no harm.
@@ -139,7 +144,7 @@ class Builder(Protocol):
     @property
     def busy(self) -> bool: ...
 
-    def submit(self, request: Any, timeout: float) -> None: ...
+    def submit(self, service: Any, request: Any, timeout: float) -> None: ...
 
     def poll(self) -> Any: ...
 

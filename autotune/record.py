@@ -11,8 +11,9 @@
      "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
      "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
-``error`` is a word of ``ERRORS`` or null. Fields a reader does not know are ignored; a greater
-``v`` is a line of the future. Records are data: they are validated, never executed.
+A record of the leaders' last comparison has ``"raced": true`` as well. ``error`` is a word of
+``ERRORS`` or null. Fields a reader does not know are ignored; a greater ``v`` is a line of the
+future. Records are data: they are validated, never executed.
 """
 
 from __future__ import annotations
@@ -146,7 +147,10 @@ class Check:
 
 @dataclass(frozen=True)
 class MeasureRecord:
-    """One line of the log. ``seconds`` holds the time per call of every sample."""
+    """One line of the log. ``seconds`` holds the time per call of every sample.
+
+    ``raced`` records come from the comparison of the leaders, measured in turn.
+    """
 
     workload: Workload
     target: TargetKey
@@ -159,6 +163,7 @@ class MeasureRecord:
     seed: int = 0
     time: str = ""
     version: str = ""
+    raced: bool = False
 
     @property
     def ok(self) -> bool:
@@ -182,6 +187,7 @@ class MeasureRecord:
             workload["prim"] = self.workload.prim
         target = {name: getattr(self.target, name) for name in TargetKey.__slots__}
         check = self.checked
+        raced = {"raced": True} if self.raced else {}
         return json.dumps(
             {
                 "v": SCHEMA_VERSION,
@@ -196,6 +202,7 @@ class MeasureRecord:
                 "seed": self.seed,
                 "time": self.time,
                 "loopwright": self.version,
+                **raced,
             },
             allow_nan=False,
             ensure_ascii=False,
@@ -270,6 +277,7 @@ def _from_data(data: Any) -> MeasureRecord:
         seed=_integer(data, "seed", least=0, default=0),
         time=_text(data, "time"),
         version=_text(data, "loopwright"),
+        raced=data.get("raced") is True,
     )
 
 

@@ -72,6 +72,13 @@ class RunService:
         self._outside = {b.name: GuardedBuffer(_bytes(b)) for b in self.prim.output_buffers}
         self._pool_ready = False
 
+    def close(self) -> None:
+        for buffer in self._outside.values():
+            buffer.close()
+        for operand in self._inside.values():
+            operand.exact.close()
+            operand.aligned.close()
+
     def _known_reference(self) -> Reference:
         if self.cache is not None and self.cache.exists():
             return Reference.load(self.cache, self.prim, self._inputs, self.settings)

@@ -100,6 +100,10 @@ class TuneSettings:
     """Only schedules within this factor of the best are leaders."""
     leader_rounds: int = 7
     """Rounds in which every leader is measured once."""
+    doubt_factor: float = 1.1
+    """A schedule outside the leaders' race must have been this much faster to be preferred."""
+    batch_seconds: float = 2.0
+    """A batch is made as large as fits into this time, so that the model learns often enough."""
     leader_share: float = 0.08
     """Share of the budget kept back for the leaders."""
 

@@ -6,6 +6,7 @@ leave few remainders, which interact about as those of real kernels do.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..codegen.target import Target
 from .protocols import BoolArray, Candidate, FloatArray, Knob, Population
-from .record import Check, MeasureRecord, timestamp
+from .record import Check, MeasureRecord, Workload, timestamp
 from .task import Task
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "SyntheticSchedule",
     "SyntheticSpace",
     "UntrainedModel",
+    "synthetic_task",
 ]
 
 _TILES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
@@ -136,6 +139,23 @@ class SyntheticSpace:
         )
 
 
+def synthetic_task(
+    size: tuple[int, int, int] = (256, 256, 256), name: str = "matmul", weight: int = 1
+) -> Task:
+    """A task on a SyntheticSpace."""
+    text = f"synthetic matmul [{', '.join(map(str, size))}]"
+    return Task(
+        prim=text,
+        target=Target.host(),
+        space=SyntheticSpace(size),
+        workload=Workload(hashlib.sha256(text.encode()).hexdigest()[:16], text, text),
+        name=name,
+        weight=weight,
+        flops=2.0 * size[0] * size[1] * size[2],
+        parse=list,
+    )
+
+
 class UntrainedModel:
     """A cost model that never knows anything."""
 
@@ -162,7 +182,9 @@ class SyntheticMeasurer:
         seed: int = 0,
         fault: Callable[[tuple[int, ...]], str | None] = lambda row: None,
     ) -> None:
+        assert isinstance(task.space, SyntheticSpace)
         self.task = task
+        self.space = task.space
         self.noise = noise
         self.fault = fault
         self.rng = np.random.default_rng(seed)
@@ -182,10 +204,11 @@ class SyntheticMeasurer:
         """Nothing is open."""
 
     def _record(self, candidate: Candidate, samples: int) -> MeasureRecord:
-        error = self.fault(candidate.row)
+        row = tuple(candidate.schedule[0][1])
+        error = self.fault(row)
         seconds: tuple[float, ...] = ()
         if error is None:
-            true = float(self.task.space.seconds(np.array([candidate.row], np.int32))[0])  # type: ignore[attr-defined]
+            true = float(self.space.seconds(np.array([row], np.int32))[0])
             seconds = tuple(true * (1 + abs(self.rng.normal(0, self.noise, samples))))
         return MeasureRecord(
             workload=self.task.workload,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.target import Target
-from .protocols import SearchSpace
+from ..ir.errors import ScheduleError
+from ..ir.schedule.steps import Schedule
+from .protocols import Population, SearchSpace
 from .record import TargetKey, Workload, target_key
 
 __all__ = ["Task"]
+
+
+def _parse_schedule(data: Any) -> Schedule:
+    return Schedule.from_json(list(data))
+
+
+def _unnamed(row: Population) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,17 @@ class Task:
     threads: int = 1
     flops: float = 0.0
     bytes: float = 0.0
+    parse: Callable[[Any], Any] = _parse_schedule
+    """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
+    sketch_of: Callable[[Population], str] = _unnamed
+    """The name and version of the sketch a row comes from, ``contraction.register_tile/1``."""
+
+    def row_of(self, schedule: tuple[Any, ...]) -> Population | None:
+        """The row int32[K] of a logged schedule, None if it is not in the space (any more)."""
+        try:
+            return self.space.row_of(self.parse(schedule))
+        except ScheduleError:
+            return None
 
     @property
     def key(self) -> TargetKey:

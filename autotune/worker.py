@@ -2,7 +2,7 @@
 
 It runs as ``python -m loopwright.autotune.worker READ WRITE PARENT`` and not through
 ``multiprocessing``, so that a user's script needs no main guard and a threaded parent is never
-forked. The first frame brings the service, the others its requests; every one is answered.
+forked. A frame opens a service under a number, asks it, or closes it; the first two are answered.
 """
 
 from __future__ import annotations
@@ -44,26 +44,34 @@ class Service(Protocol):
         """Answer a request. An exception is answered in its stead."""
         ...
 
+    def close(self) -> None:
+        """Give back what ``open`` took."""
+        ...
+
 
 def main(arguments: list[str]) -> int:
     """Serve until the pipe ends."""
     read, write, parent = (int(a) for a in arguments)
     _die_with_parent(parent)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    first = read_frame(read)
-    if first is None:
-        return 0
-    service: Service = pickle.loads(first.blob)
-    service.open()
-    _limit_memory(service.memory)
-    write_frame(write, Frame({"ready": True}))
+    services: dict[int, Service] = {}
     while (frame := read_frame(read)) is not None:
-        write_frame(write, _answer(service, frame))
+        number = frame.header["service"]
+        if frame.header["do"] == "close":
+            services.pop(number).close()
+        elif frame.header["do"] == "open":
+            _limit_memory(None)
+            services[number] = pickle.loads(frame.blob)
+            services[number].open()
+            write_frame(write, Frame({"ready": True}))
+        else:
+            write_frame(write, _answer(services[number], frame))
     return 0
 
 
 def _answer(service: Service, frame: Frame) -> Frame:
     try:
+        _limit_memory(service.memory)
         return service.handle(pickle.loads(frame.blob))
     except MemoryError as error:
         return Frame({"error": "out_of_memory", "detail": str(error)})
@@ -79,12 +87,14 @@ def _die_with_parent(parent: int) -> None:
         os._exit(0)
 
 
-def _limit_memory(more: int) -> None:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + more
+def _limit_memory(more: int | None) -> None:
+    """Allow ``more`` bytes of address space beyond what is in use; None allows all."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
+    limit = hard
+    if more is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        wanted = pages * resource.getpagesize() + more
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 

@@ -21,6 +21,7 @@ from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 __all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for"]
 
 _STARTS_IN_VAIN = 3
+_OPEN_SERVICES = 8
 _READ = 1 << 20
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -39,30 +40,39 @@ class Reply:
     detail: str = ""
 
 
+@dataclass(slots=True)
+class _Request:
+    """What a worker was asked; without a timeout its service is only to be opened."""
+
+    service: Service
+    request: Any = None
+    timeout: float = 0.0
+    failures: int = 0
+
+
 class WorkerProcess:
     """One long-lived worker. It is started when first asked and restarted after it dies.
 
-    At most one request is under way. ``poll`` never blocks; ``wait_for`` waits for several workers.
+    It serves any number of services; the few it was asked last stay open. At most one request is
+    under way. ``poll`` never blocks; ``wait_for`` waits for several workers.
     """
 
     def __init__(
         self,
-        service: Service,
         *,
         cpus: frozenset[int] | None = None,
         start_timeout: float = 120.0,
         lives: int = 2000,
     ) -> None:
-        self._service = service
         self._cpus = cpus
         self._start_timeout = start_timeout
         self._lives = lives
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = FrameReader()
-        self._pending: tuple[Any, float] | None = None
-        self._ready = False
+        self._pending: _Request | None = None
+        self._open: dict[int, Service] = {}  # the one asked last comes last
+        self._opening = False
         self._served = 0
-        self._starts_in_vain = 0
         self._deadline = float("inf")
         self.restarts = 0
 
@@ -110,50 +120,90 @@ class WorkerProcess:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self._process.pid, self._cpus)
         self._reader = FrameReader()
-        self._ready, self._served = False, 0
-        self._deadline = time.monotonic() + self._start_timeout
-        with contextlib.suppress(BrokenPipeError):  # poll will find it dead
-            write_frame(self._write, Frame({}, pickle.dumps(self._service)))
+        self._open, self._served = {}, 0
 
-    def submit(self, request: Any, timeout: float) -> None:
-        """Ask; the answer is due ``timeout`` seconds after the worker has the request."""
+    def prepare(self, service: Service) -> None:
+        """Open a service ahead of the first request, as far as nothing else is under way."""
+        if not self.busy and id(service) not in self._open:
+            self._begin(_Request(service))
+
+    def submit(self, service: Service, request: Any, timeout: float) -> None:
+        """Ask; the answer is due ``timeout`` seconds after the service is open and asked."""
         assert not self.busy
+        self._begin(_Request(service, request, timeout))
+
+    def _begin(self, request: _Request) -> None:
         died_idle = self._process is not None and self._process.poll() is not None
-        if self._served >= self._lives or (died_idle and self._ready):
+        if self._served >= self._lives or died_idle:
             self._bury()
         self.start()
-        self._pending = (request, timeout)
-        if self._ready:
-            self._send()
+        self._pending = request
+        service = request.service
+        if id(service) in self._open:
+            self._open[id(service)] = self._open.pop(id(service))
+            self._ask(request)
+            return
+        while len(self._open) >= _OPEN_SERVICES:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            self._send("close", oldest)
+        self._opening = True
+        self._deadline = time.monotonic() + self._start_timeout
+        self._send("open", id(service), service)
 
-    def _send(self) -> None:
-        assert self._pending is not None
-        request, timeout = self._pending
-        self._deadline = time.monotonic() + timeout
-        with contextlib.suppress(BrokenPipeError):
-            write_frame(self._write, Frame({}, pickle.dumps(request)))
+    def _ask(self, request: _Request) -> None:
+        self._deadline = time.monotonic() + request.timeout
+        self._send("ask", id(request.service), request.request)
+
+    def _send(self, do: str, number: int, value: Any = None) -> None:
+        frame = Frame({"do": do, "service": number}, pickle.dumps(value))
+        with contextlib.suppress(BrokenPipeError):  # poll will find it dead
+            write_frame(self._write, frame)
 
     def poll(self) -> Reply | None:
         """The answer if it is there; a Reply with ``error`` if the worker died or was too slow.
 
-        WorkerError if no worker ever got as far as being ready.
+        WorkerError if a service cannot be opened in several processes.
         """
         while True:
             frame, dead = self._receive()
-            if frame is not None and not self._ready:
-                self._ready, self._starts_in_vain = True, 0
-                self._send()
+            late = time.monotonic() >= self._deadline
+            if self._opening:
+                reply = self._opened(frame, dead or ("not ready in time" if late else ""))
+                if reply is not None:
+                    return reply
+                if frame is None:
+                    return None
                 continue
             if frame is not None:
                 self._served += 1
                 return self._done(Reply(frame.header, frame.blob))
-            late = time.monotonic() >= self._deadline
-            if (dead or late) and not self._ready:
-                self._start_again(dead or "not ready in time")
-                return None
             if dead:
                 return self._done(self._autopsy(dead))
             return self._done(self._late()) if late else None
+
+    def _opened(self, frame: Frame | None, failure: str) -> Reply | None:
+        """Go on after opening a service, or try again in a new process.
+
+        A worker that dies before it is asked tells nothing about a candidate.
+        """
+        request = self._pending
+        assert request is not None
+        if frame is not None:
+            self._opening = False
+            self._open[id(request.service)] = request.service
+            if request.timeout <= 0:
+                return self._done(Reply(frame.header))
+            self._ask(request)
+        elif failure:
+            words = self._last_words() or failure
+            self._bury()
+            request.failures += 1
+            if request.failures >= _STARTS_IN_VAIN:
+                self._done(Reply())
+                raise WorkerError(f"measuring processes do not start: {words}")
+            self._begin(request)
+        return None
 
     def _receive(self) -> tuple[Frame | None, str]:
         try:
@@ -170,24 +220,15 @@ class WorkerProcess:
             return None, str(error)
 
     def _done(self, reply: Reply) -> Reply:
-        self._pending = None
+        self._pending, self._opening = None, False
         self._deadline = float("inf")
         return reply
 
     def _late(self) -> Reply:
         assert self._pending is not None
-        seconds = self._pending[1]
+        seconds = self._pending.timeout
         self._bury()
         return Reply(error="timeout", detail=f"no answer within {seconds:.3g} s")
-
-    def _start_again(self, found: str) -> None:
-        """A worker that never got ready tells nothing about a candidate."""
-        words = self._last_words() or found
-        self._bury()
-        self._starts_in_vain += 1
-        if self._starts_in_vain >= _STARTS_IN_VAIN:
-            raise WorkerError(f"measuring processes do not start: {words}")
-        self.start()
 
     def _autopsy(self, found: str) -> Reply:
         """What the worker died of, from its exit status and its last words."""

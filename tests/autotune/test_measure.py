@@ -91,7 +91,7 @@ def test_leaders_are_measured_in_turn(measurer: NativeMeasurer) -> None:
 
 def test_a_worker_killed_from_outside_is_replaced(measurer: NativeMeasurer) -> None:
     measure(measurer, [candidate("good")])
-    for worker in measurer._workers:
+    for worker in measurer.workers.all:
         assert worker.pid is not None
         os.kill(worker.pid, 9)
     time.sleep(0.1)
@@ -113,7 +113,7 @@ def test_workers_that_cannot_start_say_why() -> None:
 def test_workers_end_with_their_tuner() -> None:
     measurer = NativeMeasurer(planted.make_task(), planted.TOOLCHAIN, planted.SETTINGS)
     measure(measurer, [candidate("good")])
-    pids = [w.pid for w in measurer._workers]
+    pids = [w.pid for w in measurer.workers.all]
     measurer.close()
     for pid in pids:
         assert pid is not None

@@ -1,0 +1,258 @@
+"""The tuner: propose, measure, log, learn, until the budget is spent.
+
+``Tuner`` holds what is known of one task; ``tune`` runs it. Everything measured is on disk before
+anything else happens with it, so that Ctrl-C, a kill or a full disk cost nothing that was measured,
+and the next run goes on from the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .budget import Budget, BudgetClock, parse_budget
+from .cost_model import JudgedModel, available_model
+from .interrupts import terminable
+from .log import LogError, TuningLog
+from .lookup import pooled_costs
+from .progress import Progress, Silent
+from .protocols import Candidate, CostModel, Measurer, Population
+from .quality import ModelQuality
+from .record import MeasureRecord
+from .settings import DEFAULT_SETTINGS, TuneSettings
+from .strategies import make_strategy
+from .task import Task
+
+__all__ = ["TuneResult", "Tuner", "tune"]
+
+_ATTEMPTS = 16
+"""Proposals of nothing but known schedules before the space counts as exhausted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """What tuning a task came to. Seconds are per call; inf where nothing ran.
+
+    ``stopped`` is "budget", "exhausted" (the space has no more), "interrupted", or what is wrong
+    with the log. ``model_failure`` says why a simpler cost model had to take over. ``history`` has
+    an entry (seconds since the start, candidates, best) per batch.
+    """
+
+    task: Task
+    best: MeasureRecord | None
+    before: float
+    after: float
+    trials: int
+    errors: dict[str, int]
+    seconds: float
+    stopped: str
+    quality: ModelQuality | None
+    model_failure: str | None = None
+    history: tuple[tuple[float, int, float], ...] = ()
+
+
+@dataclass
+class Tuner:
+    """The search on one task. Several can share a log and a model."""
+
+    task: Task
+    measurer: Measurer
+    log: TuningLog
+    model: CostModel = field(default_factory=lambda: JudgedModel(available_model()))
+    strategy: str = "evolutionary"
+    settings: TuneSettings = DEFAULT_SETTINGS
+    seed: int = 0
+    suggestions: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        self.search = make_strategy(self.strategy, self.task.space, self.seed, self.settings)
+        self.costs: dict[str, float] = {}
+        self.best_seconds = math.inf
+        self.first_seconds = math.inf
+        self.trials = 0
+        self.errors: Counter[str] = Counter()
+        self.exhausted = False
+        self._group = f"{self.task.workload.hash}/{self.task.key}"
+        if len(self.suggestions):
+            self.search.suggest(np.stack(self.suggestions))
+        self._resume()
+
+    def _resume(self) -> None:
+        """Take up what the log knows of this task."""
+        rows: list[Population] = []
+        costs: list[float] = []
+        for record in self.log.of(self.task.workload.hash, self.task.key):
+            row = self.task.row_of(record.schedule)
+            if row is None:
+                continue
+            self._know(record)
+            rows.append(row)
+            costs.append(record.cost)
+        if rows:
+            self._learn(np.stack(rows), np.array(costs))
+
+    def step(self, clock: BudgetClock, count: int, progress: Progress) -> int:
+        """One turn of the loop with up to ``count`` candidates; the number measured.
+
+        LogError if the log cannot be written: then nothing more was measured.
+        """
+        rows = self._propose(count)
+        self.exhausted = not len(rows)
+        measured: list[int] = []
+        costs: list[float] = []
+        if len(rows):
+            candidates = [self._candidate(row) for row in rows]
+            for index, record in self.measurer.measure(candidates, self.best_seconds):
+                self.log.append(record)  # on disk before anything else can fail
+                self._count(record, clock)
+                measured.append(index)
+                costs.append(record.cost)
+                progress.update(self, clock)
+                if clock.spent:
+                    break
+        self._learn(rows[measured], np.array(costs))
+        return len(measured)
+
+    def finish(self) -> MeasureRecord | None:
+        """Measure the leaders again, in turn, and say which is best."""
+        leaders = self._leaders()
+        if len(leaders) > 1:
+            again = [Candidate(r.schedule, r.sketch) for r in leaders]
+            for record in self.measurer.race(again, self.settings.leader_rounds):
+                self.log.append(_as_raced(record))
+        return self.best()
+
+    def best(self) -> MeasureRecord | None:
+        """The fastest of all records of the task, None if none ran."""
+        pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
+        if not pooled:
+            return None
+        self.best_seconds, record = min(pooled.values(), key=lambda entry: entry[0])
+        return record
+
+    def _propose(self, count: int) -> Population:
+        """Rows whose schedules were not measured yet, each schedule once: several rows can be one.
+
+        Where the model only asks for what is known, chance goes on in its stead.
+        """
+        for attempt in range(_ATTEMPTS):
+            guided = self.model.trained and attempt < _ATTEMPTS // 2
+            rows = self.search.propose(self._score if guided else None, count)
+            keys = [self._candidate(row).key for row in rows]
+            first = {key: index for index, key in reversed(list(enumerate(keys)))}
+            fresh = [index for key, index in first.items() if key not in self.costs]
+            known = [index for index, key in enumerate(keys) if key in self.costs]
+            if known:
+                self.search.observe(rows[known], np.array([self.costs[keys[i]] for i in known]))
+            if fresh or not len(rows):
+                return rows[sorted(fresh)]
+        return rows[:0]
+
+    def _score(self, rows: Population) -> Any:
+        return self.model.predict(self.task.space.features(rows))
+
+    def _candidate(self, row: Population) -> Candidate:
+        schedule = tuple(self.task.space.schedule(row).to_json())
+        return Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
+
+    def _count(self, record: MeasureRecord, clock: BudgetClock) -> None:
+        self.trials += 1
+        clock.trials += 1
+        self._know(record)
+        if record.error is not None:
+            self.errors[record.error] += 1
+
+    def _know(self, record: MeasureRecord) -> None:
+        key = record.schedule_key
+        self.costs[key] = min(record.cost, self.costs.get(key, math.inf))
+        if not math.isfinite(self.first_seconds):
+            self.first_seconds = record.cost
+        self.best_seconds = min(self.best_seconds, record.cost)
+
+    def _learn(self, rows: Population, costs: Any) -> None:
+        if len(rows):
+            self.search.observe(rows, costs)
+            self.model.update(self._group, self.task.space.features(rows), costs)
+
+    def _leaders(self) -> list[MeasureRecord]:
+        pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
+        ranked = sorted(pooled.values(), key=lambda entry: entry[0])[: self.settings.leaders]
+        limit = self.settings.leader_factor
+        return [record for cost, record in ranked if cost <= limit * ranked[0][0]]
+
+
+def tune(
+    task: Task,
+    measurer: Measurer,
+    log: TuningLog,
+    budget: str | float | Budget = "30s",
+    *,
+    model: CostModel | None = None,
+    strategy: str = "evolutionary",
+    settings: TuneSettings = DEFAULT_SETTINGS,
+    seed: int = 0,
+    suggestions: Sequence[Any] = (),
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Search schedules of one task until the budget is spent, or Ctrl-C or SIGTERM comes.
+
+    Goes on from what the log has of the task. ``suggestions`` are rows to be measured first.
+    LogError at once, before anything is measured, if the log cannot be written.
+    """
+    log.check_writable()
+    progress = progress or Silent()
+    judged = JudgedModel(model or available_model(settings, seed))
+    tuner = Tuner(task, measurer, log, judged, strategy, settings, seed, suggestions)
+    clock = BudgetClock(parse_budget(budget))
+    history: list[tuple[float, int, float]] = []
+    stopped = "budget"
+    try:
+        with terminable(), progress:
+            reserve = settings.leader_share * (clock.budget.seconds or 0.0)
+            while not clock.spent and clock.seconds_left > reserve:
+                if not tuner.step(clock, batch_size(tuner, clock, settings), progress):
+                    stopped = "exhausted" if tuner.exhausted else stopped
+                    break
+                history.append((clock.elapsed, clock.trials, tuner.best_seconds))
+            tuner.finish()
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    except LogError as error:
+        stopped = str(error)
+    best = tuner.best()
+    return TuneResult(
+        task=task,
+        best=best,
+        before=tuner.first_seconds,
+        after=tuner.best_seconds,
+        trials=tuner.trials,
+        errors=dict(tuner.errors),
+        seconds=clock.elapsed,
+        stopped=stopped,
+        quality=judged.quality(),
+        model_failure=judged.failure,
+        history=tuple(history),
+    )
+
+
+def batch_size(tuner: Tuner, clock: BudgetClock, settings: TuneSettings) -> int:
+    """As many candidates as take ``batch_seconds``, within the settings' limits and the budget.
+
+    Without a limit in seconds the clock is not asked, and the same seed gives the same search.
+    """
+    count = max(settings.first_batch, tuner.trials)
+    if clock.trials and clock.budget.seconds is not None:
+        rate = clock.trials / max(clock.elapsed, 1e-3)
+        count = round(rate * min(settings.batch_seconds, clock.seconds_left))
+    count = max(settings.first_batch, min(settings.batch, count))
+    left = clock.trials_left
+    return count if left is None else min(count, left)
+
+
+def _as_raced(record: MeasureRecord) -> MeasureRecord:
+    return replace(record, raced=True)

@@ -1,1 +1,0 @@
-"""Programs to read and run: ``make demo``, or any of these files through ``loopwright``."""

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import io
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import planted_kernels as planted
+import pytest
+from loopwright.autotune.budget import Budget
+from loopwright.autotune.log import LogError, TuningLog
+from loopwright.autotune.lookup import lookup
+from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.progress import Lines, Live, Silent, make_progress
+from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.autotune.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
+from loopwright.autotune.tuner import TuneResult, tune
+
+TASK = synthetic_task()
+
+
+def run(log: TuningLog, budget: str = "120 trials", **options: object) -> TuneResult:
+    measurer = options.pop("measurer", None) or SyntheticMeasurer(TASK)
+    return tune(TASK, measurer, log, budget, **options)  # type: ignore[arg-type]
+
+
+def test_tuning_finds_fast_schedules() -> None:
+    log = TuningLog()
+    result = run(log, "300 trials")
+    assert result.stopped == "budget" and result.trials == 300
+    assert result.best is not None and result.best.raced
+    assert result.after < 0.6 * result.before
+    sampled = SyntheticSpace().sample(20_000, np.random.default_rng(9))
+    assert (SyntheticSpace().seconds(sampled) < 0.98 * result.after).mean() < 0.001
+    assert result.model_failure is None
+    assert result.quality is not None and result.quality.pairwise > 0.55
+    assert [h[2] for h in result.history] == sorted((h[2] for h in result.history), reverse=True)
+    assert lookup(log, TASK.workload, TASK.key).record is result.best
+
+
+def test_a_guided_search_beats_a_random_one() -> None:
+    def after(strategy: str) -> float:
+        runs = [run(TuningLog(), "160 trials", strategy=strategy, seed=s) for s in range(3)]
+        return float(np.median([r.after for r in runs]))
+
+    assert after("evolutionary") < after("random")
+
+
+def test_a_second_run_goes_on_from_the_log(tmp_path: Path) -> None:
+    first = run(TuningLog(tmp_path / "log"), "100 trials")
+    log = TuningLog(tmp_path / "log")
+    second = run(log, "60 trials", seed=1)
+    assert second.after <= first.after * 1.05
+    assert second.before == pytest.approx(first.before, rel=1e-5)
+    tried = [r.schedule_key for r in log if not r.raced]
+    assert len(tried) == len(set(tried)) == 160
+
+
+def test_failures_are_counted_and_never_win() -> None:
+    def fault(row: tuple[int, ...]) -> str | None:
+        return {0: "wrong_result", 1: "timeout"}.get(row[7] if row[6] == 0 else 9)
+
+    log = TuningLog()
+    result = run(log, measurer=SyntheticMeasurer(TASK, fault=fault))
+    assert set(result.errors) == {"wrong_result", "timeout"}
+    assert result.best is not None and fault(tuple(result.best.schedule[0][1])) is None
+    everything = run(TuningLog(), measurer=SyntheticMeasurer(TASK, fault=lambda row: "crash"))
+    assert everything.best is None and everything.after == math.inf
+    assert everything.errors == {"crash": 120}
+
+
+def test_suggestions_are_measured_first() -> None:
+    row = SyntheticSpace().sample(1, np.random.default_rng(3))[0]
+    log = TuningLog()
+    run(log, "20 trials", suggestions=[row])
+    assert log.records[0].schedule == (["tile", row.tolist()],)
+
+
+def test_a_small_space_is_exhausted() -> None:
+    class Tiny(SyntheticSpace):
+        def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+            return np.repeat(self.default()[:1], min(n, 3), 0)
+
+    task = replace(TASK, space=Tiny())
+    result = tune(task, SyntheticMeasurer(task), TuningLog(), "1h")
+    assert result.stopped == "exhausted" and result.trials == 2
+
+
+class Interrupting(SyntheticMeasurer):
+    """Sends itself a signal while it measures candidate number ``at``."""
+
+    def __init__(self, at: int, number: int) -> None:
+        super().__init__(TASK)
+        self.at, self.number = at, number
+
+    def measure(self, candidates, best_seconds):
+        for entry in super().measure(candidates, best_seconds):
+            if self.count == self.at:
+                os.kill(os.getpid(), self.number)
+            yield entry
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_everything(number: int, tmp_path: Path) -> None:
+    log = TuningLog(tmp_path / "log")
+    before = signal.getsignal(signal.SIGTERM)
+    result = run(log, "1h", measurer=Interrupting(40, number))
+    assert result.stopped == "interrupted"
+    assert result.best is not None and result.trials in (39, 40)
+    assert len(TuningLog(tmp_path / "log")) >= 39
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_tuning_works_in_a_thread() -> None:
+    results: list[TuneResult] = []
+    thread = threading.Thread(target=lambda: results.append(run(TuningLog(), "30 trials")))
+    thread.start()
+    thread.join()
+    assert results[0].stopped == "budget"
+
+
+def test_a_full_disk_ends_tuning_and_costs_nothing(tmp_path: Path) -> None:
+    class Full(TuningLog):
+        def _write(self, data: bytes) -> None:
+            if len(self) >= 30:
+                raise LogError(self.path, "No space left on device")
+            super()._write(data)
+
+    result = run(Full(tmp_path / "log"), "1h")
+    assert result.stopped == f"tuning log {tmp_path / 'log'}: No space left on device"
+    assert result.best is not None
+    assert len(TuningLog(tmp_path / "log")) == 30
+
+
+def test_a_log_that_cannot_be_written_is_an_error_before_tuning() -> None:
+    log = TuningLog()
+    log.path = Path("/proc/no/such/log")
+    measurer = SyntheticMeasurer(TASK)
+    with pytest.raises(LogError):
+        run(log, measurer=measurer)
+    assert measurer.count == 0
+
+
+def test_a_budget_in_seconds_is_kept() -> None:
+    class Slow(SyntheticMeasurer):
+        def measure(self, candidates, best_seconds):
+            for entry in super().measure(candidates, best_seconds):
+                time.sleep(0.02)
+                yield entry
+
+    started = time.monotonic()
+    result = run(TuningLog(), "1s", measurer=Slow(TASK))
+    assert 0.8 < time.monotonic() - started < 1.6
+    assert 10 < result.trials < 50
+
+
+PROGRAM = textwrap.dedent(
+    """
+    import sys, time
+    from loopwright.autotune.linear_model import LinearModel
+    from loopwright.autotune.log import TuningLog
+    from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
+    from loopwright.autotune.tuner import tune
+    class Told(TuningLog):
+        def append(self, records):
+            super().append(records)
+            print(len(self), flush=True)
+            time.sleep(0.002)
+    task = synthetic_task()
+    result = tune(task, SyntheticMeasurer(task, seed=int(sys.argv[2])), Told(sys.argv[1]),
+                  sys.argv[3], seed=int(sys.argv[2]), strategy="random", model=LinearModel())
+    """
+)
+
+
+def start(path: Path, seed: int, budget: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(path), str(seed), budget],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_at_random_moments_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    rng = np.random.default_rng(11)
+    acknowledged = 0
+    for seed in range(20):
+        tuner = start(path, seed, "1h")
+        assert tuner.stdout is not None
+        acknowledged = int(tuner.stdout.readline())
+        time.sleep(float(rng.random()) * 0.15)
+        tuner.kill()
+        rest = tuner.communicate()[0].split("\n")
+        told = [int(line) for line in rest[:-1] if line]
+        acknowledged = told[-1] if told else acknowledged
+        log = TuningLog(path)
+        assert len(log) >= acknowledged
+        assert log.skipped.total == 0
+    before = TuningLog(path)
+    result = run(TuningLog(path), "32 trials")
+    assert result.best is not None
+    assert {r.schedule_key for r in before} < {r.schedule_key for r in TuningLog(path)}
+
+
+def test_two_tuners_on_one_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    tuners = [start(path, seed, "80 trials") for seed in (1, 2)]
+    for tuner in tuners:
+        tuner.communicate()
+        assert tuner.returncode == 0
+    log = TuningLog(path)
+    assert log.skipped.total == 0
+    assert len([r for r in log if not r.raced]) == 160
+
+
+def test_tuning_with_real_processes(tmp_path: Path) -> None:
+    class PlantedSpace(SyntheticSpace):
+        """Rows are planted kernels: the first knob chooses good or bad, the second the delay."""
+
+        def schedule(self, row: np.ndarray):
+            kinds = ["good", "good", "good", "good", "wrong", "write_after", "segfault"]
+            kind = kinds[row[0] % len(kinds)]
+            return _Plain([["plant", kind, int(1 + 500 * row[1] + row[2])]])
+
+    task = replace(planted.make_task(), space=_without_rows(PlantedSpace()), parse=list)
+    settings = replace(DEFAULT_SETTINGS, least_timeout=0.4, population=256)
+    with NativeMeasurer(task, planted.TOOLCHAIN, settings) as measurer:
+        log = TuningLog(tmp_path / "log")
+        result = tune(task, measurer, log, Budget(20.0, 60), settings=settings)
+    assert result.trials == 60
+    assert result.best is not None and result.best.schedule[0][1] == "good"
+    assert set(result.errors) <= {"wrong_result", "out_of_bounds", "crash"}
+    assert result.errors
+    assert len(TuningLog(tmp_path / "log")) >= 60
+
+
+class _Plain:
+    def __init__(self, data: list[object]) -> None:
+        self.data = data
+
+    def to_json(self) -> list[object]:
+        return self.data
+
+
+def _without_rows(space: SyntheticSpace) -> SyntheticSpace:
+    space.row_of = lambda schedule: None  # type: ignore[method-assign]
+    return space
+
+
+def test_progress_shows_best_rate_and_time_left() -> None:
+    stream = io.StringIO()
+    run(TuningLog(), "40 trials", progress=Lines(stream, every=0.0))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 40
+    assert lines[-1].startswith("matmul  ")
+    assert " us  " in lines[-1] and "GFLOP/s  40 tried" in lines[-1]
+    assert lines[-1].endswith("00:00 left")
+
+
+def test_a_terminal_gets_one_live_line() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    assert isinstance(make_progress(stream), Live)
+    assert isinstance(make_progress(io.StringIO()), Lines)
+    assert isinstance(make_progress(stream, quiet=True), Silent)
+    run(TuningLog(), "80 trials", progress=make_progress(stream))
+    text = stream.getvalue()
+    assert "matmul" in text and "\r" in text
+    assert "\n" not in text.rstrip("\n")
