@@ -2,8 +2,8 @@
 
 ::
 
-    __call__        arrays of known shapes and dtypes: look the code up, run it
-      _call         anything else: sort the arguments, look again, else trace and build
+    __call__        arrays of exactly the kind of the last call: run its code
+      _call         a kind of call seen before: look its code up; else sort the arguments
         trace       tracer: the function's graph IR                      -> Traced
         build       pipeline: graph passes, schedules from the log, code -> Built
 """
@@ -35,6 +35,7 @@ from .tracer import (
     cut_traceback,
     is_ours,
     located,
+    quick_key,
     signature_of,
     to_array,
     trace,
@@ -53,6 +54,34 @@ class Specialisation:
     built: pipeline.Built
     reason: str
     seconds: float
+
+
+def _nothing(*args: Any) -> None:
+    """The code of a function that has not been called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Code for calls with one quick key; ``finish`` is None where the result is one array."""
+
+    direct: Callable[..., list[Array] | None]
+    call: Callable[[Sequence[Array]], list[Array]]
+    finish: Callable[[list[Array]], Any] | None
+
+    @staticmethod
+    def of(made: Specialisation) -> Ready:
+        finish = None if made.traced.returns_one_array else made.traced.result
+        return Ready(made.built.direct or _nothing, made.built.call, finish)
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
+        results = self.direct(*arrays)
+        if results is None:
+            results = self.call([to_array(a) for a in arrays])
+        return results[0] if self.finish is None else self.finish(results)
+
+
+NOTHING = Ready(_nothing, list, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +123,13 @@ class CompiledFunction:
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = signature_of(function, names)
         self._static = frozenset(names)
+        places = {n: i for i, n in enumerate(self._signature.parameters)}
+        self._static_places = frozenset((*names, *(places[n] for n in names if n in places)))
         self._known: dict[Request, Specialisation] = {}
-        self._fast: dict[Any, tuple[Callable[[Sequence[Array]], list[Array]], Any]] = {}
+        self._ready: dict[Any, Ready] = {}
+        self._last = NOTHING
         self._misses = 0
-        self._slow_hits = 0
-        self._fast_hits = 0
+        self._hits = 0
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -111,15 +142,11 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result on these arguments; compiles first if their kind is new."""
         if not kwargs:
-            try:
-                run, finish = self._fast[
-                    tuple([(a.shape, a.dtype, a.__class__) for a in args])  # type: ignore[misc]
-                ]
-            except (AttributeError, KeyError, TypeError):
-                pass
-            else:
-                self._fast_hits += 1
-                return run(args)[0] if finish is None else finish(run(args))
+            last = self._last
+            results = last.direct(*args)
+            if results is not None:
+                self._hits += 1
+                return results[0] if last.finish is None else last.finish(results)
         try:
             return self._call(args, kwargs)
         except Exception as error:
@@ -127,27 +154,26 @@ class CompiledFunction:
         raise shown
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if _any_traced(args) or _any_traced(kwargs.values()):
+        quick = quick_key(args, kwargs, self._static_places)
+        if quick is not None:
+            ready = self._ready.get(quick[0])
+            if ready is not None:
+                self._hits += 1
+                if not kwargs and all(type(a) is np.ndarray for a in args):
+                    self._last = ready
+                return ready(quick[1])
+        elif _any_traced(args) or _any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         found = self._known.get(arguments.request)
         if found is None:
             found = self._compile(arguments.request)
         else:
-            self._slow_hits += 1
-        arrays = [_parameter(arguments, i) for i in found.traced.parameters]
-        self._remember(args, kwargs, found)
-        return found.traced.result(found.built.call(arrays))
-
-    def _remember(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Specialisation
-    ) -> None:
-        """Let the next call with such arguments go the short way, if there is one for them."""
-        plain = not kwargs and all(type(a) is np.ndarray and a.dtype.isnative for a in args)
-        if plain and not self._static and len(found.traced.parameters) == len(args):
-            key = tuple([(a.shape, a.dtype, a.__class__) for a in args])
-            finish = None if found.traced.returns_one_array else found.traced.result
-            self._fast[key] = (found.built.call, finish)
+            self._hits += 1
+        leaves = [arguments.values[i] for i in found.traced.parameters]
+        if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
+            self._ready[quick[0]] = Ready.of(found)
+        return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
 
     def _compile(self, request: Request) -> Specialisation:
         with self._lock:
@@ -247,13 +273,14 @@ class CompiledFunction:
         with self._lock:
             seconds = time.perf_counter() - begun
             self._known[traced.request] = Specialisation(traced, built, "tuned", seconds)
-            self._fast.clear()
+            self._ready.clear()
+            self._last = NOTHING
         return report
 
     def cache_info(self) -> CacheInfo:
         """Hits and misses so far, the signatures compiled, and why each was."""
         return CacheInfo(
-            self._fast_hits + self._slow_hits,
+            self._hits,
             self._misses,
             len(self._known),
             tuple(str(request) for request in self._known),
@@ -264,8 +291,9 @@ class CompiledFunction:
         """Forget all compiled code; the next call traces again and reads captured arrays anew."""
         with self._lock:
             self._known.clear()
-            self._fast.clear()
-            self._misses = self._slow_hits = self._fast_hits = 0
+            self._ready.clear()
+            self._last = NOTHING
+            self._misses = self._hits = 0
 
 
 class Lowered:
@@ -300,7 +328,7 @@ class Compiled:
         """The result; raises LoopwrightTypeError for arguments of another kind."""
         try:
             arguments = self._arguments(args, kwargs)
-            arrays = [_parameter(arguments, i) for i in self.traced.parameters]
+            arrays = [to_array(arguments.values[i]) for i in self.traced.parameters]
             return self.traced.result(self.built.call(arrays))
         except Exception as error:
             shown = _shown(error)
@@ -331,10 +359,6 @@ def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeEr
     return LoopwrightTypeError(
         f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
     )
-
-
-def _parameter(arguments: Arguments, position: int) -> Array:
-    return to_array(arguments.values[position])
 
 
 def _any_traced(values: Iterable[Any]) -> bool:

@@ -25,12 +25,15 @@ LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 class Built:
     """A module ready to run.
 
-    ``call`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes) and
-    gives its results, new arrays, as a list. ``kernels`` are the names of the kernels it runs, and
-    ``summary`` says in one line where their schedules came from. ``levels`` make the texts.
+    ``call(arrays)`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes)
+    and gives its results, new arrays, as a list. ``direct(*arrays)`` is the same without detours:
+    it answers None, having done nothing, for arguments that are not exactly those arrays.
+    ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
+    schedules came from. ``levels`` make the texts.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
+    direct: Callable[..., list[Array] | None] | None = None
     kernels: tuple[str, ...] = ()
     summary: str = ""
     levels: Mapping[str, Callable[[], str]] = field(default_factory=dict)

@@ -5,6 +5,7 @@
     specs        lw.f32[64, 784]: an argument without its values
     pytree       nested arguments and results, taken apart and put together
     arguments    what a call hands over: arrays to trace, static values; the cache's key
+    quickkey     the same key for calls seen before, in a microsecond
     function     trace(): the function's run on proxies, and its module
 
     proxy        the traced array; run (errors get the user's line), lift, emit
@@ -25,6 +26,7 @@ from .arguments import Arguments, Request, bind, signature_of, to_array
 from .explain import cut_traceback, is_ours
 from .function import Traced, located, trace
 from .proxy import Proxy
+from .quickkey import quick_key
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "located",
     "nn",
     "parse_spec",
+    "quick_key",
     "reductions",
     "shaping",
     "signature_of",

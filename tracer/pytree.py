@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "LEAF",
+    "children_of",
     "Leaf",
     "Node",
     "Structure",
@@ -140,6 +141,12 @@ def _kind_of(cls: type) -> _Kind | None:
             lambda tree: ([getattr(tree, name) for name in names], names), _make_dataclass, _dotted
         )
     return _KINDS.get(cls)
+
+
+def children_of(tree: Any) -> tuple[Sequence[Any], Hashable] | None:
+    """The children of a container and the hashable rest; None for a leaf."""
+    kind = _kind_of(type(tree))
+    return None if kind is None else kind.take(tree)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
