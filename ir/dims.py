@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .errors import ParseError
-
 __all__ = [
     "Dim",
     "FloorDiv",
@@ -40,7 +38,6 @@ __all__ = [
     "int_min",
     "linear",
     "mod",
-    "parse_dim",
     "product",
     "resolve",
     "substitute",
@@ -465,78 +462,3 @@ def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int
     if right[0] == right[1] and left[0] // right[0] == left[1] // right[0]:
         return left[0] % right[0], left[1] % right[0]
     return 0, right[1] - 1
-
-
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][\w.]*)|(//|[-+*%(),]))")
-
-
-def parse_dim(text: str) -> IntExpr:
-    """Read what ``str`` prints: ``parse_dim(str(d)) == d``. Raises ParseError.
-
-    >>> parse_dim("4*n + 1") == 4 * symbol("n") + 1
-    True
-    """
-    tokens: list[str] = []
-    position = 0
-    while position < len(text.rstrip()):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ParseError(f"size {text!r}: unexpected {text[position:].strip()[:1]!r}")
-        tokens.append(match.group().strip())
-        position = match.end()
-    parser = _DimParser(text, tokens)
-    result = parser.sum()
-    if parser.tokens:
-        raise ParseError(f"size {text!r}: unexpected {parser.tokens[0]!r}")
-    return result
-
-
-class _DimParser:
-    def __init__(self, text: str, tokens: list[str]) -> None:
-        self.text, self.tokens = text, tokens
-
-    def take(self, *expected: str) -> str | None:
-        if self.tokens and self.tokens[0] in expected:
-            return self.tokens.pop(0)
-        return None
-
-    def sum(self) -> IntExpr:
-        value = self.term()
-        while op := self.take("+", "-"):
-            value = value + self.term() if op == "+" else value - self.term()
-        return value
-
-    def term(self) -> IntExpr:
-        value = self.factor()
-        while op := self.take("*", "//", "%"):
-            right = self.factor()
-            if op != "*" and right == 0:
-                raise ParseError(f"size {self.text!r}: division by zero")
-            value = value * right if op == "*" else (floordiv if op == "//" else mod)(value, right)
-        return value
-
-    def factor(self) -> IntExpr:
-        if self.take("-"):
-            return -self.factor()
-        if self.take("("):
-            value = self.sum()
-            self.expect(")")
-            return value
-        if not self.tokens:
-            raise ParseError(f"size {self.text!r}: ends too early")
-        token = self.tokens.pop(0)
-        if token.isdigit():
-            return int(token)
-        if token in ("min", "max") and self.take("("):
-            left = self.sum()
-            self.expect(",")
-            right = self.sum()
-            self.expect(")")
-            return (int_min if token == "min" else int_max)(left, right)
-        if not re.fullmatch(r"[A-Za-z_][\w.]*", token):
-            raise ParseError(f"size {self.text!r}: unexpected {token!r}")
-        return symbol(token)
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            raise ParseError(f"size {self.text!r}: expected {token!r}")

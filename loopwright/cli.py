@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from .commands import doctor, log
+from .commands import bench, doctor, log, show, tune
 from .commands.text import UsageError
+from .config import Config
 from .ir.errors import InternalError, LoopwrightError
 
 __all__ = ["main", "parser"]
@@ -25,12 +26,16 @@ _DESCRIPTION = "Compile NumPy functions to machine code that is tuned for this m
 _EXAMPLES = """\
 examples:
   loopwright doctor                                        what can this machine do?
+  loopwright show net.py:predict --level kernels           what does my function become?
+  loopwright tune net.py:predict --budget 60s --log net.jsonl
+  LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
+  loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright log best net.jsonl                            which schedules won?
 
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (doctor, log)
+_COMMANDS = (tune, show, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,9 +81,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InternalError:
         raise
     except LoopwrightError as error:
-        if os.environ.get("LOOPWRIGHT_TRACEBACK"):
+        if _wants_traceback():
             raise
         return _fail(f"{type(error).__name__.removeprefix('Loopwright')}: {error}", 2)
+
+
+def _wants_traceback() -> bool:
+    try:
+        return Config.read().traceback
+    except LoopwrightError:  # a setting that does not fit may be what went wrong
+        return False
 
 
 def _fail(message: str, code: int) -> int:

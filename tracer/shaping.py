@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr, floordiv, parse_dim, product
+from ..ir.dims import Dim, IntExpr, floordiv, product
+from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements, method
 from .proxy import Proxy, emit, lift

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr, parse_dim
+from ..ir.dims import Dim, IntExpr
+from ..ir.dims_parser import parse_dim
 from ..ir.dtype import DTYPES, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, ParseError
 from ..ir.graph.types import TensorType

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dims import IntExpr, parse_dim
+from ..dims import IntExpr
+from ..dims_parser import parse_dim
 from ..dtype import DTYPES
 from ..errors import LoopwrightError, ParseError
 from ..span import Span

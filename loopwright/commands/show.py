@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .text import UsageError
+from .log import existing_log
 from .userfile import add_function_arguments, load_function
 
 __all__ = ["LEVELS", "add"]
@@ -47,10 +47,7 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    user = load_function(args.function, args.arg)
-    try:
-        lowered = user.compiled.lower(*user.args, **user.kwargs)
-    except TypeError as error:
-        raise UsageError(f"{user.name}: {error}") from error
-    print(lowered.as_text(args.level))
+    log = None if args.log is None else str(existing_log(args.log))
+    user = load_function(args.function, args.arg, log=log)
+    print(user.compiled.lower(*user.args, **user.kwargs).as_text(args.level))
     return 0

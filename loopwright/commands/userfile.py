@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from .. import compile as lw_compile
+from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightError
 from ..tracer.specs import DTypeSpec, Spec, parse_spec
 from .text import UsageError
@@ -39,7 +39,7 @@ class UserFunction:
     """``compiled`` is what ``lw.compile`` makes, ``plain`` the Python function behind it."""
 
     name: str
-    compiled: Any
+    compiled: CompiledFunction
     plain: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -64,8 +64,13 @@ def add_function_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def load_function(where: str, specs: Sequence[str]) -> UserFunction:
-    """Import the file and find the function and its arguments; UsageError says what is missing."""
+def load_function(
+    where: str, specs: Sequence[str], *, log: str | None = None, threads: int | None = None
+) -> UserFunction:
+    """Import the file and find the function and its arguments; UsageError says what is missing.
+
+    ``log`` and ``threads`` take the place of those the function was compiled with.
+    """
     file, colon, name = where.rpartition(":")
     if not colon:
         file, name = where, ""
@@ -73,8 +78,14 @@ def load_function(where: str, specs: Sequence[str]) -> UserFunction:
     found = getattr(module, name, None) if name else None
     if found is None or not callable(found):
         raise UsageError(_not_there(module, file, name))
-    compiled = found if hasattr(found, "lower") else lw_compile(found)
-    plain = inspect.unwrap(found)
+    compiled = found if isinstance(found, CompiledFunction) else CompiledFunction(found)
+    if log is not None:
+        compiled.log = Path(log)
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"--threads {threads}: there must be at least one")
+        compiled.threads = threads
+    plain = compiled.function
     args, kwargs = _arguments(module, name, plain, specs)
     return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
 
@@ -83,19 +94,19 @@ def _import(path: Path) -> ModuleType:
     if not path.is_file():
         hint = f"; write it as {WHERE}" if path.suffix != ".py" else ""
         raise UsageError(f"there is no file {path}{hint}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = path.stem if path.stem not in sys.modules else f"_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # As if the file were run: its neighbours can be imported, dataclasses find their module.
     sys.path.insert(0, str(path.resolve().parent))
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        lines = [
-            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
         at = f"{path}:{lines[-1]}" if lines else str(path)
         raise UsageError(
             f"{at} fails when it is imported: {type(error).__name__}: {error}"
@@ -108,7 +119,7 @@ def _not_there(module: ModuleType, file: str, name: str) -> str:
         n
         for n, value in vars(module).items()
         if not n.startswith("_")
-        and (hasattr(value, "lower") or inspect.isfunction(value))
+        and isinstance(value, CompiledFunction | FunctionType)
         and getattr(value, "__module__", None) == module.__name__
     ]
     if name and hasattr(module, name):

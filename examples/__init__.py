@@ -1,0 +1,1 @@
+"""Programs to read and run: ``make demo``, or any of these files through ``loopwright``."""

@@ -1,0 +1,109 @@
+"""``loopwright bench``: a function beside the same function in NumPy."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .log import existing_log
+from .text import UsageError, seconds_text, table
+from .userfile import UserFunction, add_function_arguments, load_function
+
+__all__ = ["add"]
+
+_EXAMPLES = """\
+examples:
+  loopwright bench net.py:predict                     as compiled without a log
+  loopwright bench net.py:predict --log net.jsonl     with what tuning has found
+  loopwright bench net.py:layer --arg 'x=f32[1000,512]' --threads 1
+
+Both get the same arrays, and take turns, so that what disturbs the machine disturbs both. The
+results are compared first. NumPy uses the threads it was built for (OMP_NUM_THREADS=1 for one).
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of ``bench``."""
+    parser = commands.add_parser(
+        "bench",
+        help="how fast is my function, beside NumPy?",
+        description="Time a compiled function and the plain Python function behind it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_function_arguments(parser)
+    parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time to spend (2)")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if not args.seconds > 0:
+        raise UsageError(f"--seconds {args.seconds:g}: the time must be more than nothing")
+    log = None if args.log is None else str(existing_log(args.log))
+    user = load_function(args.function, args.arg, log=log, threads=args.threads)
+    positional, named = user.arrays()
+    start = time.perf_counter()
+    ours = user.compiled(*positional, **named)
+    compiling = time.perf_counter() - start
+    difference = _difference(ours, _plain(user, positional, named))
+    first, second = _turns(
+        lambda: user.compiled(*positional, **named),
+        lambda: user.plain(*positional, **named),
+        args.seconds,
+    )
+    rows = [
+        ("loopwright", seconds_text(first), f"{second / first:.2f}x"),
+        ("python", seconds_text(second), "1.00x"),
+    ]
+    print(f"{user.name}   compiled in {compiling:.2f} s   {difference}")
+    print(table(("", "per call", "speed"), rows))
+    return 0
+
+
+def _plain(user: UserFunction, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    try:
+        return user.plain(*positional, **named)
+    except Exception as error:
+        raise UsageError(
+            f"{user.name} does not run as plain Python: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    """How far two results are apart, for arrays and flat tuples of them."""
+    pairs = zip(ours, theirs) if isinstance(ours, tuple | list) else [(ours, theirs)]
+    worst = 0.0
+    for a, b in pairs:
+        if not isinstance(a, np.ndarray | np.generic) or np.shape(a) != np.shape(b):
+            return "results not compared"
+        wide = np.asarray(b, np.float64)
+        scale = float(np.max(np.abs(wide), initial=0.0)) or 1.0
+        error = np.max(np.abs(np.asarray(a, np.float64) - wide), initial=0.0) / scale
+        worst = max(worst, float(error))
+    return f"results agree to {worst:.0e}" if worst < 1e-2 else f"RESULTS DIFFER by {worst:.0e}"
+
+
+def _turns(one: Callable[[], Any], other: Callable[[], Any], seconds: float) -> tuple[float, float]:
+    best = [float("inf"), float("inf")]
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or best[1] == float("inf"):
+        for which, call in enumerate((one, other)):
+            best[which] = min(best[which], _sample(call, seconds / 10))
+    return best[0], best[1]
+
+
+def _sample(call: Callable[[], Any], seconds: float) -> float:
+    start, calls = time.perf_counter(), 0
+    best = float("inf")
+    while calls < 2 or time.perf_counter() - start < seconds:
+        before = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - before)
+        calls += 1
+    return best

@@ -1,0 +1,77 @@
+"""``loopwright tune``: search for faster schedules of a function's kernels, within a budget."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from ..autotune.budget import parse_budget
+from .text import UsageError
+from .userfile import add_function_arguments, load_function
+
+__all__ = ["add"]
+
+_EXAMPLES = """\
+examples:
+  loopwright tune net.py:predict --budget 60s --log net.jsonl
+  loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
+  loopwright tune net.py:predict --trials 200 --threads 1 --log net.jsonl
+
+Every candidate that was measured is appended to the log, so a search that was stopped (Ctrl-C) goes
+on where it stood, and LOOPWRIGHT_LOG=net.jsonl lets any program use what was found. A budget is
+30, 30s, 2m, 1m30s, 1h; with --trials, whichever is used up first ends the search.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the parser of ``tune``."""
+    parser = commands.add_parser(
+        "tune",
+        help="search for faster schedules, and remember them in a log",
+        description="Measure schedules for the kernels of a function, guided by a cost model.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_function_arguments(parser)
+    parser.add_argument("--budget", default=None, metavar="TIME", help="how long (60s)")
+    parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
+    parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.trials is not None and args.trials < 1:
+        raise UsageError(f"--trials {args.trials}: there must be at least one")
+    budget = args.budget or (None if args.trials else "60s")
+    if budget is not None:
+        try:
+            parse_budget(budget)
+        except ValueError as error:
+            raise UsageError(f"--budget: {error}") from error
+    log = _log(args.log)
+    user = load_function(args.function, args.arg, threads=args.threads)
+    report = user.compiled.tune(
+        *user.args, budget=budget, trials=args.trials, log=log, **user.kwargs
+    )
+    print(report)
+    return 0
+
+
+def _log(given: str | None) -> Path:
+    name = given or os.environ.get("LOOPWRIGHT_LOG")
+    if not name:
+        raise UsageError(
+            "what is found needs a place: give --log FILE (it may be new), or set LOOPWRIGHT_LOG"
+        )
+    path = Path(name)
+    if path.is_dir():
+        raise UsageError(f"--log {path} is a folder; name a file in it, as {path / 'tuning.jsonl'}")
+    parent = path.parent
+    if not parent.exists():
+        raise UsageError(f"--log {path}: there is no folder {parent}; make it first")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise UsageError(f"--log {path} cannot be written; name a file that can")
+    return path

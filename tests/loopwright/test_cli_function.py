@@ -1,0 +1,121 @@
+"""The commands that take FILE.py:FUNCTION: how it is found, its arguments, what can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from loopwright.cli import main
+
+SOURCE = """
+import numpy as np
+import loopwright as lw
+
+W = np.ones((4, 3), np.float32)
+
+def layer(x, bias=0.0):
+    return np.maximum(x @ W + bias, 0)
+
+def layer_inputs():
+    return (np.ones((2, 4), np.float32),)
+
+@lw.compile
+def named(x, y):
+    return x * y
+
+named_inputs = {"y": lw.f32[3], "x": lw.f32[3]}
+
+def bare(x, *, scale):
+    return x * scale
+
+def branches(x):
+    return x if x > 0 else -x
+
+def bad():
+    return 1 / 0
+
+def wrong():
+    return 5
+
+wrong_inputs = 7
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(SOURCE)
+    (tmp_path / "broken.py").write_text("import numpy\nx = 1 / 0\n")
+    (tmp_path / "notes.txt").write_text("hello")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPWRIGHT_LOG", raising=False)
+    return tmp_path
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def test_arguments_come_from_the_file(capsys) -> None:
+    assert "%x: Tensor[(2, 4), float32]" in shown(capsys, "show", "net.py:layer")
+    assert "%y: Tensor[(3), float32]" in shown(capsys, "show", "net.py:named")
+
+
+def test_specs_take_the_place_of_the_files_arguments(capsys) -> None:
+    out = shown(capsys, "show", "net.py:layer", "--arg", "x=f32[7,4]", "--arg", "bias=f32[3]")
+    assert "%x: Tensor[(7, 4), float32]" in out and "%bias: Tensor[(3), float32]" in out
+    assert "Tensor[(5, 4), float32]" in shown(capsys, "show", "net.py:layer", "--arg", "f32[5,4]")
+
+
+def test_every_line_of_the_graph_names_its_line_of_python(capsys) -> None:
+    assert "net.py:8" in shown(capsys, "show", "net.py:layer", "--level", "graph")
+
+
+def test_bench_compares_and_times(capsys) -> None:
+    out = shown(capsys, "bench", "net.py:layer", "--seconds", "0.05")
+    assert "results agree to" in out
+    assert [line.split()[0] for line in out.splitlines()[2:]] == ["loopwright", "python"]
+
+
+# A command line that cannot be carried out, and a part of the one line it is answered with.
+MISTAKES = {
+    "show nope.py:f": "there is no file nope.py",
+    "show net:layer": "there is no file net; write it as FILE.py:FUNCTION",
+    "show notes.txt:f": "notes.txt is not a Python file",
+    "show net.py": "which function of net.py? (functions there: layer, layer_inputs, named, bare",
+    "show net.py:lajer": "there is no lajer in net.py; did you mean layer?",
+    "show net.py:number": "number in net.py is no function",
+    "show broken.py:f": "broken.py:2 fails when it is imported: ZeroDivisionError",
+    "show net.py:bare": "bare(x, *, scale) needs arguments: give --arg 'x=f32[64,784]'",
+    "show net.py:bare --arg x=f32[2]": "missing a required argument: 'scale'; give one --arg",
+    "show net.py:bare --arg z=f32[2]": "--arg z=f32[2]: bare(x, *, scale) has no parameter 'z'",
+    "show net.py:bare --arg x=f33[2]": "'f33' is not a dtype",
+    "show net.py:bare --arg x=f32[2": "the closing ] is missing",
+    "show net.py:wrong": "wrong_inputs gives a int",
+    "show net.py:layer --log nope.jsonl": "no tuning log at nope.jsonl",
+    "show net.py:layer --level soup": "invalid choice: 'soup'",
+    "bench net.py:layer --threads 0": "--threads 0: there must be at least one",
+    "bench net.py:layer --seconds 0": "--seconds 0: the time must be more than nothing",
+    "bench net.py:named --arg x=f32[n]": "float32[n] has a symbolic size",
+    "tune net.py:layer --budget 1x --log a.jsonl": "budget '1x' is not understood; write seconds",
+    "tune net.py:layer --trials 0 --log a.jsonl": "--trials 0: there must be at least one",
+    "tune net.py:layer": "give --log FILE (it may be new), or set LOOPWRIGHT_LOG",
+    "tune net.py:layer --log .": "--log . is a folder; name a file in it, as tuning.jsonl",
+    "tune net.py:layer --log no/log.jsonl": "there is no folder no; make it first",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_line_with_a_way_out(line: str, capsys) -> None:
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("loopwright") and err.count("\n") == 1, err
+    assert MISTAKES[line] in err
+
+
+def test_what_cannot_be_traced_is_told_with_the_users_line(capsys) -> None:
+    assert main(["show", "net.py:branches", "--arg", "x=f32[]"]) == 2
+    err = capsys.readouterr().err
+    assert "net.py:23" in err and "Traceback" not in err
