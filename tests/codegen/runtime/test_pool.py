@@ -114,11 +114,15 @@ def test_workers_that_sleep_are_woken(code):
     assert (data == 50).all()
 
 
-def test_several_threads_share_the_work(code):
+@pytest.mark.parametrize("spin", [0.0, pool.SPIN_SECONDS])
+def test_several_threads_share_the_work(code, spin):
     pool.set_threads(3)
-    data = np.zeros(24, np.int64)
-    _run(code, "who", data, 24)
-    assert len(set(data.tolist())) == 3
+    pool.configure(spin=spin)
+    for _ in range(2):  # the second time it is known to be worth waking sleepers for
+        data = np.zeros(24, np.int64)
+        _run(code, "who", data, 24)
+        assert len(set(data.tolist())) == 3
+        time.sleep(0.005)
 
 
 def test_a_nested_loop_runs_inline(code):
