@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from textwrap import indent
 from typing import NoReturn
 
 from .commands import bench, doctor, log, show, tune
 from .commands.text import UsageError
-from .config import Config
+from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
 
 __all__ = ["main", "parser"]
@@ -50,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="loopwright",
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        epilog=f"{_EXAMPLES}\nenvironment:\n{indent(describe(), '  ')}\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"loopwright {version('loopwright')}")
