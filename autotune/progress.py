@@ -12,7 +12,16 @@ from .budget import BudgetClock
 if TYPE_CHECKING:
     from .task import Task
 
-__all__ = ["Live", "Lines", "Progress", "Silent", "Tuned", "format_seconds", "make_progress"]
+__all__ = [
+    "Live",
+    "Lines",
+    "Progress",
+    "Silent",
+    "Tuned",
+    "format_seconds",
+    "format_time",
+    "make_progress",
+]
 
 _LINE_EVERY = 5.0
 """Seconds between two plain lines: often enough to see that it lives, rare enough for a file."""
@@ -125,13 +134,12 @@ def make_progress(stream: TextIO | None = None, quiet: bool = False) -> Progress
 
 
 def describe(tuner: Tuned) -> str:
-    """``matmul 0.51 -> 0.43 ms  612 GFLOP/s  61 tried, 2 failed``."""
+    """``matmul  510 us -> 430 us  612 GFLOP/s  61 tried, 2 failed``."""
     parts = [tuner.task.name]
     best, first = tuner.best_seconds, tuner.first_seconds
     if math.isfinite(best):
-        unit, scale = _unit(best)
-        before = f"{first * scale:.3g} -> " if math.isfinite(first) else ""
-        parts.append(f"{before}{best * scale:.3g} {unit}")
+        before = f"{format_time(first)} -> " if math.isfinite(first) else ""
+        parts.append(before + format_time(best))
         if tuner.task.flops:
             parts.append(f"{tuner.task.flops / best * 1e-9:.3g} GFLOP/s")
     failed = sum(tuner.errors.values())
@@ -150,6 +158,18 @@ def describe_time(clock: BudgetClock) -> str:
     return f"{spent}{of}, {format_seconds(left)} left"
 
 
+def format_time(seconds: float) -> str:
+    """A time per call, with a unit that suits it.
+
+    >>> format_time(0.00043), format_time(2.5)
+    ('430 us', '2.5 s')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def format_seconds(seconds: float) -> str:
     """``mm:ss``, or ``h:mm:ss`` from an hour on.
 
@@ -166,9 +186,3 @@ def _share(clock: BudgetClock) -> tuple[float, float]:
     done = clock.elapsed
     left = clock.expected_seconds_left
     return (done + left, done) if math.isfinite(left) else (1.0, 0.0)
-
-
-def _unit(seconds: float) -> tuple[str, float]:
-    if seconds >= 1e-3:
-        return ("s", 1.0) if seconds >= 1 else ("ms", 1e3)
-    return "us", 1e6

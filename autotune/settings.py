@@ -121,6 +121,9 @@ class TuneSettings:
     gain_window: int = 3
     """Turns looked back to see what a task has been gaining."""
 
+    hope: float = 0.5
+    """Share of its time that a task may hope to lose in its second turn; less with every turn."""
+
     # -- log
     sync_seconds: float = 1.0
     """Longest time an acknowledged record waits for fdatasync (a power cut; kill -9 loses none)."""

@@ -1,0 +1,207 @@
+"""Tuning all kernels of a program within one budget, and the report of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from .budget import Budget, BudgetClock, parse_budget
+from .cost_model import JudgedModel, available_model
+from .interrupts import terminable
+from .log import LogError, TuningLog
+from .progress import Progress, Silent, format_seconds, format_time
+from .protocols import CostModel, Measurer, Population
+from .quality import ModelQuality
+from .record import MeasureRecord
+from .scheduler import TaskScheduler, TaskState
+from .settings import DEFAULT_SETTINGS, TuneSettings
+from .task import Task
+from .tuner import Tuner
+
+__all__ = ["ProgramResult", "TaskResult", "tune_program"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What tuning did for one kernel. Seconds are per call; inf where nothing ran."""
+
+    task: Task
+    best: MeasureRecord | None
+    before: float
+    after: float
+    trials: int
+    errors: Mapping[str, int]
+
+    def line(self, peak_flops: float = 0.0) -> str:
+        """``matmul_add   x4   0.51 -> 0.43 ms   99 % of peak    61 tried``."""
+        if not math.isfinite(self.after):
+            return f"nothing ran ({', '.join(self.errors) or 'not tried'})"
+        text = f"{format_time(self.before)} -> {format_time(self.after)}"
+        if self.task.flops and peak_flops:
+            text += f"   {100 * self.task.flops / self.after / peak_flops:.0f} % of peak"
+        elif self.task.flops:
+            text += f"   {self.task.flops / self.after * 1e-9:.3g} GFLOP/s"
+        return f"{text}   {self.trials} tried"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """What tuning a program came to. ``stopped`` is as in ``TuneResult``; ``str`` is the report."""
+
+    tasks: tuple[TaskResult, ...]
+    seconds: float
+    budget: Budget
+    stopped: str
+    quality: ModelQuality | None = None
+    peak_flops: float = 0.0
+    history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
+
+    @property
+    def before(self) -> float:
+        """Seconds all calls of the kernels took together before tuning, as far as they ran."""
+        return _total((t.task.weight, t.before) for t in self.tasks)
+
+    @property
+    def after(self) -> float:
+        """Seconds all calls of the kernels take together with the best schedules."""
+        return _total((t.task.weight, t.after) for t in self.tasks)
+
+    @property
+    def trials(self) -> int:
+        return sum(t.trials for t in self.tasks)
+
+    @property
+    def errors(self) -> Counter[str]:
+        return sum((Counter(t.errors) for t in self.tasks), Counter[str]())
+
+    def __str__(self) -> str:
+        width = max((len(t.task.name) for t in self.tasks), default=0)
+        lines = [
+            f"  {t.task.name:<{width}}  x{t.task.weight:<3} {t.line(self.peak_flops)}"
+            for t in sorted(self.tasks, key=lambda t: -t.task.weight * _finite(t.before))
+        ]
+        before, after = self.before, self.after
+        gain = f"  {before / after:.2f}x" if after > 0 else ""
+        failed = "".join(f", {count} {word}" for word, count in sorted(self.errors.items()))
+        spent = f"{format_seconds(self.seconds)} of {self.budget}"
+        lines.append(
+            f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
+            f"{self.trials} candidates{failed}   {spent}"
+        )
+        if self.stopped not in ("budget", "exhausted"):
+            lines.append(f"  stopped: {self.stopped}")
+        return "\n".join(lines)
+
+
+def tune_program(
+    tasks: Sequence[Task],
+    measurer_of: Callable[[Task], Measurer],
+    log: TuningLog,
+    budget: str | float | Budget = "60s",
+    *,
+    model: CostModel | None = None,
+    strategy: str = "evolutionary",
+    settings: TuneSettings = DEFAULT_SETTINGS,
+    seed: int = 0,
+    suggestions: Mapping[str, Sequence[Population]] | None = None,
+    progress: Progress | None = None,
+    peak_flops: float = 0.0,
+) -> ProgramResult:
+    """Tune the kernels of a program, spending where the whole program gains most.
+
+    Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
+    model. ``suggestions`` are rows to measure first, by workload hash; ``peak_flops`` per second is
+    a bound for what can be gained. LogError at once if the log cannot be written.
+    """
+    log.check_writable()
+    progress = progress or Silent()
+    judged = JudgedModel(model or available_model(settings, seed))
+    clock = BudgetClock(parse_budget(budget))
+    stopped = "budget"
+    history: list[tuple[float, float]] = []
+    with ExitStack() as stack:
+        tuners: list[Tuner] = []
+        for task in tasks:
+            measurer = measurer_of(task)
+            stack.callback(measurer.close)
+            first = (suggestions or {}).get(task.workload.hash, ())
+            tuners.append(Tuner(task, measurer, log, judged, strategy, settings, seed, first))
+        states = [
+            TaskState(t.weight, t.flops / peak_flops if peak_flops else 0.0, tuner.best_seconds)
+            for t, tuner in zip(tasks, tuners)
+        ]
+        try:
+            with terminable(), progress:
+                stopped = _spend(tuners, states, clock, settings, progress, history)
+                _finish(tuners, clock)
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        except LogError as error:
+            stopped = str(error)
+        results = tuple(_result(tuner) for tuner in tuners)
+    return ProgramResult(
+        results,
+        clock.elapsed,
+        clock.budget,
+        stopped,
+        judged.quality(),
+        peak_flops,
+        tuple(history),
+    )
+
+
+def _spend(
+    tuners: Sequence[Tuner],
+    states: Sequence[TaskState],
+    clock: BudgetClock,
+    settings: TuneSettings,
+    progress: Progress,
+    history: list[tuple[float, float]],
+) -> str:
+    """Give turns until the budget is spent; why it ended."""
+    scheduler = TaskScheduler(states, settings)
+    reserve = settings.leader_share * (clock.budget.seconds or 0.0)
+    while not clock.spent and clock.seconds_left > reserve:
+        index = scheduler.next()
+        if index is None:
+            return "exhausted"
+        tuner, state = tuners[index], states[index]
+        count = settings.scheduler_batch
+        left = clock.trials_left
+        begun = clock.elapsed
+        tuner.step(clock, count if left is None else min(count, left), progress)
+        state.exhausted = tuner.exhausted
+        state.after_turn(clock.elapsed - begun, tuner.best_seconds)
+        history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
+    return "budget"
+
+
+def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
+    """Races of the leaders, the most important kernels first, while there is time."""
+    order = sorted(tuners, key=lambda t: -t.task.weight * _finite(t.best_seconds))
+    for tuner in order:
+        if tuner.trials and (clock.budget.seconds is None or clock.seconds_left > 0):
+            tuner.finish()
+
+
+def _result(tuner: Tuner) -> TaskResult:
+    best = tuner.best()
+    return TaskResult(
+        tuner.task,
+        best,
+        tuner.first_seconds,
+        tuner.best_seconds,
+        tuner.trials,
+        dict(tuner.errors),
+    )
+
+
+def _finite(seconds: float) -> float:
+    return seconds if math.isfinite(seconds) else 0.0
+
+
+def _total(weighted: Iterable[tuple[float, float]]) -> float:
+    return sum(weight * _finite(seconds) for weight, seconds in weighted)

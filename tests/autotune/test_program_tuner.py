@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.program_tuner import ProgramResult, tune_program
+from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
+
+TASKS = [
+    synthetic_task((256, 256, 256), "large", weight=4),
+    synthetic_task((64, 64, 64), "small"),
+    synthetic_task((1024, 128, 32), "wide", weight=2),
+]
+
+
+def run(log: TuningLog, budget: str = "240 trials", **options: object) -> ProgramResult:
+    return tune_program(TASKS, SyntheticMeasurer, log, budget, **options)  # type: ignore[arg-type]
+
+
+def test_the_whole_program_gets_faster(tmp_path: Path) -> None:
+    result = run(TuningLog(tmp_path / "log"))
+    assert result.stopped == "budget" and result.trials == 240
+    assert result.after < 0.7 * result.before
+    assert all(t.best is not None and t.trials >= 16 for t in result.tasks)
+    large, small, _ = result.tasks
+    assert large.trials > small.trials  # it has most of the time
+    totals = [total for _, total in result.history]
+    assert totals[3:] == sorted(totals[3:], reverse=True)
+
+
+def test_the_report_reads_like_a_table() -> None:
+    result = run(TuningLog(), peak_flops=200e9)
+    lines = str(result).splitlines()
+    assert len(lines) == 4
+    assert lines[0].split()[:2] == ["large", "x4"]
+    assert "% of peak" in lines[0] and lines[0].endswith(" tried")
+    assert "240 candidates" in lines[3] and "240 trials" in lines[3] and "x   " in lines[3]
+
+
+def test_failures_are_summed_up() -> None:
+    def measurer(task):
+        return SyntheticMeasurer(task, fault=lambda row: "crash" if row[6] == 1 else None)
+
+    result = tune_program(TASKS, measurer, TuningLog(), "120 trials")
+    assert set(result.errors) == {"crash"}
+    assert f", {result.errors['crash']} crash" in str(result)
+    broken = tune_program(
+        TASKS[:1],
+        lambda t: SyntheticMeasurer(t, fault=lambda row: "timeout"),
+        TuningLog(),
+        "20 trials",
+    )
+    assert broken.tasks[0].best is None
+    assert "nothing ran (timeout)" in str(broken)
+
+
+def test_a_second_run_goes_on(tmp_path: Path) -> None:
+    first = run(TuningLog(tmp_path / "log"), "150 trials")
+    second = run(TuningLog(tmp_path / "log"), "60 trials")
+    assert second.after <= 1.05 * first.after
+    assert second.before == pytest.approx(first.before, rel=1e-5)
+
+
+def test_no_tasks_are_done_at_once() -> None:
+    result = tune_program([], SyntheticMeasurer, TuningLog(), "1h")
+    assert result.stopped == "exhausted" and result.after == 0.0
+    assert "0 candidates" in str(result)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from loopwright.autotune.scheduler import TaskScheduler, TaskState
+
+
+class Curve:
+    """A simulated task: its best time falls towards a limit, quickly or slowly."""
+
+    def __init__(self, weight: float, start: float, limit: float, pace: float, seconds: float):
+        self.weight, self.start, self.limit, self.pace = weight, start, limit, pace
+        self.seconds = seconds
+
+    def best(self, turns: int) -> float:
+        return self.limit + (self.start - self.limit) * math.exp(-turns / self.pace)
+
+
+def programs() -> list[list[Curve]]:
+    rng = np.random.default_rng(4)
+    return [
+        [
+            Curve(
+                weight=float(rng.integers(1, 12)),
+                start=float(start := 10 ** rng.uniform(-5, -2.5)),
+                limit=float(start * rng.uniform(0.2, 0.95)),
+                pace=float(rng.uniform(0.7, 8)),
+                seconds=float(rng.uniform(0.5, 2)),
+            )
+            for _ in range(12)
+        ]
+        for _ in range(6)
+    ]
+
+
+def total_after(
+    curves: Sequence[Curve], budget: float, choose: Callable[[list[TaskState]], int | None]
+) -> float:
+    states = [TaskState(c.weight) for c in curves]
+    spent = 0.0
+    while spent < budget and (index := choose(states)) is not None:
+        curve, state = curves[index], states[index]
+        state.after_turn(curve.seconds, curve.best(len(state.turns) + 1))
+        spent += curve.seconds
+    return sum(
+        c.weight * (s.best if math.isfinite(s.best) else c.start) for c, s in zip(curves, states)
+    )
+
+
+def in_turns(states: list[TaskState]) -> int:
+    return sum(len(s.turns) for s in states) % len(states)
+
+
+def test_the_scheduler_beats_round_robin() -> None:
+    gains = []
+    for curves in programs():
+        for budget in (25.0, 50.0, 100.0):
+            in_turn = total_after(curves, budget, in_turns)
+            planned = total_after(curves, budget, lambda s: TaskScheduler(s).next())
+            gains.append(in_turn / planned)
+    assert min(gains) > 0.98
+    assert float(np.exp(np.mean(np.log(gains)))) > 1.05
+
+
+def test_every_task_gets_a_first_turn() -> None:
+    states = [TaskState(1.0), TaskState(100.0), TaskState(1.0)]
+    scheduler = TaskScheduler(states)
+    seen = []
+    for _ in range(3):
+        index = scheduler.next()
+        assert index is not None
+        states[index].after_turn(1.0, 1e-3)
+        seen.append(index)
+    assert sorted(seen) == [0, 1, 2] and seen[0] == 1
+    assert scheduler.next() == 1
+
+
+def test_a_task_at_its_floor_or_exhausted_gets_no_more() -> None:
+    done, other = TaskState(1000.0, floor=1e-3), TaskState(1.0)
+    done.after_turn(1.0, 1e-3)
+    other.after_turn(1.0, 1e-4)
+    scheduler = TaskScheduler([done, other])
+    assert scheduler.next() == 1
+    other.exhausted = True
+    assert scheduler.next() == 0
+    done.exhausted = True
+    assert scheduler.next() is None
+
+
+def test_a_task_of_which_nothing_ran_is_tried_again_but_not_for_ever() -> None:
+    broken, fine = TaskState(1.0), TaskState(1.0)
+    scheduler = TaskScheduler([broken, fine])
+    for state in (broken, fine):
+        state.after_turn(1.0, math.inf if state is broken else 1e-3)
+    turns = []
+    for _ in range(30):
+        index = scheduler.next()
+        assert index is not None
+        turns.append(index)
+        scheduler.states[index].after_turn(1.0, math.inf if index == 0 else 1e-3)
+    assert 1 <= turns.count(0) < 15
