@@ -377,6 +377,9 @@ def _shown(error: Exception) -> Exception:
 
     An error that is ours, and not the user's, keeps all frames.
     """
+    hidden = error.__cause__
+    if type(error) is ValueError and isinstance(hidden, LoopwrightError):
+        error = hidden  # NumPy's "setting an array element with a sequence" hides the reason
     if isinstance(error, LoopwrightError) and not isinstance(error, InternalError):
         located(error)
         error.__suppress_context__ = True

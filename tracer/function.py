@@ -12,10 +12,11 @@ import numpy as np
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module
 from ..ir.graph.printer import as_text
+from ..ir.span import Span
 from .arguments import Request, Static
 from .proxy import Proxy, lift
 from .pytree import Structure, flatten, paths, unflatten
-from .spans import caret_lines, span_of, user_frame
+from .spans import caret_lines, definition_of, span_of, user_frame
 from .trace import Trace, tracing
 
 __all__ = ["Traced", "located", "trace"]
@@ -95,7 +96,7 @@ def trace(
     args, kwargs = _call(signature, request, leaves)
     with tracing(run):
         outcome = function(*args, **kwargs)
-        structure, known, atoms = _results(run, outcome)
+        structure, known, atoms = _results(run, outcome, definition_of(function))
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
     module = Module({"main": run.builder.function(result)})
     return Traced(name, signature, module, request, tuple(parameters), structure, known)
@@ -131,11 +132,13 @@ def _call(
     return tuple(args), {**kwargs, **trees}
 
 
-def _results(run: Trace, outcome: Any) -> tuple[Structure, tuple[_Known | None, ...], list[Atom]]:
+def _results(
+    run: Trace, outcome: Any, where: Span | None
+) -> tuple[Structure, tuple[_Known | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
     known: list[_Known | None] = []
     atoms: list[Atom] = []
-    for leaf, path in zip(leaves, paths(structure, "the result")):
+    for leaf, path in zip(leaves, paths(structure, "result")):
         if isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(lift(leaf).atom)
             known.append(None)
@@ -143,7 +146,9 @@ def _results(run: Trace, outcome: Any) -> tuple[Structure, tuple[_Known | None, 
             known.append(_Known(leaf))
         else:
             raise LoopwrightTypeError(
-                f"{run.name} returns a {type(leaf).__name__} ({path}), which is no array",
+                f"{run.name} returns {path} of type {type(leaf).__name__}, which is no array",
+                span=where,
+                source=caret_lines(where) if where is not None else (),
                 hint="arrays in tuples, lists, dicts, dataclasses or namedtuples",
             )
     return structure, tuple(known), atoms

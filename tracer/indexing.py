@@ -19,7 +19,6 @@ from .dispatch import implements, method
 from .proxy import Proxy, emit, lift
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
-from .spans import operand_texts, segment
 
 __all__ = ["take"]
 
@@ -70,15 +69,9 @@ def _item(x: Proxy, item: Any) -> list[Any]:
             item = item.astype(np.int64)
     if isinstance(item, Proxy):
         if item.type.dtype.is_bool:
-            here = x.trace.span
-            texts = operand_texts(segment(here)) if here is not None else []
-            source = segment(here) if here is not None else ""
-            mask = source[source.find("[") + 1 : source.rfind("]")]
-            raise misuse.mask_index(texts[0] if texts else "x", mask)
+            raise misuse.mask_index()
         if not item.type.dtype.is_integer:
-            raise LoopwrightIndexError(
-                f"an index must be of integers, not {item.type.short}", hint="astype(np.int64)"
-            )
+            raise misuse.index_of(item.type.short)
         return [item]
     if isinstance(item, np.ndarray):
         if item.dtype == bool:
@@ -253,7 +246,7 @@ def take(
         _checked(index, x.shape[axis], axis)
     position = lift(index)
     if not position.type.dtype.is_integer:
-        raise LoopwrightIndexError(f"an index must be of integers, not {position.type.short}")
+        raise misuse.index_of(position.type.short)
     if mode == "wrap":
         return emit("take", x, position, axis=axis, mode="wrap")
     if mode == "clip" and position.type.dtype.kind == "i":  # a negative one means 0 here

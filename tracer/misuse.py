@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from ..ir.errors import (
     LoopwrightAttributeError,
     LoopwrightError,
+    LoopwrightIndexError,
     LoopwrightTypeError,
     UnsupportedError,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "assignment",
     "attribute_missing",
     "branch",
+    "index_of",
     "iteration",
     "leaked",
     "mask_index",
@@ -31,6 +33,7 @@ __all__ = [
     "out_argument",
     "size_needed",
     "unknown_function",
+    "unsupported_dtype",
 ]
 
 _INSTEAD = {
@@ -86,7 +89,7 @@ def _named(text: str, fallback: str = "x") -> str:
 
 def branch(scalars: Iterable[str]) -> LoopwrightError:
     """``if x:``, ``while x:``, ``x and y``, ``not x``. ``scalars`` are the scalar arguments."""
-    hint = "np.where(condition, a, b) to choose by element, np.logical_and / or / not to combine"
+    hint = "np.where(condition, a, b) by element; np.logical_and, _or, _not to combine"
     words = set(re.findall(r"\w+", _text()))
     for name in sorted(words & set(scalars)):
         hint = f"np.where(condition, a, b), or static_argnames=({name!r},) if {name} is a setting"
@@ -201,11 +204,34 @@ def iteration(what: str) -> LoopwrightError:
     return LoopwrightTypeError(what, hint="operations on the whole array")
 
 
-def mask_index(text: str, mask: str) -> LoopwrightError:
+def mask_index() -> LoopwrightError:
     """``x[mask]`` with a traced mask."""
+    text = _text()
+    array, mask = text.partition("[")[0] or "x", _index_text(text) or "mask"
     return LoopwrightTypeError(
         "a boolean mask as an index gives a shape that depends on values",
-        hint=f"np.where({mask or 'mask'}, {text or 'x'}, 0), which keeps the shape",
+        hint=f"np.where({mask}, {array}, 0), which keeps the shape",
+    )
+
+
+def index_of(dtype: str) -> LoopwrightError:
+    """``x[i]`` where ``i`` holds floats."""
+    inside = _index_text(_text())
+    name = inside if inside.isidentifier() else "index"
+    return LoopwrightIndexError(
+        f"an index must be of integers, not {dtype}", hint=f"{name}.astype(np.int64)"
+    )
+
+
+def _index_text(text: str) -> str:
+    return text[text.find("[") + 1 : text.rfind("]")]
+
+
+def unsupported_dtype(error: TypeError) -> LoopwrightError:
+    """``x.astype(np.complex64)``; ``error`` is what ``dtype_of`` raised."""
+    return LoopwrightTypeError(
+        str(error).partition(";")[0],
+        hint="float32, float64, bool, int8 to int64, uint8 to uint64",
     )
 
 
@@ -237,5 +263,5 @@ def attribute_missing(name: str, known: Iterable[str]) -> LoopwrightError:
 def _close(name: str, known: Iterable[str], prefix: str) -> str | None:
     """Known names that ``name`` may be a misspelling of; ``linalg.`` is not compared."""
     by_last = {each.rpartition(".")[2]: each for each in known}
-    found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=0.75)
+    found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=0.8)
     return " or ".join(prefix + by_last[each] for each in found) or None

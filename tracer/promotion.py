@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ir.dtype import FLOAT32, DType, dtype_of, promote
 from ..ir.errors import LoopwrightTypeError
+from .misuse import unsupported_dtype
 from .proxy import Proxy, lift
 
 __all__ = [
@@ -52,6 +53,8 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     >>> [str(d) for d in ufunc_dtypes(np.add, (np.dtype("float32"), int))]
     ['float32', 'float32', 'float32']
     """
+    if all(isinstance(k, type) for k in kinds):  # Python numbers alone: as NumPy's defaults
+        kinds = tuple(np.dtype(k) for k in kinds)
     try:
         found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
     except TypeError:
@@ -108,4 +111,4 @@ def dtype_argument(dtype: Any) -> DType:
     try:
         return dtype_of(dtype)
     except TypeError as error:
-        raise LoopwrightTypeError(str(error)) from None
+        raise unsupported_dtype(error) from None

@@ -406,8 +406,7 @@ def _check_dtype(value: Any) -> None:
     try:
         dtype_of(value.dtype)
     except TypeError as error:
-        hint = "astype(np.float32)" if value.dtype == np.float16 else None
-        raise LoopwrightTypeError(str(error), hint=hint) from None
+        raise misuse.unsupported_dtype(error) from None
 
 
 def _number(value: bool | int | float, dtype: DType | None) -> Constant:

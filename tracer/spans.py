@@ -18,6 +18,7 @@ from ..ir.span import Span
 
 __all__ = [
     "caret_lines",
+    "definition_of",
     "full_path",
     "instruction",
     "operand_texts",
@@ -59,6 +60,14 @@ def span_of(frame: FrameType, cache: dict[int, tuple[CodeType, Positions]] | Non
     if line is None or end_line is None or column is None or end_column is None:
         return Span(file, frame.f_lineno, function=code.co_name)
     return Span(file, line, column, end_line, end_column, code.co_name)
+
+
+def definition_of(function: object) -> Span | None:
+    """The line on which a Python function begins."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    return Span(_short(code.co_filename), code.co_firstlineno, function=code.co_name)
 
 
 def instruction(frame: FrameType) -> str:
