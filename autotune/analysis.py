@@ -1,0 +1,183 @@
+"""What the sketch rules need to know of a PrimFunc: which stages share loops, who reads what how.
+
+Nothing here knows operators; everything is read off the tensor expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ..ir.dims import Dim, as_int, linear, symbol, symbols
+from ..ir.loop.expr import Op, Read, walk
+from ..ir.loop.prim import PrimFunc, Stage
+from ..ir.loop.scalar import COMBINERS, SCALAR_OPS
+
+__all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "prim_flops"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read: how many elements of ``buffer`` it moves on when an axis takes one step.
+
+    An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps that
+    are not constant (a division, a gather).
+    """
+
+    buffer: str
+    element_bytes: int
+    strides: Mapping[str, int]
+    irregular: frozenset[str]
+    size: int
+
+    def depends(self, axis: str) -> bool:
+        return axis in self.irregular or self.strides.get(axis, 0) != 0
+
+    def stride(self, axis: str) -> int | None:
+        """Elements moved per step of the axis, None if irregular."""
+        return None if axis in self.irregular else self.strides.get(axis, 0)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Stages that run in one nest: all of them walk the ``shared`` axes, in this order."""
+
+    prim: PrimFunc
+    stages: tuple[Stage, ...]
+    shared: tuple[str, ...]
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        return {a.name: as_int(a.extent) for s in self.stages for a in (*s.axes, *s.reduce_axes)}
+
+    @cached_property
+    def reductions(self) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if s.combiner is not None)
+
+    @cached_property
+    def main(self) -> Stage:
+        """The stage with the most work."""
+        return max(self.stages, key=stage_flops)
+
+    @cached_property
+    def accesses(self) -> dict[str, tuple[Access, ...]]:
+        """The reads of every stage."""
+        return {s.name: accesses_of(self.prim, s) for s in self.stages}
+
+    @cached_property
+    def flops(self) -> float:
+        return sum(stage_flops(s) for s in self.stages)
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Size of the widest element, at least 4: what a vector's lanes are counted by."""
+        widths = [4, *(s.buffer.dtype.bytes for s in self.stages)]
+        widths += [a.element_bytes for reads in self.accesses.values() for a in reads]
+        return max(widths)
+
+
+def accesses_of(prim: PrimFunc, stage: Stage) -> tuple[Access, ...]:
+    """The distinct reads in a stage's expression."""
+    buffers = prim.buffers
+    found: list[Access] = []
+    for node in walk(stage.expr):
+        if not isinstance(node, Read):
+            continue
+        buffer = buffers[node.buffer]
+        step = 1
+        strides: dict[str, int] = {}
+        irregular: set[str] = set()
+        for i, size in reversed(list(zip(node.indices, buffer.shape, strict=True))):
+            if not isinstance(i, int | Dim):
+                irregular |= {
+                    name
+                    for inner in walk(i)
+                    if isinstance(inner, Read)
+                    for j in inner.indices
+                    if isinstance(j, Dim)
+                    for name in symbols(j)
+                }
+            elif isinstance(i, Dim):
+                parts = linear(i)
+                if parts is None:
+                    irregular |= symbols(i)
+                else:
+                    for name, coefficient in parts[0].items():
+                        strides[name] = strides.get(name, 0) + coefficient * step
+            step *= as_int(size)
+        found.append(
+            Access(
+                node.buffer, buffer.dtype.bytes, strides, frozenset(irregular), as_int(buffer.size)
+            )
+        )
+    return tuple(found)
+
+
+def expression_cost(stage: Stage) -> float:
+    """Arithmetic instructions for one evaluation of the stage's expression."""
+    cost = 0.0 if stage.combiner is None else SCALAR_OPS[COMBINERS[stage.combiner].op].cost
+    for node in walk(stage.expr):
+        if isinstance(node, Op) and node.name != "cast":
+            cost += SCALAR_OPS[node.name].cost
+    return max(cost, 0.5)
+
+
+def stage_points(stage: Stage) -> int:
+    """How often the stage's expression is evaluated."""
+    return prod(as_int(a.extent) for a in (*stage.axes, *stage.reduce_axes))
+
+
+def stage_flops(stage: Stage) -> float:
+    return expression_cost(stage) * stage_points(stage)
+
+
+def prim_flops(prim: PrimFunc) -> float:
+    """Arithmetic instructions of one call: twice the multiply-adds for a matmul."""
+    return sum(stage_flops(s) for s in prim.stages)
+
+
+def prim_bytes(prim: PrimFunc) -> float:
+    """Bytes that must be read and written at least once."""
+    outputs = sum(as_int(b.size) * b.dtype.bytes for b in prim.output_buffers)
+    return float(sum(as_int(p.size) * p.dtype.bytes for p in prim.params) + outputs)
+
+
+def groups_of(prim: PrimFunc) -> tuple[Group, ...]:
+    """The stages cut into runs that can share the loops of their common axes."""
+    groups: list[Group] = []
+    run: list[Stage] = []
+    shared: tuple[str, ...] = ()
+    for stage in prim.stages:
+        axes = tuple(a.name for a in stage.axes)
+        common = tuple(name for name in shared if name in axes)
+        if run and common and _may_join(run, stage, common):
+            run.append(stage)
+            shared = common
+            continue
+        if run:
+            groups.append(Group(prim, tuple(run), shared))
+        run, shared = [stage], axes
+    groups.append(Group(prim, tuple(run), shared))
+    return tuple(groups)
+
+
+def _may_join(run: list[Stage], stage: Stage, common: tuple[str, ...]) -> bool:
+    """Whether ``stage`` reads the run only at the place it is at itself, along the common axes."""
+    if any(tuple(a.name for a in s.axes if a.name in common) != common for s in (*run, stage)):
+        return False
+    made = {s.name: s for s in run}
+    touched = False
+    for node in walk(stage.expr):
+        if not isinstance(node, Read) or node.buffer not in made:
+            continue
+        touched = True
+        for axis, i in zip(made[node.buffer].axes, node.indices, strict=True):
+            if axis.name in common and (not isinstance(i, Dim) or i != symbol(axis.name)):
+                return False
+    return touched or _same_shape(run[-1], stage)
+
+
+def _same_shape(one: Stage, other: Stage) -> bool:
+    return one.axes == other.axes and one.combiner is None and other.combiner is None

@@ -1,0 +1,173 @@
+"""The rules' favourite choices: what is used without any log, and what a search starts from.
+
+A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its latency
+take on a machine with ``vector_registers`` registers, and what the tails waste.
+"""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+from ..ir.dims import as_int
+from .analysis import expression_cost
+from .sketches import KNOBS, PARALLEL_SECONDS, TYPICAL_FLOPS, Choices, Sketch
+
+__all__ = ["favourite", "favourites"]
+
+LATENCY = 5.0  # cycles until a multiply-add's result can be used again
+LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
+SPILL = 4.0  # cycles per register that does not fit
+TURN = 1.5  # cycles a turn of the innermost loop costs
+TILE = 30.0  # cycles to begin and end a register tile
+
+
+def favourite(sketch: Sketch) -> Choices:
+    """The best of the favourites."""
+    return favourites(sketch)[0]
+
+
+def favourites(sketch: Sketch) -> list[Choices]:
+    """A few good choices, best first."""
+    if sketch.rule == "lanes":
+        return _lane_favourites(sketch)
+    if sketch.group.main.combiner is None:
+        return _map_favourites(sketch)
+    return _tile_favourites(sketch)
+
+
+def _base(sketch: Sketch) -> dict[str, int]:
+    return {name: sketch.tables[name][0] for name in KNOBS}
+
+
+def _tail(extent: int, tile: int) -> list[tuple[int, int]]:
+    """How often a tile of which size runs: the main part and the rest."""
+    full, rest = divmod(extent, tile)
+    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
+
+
+def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
+    """Estimated cycles of the whole main stage with this register tile."""
+    lanes = sketch.lanes
+    main = sketch.group.main
+    reads = sketch.group.accesses[main.name]
+    depth = prod(as_int(a.extent) for a in main.reduce_axes)
+    others = prod(sketch.extent(a) for a in sketch.outer_axes)
+    registers = sketch.target.vector_registers
+    work = max(1.0, expression_cost(main) / 2.0)
+    total = 0.0
+    for n_v, v in _tail(sketch.extent(sketch.vector_axis), vectors * lanes):
+        wide = -(-v // lanes)
+        for n_r, r in _tail(sketch.extent(sketch.row_axis), rows):
+            for n_q, q in _tail(sketch.extent(sketch.row_axis2), rows2):
+                loads = 0.0
+                live = 0.0
+                for access in reads:
+                    count = 1.0
+                    moves = access.depends(sketch.vector_axis or "")
+                    if moves:
+                        count *= wide
+                    if sketch.row_axis is not None and access.depends(sketch.row_axis):
+                        count *= r
+                    if sketch.row_axis2 is not None and access.depends(sketch.row_axis2):
+                        count *= q
+                    loads += count
+                    live += wide if moves else 1.0
+                chains = wide * r * q
+                spilled = max(0.0, chains + min(live, wide + 1) - registers)
+                cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
+                total += n_v * n_r * n_q * (depth * cycles + TILE)
+    return total * others
+
+
+def _tile_favourites(sketch: Sketch) -> list[Choices]:
+    tables = sketch.tables
+    ranked = sorted(
+        (tile_cycles(sketch, v, r, q), -v * r * q, v, r, q)
+        for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["rows2"])
+        if v * r * q <= sketch.target.vector_registers
+    )
+    found: list[Choices] = []
+    for _, _, v, r, q in ranked[:4]:
+        c = {**_base(sketch), "vectors": v, "rows": r, "rows2": q}
+        if sketch.packable:
+            reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
+            constant = all(known for _, known in sketch.packable)
+            strided = _strided(sketch)
+            c["pack"] = tables["pack"][-1] if constant or reuse >= 32 or strided else 0
+        panel = v * sketch.lanes * _depth(sketch) * sketch.group.element_bytes
+        small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
+        c["order"] = tables["order"][-1] if not small_rows else 0
+        while panel > sketch.target.l2 // 2 and c["k_blocks"] < tables["k_blocks"][-1]:
+            c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
+            panel = panel * 1.0 / c["k_blocks"]
+        if c["k_blocks"] > 1:
+            # A cache tile of some rows shares each piece of the panel.
+            room = 64 * 1024 // (v * sketch.lanes * sketch.group.element_bytes * r * q)
+            c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, min(room, 8)))
+        c["parallel"] = _parallel_depth(sketch, c)
+        found.append(c)
+    return found
+
+
+def _depth(sketch: Sketch) -> int:
+    return prod(as_int(a.extent) for a in sketch.group.main.reduce_axes)
+
+
+def _strided(sketch: Sketch) -> bool:
+    """Whether vector loads of an operand that can be packed would have to be gathered."""
+    names = {name for name, _ in sketch.packable}
+    reads = sketch.group.accesses[sketch.group.main.name]
+    return any(
+        a.buffer in names and a.stride(sketch.vector_axis or "") not in (0, 1) for a in reads
+    )
+
+
+def _parallel_depth(sketch: Sketch, c: Choices) -> int:
+    """Fuse outer loops until every thread has a few turns; none for a few microseconds of work."""
+    seconds = sketch.group.flops / TYPICAL_FLOPS
+    if seconds < PARALLEL_SECONDS:
+        return 0
+    trips = sketch.outer_trips(c)
+    enough = 4 * sketch.target.cores
+    depth = 0
+    total = 1
+    for depth, trip in enumerate(trips, 1):
+        total *= trip
+        if total >= enough or depth == sketch.tables["parallel"][-1]:
+            break
+    return depth if total > 1 else 0
+
+
+def _map_favourites(sketch: Sketch) -> list[Choices]:
+    tables = sketch.tables
+    cost = sum(expression_cost(s) for s in sketch.group.stages)
+    reads = sketch.group.accesses[sketch.group.main.name]
+    rough = any(a.stride(sketch.vector_axis or "") not in (0, 1) for a in reads)
+    found: list[Choices] = []
+    for wanted in (4, 2) if cost < 30 else (2, 4):
+        c = _base(sketch)
+        width = 1 if rough else wanted
+        c["vectors"] = max(v for v in tables["vectors"] if v <= width)
+        if rough:
+            c["rows"] = max(r for r in tables["rows"] if r <= 16)
+        c["parallel"] = _parallel_depth(sketch, c)
+        found.append(c)
+    return found
+
+
+def _lane_favourites(sketch: Sketch) -> list[Choices]:
+    tables = sketch.tables
+    main = sketch.group.main
+    reads = sketch.group.accesses[main.name]
+    shared_reads = sketch.row_axis is not None and any(
+        not a.depends(sketch.row_axis) for a in reads
+    )
+    found: list[Choices] = []
+    for vectors, rows in ((4, 4 if shared_reads else 1), (2, 4 if shared_reads else 1), (8, 1)):
+        c = _base(sketch)
+        c["vectors"] = max(v for v in tables["vectors"] if v <= vectors)
+        c["rows"] = max(r for r in tables["rows"] if r <= rows)
+        c["parallel"] = _parallel_depth(sketch, c)
+        found.append(c)
+    return found

@@ -1,0 +1,369 @@
+"""The search space of a PrimFunc: variants (what is inlined, which sketch), and knobs as arrays.
+
+A row of a population is ``[variant, knob, knob, ...]``; a knob's entry is an index into the table
+of values its variant offers. Sampling, mutation, crossover and validity are whole-array functions;
+only a row that is measured becomes a Schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..codegen.target import Target
+from ..ir.dims import as_int
+from ..ir.errors import ScheduleError
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.primitives import state_of
+from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
+from .analysis import Group, groups_of
+from .favourites import favourite, favourites
+from .protocols import BoolArray, Knob, Population
+from .sketches import KNOBS, Choices, Sketch, sketches_of
+
+__all__ = ["ScheduleSpace", "Variant", "default_schedule"]
+
+MAX_VARIANTS = 8
+MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
+MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
+MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
+FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Preparing steps, a sketch for the group with the most work, favourites for the others."""
+
+    name: str
+    prepare: tuple[Step, ...]
+    sketch: Sketch
+    others: tuple[Sketch, ...]
+
+    def schedule(self, choices: Choices) -> Schedule:
+        first, then = self.sketch.steps(choices)
+        before: list[Step] = [*self.prepare, *first]
+        after: list[Step] = list(then)
+        for other in self.others:
+            early, late = other.steps(favourite(other))
+            before += early
+            after += late
+        return Schedule((*before, *after))
+
+    @cached_property
+    def tables(self) -> tuple[npt.NDArray[np.int64], ...]:
+        return tuple(np.asarray(self.sketch.tables[k], np.int64) for k in KNOBS)
+
+
+class ScheduleSpace:
+    """All schedules offered for one PrimFunc on one target; see ``SearchSpace`` for the methods."""
+
+    def __init__(self, prim: PrimFunc, target: Target) -> None:
+        self.prim, self.target = prim, target
+        self.variants = tuple(_variants(prim, target))
+        sizes = [
+            max((len(v.tables[c]) for v in self.variants), default=1) for c in range(len(KNOBS))
+        ]
+        self._knobs = (
+            Knob("variant", max(1, len(self.variants))),
+            *(Knob(name, size) for name, size in zip(KNOBS, sizes)),
+        )
+        self.sizes = np.array(
+            [[len(t) for t in v.tables] for v in self.variants] or [[1] * len(KNOBS)], np.int32
+        )
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return self._knobs
+
+    # -- populations ---------------------------------------------------------------------------
+
+    def values(self, rows: Population) -> npt.NDArray[np.int64]:
+        """int64[n, knobs]: the value each knob stands for."""
+        out = np.ones((len(rows), len(KNOBS)), np.int64)
+        for number, variant in enumerate(self.variants):
+            mine = rows[:, 0] == number
+            if mine.any():
+                for c, table in enumerate(variant.tables):
+                    out[mine, c] = table[np.minimum(rows[mine, c + 1], len(table) - 1)]
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator) -> Population:
+        if not self.variants:
+            return np.empty((0, len(self._knobs)), np.int32)
+        found = np.empty((0, len(self._knobs)), np.int32)
+        for _ in range(8):
+            rows = np.empty((2 * n, len(self._knobs)), np.int32)
+            rows[:, 0] = rng.integers(0, len(self.variants), 2 * n)
+            sizes = self.sizes[rows[:, 0]]
+            rows[:, 1:] = (rng.random(sizes.shape) * sizes).astype(np.int32)
+            found = np.concatenate([found, rows[self.valid(rows)]])
+            if len(found) >= n:
+                break
+        return found[:n]
+
+    def mutate(self, rows: Population, rng: np.random.Generator) -> Population:
+        """Each row with one or two knobs moved, a step or anywhere; rarely another variant."""
+        new = rows.copy()
+        count = len(rows)
+        for _ in range(2):
+            column = rng.integers(1, len(self._knobs), count)
+            sizes = self.sizes[new[:, 0], column - 1]
+            near = new[np.arange(count), column] + rng.choice([-1, 1], count)
+            far = (rng.random(count) * sizes).astype(np.int32)
+            value = np.where(rng.random(count) < 0.6, near, far)
+            apply = rng.random(count) < (1.0 if _ == 0 else 0.4)
+            value = np.clip(value, 0, sizes - 1)
+            new[apply, column[apply]] = value[apply]
+        if len(self.variants) > 1:
+            other = rng.random(count) < 0.05
+            new[other, 0] = rng.integers(0, len(self.variants), int(other.sum()))
+            new[:, 1:] = np.minimum(new[:, 1:], self.sizes[new[:, 0]] - 1)
+        good = self.valid(new)
+        new[~good] = rows[~good]
+        return new
+
+    def crossover(self, a: Population, b: Population, rng: np.random.Generator) -> Population:
+        """Children with each knob from one of two parents of the same variant."""
+        take = rng.random(a.shape) < 0.5
+        take[:, 0] = False
+        child = np.where(take & (a[:, :1] == b[:, :1]), b, a).astype(np.int32)
+        good = self.valid(child)
+        child[~good] = a[~good]
+        return child
+
+    def valid(self, rows: Population) -> BoolArray:
+        rows = np.asarray(rows)
+        good = (rows[:, 0] >= 0) & (rows[:, 0] < len(self.variants))
+        safe = np.where(good, rows[:, 0], 0)
+        good &= ((rows[:, 1:] >= 0) & (rows[:, 1:] < self.sizes[safe])).all(axis=1)
+        values = self.values(np.where(good[:, None], rows, 0).astype(np.int32))
+        v = {name: values[:, c] for c, name in enumerate(KNOBS)}
+        for number, variant in enumerate(self.variants):
+            mine = good & (rows[:, 0] == number)
+            if mine.any():
+                good[mine] = _fits(variant.sketch, {k: x[mine] for k, x in v.items()})
+        return good
+
+    def default(self) -> Population:
+        rows = [
+            self._row(number, choices)
+            for number, variant in enumerate(self.variants)
+            for choices in favourites(variant.sketch)[: 3 if number == 0 else 1]
+        ]
+        found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
+        return found[self.valid(found)] if len(found) else found
+
+    # -- schedules -----------------------------------------------------------------------------
+
+    def choices(self, row: npt.NDArray[np.int32]) -> Choices:
+        """The value of every knob of a row."""
+        variant = self.variants[int(row[0])]
+        return {name: int(variant.tables[c][int(row[c + 1])]) for c, name in enumerate(KNOBS)}
+
+    def sketch_name(self, row: npt.NDArray[np.int32]) -> str:
+        return self.variants[int(row[0])].name
+
+    def schedule(self, row: npt.NDArray[np.int32]) -> Schedule:
+        return self.variants[int(row[0])].schedule(self.choices(row))
+
+    def _row(self, variant: int, choices: Choices) -> list[int]:
+        """The row with the values nearest to ``choices``."""
+        tables = self.variants[variant].tables
+        nearest = [
+            int(np.argmin(np.abs(np.log2(np.maximum(t, 0.5)) - np.log2(max(choices[name], 0.5)))))
+            for name, t in zip(KNOBS, tables)
+        ]
+        return [variant, *nearest]
+
+    def row_of(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
+        for number, variant in enumerate(self.variants):
+            if schedule.steps[: len(variant.prepare)] != variant.prepare:
+                continue
+            choices = _decode(variant.sketch, schedule)
+            if choices is None:
+                continue
+            row = np.array(self._row(number, choices), np.int32)
+            if self.choices(row) == choices and self.schedule(row) == schedule:
+                return row
+        return None
+
+    def refit(self, schedule: Schedule, origin: PrimFunc) -> npt.NDArray[np.int32] | None:
+        """The row whose decisions are nearest to those of a schedule made for ``origin``."""
+        there = ScheduleSpace(origin, self.target)
+        row = there.row_of(schedule)
+        if row is None:
+            return None
+        name = there.sketch_name(row)
+        choices = dict(there.choices(row))
+        for number, variant in enumerate(self.variants):
+            if variant.name != name:
+                continue
+            fitted = np.array([self._row(number, choices)], np.int32)
+            if self.valid(fitted)[0]:
+                return fitted[0]
+        return None
+
+    def features(self, rows: Population) -> npt.NDArray[np.float32]:
+        from .features import space_features
+
+        return space_features(self, rows)
+
+
+def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
+    """Whether the tiles fit the registers, the stack and the axes."""
+    registers = sketch.target.vector_registers
+    tile = v["vectors"] * v["rows"] * v["rows2"]
+    if sketch.rule == "lanes":
+        return tile <= registers
+    lanes = sketch.lanes
+    wide = -(-sketch.extent(sketch.vector_axis) // lanes)
+    tall = sketch.extent(sketch.row_axis)
+    good = tile <= (registers if sketch.group.main.combiner else 2 * registers)
+    good &= tile * v["k_unroll"] <= MAX_UNROLLED
+    good &= (v["mid_v"] - 1) * v["vectors"] < wide
+    good &= (v["mid_r"] - 1) * v["rows"] < tall
+    if sketch.k_axis is not None:
+        kept = tile * lanes * v["mid_v"] * v["mid_r"] * sketch.group.element_bytes
+        good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
+        chunk = -(-sketch.extent(sketch.k_axis) // v["k_blocks"])
+        good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
+    else:
+        good &= v["k_blocks"] == 1
+    if sketch.group.main.combiner is None:
+        good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
+    return good
+
+
+def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
+    """Read the choices of a sketch back from the steps it makes."""
+    choices = dict.fromkeys(KNOBS, 1) | {"order": 0, "mid_order": 0, "pack": 0, "parallel": 0}
+    lanes = sketch.lanes
+    for step in schedule.steps:
+        if step.name == "split":
+            axis, factors = step.args
+            if axis == sketch.vector_axis and len(factors) == 3:
+                choices["mid_v"], choices["vectors"] = factors[1], -(-factors[2] // lanes)
+            elif axis == sketch.row_axis and len(factors) == 3:
+                choices["mid_r"], choices["rows"] = factors[1:]
+            elif axis == sketch.row_axis and sketch.rule == "lanes":
+                choices["rows"] = factors[1]
+            elif axis == sketch.row_axis2 and len(factors) == 2:
+                choices["rows2"] = factors[1]
+            elif axis == sketch.k_axis and len(factors) == 3:
+                choices["k_unroll"] = factors[2]
+                choices["k_blocks"] = factors[0]
+            elif sketch.rule == "lanes" and len(factors) == 2:
+                choices["vectors"] = max(choices["vectors"], -(-factors[1] // lanes))
+        elif step.name == "pack":
+            choices["pack"] = 1
+        elif step.name == "fuse":
+            choices["parallel"] = len(step.args[0])
+        elif step.name == "parallel" and "*" not in step.args[0]:
+            choices["parallel"] = 1
+        elif step.name == "reorder" and sketch.rule == "tile" and sketch.row_axis is not None:
+            loops = step.args[0]
+            v, r = sketch.vector_axis, sketch.row_axis
+            if f"{v}.0" in loops and f"{r}.0" in loops:
+                choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
+                choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
+    return choices
+
+
+def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """What may be inlined times what sketches the main group is offered, most promising first."""
+    made = 0
+    for prepare, prepared in _preparations(prim, target):
+        groups = groups_of(prepared)
+        main = max(groups, key=lambda g: g.flops)
+        if any(_too_large(g) for g in groups):
+            continue
+        others: list[Sketch] = []
+        for group in groups:
+            if group is not main and (offers := sketches_of(group, target)):
+                others.append(offers[0])
+        for sketch in sketches_of(main, target):
+            names = ",".join(str(s.args[0]) for s in prepare)
+            name = f"{sketch.rule}.{sketch.vector_axis or 'k'}({names})"
+            variant = Variant(name, prepare, sketch, tuple(others))
+            if _works(prim, variant):
+                yield variant
+                made += 1
+                if made == MAX_VARIANTS:
+                    return
+
+
+def _works(prim: PrimFunc, variant: Variant) -> bool:
+    try:
+        apply_schedule(prim, variant.schedule(favourite(variant.sketch)))
+    except ScheduleError:
+        return False
+    return True
+
+
+def _too_large(group: Group) -> bool:
+    """Whether a stage would keep too long a row between it and its readers."""
+    if len(group.stages) == 1 or not group.shared:
+        return False
+    for stage in group.stages[:-1]:
+        if stage.combiner is not None or stage.name in group.prim.outputs:
+            continue
+        own = [as_int(a.extent) for a in stage.axes if a.name not in group.shared]
+        size = stage.buffer.dtype.bytes
+        for extent in own:
+            size *= extent
+        if size > MAX_STACK_ROW:
+            return True
+    return False
+
+
+def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], PrimFunc]]:
+    """Which maps are inlined; whether a long reduction is cut into pieces for the threads."""
+    pieces = _pieces(prim, target)
+    maps = [s.name for s in prim.stages if s.combiner is None and s.name not in prim.outputs]
+    subsets: list[tuple[str, ...]] = [(), tuple(maps)] if maps else [()]
+    if 1 < len(maps) <= 3:
+        subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
+    for cut in pieces:
+        for subset in subsets:
+            steps = (*cut, *(compute_inline(name) for name in subset))
+            try:
+                yield steps, state_of(prim, Schedule(steps)).prim
+            except ScheduleError:
+                continue
+
+
+def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
+    found: list[tuple[Step, ...]] = []
+    for stage in prim.stages:
+        outputs = as_int(stage.buffer.size)
+        long = max(stage.reduce_axes, key=lambda a: as_int(a.extent), default=None)
+        if stage.combiner is None or long is None or outputs > FEW_OUTPUTS:
+            continue
+        extent = as_int(long.extent)
+        total = outputs * extent
+        for parts in (4 * target.cores, 16 * target.cores, 64 * target.cores):
+            if total // parts >= 4096 and extent >= 2 * parts:
+                exact = next((p for p in range(parts, parts // 2, -1) if extent % p == 0), parts)
+                step = split_reduction(stage.name, long.name, exact)
+                if (step,) not in found:
+                    found.append((step,))
+    return [*found[:1], (), *found[1:]] if target.cores > 1 else [(), *found]
+
+
+def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
+    """The rules' favourite for a PrimFunc, and its sketch; the plain nest where no rule applies."""
+    for variant in _variants(prim, target):
+        for choices in favourites(variant.sketch):
+            schedule = variant.schedule(choices)
+            try:
+                apply_schedule(prim, schedule)
+            except ScheduleError:
+                continue
+            return schedule, variant.name
+    return Schedule(), "plain"
