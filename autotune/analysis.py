@@ -22,8 +22,8 @@ __all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "pri
 class Access:
     """A read: how many elements of ``buffer`` it moves on when an axis takes one step.
 
-    An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps that
-    are not constant (a division, a gather).
+    An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps
+    that are not constant (a division, a gather).
     """
 
     buffer: str

@@ -1,7 +1,7 @@
 """The rules' favourite choices: what is used without any log, and what a search starts from.
 
-A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its latency
-take on a machine with ``vector_registers`` registers, and what the tails waste.
+A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its
+latency take on a machine with ``vector_registers`` registers, and what the tails waste.
 """
 
 from __future__ import annotations

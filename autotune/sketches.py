@@ -2,9 +2,9 @@
 
 Two rules cover what the language can express today, by structure and not by operator:
 
-``tile``   vectors run along an axis that all stages share, and a register tile of rows and vectors is
-           kept while reduced axes are walked: maps, contractions, convolutions, pooling, reductions
-           over outer axes, softmax over an outer axis.
+``tile``   vectors run along an axis that all stages share, and a register tile of rows and vectors
+           is kept while reduced axes are walked: maps, contractions, convolutions, pooling,
+           reductions over outer axes, softmax over an outer axis.
 ``lanes``  vectors run along each stage's own innermost axis, reductions in lanes that are joined at
            the end: softmax and layer_norm over the last axis, row sums, dot products.
 
@@ -261,7 +261,7 @@ def _own_axes(group: Group) -> list[str]:
 
 
 def lane_axis(group: Group, stage: Stage) -> str | None:
-    """The axis a stage's vectors run along in the ``lanes`` rule, None if it has none of its own."""
+    """The axis a stage's vectors run along in the ``lanes`` rule, None if it has none."""
     axes = stage.reduce_axes or tuple(a for a in stage.axes if a.name not in group.shared)
     names = [a.name for a in axes if as_int(a.extent) > 1]
     if not names:
@@ -410,7 +410,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
 
 
 def _row_axes(group: Group, v: str) -> list[str]:
-    """Axes for the rows of a tile, best first: where vector loads are used again, innermost first."""
+    """Axes for the rows of a tile: where vector loads are used again first, then innermost."""
     reads = group.accesses[group.main.name]
     moving = [a for a in reads if a.depends(v)]
     candidates = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]

@@ -25,7 +25,7 @@ from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
 from .analysis import Group, groups_of
 from .favourites import favourite, favourites
 from .protocols import BoolArray, Knob, Population
-from .sketches import KNOBS, Choices, Sketch, sketches_of
+from .sketches import KNOBS, Choices, Sketch, lane_axis, sketches_of
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
 
@@ -244,6 +244,7 @@ def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
     """Read the choices of a sketch back from the steps it makes."""
     choices = dict.fromkeys(KNOBS, 1) | {"order": 0, "mid_order": 0, "pack": 0, "parallel": 0}
     lanes = sketch.lanes
+    vector_axes = {lane_axis(sketch.group, s) for s in sketch.group.stages}
     for step in schedule.steps:
         if step.name == "split":
             axis, factors = step.args
@@ -258,7 +259,7 @@ def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
             elif axis == sketch.k_axis and len(factors) == 3:
                 choices["k_unroll"] = factors[2]
                 choices["k_blocks"] = factors[0]
-            elif sketch.rule == "lanes" and len(factors) == 2:
+            elif sketch.rule == "lanes" and axis in vector_axes:
                 choices["vectors"] = max(choices["vectors"], -(-factors[1] // lanes))
         elif step.name == "pack":
             choices["pack"] = 1

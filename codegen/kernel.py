@@ -19,7 +19,7 @@ from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
-from .emit.memory import Env, Place
+from .emit.memory import Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
@@ -67,7 +67,7 @@ def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
         offset += -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
     functions: dict[str, str] = {}
     parallel = ParallelWriter(name)
-    NestEmitter(target, writer, places, functions, parallel).body(nest.body, Env({}))
+    NestEmitter(target, writer, places, functions, parallel).roots(nest.body)
     writers = [writer, *parallel.functions]
     calls = sorted({c for w in writers for c in w.calls})
     parts = [

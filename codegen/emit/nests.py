@@ -49,8 +49,15 @@ class NestEmitter(ValueEmitter):
         super().__init__(target, writer, places, functions)
         self.parallel = parallel
         self.stack_bytes = 0
+        self.native = target.lanes(4)
 
     # -- statements ----------------------------------------------------------------------------
+
+    def roots(self, stmts: Sequence[Stmt]) -> None:
+        """Write a whole kernel, with as many lanes as hold its widest element."""
+        widest = max(map(_element_bytes, statements(tuple(stmts))), default=4)
+        self.native = self.target.lanes(max(4, widest))
+        self.body(stmts, Env({}))
 
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
         """Write the statements of one body; buffers allocated in it end with it."""
@@ -70,7 +77,7 @@ class NestEmitter(ValueEmitter):
             else:
                 self.accumulate(stmt, env)
         self.places = outer_places
-        self.registers = {name: self.registers.get(name, r) for name, r in outer_registers.items()}
+        self.registers = outer_registers
 
     def _known(self, expr: IntExpr, env: Env) -> int | Value:
         value, constant = self.memory.index_value(expr, env)
@@ -113,9 +120,10 @@ class NestEmitter(ValueEmitter):
     def serial_loop(self, stmt: Loop, env: Env) -> None:
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
         self.touch(written)
+        own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
         carried = {
             (name, key): value
-            for name in written
+            for name in written - own
             if name in self.registers
             for key, value in self.registers[name].values.items()
         }
@@ -139,16 +147,14 @@ class NestEmitter(ValueEmitter):
                 self.places[name].version += 1
 
     def vector_loop(self, stmt: Loop, env: Env) -> None:
-        widest = max(4, *(self._element_bytes(s) for s in statements(stmt.body)))
-        native = self.target.lanes(max(widest, 1))
         width = stmt.extent
         for inner in statements(stmt.body):
             if isinstance(inner, Store | Accumulate):
-                reads = [n.buffer for n in walk(inner.value) if isinstance(n, Read)]
-                for name in (inner.buffer, *reads):
-                    if name in self.registers:
+                uses = [(n.buffer, n.indices) for n in walk(inner.value) if isinstance(n, Read)]
+                for name, indices in ((inner.buffer, inner.indices), *uses):
+                    if name in self.registers and any(_mentions(i, stmt.var) for i in indices):
                         width = max(width, self.registers[name].width)
-        lanes = native
+        lanes = self.native
         while lanes // 2 >= width:
             lanes //= 2
         if lanes == 1:
@@ -184,15 +190,6 @@ class NestEmitter(ValueEmitter):
             self.accumulate(stmt, env)
         else:
             raise ScheduleError("a vectorised loop holds only stores and unrolled loops")
-
-    def _element_bytes(self, stmt: Stmt) -> int:
-        if not isinstance(stmt, Store | Accumulate):
-            return 1
-        sizes = [1]
-        for node in walk(stmt.value):
-            if not isinstance(node, Index | Const):
-                sizes.append(node.dtype.bytes)
-        return max(sizes)
 
     def join_lanes(self, stmt: Accumulate, loop: Loop, env: Env, lanes: int) -> None:
         """A reduction over the lanes of a vector loop: joined vector by vector, then in a tree."""
@@ -276,7 +273,13 @@ class NestEmitter(ValueEmitter):
     def assign(self, name: str, indices: tuple[IntExpr, ...], value: Value, env: Env) -> None:
         held = self.registers.get(name)
         if held is not None:
-            held.values[self.register_key(held, indices, env)] = value
+            key = self.register_key(held, indices, env)
+            if value.lanes == 1:
+                for first, vector in held.values.items():  # one lane of a vector
+                    if first <= key < first + vector.lanes and vector.lanes > 1:
+                        key, value = first, self.w.insert(vector, value, key - first)
+                        break
+            held.values[key] = value
             return
         place = self.places[name]
         flat = self.memory.flat_index(place, indices)
@@ -290,7 +293,18 @@ class NestEmitter(ValueEmitter):
             self.memory.store(place, address, self.w.extract(value, lane), 1)
 
 
-def _mentions(expr: IntExpr, var: str) -> bool:
+def _element_bytes(stmt: Stmt) -> int:
+    """The widest element a statement computes with; plain indices do not count."""
+    if isinstance(stmt, Alloc):
+        return stmt.buffer.dtype.bytes
+    if not isinstance(stmt, Store | Accumulate):
+        return 1
+    sizes = [stmt.value.dtype.bytes]
+    sizes += [n.dtype.bytes for n in walk(stmt.value) if not isinstance(n, Index | Const)]
+    return max(sizes)
+
+
+def _mentions(expr: object, var: str) -> bool:
     return isinstance(expr, Dim) and var in symbols(expr)
 
 

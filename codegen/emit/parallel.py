@@ -39,6 +39,7 @@ class ParallelWriter:
             places[name] = Place(source.buffer, base, source.written)
         emitter = NestEmitter(outer.target, inner, places, outer.scalars.functions, None)
         emitter.ranges = dict(outer.ranges)
+        emitter.native = outer.native
         start, end = Value("%begin", "i64"), Value("%end", "i64")
 
         def body(index: Value, _: dict[str, Value]) -> dict[str, Value]:

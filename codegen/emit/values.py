@@ -234,10 +234,10 @@ class ValueEmitter:
     def read_registers(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value:
         key = self.register_key(held, indices, env)
         found = held.values.get(key)
-        if found is not None:
+        if found is not None and (found.lanes == 1 or env.lanes is not None):
             return found
         for first, value in held.values.items():  # one lane of a vector
-            if first < key < first + value.lanes:
+            if first <= key < first + value.lanes:
                 return self.w.extract(value, key - first)
         raise ScheduleError(f"{held.buffer.name} is read before it is written")
 

@@ -196,7 +196,7 @@ class FunctionWriter:
 
     def insert(self, vector: Value, element: Value, lane: int) -> Value:
         return self.pure(
-            ("insert", vector.name, element.name, lane),
+            ("insert", vector.name, vector.full_type, element.name, lane),
             lambda name: f"{name} = insertelement {vector}, {element}, i64 {lane}",
             vector.type,
             vector.lanes,
@@ -207,7 +207,7 @@ class FunctionWriter:
         """Lanes picked from ``a`` followed by ``b``."""
         mask = ", ".join(f"i32 {l}" for l in lanes)
         return self.pure(
-            ("shuffle", a.name, b.name, lanes),
+            ("shuffle", a.name, b.name, a.full_type, lanes),
             lambda name: f"{name} = shufflevector {a}, {b}, <{len(lanes)} x i32> <{mask}>",
             a.type,
             len(lanes),

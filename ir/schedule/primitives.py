@@ -76,7 +76,17 @@ def fuse(state: State, loops: tuple[str, ...]) -> State:
         raise ScheduleError(f"fuse: {', '.join(loops)} do not stand directly inside one another")
     name = "*".join(loops)
     order = (*state.order[:at], name, *state.order[at + len(loops) :])
-    return replace(state, order=order, fused={**state.fused, name: loops})
+    for user, loop in (*state.at.items(), *((s, c.at) for s, c in state.caches.items())):
+        if loop in loops[:-1]:
+            raise ScheduleError(f"fuse: {user} is placed inside {loop}, between the fused loops")
+    inside = {loops[-1]: name}
+    return replace(
+        state,
+        order=order,
+        fused={**state.fused, name: loops},
+        at={s: inside.get(l, l) for s, l in state.at.items()},
+        caches={s: Cache(c.scope, inside.get(c.at, c.at)) for s, c in state.caches.items()},
+    )
 
 
 def _annotate(kind: str) -> Callable[[State, str], State]:

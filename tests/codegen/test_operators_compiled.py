@@ -1,0 +1,72 @@
+"""Every operator's samples: compiled code on every ISA level, and the loop interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import compiled
+import numpy as np
+import pytest
+from loopwright.autotune.space import ScheduleSpace
+from loopwright.codegen.kernel import Kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.ops import Operator, all_operators
+from loopwright.ir.ops.testing import Evaluated, assert_agree, evaluate_operator, samples_of
+from loopwright.ir.schedule.steps import Schedule
+
+HOST = Target.host()
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+NAMES = sorted(all_operators())
+LARGEST_INTERPRETED = 1500  # elements; the interpreter takes microseconds for each
+
+
+def check(op: Operator, target: Target, run: Any, choose: compiled.Chooser | None = None) -> None:
+    for sample in samples_of(op):
+        if run is not compiled.run_kernel and any(
+            a.size > LARGEST_INTERPRETED for a in sample.args
+        ):
+            continue
+        attrs = op.complete_attrs(sample.attrs)
+        with np.errstate(all="ignore"):
+            wanted = op.reference(sample.args, attrs)
+        length = evaluate_operator(op, sample.args, attrs).reduction_length
+        module = compiled.lower(compiled.operator_module(op, sample.args, sample.attrs))
+        found = compiled.run_module(module, sample.args, target, run, choose)
+        assert_agree(Evaluated(found, length), wanted, sample.args)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_code_agrees_with_the_reference(name: str, isa: str) -> None:
+    check(all_operators()[name], HOST.with_isa(isa), compiled.run_kernel)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_interpreted_nests_agree_with_the_reference(name: str) -> None:
+    def run(kernel: Kernel, target: Target, inputs: Mapping[str, Any]) -> list[Any]:
+        return compiled.interpret_kernel(kernel, inputs)
+
+    check(all_operators()[name], HOST, run)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(
+    "name", ["nn.matmul", "nn.conv2d", "nn.softmax", "nn.layer_norm", "sum", "argmax", "einsum"]
+)
+def test_random_schedules_agree_with_the_reference(name: str, isa: str) -> None:
+    rng = np.random.default_rng(7)
+    target = HOST.with_isa(isa)
+
+    def choose(prim: PrimFunc) -> Schedule:
+        space = ScheduleSpace(prim, target)
+        rows = space.sample(8, rng)
+        if not len(rows):
+            return Schedule()
+        row = rows[rng.integers(len(rows))]
+        schedule = space.schedule(row)
+        assert space.row_of(schedule) is not None
+        return schedule
+
+    check(all_operators()[name], target, compiled.run_kernel, choose)

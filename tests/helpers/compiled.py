@@ -1,0 +1,128 @@
+"""Running a graph module kernel by kernel: what the compiled code of each fused group gives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from loopwright.autotune.space import default_schedule
+from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
+from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.runtime import pool
+from loopwright.codegen.target import Target
+from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.nodes import (
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    Module,
+    Tuple,
+    TupleGetItem,
+)
+from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.loop.interpret import interpret
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.ops.registry import Operator
+from loopwright.ir.ops.testing import array_type
+from loopwright.ir.ops.to_prim import group_to_prim
+from loopwright.ir.schedule.steps import Schedule
+
+Array = np.ndarray[Any, Any]
+Chooser = Callable[[PrimFunc], Schedule]
+
+
+def guarded(array: Array) -> Array:
+    """A copy of an array with canaries behind it, to be looked at by ``check_guard``."""
+    raw = np.full(array.nbytes + 256, 0xA5, np.uint8)
+    inner = raw[128 : 128 + array.nbytes].view(array.dtype).reshape(array.shape)
+    inner[...] = array
+    return inner
+
+
+def check_guard(array: Array) -> None:
+    raw = array
+    while raw.base is not None:
+        raw = raw.base
+    assert (raw[:128] == 0xA5).all() and (raw[128 + array.nbytes :] == 0xA5).all()
+
+
+def run_kernel(kernel: Kernel, target: Target, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs of a kernel compiled for ``target``; writes past a buffer fail the test."""
+    loaded = load_object(compile_object(kernel.text, target), pool.symbols())
+    operands = [guarded(a) for a in prepare_operands(kernel, inputs)]
+    for operand, array in zip(kernel.operands, operands):
+        if operand.role == "out":
+            array.reshape(-1).view(np.uint8)[...] = 1  # garbage that is also a valid bool
+    workspace = np.full(kernel.workspace_bytes + 64, 1, np.uint8)
+    start = (workspace.ctypes.data + 63) // 64 * 64
+    block = (ctypes.c_void_p * (len(operands) + 1))(*[a.ctypes.data for a in operands], start)
+    call = loaded.function(f"{kernel.name}.packed", ctypes.c_void_p)
+    call(ctypes.addressof(block))
+    for array in operands:
+        check_guard(array)
+    return [a for o, a in zip(kernel.operands, operands) if o.role == "out"]
+
+
+def interpret_kernel(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
+    """The same by the loop interpreter."""
+    operands = prepare_operands(kernel, inputs)
+    interpret(kernel.nest, {o.buffer.name: a for o, a in zip(kernel.operands, operands)})
+    return [a for o, a in zip(kernel.operands, operands) if o.role == "out"]
+
+
+def operator_module(op: Operator, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Module:
+    """A module whose main applies one operator."""
+    builder = Builder()
+    params = [builder.param(f"x{n}", array_type(a)) for n, a in enumerate(arrays)]
+    return Module({"main": builder.function(builder.emit(op, params, attrs))})
+
+
+def lower(module: Module) -> Module:
+    for one in default_pipeline():
+        module = one(module)
+    return module
+
+
+def run_module(
+    module: Module,
+    arrays: Sequence[Array],
+    target: Target,
+    run: Callable[[Kernel, Target, Mapping[str, Array]], list[Array]] = run_kernel,
+    choose: Chooser | None = None,
+) -> Any:
+    """The value of a lowered module's main, each group by ``run``."""
+    main = module.main
+    env: dict[Any, Any] = {id(p): a for p, a in zip(main.params, arrays)}
+
+    def value(atom: Any) -> Any:
+        return atom.value if isinstance(atom, Constant) else env[id(atom)]
+
+    for binding in main.body.bindings:
+        expr = binding.value
+        if isinstance(expr, Tuple):
+            env[id(binding.var)] = tuple(value(f) for f in expr.fields)
+        elif isinstance(expr, TupleGetItem):
+            env[id(binding.var)] = value(expr.value)[expr.index]
+        else:
+            assert isinstance(expr, Call) and isinstance(expr.op, GlobalVar), expr
+            env[id(binding.var)] = _call(module, expr, value, target, run, choose)
+    return value(main.body.result)
+
+
+def _call(module: Module, expr: Call, value: Any, target: Target, run: Any, choose: Any) -> Any:
+    assert isinstance(expr.op, GlobalVar)
+    group = module.functions[expr.op.name]
+    assert isinstance(group, Function)
+    constant = [n for n, a in enumerate(expr.args) if isinstance(a, Constant)]
+    prim = group_to_prim(expr.op.name, group, constant)
+    schedule = choose(prim) if choose else default_schedule(prim, target)[0]
+    kernel = compile_kernel(prim, schedule, target)
+    inputs = {p.name: value(a) for p, a in zip(prim.params, expr.args)}
+    found = run(kernel, target, inputs)
+    result = group.type.result
+    if isinstance(result, type(group.params)) or hasattr(result, "fields"):
+        return tuple(f.reshape(t.shape) for f, t in zip(found, result.fields))
+    return found[0].reshape(result.shape)
