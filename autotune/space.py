@@ -193,26 +193,35 @@ class ScheduleSpace:
                 return row
         return None
 
-    def refit(self, schedule: Schedule, origin: PrimFunc) -> npt.NDArray[np.int32] | None:
-        """The row whose decisions are nearest to those of a schedule made for ``origin``."""
-        there = ScheduleSpace(origin, self.target)
-        row = there.row_of(schedule)
-        if row is None:
-            return None
-        name = there.sketch_name(row)
-        choices = dict(there.choices(row))
+    def refit(self, schedule: Schedule, origin: object = None) -> npt.NDArray[np.int32] | None:
+        """The row nearest to a schedule of the same kind of workload at other sizes.
+
+        Canonical names are the same at all sizes, so the schedule says all by itself; ``origin``
+        is not needed.
+        """
+        wanted = _preparation(schedule)
         for number, variant in enumerate(self.variants):
-            if variant.name != name:
+            if _preparation(Schedule(variant.prepare)) != wanted:
                 continue
-            fitted = np.array([self._row(number, choices)], np.int32)
-            if self.valid(fitted)[0]:
-                return fitted[0]
+            choices = _decode(variant.sketch, schedule)
+            if choices is None:
+                continue
+            for closer in (choices, {**choices, "mid_v": 1, "mid_r": 1, "k_blocks": 1}):
+                fitted = np.array([self._row(number, closer)], np.int32)
+                if self.valid(fitted)[0]:
+                    return fitted[0]
         return None
 
     def features(self, rows: Population) -> npt.NDArray[np.float32]:
         from .features import space_features
 
         return space_features(self, rows)
+
+
+def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
+    """The steps that make a variant, without the sizes in them."""
+    kinds = ("compute_inline", "split_reduction")
+    return [(s.name, *s.args[:2]) for s in schedule.steps if s.name in kinds]
 
 
 def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
@@ -241,7 +250,12 @@ def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
 
 
 def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
-    """Read the choices of a sketch back from the steps it makes."""
+    """Read the choices of a sketch back from the steps it makes; None if it cannot make them."""
+    splits = {s.args[0] for s in schedule.steps if s.name == "split"}
+    if (sketch.rule == "tile") != (f"{sketch.vector_axis}.2" in _vectorised(schedule)):
+        return None
+    if sketch.row_axis is not None and sketch.row_axis not in splits:
+        return None
     choices = dict.fromkeys(KNOBS, 1) | {"order": 0, "mid_order": 0, "pack": 0, "parallel": 0}
     lanes = sketch.lanes
     vector_axes = {lane_axis(sketch.group, s) for s in sketch.group.stages}
@@ -274,6 +288,10 @@ def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
                 choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
                 choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
     return choices
+
+
+def _vectorised(schedule: Schedule) -> set[str]:
+    return {s.args[0] for s in schedule.steps if s.name == "vectorize"}
 
 
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:

@@ -1,42 +1,64 @@
-"""From a traced module to something callable: the seam between the tracer and the compiler."""
+"""From a traced module to machine code: the seam between the tracer and the compiler.
+
+::
+
+    build     graph passes -> groups -> PrimFuncs -> schedules (log or rules) -> kernels
+              -> program -> native entry                                       -> Built
+    tune      the same down to the PrimFuncs, then the search engine           -> TuneReport
+"""
 
 from __future__ import annotations
 
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .autotune.log import TuningLog
+from .autotune.lookup import shipped_logs
+from .autotune.select import Chosen, choose_schedule, workload_of
+from .codegen.in_place_rule import in_place_rule
+from .codegen.kernel import Kernel, compile_kernel
+from .codegen.llvm.engine import disassemble
+from .codegen.program import CompiledProgram, compile_program
+from .codegen.program_from_graph import is_view, program_from_module
+from .codegen.runtime import pool
 from .codegen.target import Target
 from .ir.errors import LoopwrightValueError, UnsupportedError
-from .ir.graph.evaluate import evaluate
-from .ir.graph.nodes import Module
+from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
+from .ir.graph.passes import default_pipeline
 from .ir.graph.printer import as_text
+from .ir.loop.prim import PrimFunc
+from .ir.ops.to_prim import group_to_prim
+from .ir.program.pipeline import optimise
 
-__all__ = ["LEVELS", "Array", "Built", "build", "tune"]
+__all__ = ["LEVELS", "Array", "Built", "build", "kernels_of", "lower_module", "tune"]
 
 Array = np.ndarray[Any, Any]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
+KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
     """A module ready to run.
 
-    ``call(arrays)`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes)
-    and gives its results, new arrays, as a list. ``direct(*arrays)`` is the same without detours:
-    it answers None, having done nothing, for arguments that are not exactly those arrays.
-    ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
-    schedules came from. ``levels`` make the texts.
+    ``call`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes) and
+    gives its results, new arrays, as a list. ``kernels`` are the names of the kernels it runs, and
+    ``summary`` says in one line where their schedules came from. ``levels`` make the texts.
+    ``code_hash`` is that of all machine code: equal hashes mean the same code.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
-    direct: Callable[..., list[Array] | None] | None = None
     kernels: tuple[str, ...] = ()
     summary: str = ""
     levels: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    code_hash: str = ""
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
 
     def as_text(self, level: str) -> str:
         """The module at ``level``, one of ``LEVELS``."""
@@ -49,6 +71,30 @@ class Built:
         return self.levels[level]()
 
 
+def lower_module(module: Module) -> Module:
+    """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``)."""
+    for one in default_pipeline():
+        module = one(module)
+    return module
+
+
+def kernels_of(module: Module) -> dict[str, PrimFunc]:
+    """The PrimFunc of every group that a lowered module's main calls, by the group's name."""
+    constant: dict[str, set[int]] = {}
+    for binding in module.main.body.bindings:
+        call = binding.value
+        if isinstance(call, Call) and isinstance(call.op, GlobalVar):
+            known = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
+            name = call.op.name
+            constant[name] = known & constant[name] if name in constant else known
+    prims: dict[str, PrimFunc] = {}
+    for name, known in constant.items():
+        group = module.functions[name]
+        if isinstance(group, Function) and not is_view(group):
+            prims[name] = group_to_prim(name, group, known)
+    return prims
+
+
 def build(
     module: Module,
     *,
@@ -57,14 +103,112 @@ def build(
     threads: int | None = None,
     verify: bool = False,
 ) -> Built:
-    """``module`` ready to run: interpreted, operator by operator, by their NumPy references."""
+    """``module`` as machine code, with the schedules that the logs or the rules give.
 
-    def call(arrays: Sequence[Array]) -> list[Array]:
-        result = evaluate(module, *arrays)
-        results = result if isinstance(result, tuple) else (result,)
-        return [np.array(r) for r in results]
+    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
+    """
+    target = target or Target.host()
+    lowered = lower_module(module)
+    prims = kernels_of(lowered)
+    logs = ([TuningLog(log)] if log is not None and log.exists() else []) + [*shipped_logs()]
+    used = threads or pool.get_threads()
+    chosen: dict[str, Chosen] = {}
+    known: dict[str, Chosen] = {}
+    for name, prim in prims.items():
+        workload = workload_of(prim).hash
+        if workload not in known:
+            known[workload] = choose_schedule(prim, target, used, logs)
+        chosen[name] = known[workload]
+    kernels = {name: _kernel(prim, chosen[name], target) for name, prim in prims.items()}
+    program = optimise(program_from_module(lowered, kernels), in_place_rule(prims))
+    compiled = compile_program(program, kernels, target)
+    return Built(
+        _with_threads(compiled.executable, threads),
+        tuple(kernels),
+        _summary(chosen, log),
+        _levels(module, lowered, prims, kernels, compiled, target),
+        compiled.code_hash,
+        chosen,
+    )
 
-    return Built(call, levels={"graph": lambda: as_text(module)}, summary="interpreted")
+
+_kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
+    """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
+    workload = workload_of(prim).hash
+    key = (workload, replace(chosen, seconds=0.0), target)
+    with _lock:
+        found = _kernels.get(key)
+    if found is None:
+        found = compile_kernel(prim, chosen.schedule, target, f"lw_{workload}")
+        with _lock:
+            _kernels[key] = found
+            while len(_kernels) > KEPT_KERNELS:
+                _kernels.popitem(last=False)
+    return found
+
+
+def _with_threads(
+    call: Callable[[Sequence[Array]], list[Array]], threads: int | None
+) -> Callable[[Sequence[Array]], list[Array]]:
+    """``call`` with a number of threads of its own, if it has one."""
+    if threads is None:
+        return call
+
+    def limited(arrays: Sequence[Array]) -> list[Array]:
+        before = pool.get_threads()
+        if before == threads:
+            return call(arrays)
+        pool.set_threads(threads)
+        try:
+            return call(arrays)
+        finally:
+            pool.set_threads(before)
+
+    return limited
+
+
+_ORIGINS = {
+    "exact": "tuned",
+    "compatible": "tuned on a like machine",
+    "near": "fitted from a near shape",
+    "rules": "by the rules",
+}
+
+
+def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
+    counts = Counter(c.origin for c in chosen.values())
+    parts = [f"{counts[o]} {text}" for o, text in _ORIGINS.items() if counts[o]]
+    plural = "" if len(chosen) == 1 else "s"
+    text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
+    if counts["rules"] or counts["near"]:
+        text += "; f.tune(...) or `loopwright tune` makes them faster"
+        text += "" if log is not None else " (give log= to keep what it finds)"
+    return text
+
+
+def _levels(
+    module: Module,
+    lowered: Module,
+    prims: Mapping[str, PrimFunc],
+    kernels: Mapping[str, Kernel],
+    compiled: CompiledProgram,
+    target: Target,
+) -> dict[str, Callable[[], str]]:
+    def each(text: Callable[[str], str]) -> str:
+        return "\n".join(text(name) for name in kernels)
+
+    return {
+        "graph": lambda: as_text(module),
+        "kernels": lambda: as_text(lowered) + "\n" + each(lambda n: str(prims[n])),
+        "loops": lambda: each(lambda n: str(replace(kernels[n].nest, name=n))),
+        "program": lambda: str(compiled.program),
+        "llvm": lambda: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
+        "asm": lambda: each(lambda n: disassemble(kernels[n].text, target)),
+    }
 
 
 def tune(
@@ -76,5 +220,5 @@ def tune(
     budget: str | float | None = None,
     trials: int | None = None,
 ) -> Any:
-    """Search for faster schedules of the module's kernels; what is measured goes to ``log``."""
-    raise UnsupportedError("an interpreted module has no kernels to tune")
+    """Search for faster schedules of the module's kernels, and append what is measured."""
+    raise UnsupportedError("tuning is on its way")
