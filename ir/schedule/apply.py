@@ -285,25 +285,42 @@ class _Writer:
 
             written += self.nest(spatial, values, limits, join)
         if item.stored:
-
-            def write_back(v: Values, l: Limits) -> list[Stmt]:
-                value: Expr = read(tile.buffer.name, at(tile, v, l), stage.buffer.dtype)
-                name, indices = self.target(stage, v, l, local)
-                outer = [p for loop in item.outer_reductions for p in state.parts(loop)]
-                first = [v[p] for p in outer if isinstance(v[p], Dim)]
-                fresh: Stmt = Store(name, indices, value)
-                if not outer:
-                    return [fresh]
-                more: Stmt = Accumulate(name, indices, combiner, value)
-                if any(isinstance(v[p], int) and v[p] != 0 for p in outer):
-                    return [more]
-                if not first:
-                    return [fresh]
-                is_first = op("equal", index(sum(first[1:], first[0])), index(0))
-                return [If(is_first, (fresh,), (more,))]
-
-            written += self.nest(spatial, values, limits, write_back)
+            written += self.write_back(item, tile, spatial, values, limits, local)
         return written, own if item.in_tile else local
+
+    def write_back(
+        self,
+        item: Leaf,
+        tile: _Local,
+        spatial: Sequence[str],
+        values: Values,
+        limits: Limits,
+        local: Locals,
+    ) -> list[Stmt]:
+        """Store the tile; in later turns of reduced loops around it, join it to what is there."""
+        stage = item.stage
+        assert stage.combiner is not None
+        combiner = stage.combiner
+
+        def store(fresh: bool) -> list[Stmt]:
+            def one(v: Values, l: Limits) -> list[Stmt]:
+                place = self.relative(stage, tile, v, l)
+                value = read(tile.buffer.name, place, stage.buffer.dtype)
+                name, indices = self.target(stage, v, l, local)
+                if fresh:
+                    return [Store(name, indices, value)]
+                return [Accumulate(name, indices, combiner, value)]
+
+            return self.nest(spatial, values, limits, one)
+
+        turns = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
+        if any(isinstance(turn, int) and turn != 0 for turn in turns):
+            return store(fresh=False)
+        moving = [turn for turn in turns if isinstance(turn, Dim)]
+        if not moving:
+            return store(fresh=True)
+        first = op("equal", index(sum(moving[1:], moving[0])), index(0))
+        return [If(first, tuple(store(fresh=True)), tuple(store(fresh=False)))]
 
     @property
     def split_loops(self) -> set[str]:
