@@ -28,13 +28,14 @@ from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import is_view, program_from_module
 from .codegen.runtime import pool
 from .codegen.target import Target
-from .ir.errors import LoopwrightValueError, UnsupportedError
+from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
 from .ir.graph.passes import default_pipeline
 from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
 from .ir.ops.to_prim import group_to_prim
 from .ir.program.pipeline import optimise
+from .ir.schedule.steps import Schedule
 
 __all__ = ["LEVELS", "Array", "Built", "build", "kernels_of", "lower_module", "tune"]
 
@@ -47,13 +48,16 @@ KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning 
 class Built:
     """A module ready to run.
 
-    ``call`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes) and
-    gives its results, new arrays, as a list. ``kernels`` are the names of the kernels it runs, and
-    ``summary`` says in one line where their schedules came from. ``levels`` make the texts.
-    ``code_hash`` is that of all machine code: equal hashes mean the same code.
+    ``call(arrays)`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes)
+    and gives its results, new arrays, as a list. ``direct(*arrays)`` is the same without detours:
+    it answers None, having done nothing, for arguments that are not exactly those arrays.
+    ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
+    schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
+    hashes mean the same code. ``chosen`` are the schedules by kernel.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
+    direct: Callable[..., list[Array] | None] | None = None
     kernels: tuple[str, ...] = ()
     summary: str = ""
     levels: Mapping[str, Callable[[], str]] = field(default_factory=dict)
@@ -124,6 +128,7 @@ def build(
     compiled = compile_program(program, kernels, target)
     return Built(
         _with_threads(compiled.executable, threads),
+        compiled.executable.call if threads is None else None,
         tuple(kernels),
         _summary(chosen, log),
         _levels(module, lowered, prims, kernels, compiled, target),
@@ -143,7 +148,11 @@ def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
     with _lock:
         found = _kernels.get(key)
     if found is None:
-        found = compile_kernel(prim, chosen.schedule, target, f"lw_{workload}")
+        symbol = f"lw_{workload}"
+        try:
+            found = compile_kernel(prim, chosen.schedule, target, symbol)
+        except ScheduleError:  # it applies, but its buffers do not fit this machine's stack
+            found = compile_kernel(prim, Schedule(), target, symbol)
         with _lock:
             _kernels[key] = found
             while len(_kernels) > KEPT_KERNELS:
