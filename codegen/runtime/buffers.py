@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from .call_text import IN_PAGE, PAGED_BYTES
 from .native_call import native_code
 
 __all__ = ["ALIGNMENT", "ArraySpec", "aligned_bytes", "bin_address", "idle_bytes", "trim"]
@@ -52,9 +53,14 @@ class ArraySpec:
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
-    """``nbytes`` fresh bytes (uint8) that start on a multiple of ``ALIGNMENT``."""
-    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+    """``nbytes`` fresh bytes (uint8) that start on a multiple of ``ALIGNMENT``.
+
+    Many bytes start in the middle of a page, for the reason given at ``IN_PAGE``.
+    """
+    large = nbytes >= PAGED_BYTES
+    unit, place = (PAGE, IN_PAGE) if large else (ALIGNMENT, 0)
+    raw = np.empty(nbytes + unit, np.uint8)
+    start = (place - raw.ctypes.data) % unit
     return raw[start : start + nbytes]
 
 

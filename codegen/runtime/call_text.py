@@ -21,7 +21,20 @@ belong to the bin::
 
 from __future__ import annotations
 
-__all__ = ["CALL_TEXT"]
+__all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES"]
+
+PAGED_BYTES = 16 * 1024
+"""Memory of at least so many bytes has a fixed place in its page (less stays in the L1 cache)."""
+
+IN_PAGE = 2048
+"""The place in a page where larger memory begins.
+
+A load that follows a store to an address 4096 * n bytes away waits for it. A kernel that walks over
+input and result together does so all the time if the result lies some 48 to 200 bytes further in
+its page than the input; NumPy's large arrays begin 16 bytes into a page. (x * x + x on 1 MiB takes
+34.5 us in the worst place, 22.7 us in a good one.) Memory of ours lies at the same place in every
+page.
+"""
 
 CALL_TEXT = r"""
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
@@ -53,6 +66,13 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
 
+; Where in a block the memory begins: in the middle of a page, unless it is small.
+define internal i64 @head(i64 %size) alwaysinline {
+  %small = icmp ult i64 %size, @PAGED@
+  %head = select i1 %small, i64 64, i64 @IN_PAGE@
+  ret i64 %head
+}
+
 ; Fresh memory for a bin, or null.
 define internal ptr @fresh(ptr %bin, i64 %size) noinline {
 entry:
@@ -72,8 +92,10 @@ drop:
   br label %allocate
 allocate:
   %big = icmp uge i64 %size, 4194304
-  %head = select i1 %big, i64 4096, i64 64
-  %alignment = select i1 %big, i64 2097152, i64 64
+  %head = call i64 @head(i64 %size)
+  %small = icmp eq i64 %head, 64
+  %normal = select i1 %small, i64 64, i64 4096
+  %alignment = select i1 %big, i64 2097152, i64 %normal
   %total = add i64 %size, %head
   %error = call i32 @posix_memalign(ptr %out, i64 %alignment, i64 %total)
   %bad = icmp ne i32 %error, 0
@@ -94,9 +116,9 @@ none:
 }
 
 define internal void @release(ptr %data, i64 %size) {
-  %big = icmp uge i64 %size, 4194304
-  %head = select i1 %big, i64 -4096, i64 -64
-  %raw = getelementptr i8, ptr %data, i64 %head
+  %head = call i64 @head(i64 %size)
+  %back = sub i64 0, %head
+  %raw = getelementptr i8, ptr %data, i64 %back
   call void @free(ptr %raw)
   ret void
 }
@@ -395,3 +417,4 @@ fail:
   ret ptr null
 }
 """
+CALL_TEXT = CALL_TEXT.replace("@PAGED@", str(PAGED_BYTES)).replace("@IN_PAGE@", str(IN_PAGE))

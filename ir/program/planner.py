@@ -18,6 +18,11 @@ QUADRATIC_LIMIT = 1000
 (0.2 s at this many)."""
 
 
+PAGE, PAGED_BYTES = 4096, 16 * 1024
+"""Blocks of at least ``PAGED_BYTES`` start at the same place of a page: a load that follows a store
+to the same place of another page waits for it on x86, unless both walk in step."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     """``size`` bytes, a multiple of the alignment, alive in instructions ``begin`` to ``end``."""
@@ -38,8 +43,9 @@ def plan_memory(program: Program) -> Program:
 
     Each block goes into the smallest gap that fits between the blocks that live at the same time,
     for several orders of the blocks (largest first, longest-lived first, as the program has them);
-    the smallest arena wins. Offsets are multiples of 64. This is offline best fit, "greedy by size"
-    in "Efficient Memory Management for Deep Neural Net Inference" (Pisarchyk and Lee, 2020).
+    the smallest arena wins. Offsets are multiples of 64, those of large blocks of 4096. This is
+    offline best fit, "greedy by size" in "Efficient Memory Management for Deep Neural Net
+    Inference" (Pisarchyk and Lee, 2020).
     """
     blocks = _blocks(program.body)
     bound = lower_bound(program)
@@ -109,6 +115,7 @@ def _place(blocks: Sequence[_Block]) -> dict[int, int]:
 
 
 def _best_gap(block: _Block, placed: Iterable[tuple[int, int, int, int]]) -> int:
+    unit = PAGE if block.size >= PAGED_BYTES else ARENA_ALIGNMENT
     top = 0
     best: int | None = None
     smallest = 0
@@ -118,5 +125,5 @@ def _best_gap(block: _Block, placed: Iterable[tuple[int, int, int, int]]) -> int
         gap = offset - top
         if gap >= block.size and (best is None or gap < smallest):
             best, smallest = top, gap
-        top = max(top, offset + size)
+        top = max(top, -(-(offset + size) // unit) * unit)
     return top if best is None else best

@@ -95,11 +95,12 @@ def test_large_results_can_be_written(run):
         for _ in range(3):
             (result,) = exe([])
             result[...] = 1
-            assert result.ctypes.data % 64 == 0
+            assert result.ctypes.data % 4096 == 2048
 
 
-@pytest.mark.parametrize("nbytes", [0, 1, 64, 1000])
+@pytest.mark.parametrize("nbytes", [0, 1, 64, 1000, 20000])
 def test_aligned_bytes(nbytes):
     made = aligned_bytes(nbytes)
     assert made.nbytes == nbytes
     assert made.ctypes.data % 64 == 0 or nbytes == 0
+    assert made.ctypes.data % 4096 == 2048 or nbytes < 16384
