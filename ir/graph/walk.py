@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from .nodes import (
@@ -84,9 +85,9 @@ def free_variables(scope: Function | Block) -> set[Var]:
     return used - bound
 
 
-def global_variables(scope: Function | Block) -> set[str]:
-    """The names of the global functions that ``scope`` refers to."""
-    return {a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar)}
+def global_variables(scope: Function | Block) -> Counter[str]:
+    """The global functions that ``scope`` refers to, and how often."""
+    return Counter(a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
 
 
 def count_bindings(scope: Function | Block) -> int:

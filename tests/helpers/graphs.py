@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import loopwright.ir.ops  # noqa: F401  (fills the table of operators)
 import numpy as np
+from loopwright.ir.dims import evaluate as evaluate_dim
 from loopwright.ir.dtype import DTYPES
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Atom, Constant, Function, Module, Var
+from loopwright.ir.graph.parser import parse_function, parse_module
+from loopwright.ir.graph.printer import constants_of
+from loopwright.ir.graph.structural import structural_equal
 from loopwright.ir.graph.types import TensorType, TupleType, Type
+from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import get
 
 
@@ -51,12 +57,10 @@ def module(make: Callable[..., Atom | Sequence[Atom]], *types: Type) -> Module:
 
 def random_value(rng: np.random.Generator, kind: Type, sizes: dict[str, int]) -> Any:
     """A value of the type: moderate numbers, small integers."""
-    from loopwright.ir.dims import evaluate
-
     if isinstance(kind, TupleType):
         return tuple(random_value(rng, f, sizes) for f in kind.fields)
     assert isinstance(kind, TensorType)
-    shape = tuple(evaluate(s, sizes) for s in kind.shape)
+    shape = tuple(evaluate_dim(s, sizes) for s in kind.shape)
     if kind.dtype.is_float:
         return rng.uniform(-2, 2, shape).astype(kind.dtype.numpy)
     if kind.dtype.is_bool:
@@ -78,3 +82,35 @@ def assert_same_value(found: Any, expected: Any, rtol: float = 1e-5) -> None:
         return
     assert found.dtype == expected.dtype and found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+
+
+def parse(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Module:
+    """A module from its text; ``fn (...) { ... }`` is the ``main`` of one."""
+    if text.strip().startswith("fn"):
+        return Module({"main": parse_function(text, constants=constants)})
+    return parse_module(text, constants=constants)
+
+
+def check_pass(
+    step: Callable[[Module], Module],
+    *,
+    before: str,
+    after: str,
+    constants: Mapping[str, np.ndarray] | None = None,
+    rtol: float = 1e-6,
+) -> None:
+    """``step`` turns one text into the other, stops there, and keeps the meaning.
+
+    ``constants`` are the arrays behind ``meta[name]`` in both texts.
+    """
+    program, expected = verify(parse(before, constants)), verify(parse(after, constants))
+    result = verify(step(program))
+    if not structural_equal(result, expected):
+        raise AssertionError(f"expected\n{expected}\n\nfound\n{result}")
+    assert step(result) is result, "a second run changed the module again"
+    assert step(expected) is expected, "the pass changes its own result after a round trip"
+    again = parse_module(str(result), constants=constants_of(result))
+    assert structural_equal(again, result), "the result does not print and parse back"
+    if "main" in program.functions:
+        args = random_args(program)
+        assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol)

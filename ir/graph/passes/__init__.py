@@ -6,32 +6,44 @@ traced program to groups of operators that become kernels.
 
 from __future__ import annotations
 
+from .context import PassContext
 from .eliminate_common_subexpressions import eliminate_common_subexpressions
 from .eliminate_dead_code import eliminate_dead_code
 from .fold_constants import fold_constants
 from .fuse_operators import fuse_operators
+from .inline_calls import inline_calls
 from .lower_to_primitives import lower_to_primitives
 from .rewrite import Pass
+from .simplify import simplify
 
 __all__ = [
+    "Pass",
+    "PassContext",
     "default_pipeline",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "fold_constants",
     "fuse_operators",
+    "inline_calls",
     "lower_to_primitives",
+    "simplify",
 ]
 
 
 def default_pipeline() -> list[Pass]:
     """The passes in their order, with the reason for each place."""
     return [
+        # First, so that all the others see through calls.
+        inline_calls,
+        # Whole operators (softmax, layer_norm) are still visible to the rules.
+        simplify,
         fold_constants,
         eliminate_dead_code,
-        # What came before sees whole operators (softmax, layer_norm); from here on only primitives.
+        # From here on there are only primitives.
         lower_to_primitives,
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights.
+        simplify,
         fold_constants,
         eliminate_common_subexpressions,
         # Fusion counts users, so the dead ones have to be gone.

@@ -40,7 +40,7 @@ def eliminate_dead_code(module: Module) -> Module:
     while work:
         function = module.functions.get(work.pop())
         if isinstance(function, Function):
-            new = global_variables(function) - reached
+            new = global_variables(function).keys() - reached
             reached |= new
             work += new
     if reached >= module.functions.keys():

@@ -1,0 +1,248 @@
+"""Rewrite rules written as equations, and the matcher that applies them.
+
+::
+
+    rule    ::= pattern "=" result ("if" condition ("and" condition)*)?
+    pattern ::= operator "(" operand, ..., attribute "=" value, ... ")"
+    operand ::= name | number | pattern        a name twice means the same value twice
+    value   ::= name | literal                 a name stands for whatever the attribute is
+    result  ::= operator "(" ..., attribute "=" (name | literal | helper "(" name, ... ")") ")"
+              | name | number
+
+A number matches an array all of whose elements are that number; for floats the sign of a zero
+counts. In conditions and results ``shape`` and ``dtype`` are those of the value that is replaced,
+and ``result`` is that value. Commutative operators match either way round.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...errors import InternalError
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
+from ..operators import OPERATORS
+from ..types import TensorType
+from .eliminate_common_subexpressions import atom_key
+
+__all__ = ["Known", "Rule", "apply_rules", "parse_rules"]
+
+Bound: TypeAlias = dict[str, Any]
+Helper: TypeAlias = Callable[..., Any]
+
+_COMMUTATIVE = (
+    *("add", "multiply", "maximum", "minimum", "fmax", "fmin", "equal", "not_equal"),
+    *("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+_COMPARED_ELEMENTS = 4096
+"""A constant of more elements is not searched for being the same number everywhere."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known while going down a function: how each variable is made, and facts about it."""
+
+    values: dict[Var, Expr] = field(default_factory=dict)
+    unseen_zero_sign: set[Var] = field(default_factory=set)
+    no_negative_zero: set[Var] = field(default_factory=set)
+
+    def call(self, atom: Atom) -> Call | None:
+        """The operator call that makes ``atom``."""
+        value = self.values.get(atom) if isinstance(atom, Var) else None
+        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+            return None
+        return value
+
+    def number(self, atom: Atom) -> Any:
+        """The number that every element of ``atom`` is, or None."""
+        while (call := self.call(atom)) is not None and call.args:
+            if operator_name(call) not in ("broadcast_to", "reshape"):
+                return None
+            atom = call.args[0]
+        if isinstance(atom, Constant):
+            array = atom.value
+            if not 0 < array.size <= _COMPARED_ELEMENTS:
+                return None
+            first = array.flat[0]
+            return (
+                first
+                if array.size == 1 or array.tobytes() == first.tobytes() * array.size
+                else None
+            )
+        if call is not None and operator_name(call) == "full":
+            return np.asarray(call.attrs["fill_value"], dtype_name(atom))[()]
+        return None
+
+
+def operator_name(call: Call) -> str:
+    """The name of the operator that ``call`` applies."""
+    return call.op.name
+
+
+def dtype_name(atom: Atom) -> str:
+    """The dtype of a tensor."""
+    assert isinstance(atom.type, TensorType)
+    return atom.type.dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One equation. ``text`` is how it was written."""
+
+    text: str
+    root: str
+    pattern: ast.Call
+    result: ast.expr
+    conditions: tuple[ast.expr, ...]
+
+
+def parse_rules(text: str) -> dict[str, list[Rule]]:
+    """The rules in ``text``, one per line, by the operator they begin with. ``#`` is a comment."""
+    rules: dict[str, list[Rule]] = {}
+    for line in text.splitlines():
+        line = line.partition("#")[0].strip()
+        if not line:
+            continue
+        equation, _, condition = line.partition(" if ")
+        left, equals, right = equation.partition(" = ")
+        pattern = ast.parse(left.strip(), mode="eval").body
+        if not equals or not isinstance(pattern, ast.Call):
+            raise InternalError(f"not a rule: {line}")
+        conditions: list[ast.expr] = []
+        if condition:
+            tree = ast.parse(condition.strip(), mode="eval").body
+            conditions = tree.values if isinstance(tree, ast.BoolOp) else [tree]
+        result = ast.parse(right.strip(), mode="eval").body
+        root = ast.unparse(pattern.func)
+        rules.setdefault(root, []).append(Rule(line, root, pattern, result, tuple(conditions)))
+    return rules
+
+
+def apply_rules(
+    rules: Mapping[str, Sequence[Rule]],
+    helpers: Mapping[str, Helper],
+    known: Known,
+    var: Var,
+    call: Call,
+    builder: Builder,
+) -> Atom | None:
+    """What ``call`` becomes by the first rule that fits, or None if none does."""
+    for rule in rules.get(operator_name(call), ()):
+        bound: Bound = {"result": var}
+        if isinstance(var.type, TensorType):
+            bound |= {"shape": var.type.shape, "dtype": var.type.dtype.name}
+        if not _match_call(rule.pattern, call, bound, known):
+            continue
+        if not all(_evaluate(c, bound, helpers, known) for c in rule.conditions):
+            continue
+        found = _Emitter(rules, helpers, known, var, bound, builder).emit(rule.result)
+        return _with_type(found, var, builder)
+    return None
+
+
+def _match_call(pattern: ast.Call, call: Call, bound: Bound, known: Known) -> bool:
+    if len(pattern.args) != len(call.args) or ast.unparse(pattern.func) != operator_name(call):
+        return False
+    for keyword in pattern.keywords:
+        assert keyword.arg is not None
+        if not _match_attr(keyword.value, call.attrs[keyword.arg], bound):
+            return False
+    orders = [call.args]
+    if operator_name(call) in _COMMUTATIVE:
+        orders.append(call.args[::-1])
+    before = dict(bound)
+    for args in orders:
+        if all(_match_atom(p, a, bound, known) for p, a in zip(pattern.args, args)):
+            return True
+        bound.clear()
+        bound.update(before)
+    return False
+
+
+def _match_attr(pattern: ast.expr, value: Any, bound: Bound) -> bool:
+    if isinstance(pattern, ast.Name):
+        return bool(bound.setdefault(pattern.id, value) == value)
+    literal = ast.literal_eval(pattern)
+    return type(literal) is type(value) and bool(literal == value)
+
+
+def _match_atom(pattern: ast.expr, atom: Atom, bound: Bound, known: Known) -> bool:
+    if isinstance(pattern, ast.Name):
+        if pattern.id in bound:
+            return atom_key(bound[pattern.id]) == atom_key(atom)
+        bound[pattern.id] = atom
+        return True
+    if isinstance(pattern, ast.Call):
+        call = known.call(atom)
+        return call is not None and _match_call(pattern, call, bound, known)
+    return _is_number(known.number(atom), ast.literal_eval(pattern))
+
+
+def _is_number(value: Any, literal: bool | int | float) -> bool:
+    if value is None or isinstance(literal, bool) != (value.dtype == np.bool_):
+        return False
+    if value.dtype.kind != "f":
+        return bool(value == literal)
+    return bool(value == literal and np.signbit(value) == np.signbit(literal))
+
+
+def _evaluate(tree: ast.expr, bound: Bound, helpers: Mapping[str, Helper], known: Known) -> Any:
+    """A name, a literal or a helper applied to such."""
+    if isinstance(tree, ast.Name):
+        return bound[tree.id]
+    if isinstance(tree, ast.Call):
+        args = (_evaluate(a, bound, helpers, known) for a in tree.args)
+        return helpers[ast.unparse(tree.func)](known, *args)
+    return ast.literal_eval(tree)
+
+
+@dataclass(slots=True)
+class _Emitter:
+    """Builds the right side of a rule; what it makes goes through the rules itself."""
+
+    rules: Mapping[str, Sequence[Rule]]
+    helpers: Mapping[str, Helper]
+    known: Known
+    var: Var
+    bound: Bound
+    builder: Builder
+
+    def emit(self, tree: ast.expr) -> Atom:
+        if isinstance(tree, ast.Name):
+            return self.bound[tree.id]
+        if not isinstance(tree, ast.Call):
+            return Constant(np.array(ast.literal_eval(tree), dtype_name(self.var)))
+        name = ast.unparse(tree.func)
+        if name in self.helpers:
+            return _evaluate(tree, self.bound, self.helpers, self.known)
+        args = [self.emit(a) for a in tree.args]
+        attrs = {
+            str(k.arg): _evaluate(k.value, self.bound, self.helpers, self.known)
+            for k in tree.keywords
+        }
+        new = self.builder.emit(OPERATORS[name], args, attrs)
+        call = self.builder.bindings[-1].value
+        assert isinstance(call, Call)
+        self.known.values[new] = call
+        again = apply_rules(self.rules, self.helpers, self.known, new, call, self.builder)
+        return new if again is None else again
+
+
+def _with_type(found: Atom, var: Var, builder: Builder) -> Atom:
+    """``found`` in the shape of ``var``: ``x + zeros((3, 1))`` has more axes than ``x``."""
+    if found.type == var.type:
+        return found
+    assert isinstance(var.type, TensorType)
+    if isinstance(found, Constant) and found.value.ndim == 0 and "full" in OPERATORS:
+        attrs = {
+            "shape": var.type.shape,
+            "fill_value": found.value.item(),
+            "dtype": var.type.dtype.name,
+        }
+        return builder.emit(OPERATORS["full"], (), attrs)
+    return builder.emit(OPERATORS["broadcast_to"], (found,), {"shape": var.type.shape})

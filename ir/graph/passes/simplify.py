@@ -1,0 +1,318 @@
+"""Algebra: each rule is an equation, and what stands on its left becomes what stands on its right.
+
+Before::
+
+    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+      %0 = multiply(%x, 1f);
+      %1 = power(%0, 2f);
+      negative(negative(%1))
+    }
+
+After::
+
+    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+      multiply(%x, %x)
+    }
+
+Every rule keeps NumPy's result in dtype and value, nan, infinities and the sign of zero included;
+``x**3`` may differ in the last bit. That is why there is no ``exp(log(x)) = x`` (it rounds), no
+``x - x = 0`` for floats (nan, inf), and ``x + 0 = x`` only where ``x`` is no -0 or nobody can tell.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...dtype import DTYPES
+from ..builder import Builder
+from ..nodes import (
+    Atom,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..types import TensorType
+from ..walk import free_variables, operands
+from .eliminate_dead_code import without_dead_code
+from .rewrite import map_functions, rewrite_function
+from .rules import Helper, Known, apply_rules, dtype_name, operator_name, parse_rules
+
+__all__ = ["simplify"]
+
+RULES = parse_rules(
+    """
+    # Sums. x + 0 would turn -0 into 0; x + -0 and x - 0 change nothing.
+    add(x, 0) = x                                    if zero_sign_does_not_matter(x, result)
+    add(x, -0.0) = x
+    subtract(x, 0) = x
+    subtract(x, x) = 0                               if integer(x)
+    add(x, negative(y)) = subtract(x, y)
+    subtract(x, negative(y)) = add(x, y)
+    negative(negative(x)) = x
+    negative(subtract(x, y)) = subtract(y, x)        if integer(x)
+
+    # Products, quotients and powers.
+    multiply(x, 1) = x
+    multiply(x, 0) = 0                               if integer(x)
+    multiply(x, -1) = negative(x)                    if signed(x)
+    multiply(negative(x), negative(y)) = multiply(x, y)
+    divide(x, 1) = x
+    divide(x, -1) = negative(x)
+    divide(x, c) = multiply(x, inverse(c))           if power_of_two(c)
+    floor_divide(x, 1) = x                           if integer(x)
+    floor_mod(x, 1) = 0                              if integer(x)
+    power(x, 0) = 1
+    power(x, 1) = x
+    power(x, 2) = multiply(x, x)
+    power(x, 3) = multiply(multiply(x, x), x)
+    power(x, -1) = divide(1, x)                      if floating(x)
+
+    # Functions that undo or repeat themselves.
+    abs(abs(x)) = abs(x)
+    abs(negative(x)) = abs(x)                        if signed(x)
+    sign(sign(x)) = sign(x)
+    ceil(ceil(x)) = ceil(x)
+    floor(floor(x)) = floor(x)
+    trunc(trunc(x)) = trunc(x)
+    round(round(x)) = round(x)
+    nn.relu(nn.relu(x)) = nn.relu(x)
+    maximum(x, x) = x
+    minimum(x, x) = x
+    fmax(x, x) = x
+    fmin(x, x) = x
+
+    # Logic, bits and choices.
+    logical_and(x, True) = x
+    logical_and(x, False) = False
+    logical_and(x, x) = x
+    logical_or(x, False) = x
+    logical_or(x, True) = True
+    logical_or(x, x) = x
+    logical_xor(x, False) = x
+    logical_xor(x, True) = logical_not(x)
+    logical_not(logical_not(x)) = x
+    logical_not(equal(x, y)) = not_equal(x, y)
+    logical_not(not_equal(x, y)) = equal(x, y)
+    logical_not(less(x, y)) = greater_equal(x, y)    if integer(x)
+    logical_not(less_equal(x, y)) = greater(x, y)    if integer(x)
+    logical_not(greater(x, y)) = less_equal(x, y)    if integer(x)
+    logical_not(greater_equal(x, y)) = less(x, y)    if integer(x)
+    equal(x, True) = x
+    not_equal(x, False) = x
+    equal(x, x) = True                               if integer(x)
+    not_equal(x, x) = isnan(x)                       if floating(x)
+    less(x, x) = False
+    greater(x, x) = False
+    bitwise_and(x, x) = x
+    bitwise_or(x, x) = x
+    bitwise_or(x, 0) = x
+    bitwise_xor(x, 0) = x
+    bitwise_and(x, 0) = 0
+    bitwise_not(bitwise_not(x)) = x
+    left_shift(x, 0) = x
+    right_shift(x, 0) = x
+    where(c, x, x) = x
+    where(True, x, y) = x
+    where(False, x, y) = y
+    where(logical_not(c), x, y) = where(c, y, x)
+
+    # Casts: one of two is enough if the first loses nothing.
+    cast(x) = x                                      if has_dtype(x, dtype)
+    cast(cast(x, dtype=c), dtype=d) = cast(x, dtype=d)    if holds_all_of(c, x)
+
+    # Index maps.
+    transpose(x, axes=p) = x                         if in_order(x, p)
+    transpose(x, axes=p) = reshape(x, newshape=shape)     if moves_only_ones(x, p)
+    transpose(transpose(x, axes=p), axes=q) = transpose(x, axes=one_after_the_other(x, p, q))
+    reshape(x) = x                                   if has_shape(x, shape)
+    reshape(reshape(x)) = reshape(x, newshape=shape)
+    reshape(expand_dims(x)) = reshape(x, newshape=shape)
+    reshape(squeeze(x)) = reshape(x, newshape=shape)
+    expand_dims(expand_dims(x)) = reshape(x, newshape=shape)
+    expand_dims(squeeze(x)) = reshape(x, newshape=shape)
+    expand_dims(reshape(x)) = reshape(x, newshape=shape)
+    squeeze(x) = x                                   if has_shape(x, shape)
+    squeeze(squeeze(x)) = reshape(x, newshape=shape)
+    squeeze(expand_dims(x)) = reshape(x, newshape=shape)
+    squeeze(reshape(x)) = reshape(x, newshape=shape)
+    broadcast_to(x) = x                              if has_shape(x, shape)
+    broadcast_to(broadcast_to(x)) = broadcast_to(x, shape=shape)
+    reverse(reverse(x, axis=a), axis=a) = x
+    strided_slice(x, strides=s) = x                  if has_shape(x, shape) and all_ones(s)
+    nn.pad(x) = x                                    if has_shape(x, shape)
+    concatenate(x) = x
+    max(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
+    min(x, axis=a) = reshape(x, newshape=shape)      if one_element_each(x, a)
+    """
+)
+
+
+def simplify(module: Module) -> Module:
+    """Apply ``RULES`` until none fits; what they leave without users goes."""
+    return map_functions(module, _simplify_function)
+
+
+def _simplify_function(function: Function) -> Function:
+    before = function
+    while (after := _simplify_once(function)) is not function:
+        function = after
+    return function if function is before else without_dead_code(function)
+
+
+def _simplify_once(function: Function) -> Function:
+    known = Known(unseen_zero_sign=_unseen_zero_signs(function))
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, Var | Constant | GlobalVar):
+            return value
+        if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
+            fields = known.values.get(value.value)
+            return fields.fields[value.index] if isinstance(fields, Tuple) else None
+        if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
+            found = apply_rules(RULES, HELPERS, known, var, value, builder)
+            if found is not None:
+                return found
+            if _is_never_negative_zero(value, known):
+                known.no_negative_zero.add(var)
+        known.values[var] = value
+        return None
+
+    return rewrite_function(function, step)
+
+
+# Operators whose result does not tell -0 from 0.
+_BLIND_TO_ZERO_SIGN = (
+    *("nn.relu", "nn.softmax", "abs", "exp", "exp2", "cos", "cosh", "sigmoid", "isnan", "isinf"),
+    *("isfinite", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+)
+_NEVER_NEGATIVE_ZERO = ("exp", "exp2", "abs", "cosh", "sigmoid", "acos", "acosh")
+
+
+def _unseen_zero_signs(function: Function) -> set[Var]:
+    """Variables of which every user takes -0 for 0."""
+    used: set[Var] = set()
+    seen: set[Var] = set()
+    blocks = [function.body]
+    while blocks:
+        block = blocks.pop()
+        if isinstance(block.result, Var):
+            seen.add(block.result)
+        for binding in block.bindings:
+            value = binding.value
+            variables = {a for a in operands(value) if isinstance(a, Var)}
+            blind = isinstance(value, Call) and operator_name(value) in _BLIND_TO_ZERO_SIGN
+            (used if blind else seen).update(variables)
+            if isinstance(value, If):
+                blocks += [value.then, value.orelse]
+            elif isinstance(value, Function):
+                seen |= free_variables(value)
+                blocks.append(value.body)
+    return used - seen
+
+
+def _is_never_negative_zero(call: Call, known: Known) -> bool:
+    name = operator_name(call)
+    if name == "multiply":
+        return call.args[0] is call.args[1]
+    if name == "add":  # a sum is -0 only if both terms are
+        return any(_not_negative_zero(known, a) for a in call.args)
+    if name == "cast":
+        return _dtype_kind(call.args[0]) != "f"
+    return name in _NEVER_NEGATIVE_ZERO
+
+
+def _not_negative_zero(known: Known, atom: Atom) -> bool:
+    number = known.number(atom)
+    if number is not None:
+        return not (number == 0 and np.signbit(number))
+    return atom in known.no_negative_zero
+
+
+def _zero_sign_does_not_matter(known: Known, x: Atom, result: Var) -> bool:
+    return _dtype_kind(x) != "f" or result in known.unseen_zero_sign or _not_negative_zero(known, x)
+
+
+def _dtype_kind(atom: Atom) -> str:
+    return DTYPES[dtype_name(atom)].kind
+
+
+def _shape(atom: Atom) -> tuple[Any, ...]:
+    assert isinstance(atom.type, TensorType)
+    return atom.type.shape
+
+
+def _power_of_two(known: Known, c: Atom) -> bool:
+    """Whether dividing by ``c`` is the same as multiplying by its inverse, to the last bit."""
+    number = known.number(c)
+    if number is None or number == 0 or not math.isfinite(number):
+        return False
+    mantissa, exponent = math.frexp(abs(float(number)))
+    return mantissa == 0.5 and abs(exponent) < 100
+
+
+def _inverse(known: Known, c: Atom) -> Constant:
+    number = known.number(c)
+    return Constant(np.array(1 / number, number.dtype))
+
+
+def _holds_all_of(known: Known, wide: str, x: Atom) -> bool:
+    """Whether every value of the dtype of ``x`` is one of ``wide``."""
+    narrow, target = DTYPES[dtype_name(x)], DTYPES[wide]
+    if narrow.is_integer and target.is_float:
+        return narrow.bits <= np.finfo(target.numpy).nmant
+    return bool(np.can_cast(narrow.numpy, target.numpy, "safe"))
+
+
+def _axes(x: Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    rank = len(_shape(x))
+    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
+
+
+def _one_after_the_other(
+    known: Known, x: Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    first = _axes(x, p)
+    return tuple(first[a] for a in _axes(x, q))
+
+
+def _in_order(known: Known, x: Atom, axes: tuple[int, ...] | None) -> bool:
+    return list(_axes(x, axes)) == sorted(_axes(x, axes))
+
+
+def _moves_only_ones(known: Known, x: Atom, axes: tuple[int, ...] | None) -> bool:
+    long = [a for a in _axes(x, axes) if _shape(x)[a] != 1]
+    return long == sorted(long)
+
+
+def _one_element_each(known: Known, x: Atom, axis: Any) -> bool:
+    shape = _shape(x)
+    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return all(shape[a] == 1 for a in axes)
+
+
+HELPERS: dict[str, Helper] = {
+    "all_ones": lambda known, values: all(v == 1 for v in values),
+    "floating": lambda known, x: _dtype_kind(x) == "f",
+    "has_dtype": lambda known, x, dtype: dtype_name(x) == dtype,
+    "has_shape": lambda known, x, shape: _shape(x) == shape,
+    "holds_all_of": _holds_all_of,
+    "in_order": _in_order,
+    "integer": lambda known, x: _dtype_kind(x) in "iu",
+    "inverse": _inverse,
+    "moves_only_ones": _moves_only_ones,
+    "one_after_the_other": _one_after_the_other,
+    "one_element_each": _one_element_each,
+    "power_of_two": _power_of_two,
+    "signed": lambda known, x: _dtype_kind(x) in "if",
+    "zero_sign_does_not_matter": _zero_sign_does_not_matter,
+}

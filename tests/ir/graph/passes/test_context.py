@@ -1,0 +1,138 @@
+"""Running pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from graphs import assert_same_value, module, parse, random_args, tensor
+from hypothesis import given, settings
+from loopwright.ir.errors import InternalError
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Block, Call, Function, GlobalVar, If, Module, Var
+from loopwright.ir.graph.passes import (
+    PassContext,
+    default_pipeline,
+    eliminate_dead_code,
+    fold_constants,
+    simplify,
+)
+from loopwright.ir.graph.passes.context import PassRun
+from random_graphs import random_modules
+
+TEXT = "fn (%x: Tensor[(4), float32]) { %0 = exp(%x); add(%x, multiply(2f, 3f)) }"
+
+
+def break_it(program: Module) -> Module:
+    """A pass that leaves a variable unbound."""
+    main = program.main
+    return program.with_function(
+        "main", Function(main.params, Block((), Var("lost", main.body.result.type)))
+    )
+
+
+def test_times_and_changes_are_kept() -> None:
+    context = PassContext()
+    context.run(parse(TEXT), [simplify, eliminate_dead_code])
+    assert [(r.name, r.changed) for r in context.runs] == [
+        ("simplify", False),
+        ("eliminate_dead_code", True),
+    ]
+    assert all(r.seconds >= 0 for r in context.runs)
+    first, second = context.report().splitlines()
+    assert first.endswith("ms  simplify *") and second.endswith("ms  eliminate_dead_code")
+
+
+def test_dump_is_a_numbered_folder_of_what_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "dump"
+    PassContext(dump=folder).run(parse(TEXT), [simplify, eliminate_dead_code, fold_constants])
+    names = sorted(p.name for p in folder.iterdir())
+    assert names == ["00_input.txt", "02_eliminate_dead_code.txt", "03_fold_constants.txt"]
+    assert "add(%x, 6f)" in (folder / names[-1]).read_text()
+    assert parse((folder / names[1]).read_text())
+
+
+def test_broken_pass_is_named() -> None:
+    with pytest.raises(InternalError, match="%lost is used unbound") as caught:
+        PassContext(verify=True).run(parse(TEXT), [simplify, break_it])
+    assert caught.value.notes[0] == "in the pass break_it"
+    assert PassContext(verify=False).run(parse(TEXT), [break_it])
+
+
+def test_instruments_look_on() -> None:
+    seen: list[tuple[PassRun, bool]] = []
+
+    class Looker:
+        def after(self, run: PassRun, before: Module, after: Module) -> None:
+            seen.append((run, before is after))
+
+    PassContext(instruments=[Looker()]).run(parse(TEXT), [simplify, fold_constants])
+    assert [(replace(r, seconds=0), same) for r, same in seen] == [
+        (PassRun("simplify", 0, False), True),
+        (PassRun("fold_constants", 0, True), False),
+    ]
+
+
+def only_groups(block: Block) -> bool:
+    """Whether no operator is left in ``block``."""
+    for binding in block.bindings:
+        value = binding.value
+        if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
+            return False
+        if isinstance(value, If) and not (only_groups(value.then) and only_groups(value.orelse)):
+            return False
+    return True
+
+
+@settings(max_examples=200)
+@given(random_modules(max_operators=16))
+def test_pipeline_keeps_the_meaning_and_leaves_groups(program: Module) -> None:
+    context = PassContext(verify=True)
+    result = context.run(program, default_pipeline())
+    assert only_groups(result.main.body)
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+    for step in default_pipeline():
+        assert step(result) is result
+
+
+def test_branches_are_fused_on_their_own() -> None:
+    program = parse(
+        """fn (%p: bool, %x: Tensor[(4), float32]) {
+          %0 = exp(%x);
+          %1 = if (%p) { %2 = sin(%0); add(%2, %x) } else { multiply(%0, 2f) };
+          tanh(%1)
+        }"""
+    )
+    result = PassContext(verify=True).run(program, default_pipeline())
+    assert only_groups(result.main.body)
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+
+
+def test_recursive_programs_pass() -> None:
+    program = parse(
+        """
+        def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { @loop(%x, 10) }
+        def @loop(%x: Tensor[(4), float32], %n: int32) -> Tensor[(4), float32] {
+          if (less_equal(%n, 0)) { %x } else { @loop(@step(%x), subtract(%n, 1)) }
+        }
+        def @step(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { tanh(add(%x, %x)) }"""
+    )
+    result = PassContext(verify=True).run(program, default_pipeline())
+    assert "step" not in result.functions
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+
+
+def test_hundred_thousand_operators_through_the_pipeline() -> None:
+    def make(m, x, y):
+        for i in range(33_333):
+            x = m.add(m.exp(m.multiply(x, y)), y if i % 7 else x)
+        return x
+
+    context = PassContext()
+    result = context.run(module(make, tensor(2), tensor(2)), default_pipeline())
+    assert only_groups(result.main.body)
+    assert sum(r.seconds for r in context.runs) < 100, context.report()

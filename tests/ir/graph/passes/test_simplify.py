@@ -1,0 +1,236 @@
+"""Rules that hold, and laws of algebra that do not hold for floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graphs import assert_same_value, check_pass, module, parse, random_args, scalar, tensor
+from hypothesis import given, settings
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Constant, Module
+from loopwright.ir.graph.passes import simplify
+from loopwright.ir.graph.passes.simplify import HELPERS, RULES
+from loopwright.ir.graph.verify import verify
+from loopwright.ir.ops import all_operators
+from random_graphs import random_modules
+
+SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 1e-45, 3.4e38], "float32")
+
+
+def body(text: str, kind: str = "Tensor[(4), float32]") -> str:
+    return f"fn (%x: {kind}, %y: {kind}) {{ {text} }}"
+
+
+def test_adding_zero_disappears_where_its_sign_is_not_seen() -> None:
+    check_pass(
+        simplify,
+        before="fn (%x: Tensor[(4), float32]) { %0 = add(%x, 0f); nn.relu(%0) }",
+        after="fn (%x: Tensor[(4), float32]) { nn.relu(%x) }",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add(%x, 0f)",  # -0 + 0 is 0
+        "subtract(%x, %x)",  # inf - inf is nan
+        "multiply(%x, 0f)",  # nan, inf, -1
+        "exp(log(%x))",
+        "logical_not(less(%x, %y))",  # nan
+        "equal(%x, %x)",
+        "divide(%x, 3f)",
+        "power(%x, 0.5f)",  # of -inf
+        'cast(cast(%x, dtype="int32"), dtype="float32")',
+        "add(%x, %y)",
+    ],
+)
+def test_not_a_law_for_floats(text: str) -> None:
+    program = parse(body(text))
+    assert simplify(program) is program
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("add(%x, -0f)", "%x"),
+        ("add(-0f, %x)", "%x"),
+        ("subtract(%x, 0f)", "%x"),
+        ("add(exp(%x), 0f)", "exp(%x)"),
+        ("add(abs(%x), 0f)", "abs(%x)"),
+        ("add(add(%x, 1f), 0f)", "add(%x, 1f)"),
+        ("add(%x, negative(%y))", "subtract(%x, %y)"),
+        ("add(negative(%x), %y)", "subtract(%y, %x)"),
+        ("negative(negative(%x))", "%x"),
+        ("multiply(1f, %x)", "%x"),
+        ("multiply(%x, -1f)", "negative(%x)"),
+        ("divide(%x, 4f)", "multiply(%x, 0.25f)"),
+        ("power(%x, 3f)", "%0 = multiply(%x, %x); multiply(%0, %x)"),
+        ("power(%x, -1f)", "divide(1f, %x)"),
+        ("abs(negative(abs(%x)))", "abs(%x)"),
+        ("floor(floor(%x))", "floor(%x)"),
+        ("nn.relu(nn.relu(%x))", "nn.relu(%x)"),
+        ("maximum(%x, %x)", "%x"),
+        ("logical_not(logical_not(less(%x, %y)))", "less(%x, %y)"),
+        ("logical_not(equal(%x, %y))", "not_equal(%x, %y)"),
+        ("where(less(%x, %y), %x, %x)", "%x"),
+        ("where(logical_not(less(%x, %y)), %x, %y)", "where(less(%x, %y), %y, %x)"),
+        ("not_equal(%x, %x)", "isnan(%x)"),
+        ('cast(%x, dtype="float32")', "%x"),
+        ('cast(cast(%x, dtype="float64"), dtype="float32")', "%x"),
+        ("(%x, %y).1", "%y"),
+    ],
+)
+def test_floats(before: str, after: str) -> None:
+    check_pass(simplify, before=body(before), after=body(after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("add(%x, 0i64)", "%x"),
+        ("multiply(%x, 1i64)", "%x"),
+        ("floor_divide(%x, 1i64)", "%x"),
+        ("power(%x, 2i64)", "multiply(%x, %x)"),
+        ("logical_not(less(%x, %y))", "greater_equal(%x, %y)"),
+        ("bitwise_xor(%x, 0i64)", "%x"),
+        ("negative(subtract(%x, %y))", "subtract(%y, %x)"),
+        ("left_shift(%x, 0i64)", "%x"),
+    ],
+)
+def test_integers(before: str, after: str) -> None:
+    kind = "Tensor[(4), int64]"
+    check_pass(simplify, before=body(before, kind), after=body(after, kind))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("logical_and(%x, True)", "%x"),
+        ("logical_or(False, %x)", "%x"),
+        ("logical_xor(%x, True)", "logical_not(%x)"),
+        ("equal(%x, True)", "%x"),
+        ('cast(cast(%x, dtype="int8"), dtype="float32")', 'cast(%x, dtype="float32")'),
+    ],
+)
+def test_bools(before: str, after: str) -> None:
+    kind = "Tensor[(4), bool]"
+    check_pass(simplify, before=body(before, kind), after=body(after, kind))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("transpose(transpose(%x, axes=[1, 2, 0]), axes=[2, 0, 1])", "%x"),
+        ("transpose(transpose(%x), axes=[1, 0, 2])", "transpose(%x, axes=[1, 2, 0])"),
+        ("transpose(%x, axes=[0, 1, 2])", "%x"),
+        ("reshape(reshape(%x, newshape=[24]), newshape=[4, 6])", "reshape(%x, newshape=[4, 6])"),
+        ("reshape(reshape(%x, newshape=[24]), newshape=[2, 3, 4])", "%x"),
+        ("squeeze(expand_dims(%x, axis=0), axis=[0])", "%x"),
+        ("broadcast_to(%x, shape=[2, 3, 4])", "%x"),
+        (
+            "broadcast_to(broadcast_to(%x, shape=[5, 2, 3, 4]), shape=[6, 5, 2, 3, 4])",
+            "broadcast_to(%x, shape=[6, 5, 2, 3, 4])",
+        ),
+        (
+            "transpose(expand_dims(%x, axis=0), axes=[1, 0, 2, 3])",
+            "reshape(%x, newshape=[2, 1, 3, 4])",
+        ),
+    ],
+)
+def test_index_maps(before: str, after: str) -> None:
+    kind = "Tensor[(2, 3, 4), float32]"
+    check_pass(simplify, before=body(before, kind), after=body(after, kind))
+
+
+def test_number_with_more_axes_still_widens() -> None:
+    ones = Constant(np.ones((2, 1), "float32"), "ones")
+    program = module(lambda m, x: m.multiply(x, ones), tensor(4))
+    result = verify(simplify(program))
+    assert str(result.main.body.bindings[0].value.op) == "Operator(broadcast_to)"
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+
+
+def test_integer_times_zero_is_zero_of_the_same_shape() -> None:
+    program = module(lambda m, x: m.multiply(x, scalar(0, "int32")), tensor(3, dtype="int32"))
+    result = verify(simplify(program))
+    assert_same_value(evaluate(result, np.arange(3, dtype="int32")), np.zeros(3, "int32"))
+
+
+def test_wide_integers_do_not_fit_floats() -> None:
+    text = 'fn (%x: Tensor[(4), int64]) { cast(cast(%x, dtype="float64"), dtype="int64") }'
+    program = parse(text)
+    assert simplify(program) is program
+    small = text.replace("(4), int64", "(4), int16")
+    check_pass(
+        simplify, before=small, after='fn (%x: Tensor[(4), int16]) { cast(%x, dtype="int64") }'
+    )
+
+
+def rule_samples() -> list[str]:
+    return sorted({rule.text for rules in RULES.values() for rule in rules})
+
+
+@pytest.mark.parametrize("text", rule_samples())
+def test_every_rule_names_known_operators_and_helpers(text: str) -> None:
+    import ast
+
+    known = all_operators().keys() | HELPERS.keys()
+    equation, _, condition = text.partition(" if ")
+    left, _, right = equation.partition(" = ")
+    for part in (left, right, condition):
+        if part.strip():
+            for node in ast.walk(ast.parse(part.strip(), mode="eval")):
+                if isinstance(node, ast.Call):
+                    assert ast.unparse(node.func) in known
+
+
+UNARY_LAWS = [
+    "subtract(%x, 0f)",
+    "add(%x, -0f)",
+    "negative(negative(%x))",
+    "multiply(%x, 1f)",
+    "multiply(%x, -1f)",
+    "divide(%x, 8f)",
+    "power(%x, 2f)",
+    "power(%x, 1f)",
+    "power(%x, 0f)",
+    "abs(abs(%x))",
+    "abs(negative(%x))",
+    "round(round(%x))",
+    "sign(sign(%x))",
+    "maximum(%x, %x)",
+    "less(%x, %x)",
+    "not_equal(%x, %x)",
+    "equal(add(%x, 0f), 0f)",
+]
+
+
+@pytest.mark.parametrize("text", UNARY_LAWS)
+def test_special_values_to_the_bit(text: str) -> None:
+    program = parse(f"fn (%x: Tensor[({SPECIAL.size}), float32]) {{ {text} }}")
+    result = simplify(program)
+    assert result is not program
+    found, expected = evaluate(result, SPECIAL), evaluate(program, SPECIAL)
+    np.testing.assert_array_equal(found, expected)
+    if expected.dtype.kind == "f":
+        number = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found[number]), np.signbit(expected[number]))
+
+
+@settings(max_examples=150)
+@given(random_modules())
+def test_meaning_is_kept_and_a_second_run_finds_nothing(program: Module) -> None:
+    result = verify(simplify(program))
+    assert simplify(result) is result
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
+
+
+def test_long_chain_of_rules() -> None:
+    def make(m, x):
+        for _ in range(20_000):
+            x = m.negative(x)
+        return x
+
+    assert len(simplify(module(make, tensor(4))).main.body.bindings) == 0
