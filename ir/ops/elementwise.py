@@ -261,7 +261,10 @@ def _binary_samples(row: ScalarOp, rng: np.random.Generator) -> Sequence[Sample]
         edge = specials("float32", largest=row.name not in _REMAINDERS)
         if row.name in _EXTREMA:
             edge = edge[(edge != 0) | ~np.signbit(edge)]
-        found.append(Sample(_pairs(edge)))
+        column, line = _pairs(edge)
+        if row.name == "power":  # (-inf) ** 0.5: NumPy says inf of arrays, nan of scalars
+            line = line[:, line[0] != 0.5]
+        found.append(Sample((column, line)))
         if row.name in _REMAINDERS:  # quotients that round to an integer they do not reach
             found += [Sample(_pairs((np.arange(-12, 13) / 10).astype(d))) for d in _FLOAT_DTYPES]
         found.append(Sample((draw(17, dtype="float64"), draw(17, dtype="float64"))))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, IntExpr, ceildiv
+from ..dtype import dtype_of
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
@@ -147,7 +148,8 @@ def _pool_geometry(
 ) -> tuple[tuple[int, int], tuple[IntExpr, ...], Padding]:
     """Axes of height and width, the result's shape, and what ceil_mode adds to the padding.
 
-    With ``ceil_mode`` the number of windows is rounded up, but none begins in the padding behind.
+    With ``ceil_mode`` the number of windows is rounded up, unless the last one then begins behind
+    the image.
     """
     axes = spatial_axes(name, attrs["layout"], x)
     window = pair(name, "pool_size", attrs["pool_size"])
@@ -161,10 +163,9 @@ def _pool_geometry(
         span = window_span(window[n], dilation[n])
         count = window_count(name, size, span, strides[n], x)
         if attrs["ceil_mode"]:
-            count = ceildiv(size - span, strides[n]) + 1
-            last = (count - 1) * strides[n] - x.shape[axis] - padding[n]
-            if isinstance(last, int) and last >= 0:
-                count = count - 1
+            late = count * strides[n] - x.shape[axis] - padding[n]  # where one more would begin
+            if not isinstance(late, int) or late < 0:
+                count = ceildiv(size - span, strides[n]) + 1
         shape[axis] = count
         reach = (count - 1) * strides[n] + span - size
         beyond.append(reach if isinstance(reach, Dim) else max(0, reach))
@@ -251,16 +252,19 @@ def _reference_pool(name: str) -> Callable[[Sequence[Any], Attrs], Any]:
         planar = attrs["layout"] == "NCHW"
         images = x if planar else np.moveaxis(x, 3, 1)
         lines = [_reference_line(images.shape[2 + n], n, attrs) for n in (0, 1)]
-        result = np.zeros((*images.shape[:2], *(len(line) for line in lines)), np.float64)
+        dtype = x.dtype if name == "max" else np.dtype(np.float64)
+        result = np.zeros((*images.shape[:2], *(len(line) for line in lines)), dtype)
+        least = COMBINERS["max"].identity(dtype_of(x.dtype))
         for row, (ys, own_y, padded_y) in enumerate(lines[0]):
             for column, (xs, own_x, padded_x) in enumerate(lines[1]):
-                part = images[:, :, ys][:, :, :, xs].astype(np.float64)
+                part = images[:, :, ys][:, :, :, xs].astype(dtype)
                 if name == "max":
-                    result[:, :, row, column] = part.max(axis=(2, 3))
+                    result[:, :, row, column] = part.max(axis=(2, 3), initial=least)
                 else:
                     include = attrs["count_include_pad"]
                     count = padded_y * padded_x if include else own_y * own_x
-                    result[:, :, row, column] = part.sum(axis=(2, 3)) / count
+                    with np.errstate(invalid="ignore"):
+                        result[:, :, row, column] = part.sum(axis=(2, 3)) / np.float64(count)
         result = result.astype(x.dtype)
         return result if planar else np.moveaxis(result, 1, 3)
 
@@ -326,8 +330,18 @@ def _samples_pool(kinds: str) -> Callable[[np.random.Generator], list[Sample]]:
 
 
 for _short, _text, _kinds, _decompose in (
-    ("max", "The greatest element of every window of an image", "iuf", _decompose_max_pool),
-    ("avg", "The mean of every window of an image", "f", _decompose_avg_pool),
+    (
+        "max",
+        "The greatest element of every window; of padding alone, the least value of the dtype",
+        "iuf",
+        _decompose_max_pool,
+    ),
+    (
+        "avg",
+        "The mean of every window of an image; of padding alone that does not count, nan",
+        "f",
+        _decompose_avg_pool,
+    ),
 ):
     _more = (Attr("count_include_pad", "whether padding counts in the divisor", False),)
     _numbers = "integers or floats" if _kinds == "iuf" else "float32 or float64"
