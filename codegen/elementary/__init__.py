@@ -12,6 +12,7 @@ from .exp import exp32, sigmoid32
 from .hyperbolic import tanh32
 from .log import log32
 from .root import rsqrt
+from .trig import cos, sin, tan32, tan64
 
 __all__ = ["ElementaryFunction", "function"]
 
@@ -24,6 +25,12 @@ _BODIES: dict[tuple[str, str], Body] = {
     ("erf", "float32"): erf32,
     ("sigmoid", "float32"): sigmoid32,
     ("rsqrt", "float32"): rsqrt,
+    ("sin", "float32"): sin,
+    ("cos", "float32"): cos,
+    ("tan", "float32"): tan32,
+    ("sin", "float64"): sin,
+    ("cos", "float64"): cos,
+    ("tan", "float64"): tan64,
     ("rsqrt", "float64"): rsqrt,
 }
 _BINARY = frozenset(("atan2", "power", "truncate_mod", "floor_mod", "floor_divide"))

@@ -131,6 +131,25 @@ def _log_tail(f: mp.mpf) -> mp.mpf:
     return (mp.log1p(f) - f) / f**2
 
 
+_quarter = float(mp.pi / 4) + 0.003
+
+
+def _sin_tail(y: mp.mpf) -> mp.mpf:
+    return (mp.sin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y
+
+
+def _sin_weight(y: mp.mpf) -> mp.mpf:
+    return y * mp.sqrt(y) / mp.sin(mp.sqrt(y))
+
+
+def _cos_tail(y: mp.mpf) -> mp.mpf:
+    return (mp.cos(mp.sqrt(y)) - 1 + y / 2) / y**2
+
+
+def _cos_weight(y: mp.mpf) -> mp.mpf:
+    return y**2 / mp.cos(mp.sqrt(y))
+
+
 POLYNOMIALS: dict[str, Fit] = {
     "exp32": Fit(
         lambda r: (mp.expm1(r) - r) / r**2,
@@ -153,6 +172,14 @@ POLYNOMIALS: dict[str, Fit] = {
     "erf32": Fit(_even(mp.erf), 1e-9, 0.8713**2, 6, _weight_even(mp.erf)),
     "erfc32": Fit(
         _erfc_rest, 1e-9, 3.08, 8, lambda t: 4 * t * mp.root(mp.erfc(_border + t), 4) ** 3
+    ),
+    "sin32": Fit(_sin_tail, 1e-9, _quarter**2, 2, _sin_weight),
+    "cos32": Fit(_cos_tail, 1e-9, _quarter**2, 2, _cos_weight),
+    "sin64": Fit(_sin_tail, 1e-9, _quarter**2, 5, _sin_weight, 53),
+    "cos64": Fit(_cos_tail, 1e-9, _quarter**2, 5, _cos_weight, 53),
+    "tan32": Fit(
+        lambda y: (mp.tan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y, 1e-9, _quarter**2, 6,
+        lambda y: y * _weight_even(mp.tan)(y),
     ),
 }
 

@@ -280,7 +280,11 @@ class Emitter:
 
     def sign_bit(self, x: Value) -> Value:
         """The sign bit of ``x`` alone, as an integer."""
-        return self.bits(x) & -(1 << (_BITS[x.kind] - 1))
+        return self.bits(x) & (1 << (_BITS[x.kind] - 1))
+
+    def copy_sign_of(self, x: Value, odd: Value) -> Value:
+        """``odd`` of |x| made odd in x: negated where x is negative."""
+        return self.flip_sign(odd, self.sign_bit(x))
 
     def flip_sign(self, x: Value, sign: Value) -> Value:
         """``x`` with its sign inverted where the integer ``sign`` has its top bit set (no
@@ -296,6 +300,18 @@ class Emitter:
     def exponent_bias(self) -> int:
         return 127 if self.kind == "float" else 1023
 
+    @property
+    def exponent_bits(self) -> int:
+        return 8 if self.kind == "float" else 11
+
+    @property
+    def bit_width(self) -> int:
+        return _BITS[self.kind]
+
+    @property
+    def sign_mask(self) -> int:
+        return 1 << (self.bit_width - 1)
+
     def magic(self, kind: str | None = None) -> float:
         """1.5 * 2^(p-1): adding it to a small number rounds that to an integer in the low bits."""
         return _MAGIC[kind or self.kind]
@@ -309,10 +325,12 @@ class Emitter:
         packed = self.emit(f"bitcast {self.type('i1')} {condition.ref} to {mask}", mask)
         return self.emit(f"icmp ne {mask} {packed.ref}, 0", "i1").ref
 
-    def rarely(self, condition: Value, common: Value, rare: Callable[[], Value]) -> Value:
-        """``rare()`` where the condition holds in some lane, else ``common``, without cost for it.
+    def rarely(
+        self, condition: Value, common: Sequence[Value], rare: Callable[[], Sequence[Value]]
+    ) -> list[Value]:
+        """``rare()`` if the condition holds in some lane, else ``common``: a branch, not a select.
 
-        ``rare`` emits the code of the slow path; its result replaces ``common`` in all lanes.
+        ``rare`` emits the code of the slow path, which answers for all lanes.
         """
         flag = self.any(condition)
         before = self._block
@@ -323,14 +341,14 @@ class Emitter:
             '!prof !{!"branch_weights", i32 1, i32 1000}'
         )
         self._begin(slow)
-        result = rare()
+        results = rare()
         self._lines.append(f"  br label %{done}")
         after = self._block
         self._begin(done)
-        return self.emit(
-            f"phi {self.type(common.kind)} [ {common.ref}, %{before} ], [ {result.ref}, %{after} ]",
-            common.kind,
-        )
+        return [
+            self.emit(f"phi {self.type(a.kind)} [ {a.ref}, %{before} ], [ {b.ref}, %{after} ]", a.kind)
+            for a, b in zip(common, results)
+        ]
 
     def _begin(self, block: str) -> None:
         self._block = block

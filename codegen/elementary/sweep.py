@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +25,9 @@ from ..llvm.engine import LoadedObject, compile_object, load_object
 from ..target import Target
 from . import function
 from .emitter import ElementaryFunction
+from .oracle import ARITY, exact_errors, oracle, ulp_errors
 
-__all__ = ["Worst", "compile_function", "oracle", "sweep", "ulp_errors"]
+__all__ = ["Worst", "bit_patterns", "compile_function", "sweep", "worst_of"]
 
 Array = np.ndarray[Any, Any]
 _LLVM = {"float32": "float", "float64": "double"}
@@ -97,47 +97,6 @@ def compile_function(name: str, dtype: str, target: Target, lanes: int | None = 
     return Compiled(dtype, lanes, loaded, loaded.function("run", *types))
 
 
-ARITY = dict.fromkeys(("atan2", "power", "truncate_mod", "floor_mod", "floor_divide"), 2)
-
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def _sigmoid(x: Array) -> Array:
-    t = np.exp(-np.abs(x))
-    return np.where(x < 0, t, 1.0) / (1.0 + t)
-
-
-_NUMPY: dict[str, Callable[..., Array]] = {
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": _erf, "sigmoid": _sigmoid, "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "truncate_mod": np.fmod, "floor_mod": np.mod, "floor_divide": np.floor_divide,
-}  # fmt: skip
-
-
-def oracle(name: str) -> Callable[..., Array]:
-    """The function in float64, accurate to about one unit in the last place of float64."""
-    return _NUMPY.get(name) or getattr(np, name)
-
-
-def ulp_errors(got: Array, true: Array) -> Array:
-    """Errors of float32 results against float64 truth, in ulps of float32."""
-    info = np.finfo(got.dtype)
-    limit = 2.0**info.maxexp
-    # An infinite result where the truth is finite counts as the first number out of range.
-    true = np.where(np.isinf(true), true, np.clip(true, -limit, limit))
-    _, exponent = np.frexp(true)
-    ulp = np.ldexp(1.0, np.maximum(exponent, info.minexp + 1) - 1 - info.nmant)
-    computed = got.astype(np.float64)
-    finite = np.isfinite(true)
-    near = np.abs(np.clip(computed, -limit, limit) - true) / ulp
-    same = (computed == true) & (np.signbit(computed) == np.signbit(true))
-    error = np.where(finite, near, np.where(same, 0.0, np.inf))
-    error = np.where((true == 0) & ~same, np.inf, error)
-    error = np.where(np.isnan(true), np.where(np.isnan(got), 0.0, np.inf), error)
-    return np.where(np.isnan(got) & ~np.isnan(true), np.inf, error)
-
-
 @dataclass(frozen=True, slots=True)
 class Worst:
     """The greatest error of a sweep and the operands it was met at."""
@@ -155,19 +114,18 @@ class Worst:
 
 
 def worst_of(code: Compiled, name: str, *operands: Array) -> Worst:
-    """The greatest error on these operands (float32)."""
+    """The greatest error on these operands, in ulps of their dtype."""
     got = code(*operands)
-    with np.errstate(all="ignore"):
-        true = oracle(name)(*(x.astype(np.float64) for x in operands))
-        errors = ulp_errors(got, true)
+    if code.dtype == "float64":
+        errors = exact_errors(name, got, *operands)
+        true = np.full_like(got, np.nan)
+    else:
+        with np.errstate(all="ignore"):
+            true = oracle(name)(*(x.astype(np.float64) for x in operands))
+            errors = ulp_errors(got, true)
     i = int(np.argmax(errors))
-    return Worst(
-        float(errors[i]),
-        tuple(float(x[i]) for x in operands),
-        float(got[i]),
-        float(true[i]),
-        got.size,
-    )
+    where = tuple(float(x[i]) for x in operands)
+    return Worst(float(errors[i]), where, float(got[i]), float(true[i]), got.size)
 
 
 def bit_patterns(step: int, chunk: int = 1 << 22) -> Iterator[Array]:
