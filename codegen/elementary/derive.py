@@ -17,6 +17,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mpmath as mp
 
@@ -24,7 +25,8 @@ mp.mp.prec = 160
 
 __all__ = ["POLYNOMIALS", "Fit", "fit"]
 
-Real = Callable[[mp.mpf], mp.mpf]
+Exact = Any  # mpmath's numbers have no types
+Real = Callable[[Exact], Exact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,20 @@ class Fit:
     fixed: tuple[float, ...] = ()
 
 
-def _round(c: mp.mpf, precision: int) -> mp.mpf:
+def _round(c: Exact, precision: int) -> Exact:
     if precision == 24:
         return mp.mpf(struct.unpack("f", struct.pack("f", float(c)))[0])
     return mp.mpf(float(c))
 
 
 def _minimax(
-    points: Sequence[mp.mpf],
-    values: Sequence[mp.mpf],
-    weights: Sequence[mp.mpf],
+    points: Sequence[Exact],
+    values: Sequence[Exact],
+    weights: Sequence[Exact],
     first: int,
     last: int,
     rounds: int,
-) -> list[mp.mpf]:
+) -> list[Exact]:
     """Coefficients of x^first .. x^last, nearly minimax: least squares, reweighted by the
     errors."""
     powers = [[w * x**k for k in range(first, last + 1)] for x, w in zip(points, weights)]
@@ -107,7 +109,6 @@ def fit(problem: Fit) -> tuple[list[float], float]:
 
 
 _half_ln2 = float(mp.log(2) / 2)
-_one: Real = lambda x: mp.mpf(1)  # noqa: E731
 
 
 def _even(f: Real) -> Real:
@@ -122,35 +123,139 @@ def _weight_even(f: Real) -> Real:
 _border, _root_squared = mp.mpf(0.871244490146637), mp.mpf(0.46679985523223877)
 
 
-def _erfc_rest(t: mp.mpf) -> mp.mpf:
+def _erfc_rest(t: Exact) -> Exact:
     """The fourth root of erfc, less its value at the border, per distance from the border."""
     return (mp.root(mp.erfc(_border + t), 4) - mp.sqrt(_root_squared)) / t
 
 
-def _log_tail(f: mp.mpf) -> mp.mpf:
+def _log_tail(f: Exact) -> Exact:
     return (mp.log1p(f) - f) / f**2
 
 
 _quarter = float(mp.pi / 4) + 0.003
 
 
-def _sin_tail(y: mp.mpf) -> mp.mpf:
+def _sin_tail(y: Exact) -> Exact:
     return (mp.sin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y
 
 
-def _sin_weight(y: mp.mpf) -> mp.mpf:
+def _sin_weight(y: Exact) -> Exact:
     return y * mp.sqrt(y) / mp.sin(mp.sqrt(y))
 
 
-def _cos_tail(y: mp.mpf) -> mp.mpf:
+def _cos_tail(y: Exact) -> Exact:
     return (mp.cos(mp.sqrt(y)) - 1 + y / 2) / y**2
 
 
-def _cos_weight(y: mp.mpf) -> mp.mpf:
+def _cos_weight(y: Exact) -> Exact:
     return y**2 / mp.cos(mp.sqrt(y))
 
 
+def _log_series(z: Exact) -> Exact:
+    """R(z) of log((1 + s) / (1 - s)) = 2 s + s z R(z), z = s^2."""
+    s = mp.sqrt(z)
+    return (mp.log1p(s) - mp.log1p(-s) - 2 * s) / (s * z)
+
+
 POLYNOMIALS: dict[str, Fit] = {
+    "exp64": Fit(
+        lambda r: mp.expm1(r) / r,
+        -_half_ln2 - 1e-3,
+        _half_ln2 + 1e-3,
+        10,
+        lambda r: r / mp.exp(r),
+        53,
+        fixed=(1.0, 0.5),
+    ),
+    "exp2_32": Fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.501, 0.501, 5, lambda r: r),
+    "exp2_64": Fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.501, 0.501, 10, lambda r: r, 53),
+    "log64": Fit(
+        _log_series,
+        1e-12,
+        float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.01,
+        6,
+        lambda z: z**1.5,
+        53,
+    ),
+    "log2_32": Fit(
+        lambda f: mp.log1p(f) / f / mp.log(2), -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f)
+    ),
+    "log10_32": Fit(
+        lambda f: mp.log1p(f) / f / mp.log(10), -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f)
+    ),
+    "sinh32": Fit(
+        lambda y: (mp.sinh(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        1.0,
+        3,
+        lambda y: y * _weight_even(mp.sinh)(y),
+    ),
+    "sinh64": Fit(
+        lambda y: (mp.sinh(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        1.0,
+        7,
+        lambda y: y * _weight_even(mp.sinh)(y),
+        53,
+    ),
+    "asin32": Fit(
+        lambda y: (mp.asin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        0.25,
+        4,
+        lambda y: y * _weight_even(mp.asin)(y),
+    ),
+    "asin64": Fit(
+        lambda y: (mp.asin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        0.25,
+        11,
+        lambda y: y * _weight_even(mp.asin)(y),
+        53,
+    ),
+    "atan32": Fit(
+        lambda y: (mp.atan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        0.1717,
+        4,
+        lambda y: y * _weight_even(mp.atan)(y),
+    ),
+    "atan64": Fit(
+        lambda y: (mp.atan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        0.1717,
+        10,
+        lambda y: y * _weight_even(mp.atan)(y),
+        53,
+    ),
+    "erf64": Fit(_even(mp.erf), 1e-12, 1.0, 12, _weight_even(mp.erf), 53),
+    "log2_series32": Fit(
+        lambda z: (mp.log1p(mp.sqrt(z)) - mp.log1p(-mp.sqrt(z))) / mp.sqrt(z) / mp.log(2),
+        1e-12,
+        0.0298,
+        7,
+        lambda z: mp.mpf(1),
+        53,
+    ),
+    "log_fifth64": Fit(
+        lambda z: (_log_series(z) / 2 - mp.mpf(1) / 3) / z,
+        1e-9,
+        0.0298,
+        6,
+        lambda z: z**2,
+        53,
+    ),
+    "erfc64": Fit(
+        lambda w: mp.erfc(1 / w - 2) * mp.exp((1 / w - 2) ** 2),
+        1 / 8,
+        1 / 3,
+        11,
+        lambda w: mp.exp(-((1 / w - 2) ** 2)),
+        53,
+    ),
+    "inverse_root": Fit(
+        lambda z: z ** (-mp.mpf(1) / 3), 0.5, 4.0, 5, lambda z: z ** (mp.mpf(1) / 3), 53
+    ),
     "exp32": Fit(
         lambda r: (mp.expm1(r) - r) / r**2,
         -_half_ln2 - 1e-3,
@@ -178,7 +283,10 @@ POLYNOMIALS: dict[str, Fit] = {
     "sin64": Fit(_sin_tail, 1e-9, _quarter**2, 5, _sin_weight, 53),
     "cos64": Fit(_cos_tail, 1e-9, _quarter**2, 5, _cos_weight, 53),
     "tan32": Fit(
-        lambda y: (mp.tan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y, 1e-9, _quarter**2, 6,
+        lambda y: (mp.tan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
+        1e-9,
+        _quarter**2,
+        6,
         lambda y: y * _weight_even(mp.tan)(y),
     ),
 }

@@ -13,6 +13,8 @@ Every operation works on all lanes. Kinds are LLVM's element types: ``float``, `
 
 from __future__ import annotations
 
+import copy
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ __all__ = ["ElementaryFunction", "Emitter", "Value"]
 Number = int | float
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
+_KINDS = {"float32": "float", "float64": "double"}
 _SUFFIX = {"float": "f32", "double": "f64"}
 _MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
 
@@ -149,14 +152,11 @@ class Emitter:
         self.symbol = symbol
         self.lanes = lanes
         self.target = target
-        self.kind = {"float32": "float", "float64": "double"}.get(dtype) or "i" + dtype.strip(
-            "uint"
-        )
+        self.kind = _KINDS.get(dtype) or "i" + dtype.strip("uint")
         self._parameters: tuple[Value, ...] = ()
         self._lines: list[str] = []
         self._declarations: dict[str, None] = {}
-        self._block = "entry"
-        self._blocks = 0
+        self._names = itertools.count()
 
     def type(self, kind: str) -> str:
         """The LLVM type of a value of this kind: a vector, or a scalar when there is one lane."""
@@ -170,8 +170,18 @@ class Emitter:
         self._parameters = tuple(Value(self, f"%{name}", self.kind) for name in names)
         return self._parameters
 
+    def twin(self, dtype: str) -> Emitter:
+        """An emitter of another dtype that writes into this function."""
+        other = copy.copy(self)
+        other.kind = _KINDS[dtype]
+        return other
+
+    def adopt(self, x: Value) -> Value:
+        """The value as one of this emitter's."""
+        return Value(self, x.ref, x.kind)
+
     def emit(self, instruction: str, kind: str) -> Value:
-        name = f"%v{len(self._lines)}"
+        name = f"%v{next(self._names)}"
         self._lines.append(f"  {name} = {instruction}")
         return Value(self, name, kind)
 
@@ -333,9 +343,8 @@ class Emitter:
         ``rare`` emits the code of the slow path, which answers for all lanes.
         """
         flag = self.any(condition)
-        before = self._block
-        self._blocks += 1
-        slow, done = f"slow{self._blocks}", f"done{self._blocks}"
+        before, number = self._block, next(self._names)
+        slow, done = f"slow{number}", f"done{number}"
         self._lines.append(
             f"  br i1 {flag}, label %{slow}, label %{done}, "
             '!prof !{!"branch_weights", i32 1, i32 1000}'
@@ -346,10 +355,44 @@ class Emitter:
         after = self._block
         self._begin(done)
         return [
-            self.emit(f"phi {self.type(a.kind)} [ {a.ref}, %{before} ], [ {b.ref}, %{after} ]", a.kind)
+            self.emit(
+                f"phi {self.type(a.kind)} [ {a.ref}, %{before} ], [ {b.ref}, %{after} ]", a.kind
+            )
             for a, b in zip(common, results)
         ]
 
+    def repeat(
+        self,
+        state: Sequence[Value],
+        unfinished: Callable[[Sequence[Value]], Value],
+        body: Callable[[Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """``while any(unfinished(state)): state = body(state)``; all lanes run while one does."""
+        before, number = self._block, next(self._names)
+        test, again, after = (f"{part}{number}" for part in ("test", "again", "after"))
+        now = [Value(self, f"%s{number}.{i}", v.kind) for i, v in enumerate(state)]
+        self._lines.append(f"  br label %{test}")
+        self._begin(test)
+        place = len(self._lines)
+        flag = self.any(unfinished(now))
+        self._lines.append(f"  br i1 {flag}, label %{again}, label %{after}")
+        self._begin(again)
+        following = body(now)
+        self._lines.append(f"  br label %{test}")
+        phis = [
+            f"  {n.ref} = phi {self.type(n.kind)} "
+            f"[ {first.ref}, %{before} ], [ {later.ref}, %{self._block} ]"
+            for n, first, later in zip(now, state, following)
+        ]
+        self._lines[place:place] = phis
+        self._begin(after)
+        return now
+
     def _begin(self, block: str) -> None:
-        self._block = block
         self._lines.append(f"{block}:")
+
+    @property
+    def _block(self) -> str:
+        """The label of the block being written."""
+        labels = (line[:-1] for line in reversed(self._lines) if line.endswith(":"))
+        return next(labels, "entry")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from .emitter import Emitter, Value
+from .exp import exp_parts, power_of_two
 
-__all__ = ["erf32"]
+__all__ = ["erf32", "erf64"]
 
 # erf(x) = x + x * P(x^2) below the border
 ERF32 = (
@@ -32,6 +33,37 @@ ERFC32 = (
     -0.00013753818348050117,
     1.1541603271325585e-05,
 )
+# erf(x) = x + x * P(x^2), |x| <= 1, in float64
+ERF64 = (
+    0.1283791670955126,
+    -0.37612638903184076,
+    0.11283791670969542,
+    -0.026866170647698504,
+    0.0052239776492645825,
+    -0.0008548328333642473,
+    0.00012055378761683956,
+    -1.4926703493563886e-05,
+    1.6478235961289853e-06,
+    -1.6527707360926935e-07,
+    1.5819522243714148e-08,
+    -1.5734421291201851e-09,
+    1.3141988248999493e-10,
+)
+# erfc(x) = exp(-x^2) * P(1 / (x + 2)), 1 <= x <= 6
+ERFC64 = (
+    2.857116425116529e-05,
+    0.5629438972110915,
+    1.1528779232469635,
+    1.6889446182455377,
+    5.000626278848104,
+    -8.58468935315486,
+    38.821719398567105,
+    -92.1774109869954,
+    73.19260460296387,
+    40.375135085915524,
+    -103.15514309167268,
+    50.00071116812028,
+)
 
 
 def erf32(e: Emitter, x: Value) -> Value:
@@ -50,3 +82,19 @@ def erf32(e: Emitter, x: Value) -> Value:
     square = e.fma(rest, rest + 2 * math.sqrt(ROOT_SQUARED32), ROOT_SQUARED32)
     large = e.negative_fma(square, square, 1.0)
     return e.copysign(e.select(u < BORDER32, small, large), x)
+
+
+def erf64(e: Emitter, x: Value) -> Value:
+    """erf in float64: an odd polynomial below 1, and 1 - exp(-x^2) P(1 / (x + 2)) above.
+
+    exp(-x^2) erfc's remaining factor is smooth in 1 / (x + 2); the exponential's error counts by
+    erfc's size, at most 0.16.
+    """
+    y = x * x
+    small = e.fma(x, e.polynomial(y, ERF64), x)
+
+    u = e.at_most(e.abs(x), 6.0)
+    n, factor = exp_parts(e, -(u * u))
+    factor = factor * power_of_two(e, n + (e.magic() + e.exponent_bias))
+    large = e.negative_fma(factor, e.polynomial(1.0 / (u + 2.0), ERFC64), 1.0)
+    return e.copysign(e.select(u < 1.0, small, large), x)

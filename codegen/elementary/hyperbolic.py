@@ -1,13 +1,26 @@
-"""tanh, sinh, cosh and their inverses."""
+"""tanh, sinh, cosh and their inverses.
+
+Near 0 an odd polynomial or the accurate difference exp(x) - 1 avoids cancellation; elsewhere the
+definitions serve. The inverses are logarithms of 1 + something computed without cancellation.
+"""
 
 from __future__ import annotations
 
 import math
 
 from .emitter import Emitter, Value
-from .exp import LOG2_E, power_of_two
+from .exp import (
+    HIGHEST,
+    LOG2_E,
+    exp_minus_one,
+    exp_parts,
+    power_of_two,
+    scale,
+    split,
+)
+from .log import log1p_of
 
-__all__ = ["tanh32"]
+__all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh32", "tanh64"]
 
 # tanh(x) = x + x * y * P(y), y = x^2 <= 1
 TANH32 = (
@@ -30,6 +43,26 @@ EXPM1_TWICE32 = (
 )
 
 
+# sinh(x) = x + x * y * P(y), y = x^2 <= 1
+SINH32 = (
+    0.1666666716337204,
+    0.00833331048488617,
+    0.0001984289410756901,
+    2.782230694720056e-06,
+)
+SINH64 = (
+    0.16666666666666666,
+    0.008333333333333571,
+    0.00019841269841063883,
+    2.7557319308616368e-06,
+    2.5052089791382516e-08,
+    1.606128885324126e-10,
+    7.506609329065414e-13,
+    6.387394215824887e-15,
+)
+SINH = {"float": SINH32, "double": SINH64}
+
+
 def tanh32(e: Emitter, x: Value) -> Value:
     """tanh in float32: an odd polynomial below 1, and 1 - 2 / (exp(2 |x|) + 1) above.
 
@@ -48,3 +81,64 @@ def tanh32(e: Emitter, x: Value) -> Value:
     two_n = power_of_two(e, shifted)
     large = 1.0 - 2.0 / e.fma(two_n, w, two_n + 1.0)
     return e.copysign(e.select(u < 1.0, small, large), x)
+
+
+def tanh64(e: Emitter, x: Value) -> Value:
+    """tanh in float64 as w / (w + 2), w = exp(2 |x|) - 1."""
+    n, r = split(e, e.at_most(e.abs(x), 20.0) * 2.0)
+    two_n = power_of_two(e, n + (e.magic() + e.exponent_bias))
+    w = e.fma(two_n, exp_minus_one(e, r), two_n - 1.0)
+    return e.copysign(e.select(e.abs(x) < 2.0**-28, e.abs(x), w / (w + 2.0)), x)
+
+
+def half_exp(e: Emitter, magnitude: Value) -> Value:
+    """exp(x) / 2 for x >= 0, finite where half of it is."""
+    n, y = exp_parts(e, e.at_most(magnitude, HIGHEST[e.kind] + 1.0))
+    return scale(e, y, n - 1.0)
+
+
+def sinh(e: Emitter, x: Value) -> Value:
+    """sinh: an odd polynomial below 1, else t - 1 / (4 t) with t = exp(|x|) / 2."""
+    y = x * x
+    small = e.fma(x, y * e.polynomial(y, SINH[e.kind]), x)
+    u = e.abs(x)
+    t = half_exp(e, u)
+    return e.copysign(e.select(u < 1.0, small, t - 0.25 / t), x)
+
+
+def cosh(e: Emitter, x: Value) -> Value:
+    """cosh(x) = t + 1 / (4 t) with t = exp(|x|) / 2."""
+    t = half_exp(e, e.abs(x))
+    return t + 0.25 / t
+
+
+def huge(e: Emitter) -> float:
+    """From here on 1 + x is x, and its square is far from overflow."""
+    return 2.0 ** (e.fraction_bits + 4)
+
+
+def asinh(e: Emitter, x: Value) -> Value:
+    """asinh(x) = log(1 + u + u^2 / (1 + sqrt(1 + u^2))), u = |x|; log(u) + ln2 where u is huge."""
+    u = e.abs(x)
+    big = u > huge(e)
+    y = e.select(big, e.constant(0.0), u * u)
+    t = u + y / (1.0 + e.sqrt(1.0 + y))
+    result = log1p_of(e, t) + e.select(big, e.constant(math.log(2)), 0.0)
+    return e.copysign(e.select(u < 2.0 ** -(e.fraction_bits // 2 + 2), u, result), x)
+
+
+def acosh(e: Emitter, x: Value) -> Value:
+    """acosh(x) = log(1 + t + sqrt(t (t + 2))), t = x - 1; log(x) + ln2 where x is huge."""
+    big = x > huge(e)
+    t = x - 1.0
+    root = e.select(big, e.constant(0.0), e.sqrt(e.fma(t, t, 2.0 * t)))
+    result = log1p_of(e, t + root) + e.select(big, e.constant(math.log(2)), 0.0)
+    return e.select(x < 1.0, e.constant(math.nan), e.select(x.equals(1.0), e.constant(0.0), result))
+
+
+def atanh(e: Emitter, x: Value) -> Value:
+    """atanh(x) = log(1 + 2 u / (1 - u)) / 2, u = |x|."""
+    u = e.abs(x)
+    result = 0.5 * log1p_of(e, 2.0 * u / (1.0 - u))
+    result = e.select(u > 1.0, e.constant(math.nan), result)
+    return e.copysign(e.select(u < 2.0 ** -(e.fraction_bits // 2 + 2), u, result), x)

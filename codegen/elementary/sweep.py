@@ -23,9 +23,9 @@ import numpy as np
 
 from ..llvm.engine import LoadedObject, compile_object, load_object
 from ..target import Target
-from . import function
+from . import BINARY, function
 from .emitter import ElementaryFunction
-from .oracle import ARITY, exact_errors, oracle, ulp_errors
+from .oracle import exact_errors, oracle, ulp_errors
 
 __all__ = ["Worst", "bit_patterns", "compile_function", "sweep", "worst_of"]
 
@@ -90,7 +90,7 @@ class Compiled:
 def compile_function(name: str, dtype: str, target: Target, lanes: int | None = None) -> Compiled:
     """Machine code of one function in a plain loop over native vectors."""
     lanes = lanes or target.lanes(np.dtype(dtype).itemsize)
-    arity = ARITY.get(name, 1)
+    arity = 2 if name in BINARY else 1
     text = loop_text(function(name, dtype, lanes, target), dtype, lanes, arity)
     loaded = load_object(compile_object(text, target))
     types = [ctypes.c_void_p] * (arity + 1) + [ctypes.c_int64]

@@ -1,10 +1,10 @@
 """sin, cos and tan.
 
-|x| = n pi / 2 + r with |r| <= pi / 4. For moderate x, pi / 2 is subtracted in parts (Cody and Waite).
-Beyond, a branch taken when any lane is large finds the fraction of x / (2 pi) in fixed point with as
-many bits of 2 / pi as matter (Payne and Hanek, "Radian reduction for trigonometric functions",
-1983; Muller et al., "Handbook of Floating-Point Arithmetic", ch. 10). The window of bits is chosen by
-a barrel of selects rather than by loads from a table.
+|x| = n pi / 2 + r with |r| <= pi / 4. For moderate x, pi / 2 is subtracted in parts (Cody and
+Waite). Beyond, a branch taken when any lane is large finds the fraction of x / (2 pi) in fixed
+point with as many bits of 2 / pi as matter (Payne and Hanek, "Radian reduction for trigonometric
+functions", 1983; Muller et al., "Handbook of Floating-Point Arithmetic", ch. 10). The window of
+bits is chosen by a barrel of selects rather than by loads from a table.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _DIGITS = (
 TWO_OVER_PI, TWO_OVER_PI_BITS = int(_DIGITS, 16), 4 * len(_DIGITS)
 LARGE = 2.0**18
 
-# pi / 2 in parts. With FMA each product with n is exact whatever its length; without it the parts of
-# 33 bits are, for n < 2^20.
+# pi / 2 in parts. With FMA each product with n is exact whatever its length; without it those of
+# the parts of 33 bits are, for n < 2^20.
 FUSED32 = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
 FUSED64 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 PIECES = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
@@ -193,9 +193,9 @@ def multiply_fraction(e: Emitter, m: Value, digits: list[Value]) -> tuple[Value,
         for k, digit in enumerate(digits):
             column = k + 1 - place
             product = part * digit
-            if 1 <= column:
+            if column >= 1:
                 columns[column].append(product & 0xFFFFFFFF)
-            if 1 <= column - 1:
+            if column - 1 >= 1:
                 columns[column - 1].append(product.logical_shift_right(32))
     carry = e.constant(0, "i64")
     found: dict[int, Value] = {}

@@ -9,7 +9,12 @@ from loopwright.codegen.target import ISA_LEVELS, Target
 
 HOST = Target.host()
 RUNNABLE = [n for n in ISA_LEVELS if ISA_LEVELS[n].cpu_flags <= HOST.level.cpu_flags]
-BOUNDS = {"exp": 1.0, "log": 1.0, "tanh": 1.0, "erf": 1.0, "sigmoid": 2.0, "rsqrt": 2.0}
+BOUNDS = {
+    **dict.fromkeys(("exp", "log", "tanh", "erf"), 1.0),
+    **dict.fromkeys(("exp2", "expm1", "log1p", "log2", "log10", "sigmoid", "rsqrt", "cbrt"), 2.0),
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), 2.0),
+    **dict.fromkeys(("sinh", "cosh", "asinh", "acosh", "atanh"), 2.0),
+}
 
 
 def special_points() -> np.ndarray:

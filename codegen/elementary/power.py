@@ -1,0 +1,190 @@
+"""power: floats by logarithm and exponential with enough extra precision, integers by squaring.
+
+float32 is computed in float64, whose logarithm has bits to spare. In float64 the error of log2(x)
+is multiplied by up to 2^10 in the exponent, so that log2(x), times y, is carried as a sum of two
+doubles of about 68 bits (Muller et al., "Handbook of Floating-Point Arithmetic", ch. 4 and 10).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .emitter import Emitter, Value
+from .exp import EXP2, HIGHEST2, LOWEST2, power_of_two, scale
+from .log import split
+
+__all__ = ["power32", "power64", "signed_power", "unsigned_power"]
+
+# log2((1 + s) / (1 - s)) = s * P(s^2), to 2^-45
+LOG2_SERIES32 = (
+    2.8853900817779268,
+    0.9617966939261038,
+    0.5770780162877126,
+    0.41219859711376317,
+    0.3205974767077289,
+    0.2623856349897268,
+    0.21967638956625585,
+    0.2254038363996269,
+)
+# 2^r = 1 + r * P(r), |r| <= 1/2, to 2^-40
+EXP2_SHORT = (
+    0.6931471805457751,
+    0.24022650695641065,
+    0.05550410941949539,
+    0.009618129200731162,
+    0.0013333449810604588,
+    0.00015403427572210712,
+    1.5310287535109337e-05,
+    1.3261077703842058e-06,
+)
+# log((1 + s) / (1 - s)) = 2 s + 2 s z (1/3 + z P(z)), z = s^2
+LOG_FIFTH64 = (
+    0.20000000000001233,
+    0.142857142849973,
+    0.11111111269666077,
+    0.0909089130703069,
+    0.07693420206419549,
+    0.06627416645034472,
+    0.06607586019644893,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """high + low, low being small: twice the precision."""
+
+    high: Value
+    low: Value
+
+
+def product(e: Emitter, a: Value, b: Value | float) -> Pair:
+    """a * b and its rounding error: by FMA, or by Dekker's splitting of both into halves."""
+    p = a * b
+    if e.target.has_fma:
+        return Pair(p, e.fma(a, b, -p))
+    mask = -(1 << 27)
+    b = e.value(b, a.kind)
+    a_high, b_high = e.float_of_bits(e.bits(a) & mask), e.float_of_bits(e.bits(b) & mask)
+    a_low, b_low = a - a_high, b - b_high
+    return Pair(p, (a_high * b_high - p + a_high * b_low + a_low * b_high) + a_low * b_low)
+
+
+def quick_sum(a: Value | float, b: Value) -> Pair:
+    """a + b and its rounding error, for |a| >= |b| (Dekker's Fast2Sum)."""
+    s = a + b
+    return Pair(s, b - (s - a))
+
+
+def times(e: Emitter, a: Pair, b: Pair) -> Pair:
+    p = product(e, a.high, b.high)
+    return quick_sum(p.high, p.low + (a.high * b.low + a.low * b.high))
+
+
+def constant_pair(e: Emitter, high: float, low: float) -> Pair:
+    return Pair(e.constant(high), e.constant(low))
+
+
+def log2_pair(e: Emitter, x: Value) -> Pair:
+    """log2 of positive finite x in double, to about 2^-68 relative."""
+    k, f = split(e, x)
+    d = f + 2.0
+    lost = f - (d - 2.0)
+    inverse = 1.0 / d
+    s = f * inverse
+    back = product(e, s, d)
+    s_low = ((f - back.high) - back.low - s * lost) * inverse
+    z = product(e, s, s)
+    z = Pair(z.high, z.low + 2.0 * (s * s_low))
+    third = 1 / 3
+    inner = quick_sum(third, z.high * e.polynomial(z.high, LOG_FIFTH64))
+    inner = Pair(inner.high, inner.low + 1.850371707708594e-17)
+    t = times(e, z, inner)
+    factor = quick_sum(1.0, t.high)
+    factor = Pair(factor.high, factor.low + t.low)
+    mantissa = times(e, Pair(s, s_low), factor)
+    two_over_ln2 = constant_pair(e, 2.8853900817779268, 4.0710547481862066e-17)
+    mantissa = times(e, mantissa, two_over_ln2)
+    total = k + mantissa.high
+    return quick_sum(total, (k - total) + mantissa.high + mantissa.low)
+
+
+def power64(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y in float64."""
+    logarithm = log2_pair(e, e.abs(x))
+    # Beyond 2^1000, y only says on which side of 1 |x| is.
+    bounded = e.at_least(e.at_most(y, 2.0**900), -(2.0**900))
+    exponent = product(e, bounded, logarithm.high)
+    low = e.fma(bounded, logarithm.low, exponent.low)
+    high = e.at_least(e.at_most(exponent.high, HIGHEST2["double"]), LOWEST2["double"])
+    n = high + e.magic() - e.magic()
+    low = e.select(high.equals(exponent.high), low, e.constant(0.0))
+    r = (high - n) + low
+    magnitude = scale(e, e.fma(r, e.polynomial(r, EXP2["double"]), 1.0), n)
+    return with_sign(e, x, y, magnitude)
+
+
+def power32(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y in float32, the magnitude by doubles."""
+    wide = e.twin("float64")
+    wide_y = wide.adopt(e.widen(y))
+    k, f = split(wide, wide.adopt(e.widen(e.abs(x))), normal=True)
+    s = f / (f + 2.0)
+    logarithm = wide.fma(s, wide.polynomial(s * s, LOG2_SERIES32), k)
+    exponent = wide.at_most(wide_y, 2.0**900)
+    exponent = wide.at_least(exponent, -(2.0**900)) * logarithm
+    exponent = wide.at_least(wide.at_most(exponent, 200.0), -200.0)
+    shifted = exponent + wide.magic()
+    n = shifted - wide.magic()
+    r = exponent - n
+    y2 = wide.fma(r, wide.polynomial(r, EXP2_SHORT), 1.0)
+    magnitude = y2 * power_of_two(wide, shifted + float(wide.exponent_bias))
+    return with_sign(e, x, y, Value(e, e.narrow(magnitude).ref, "float"))
+
+
+def is_integer(e: Emitter, v: Value) -> Value:
+    """Is v >= 0 integral? True of infinity."""
+    limit = 2.0**e.fraction_bits
+    return (v >= limit) | (v + limit - limit).equals(v)
+
+
+def with_sign(e: Emitter, x: Value, y: Value, magnitude: Value) -> Value:
+    """x^y from |x|^y for positive finite |x|: zeros, infinities, NaN, signs, as IEEE 754's pow."""
+    u, v = e.abs(x), e.abs(y)
+    zero, one = e.constant(0.0), e.constant(1.0)
+    nan = e.constant(math.nan)
+    extreme = u.equals(0.0) | u.equals(math.inf)
+    grows = u.equals(math.inf) ^ (y < 0.0)
+    result = e.select(extreme, e.select(grows, e.constant(math.inf), zero), magnitude)
+    negative = e.bits(x) < 0
+    whole = is_integer(e, v)
+    odd = whole & ~is_integer(e, v * 0.5)
+    result = e.select(negative & odd, -result, result)
+    result = e.select((x < 0.0) & ~(whole | extreme), nan, result)
+    result = e.select(x.compare("uno", "ne", y), nan, result)
+    return e.select(y.equals(0.0) | x.equals(1.0), one, result)
+
+
+def unsigned_power(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y modulo the width, by squaring."""
+    state = e.repeat(
+        (e.constant(1), x, y),
+        lambda now: now[2].differs(0),
+        lambda now: (
+            e.select((now[2] & 1).differs(0), now[0] * now[1], now[0]),
+            now[1] * now[1],
+            now[2].logical_shift_right(1),
+        ),
+    )
+    return state[0]
+
+
+def signed_power(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y modulo the width. Where y < 0 (NumPy raises ValueError) it is 1 / x^-y truncated.
+
+    So x = 1 gives 1, x = -1 gives 1 or -1 by y's parity, and every other x, 0 included, gives 0.
+    """
+    negative = y < 0
+    unit = x.equals(1) | x.equals(-1)
+    result = unsigned_power(e, x, e.select(negative, y & 1, y))
+    return e.select(negative & ~unit, e.constant(0), result)
