@@ -8,7 +8,8 @@ values have become buffers and before the whole becomes native code.
 - ``verify``     what makes a program wrong: use after free, uninitialised reads, races, ...
 - ``interpret``  runs a program on NumPy arrays: the meaning of the language
 - ``analysis``   what every name stands for, who reads and writes it
-- ``lifetimes``, ``copies``, ``in_place``, ``planner``   the passes, listed in ``pipeline``
+- ``pipeline``   the passes in their order: ``lifetimes``, ``copies``, ``order``, ``in_place``,
+  ``planner``
 """
 
 from .nodes import (

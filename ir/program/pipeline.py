@@ -6,6 +6,7 @@ from .copies import eliminate_copies
 from .in_place import InPlaceRule, share_in_place
 from .lifetimes import place_lifetimes
 from .nodes import Call, Program
+from .order import order_calls
 from .planner import plan_memory
 
 __all__ = ["optimise"]
@@ -22,5 +23,6 @@ def optimise(program: Program, safe: InPlaceRule = _never) -> Program:
     """
     program = place_lifetimes(program)  # the other passes want to know when memory dies
     program = eliminate_copies(program)  # before sharing: outputs take in what is copied to them
+    program = order_calls(program)  # outputs cost nothing by now; sharing goes by who dies when
     program = share_in_place(program, safe)
     return plan_memory(program)

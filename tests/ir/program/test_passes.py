@@ -9,6 +9,7 @@ from loopwright.ir.program import optimise, parse_program, verify
 from loopwright.ir.program.copies import eliminate_copies
 from loopwright.ir.program.in_place import share_in_place
 from loopwright.ir.program.lifetimes import place_lifetimes
+from loopwright.ir.program.order import order_calls
 
 
 def _always(call, read, written):
@@ -31,6 +32,7 @@ def _programs(function):
     [
         (place_lifetimes, place_lifetimes),
         (eliminate_copies, eliminate_copies),
+        (order_calls, order_calls),
         (share_in_place, _share),
     ],
 )
@@ -157,6 +159,40 @@ def test_only_one_output_takes_the_memory_of_an_operand():
     )
     after = verify(share_in_place(program, _always))
     assert str(after.body[-1]) == "call @g(@inout %y, @inout %y, @out %z)"
+
+
+def test_an_order_that_needs_no_less_memory_stays():
+    _same(
+        order_calls,
+        HEAD
+        + """ {
+          %a = alloc float32[4]
+          call @f(@in %x, @out %a)
+          %b = alloc float32[4]
+          call @g(@in %x, @out %b)
+          call @add(@in %a, @in %b, @out %y)
+          free %a
+          free %b
+        }""",
+    )
+
+
+def test_order_keeps_writers_and_readers_apart():
+    program = parse_program(
+        """program @f(@in %x: int8[4], @out %y: int8[4], @out %z: int8[4]) {
+          %a = alloc int8[100]
+          call @f(@in %x, @out %a)
+          %b = alloc int8[100]
+          call @f(@in %x, @out %b)
+          call @inc(@inout %a)
+          call @g(@in %a, @out %y)
+          call @inc(@inout %a)
+          call @h(@in %a, @in %b, @out %z)
+          free %a
+          free %b
+        }"""
+    )
+    _same(order_calls, str(program))
 
 
 def test_the_whole_pipeline_settles_at_once():
