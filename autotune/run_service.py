@@ -139,9 +139,11 @@ class RunService:
     def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
         """Seconds per call: few samples for the hopeless, more for a contender."""
         settings = self.settings
+        if first > settings.timeout_factor * best:
+            return [first]
         once = self._harness.seconds(loaded.function, loaded.aligned, 1)
-        if min(first, once) > settings.timeout_factor * best:
-            return [max(once, 1e-9)]
+        if once > settings.hopeless_factor * best:
+            return [once]
         calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
         samples: list[float] = []
         spent = 0.0

@@ -78,6 +78,8 @@ class TuneSettings:
     """Samples of a candidate that may be the best."""
     contender_factor: float = 1.25
     """A candidate within this factor of the best so far is a contender."""
+    hopeless_factor: float = 4.0
+    """A candidate this many times slower than the best is timed once and no more."""
     measure_seconds: float = 0.02
     """Time spent on the samples of one candidate before they are called enough."""
     timeout_factor: float = 20.0

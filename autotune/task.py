@@ -12,14 +12,15 @@ from ..ir.schedule.steps import Schedule
 from .protocols import Population, SearchSpace
 from .record import TargetKey, Workload, target_key
 
-__all__ = ["Task"]
+__all__ = ["Task", "unnamed_sketch"]
 
 
 def _parse_schedule(data: Any) -> Schedule:
     return Schedule.from_json(list(data))
 
 
-def _unnamed(row: Population) -> str:
+def unnamed_sketch(row: Population) -> str:
+    """The name of a sketch in a space that names none."""
     return ""
 
 
@@ -41,7 +42,7 @@ class Task:
     bytes: float = 0.0
     parse: Callable[[Any], Any] = _parse_schedule
     """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
-    sketch_of: Callable[[Population], str] = _unnamed
+    sketch_of: Callable[[Population], str] = unnamed_sketch
     """The name and version of the sketch a row comes from, ``contraction.register_tile/1``."""
 
     def row_of(self, schedule: tuple[Any, ...]) -> Population | None:

@@ -1,0 +1,70 @@
+"""Tuning real kernels: tasks measured in shared worker processes, with what the logs suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.errors import ScheduleError
+from .budget import Budget
+from .log import TuningLog
+from .lookup import lookup
+from .measure import NativeMeasurer, Workers
+from .program_tuner import ProgramResult, tune_program
+from .progress import Progress
+from .protocols import CostModel, Population
+from .settings import DEFAULT_SETTINGS, TuneSettings
+from .task import Task
+from .toolchain import Toolchain
+
+__all__ = ["suggested_rows", "tune_tasks"]
+
+
+def tune_tasks(
+    tasks: Sequence[Task],
+    toolchain: Toolchain,
+    log: TuningLog,
+    budget: str | float | Budget = "60s",
+    *,
+    others: Sequence[TuningLog] = (),
+    model: CostModel | None = None,
+    strategy: str = "evolutionary",
+    settings: TuneSettings = DEFAULT_SETTINGS,
+    seed: int = 0,
+    progress: Progress | None = None,
+    peak_flops: float = 0.0,
+) -> ProgramResult:
+    """Tune distinct kernels that run on the same number of threads.
+
+    ``others`` are logs to take suggestions from; only ``log`` is written. LogError before anything
+    is measured if it cannot be.
+    """
+    suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
+    with Workers(tasks[0].threads if tasks else 1, settings) as workers:
+        return tune_program(
+            tasks,
+            lambda task: NativeMeasurer(task, toolchain, settings, seed, workers),
+            log,
+            budget,
+            model=model,
+            strategy=strategy,
+            settings=settings,
+            seed=seed,
+            suggestions=suggestions,
+            progress=progress,
+            peak_flops=peak_flops,
+        )
+
+
+def suggested_rows(task: Task, logs: Sequence[TuningLog]) -> list[Population]:
+    """Rows that logs have for this kernel or a near shape, worth being measured first."""
+    found = lookup(logs, task.workload, task.key)
+    if found.record is None:
+        return []
+    if found.kind == "near":
+        try:
+            row = task.space.refit(task.parse(found.record.schedule), None)
+        except ScheduleError:
+            row = None
+    else:
+        row = task.row_of(found.record.schedule)
+    return [] if row is None else [row]
