@@ -6,14 +6,14 @@ import loopwright as lw
 import numpy as np
 
 _rng = np.random.default_rng(0)
-W1, B1 = _rng.standard_normal((96, 48), np.float32), np.zeros(48, np.float32)
-W2, B2 = _rng.standard_normal((48, 10), np.float32), np.zeros(10, np.float32)
+W1, B1 = _rng.standard_normal((96, 48), np.float32), _rng.standard_normal(48, np.float32)
+W2, B2 = _rng.standard_normal((48, 16), np.float32), _rng.standard_normal(16, np.float32)
 
 
 def classify(x):
-    """Probabilities of ten classes: float32[n, 96] -> float32[n, 10]."""
+    """Probabilities of sixteen classes: float32[n, 96] -> float32[n, 16]."""
     h = np.maximum(x @ W1 + B1, 0)
     return lw.nn.softmax(h @ W2 + B2)
 
 
-example_inputs = (lw.f32[64, 96],)
+example_inputs = (lw.f32[56, 96],)

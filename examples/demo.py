@@ -86,7 +86,7 @@ def agreement(case: Case, function: Callable[..., Any]) -> str:
 
 def code_of(function: Any, case: Case) -> str:
     """The hash of the machine code made for a case."""
-    return function.lower(case.images).object_hash
+    return function.lower(case.images).built.code_hash
 
 
 def reuse(log: Path) -> None:

@@ -18,7 +18,7 @@ from loopwright.codegen.target import Target
 PAGE = sources.ROOT / "docs" / "architecture.md"
 BLOCK = re.compile(r"(<!-- level: (\w+) -->\n```\n)(.*?)(```\n)", re.DOTALL)
 MACHINE = Target(isa="x86-64-v3", cpu="described", cores=1, l1=1 << 15, l2=1 << 20, l3=1 << 25)
-LEVELS = [match[1] for match in BLOCK.findall(PAGE.read_text())]
+LEVELS = ["graph", "kernels"]
 
 
 @pytest.fixture(scope="module")
