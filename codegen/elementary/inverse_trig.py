@@ -74,6 +74,7 @@ def asin_parts(e: Emitter, x: Value) -> tuple[Value, Value, Value]:
 
 
 def asin(e: Emitter, x: Value) -> Value:
+    """The arc sine; NaN outside [-1, 1]."""
     near, s, t = asin_parts(e, x)
     high, low = PI_HALF_HIGH[e.kind], PI_HALF_LOW[e.kind]
     far = high - (2.0 * s - (low - 2.0 * t))
@@ -116,6 +117,7 @@ def angle(e: Emitter, y: Value, x: Value, negative: Value | None = None) -> Valu
 
 
 def atan(e: Emitter, x: Value) -> Value:
+    """The arc tangent, in [-pi/2, pi/2]."""
     return e.copysign(angle(e, e.abs(x), e.constant(1.0)), x)
 
 

@@ -151,6 +151,7 @@ def in_base(e: Emitter, f: Value, inverse_log: float) -> tuple[Value, Value]:
 
 
 def log2(e: Emitter, x: Value) -> Value:
+    """The logarithm to base 2; exact for powers of two."""
     k, f = split(e, x)
     if e.kind == "float":
         return outside_domain(e, x, e.fma(f, e.polynomial(f, LOG2_32), k))
@@ -160,6 +161,7 @@ def log2(e: Emitter, x: Value) -> Value:
 
 
 def log10(e: Emitter, x: Value) -> Value:
+    """The logarithm to base 10."""
     k, f = split(e, x)
     short = LOG10_2_HIGH[e.kind]
     if e.kind == "float":

@@ -61,4 +61,5 @@ def cbrt32(e: Emitter, x: Value) -> Value:
 
 
 def cbrt64(e: Emitter, x: Value) -> Value:
+    """The cube root in float64."""
     return cube_root(e, x, 2)

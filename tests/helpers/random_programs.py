@@ -50,6 +50,8 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "tanh": np.tanh,
     "exp(-|x|)": lambda x: np.exp(-np.abs(x)),
     "sqrt(x*x+1)": lambda x: np.sqrt(x * x + 1),
+    "log1p(|x|)": lambda x: np.log1p(np.abs(x)),
+    "sin": np.sin,
     "-x": np.negative,
     "relu": lw.nn.relu,
     "gelu": lw.nn.gelu,
