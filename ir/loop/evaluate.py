@@ -1,8 +1,9 @@
 """The meaning of a PrimFunc, computed with NumPy a whole stage at a time.
 
-Every stage is evaluated over its index grid: an axis is an open grid of its own (``np.ogrid``), so
-an expression costs only the axes it mentions, and a reduction is NumPy's over the trailing axes.
-Large grids are walked in blocks. This is an oracle: clarity first, but fast enough for tests.
+Every stage is evaluated over its index grid: an axis is an open grid of its own (``np.ogrid``),
+so an expression costs only the axes it mentions, and a reduction is NumPy's over the trailing
+axes. Large grids are walked in blocks, and a large sum of products is a matrix product. This is
+an oracle: clarity first, but fast enough for tests.
 
 A read outside its buffer is an error only where its value is used: a guard such as
 ``where(within(i, 0, n), x[i], 0)`` may read anything in the branch that is not taken.
@@ -17,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate
+from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, symbols
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
-from .prim import PrimFunc, Stage
+from .prim import Axis, PrimFunc, Stage
 from .scalar import COMBINERS, SCALAR_OPS
+from .sum_of_products import sum_of_products
 
 __all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage"]
 
 Array = np.ndarray[Any, Any]
 _BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
+_FACTOR_ELEMENTS = 1 << 25  # the largest factor of a sum of products that is made whole
 _ATOMS = {FloorDiv: np.floor_divide, Mod: np.mod, Min: np.minimum, Max: np.maximum}
 
 
@@ -57,12 +60,12 @@ def evaluate_stage(
     combiner = COMBINERS[stage.combiner] if stage.combiner is not None else None
     if combiner is not None:
         result.fill(combiner.identity(stage.buffer.dtype))
+    if prod(extents) > _BLOCK_ELEMENTS:
+        product = _sum_of_products(stage, buffers, sizes, extents)
+        if product is not None:
+            return product
     for block in _blocks(extents):
-        env: dict[str, Any] = dict(sizes)
-        for position, (axis, (start, stop)) in enumerate(zip(axes, block, strict=True)):
-            line = [1] * len(axes)
-            line[position] = stop - start
-            env[axis.name] = np.arange(start, stop, dtype=np.int64).reshape(line)
+        env = _open_grid(axes, block, sizes)
         shape = tuple(stop - start for start, stop in block)
         value = np.broadcast_to(_values(stage, buffers, env), shape)
         part = tuple(slice(start, stop) for start, stop in block[:rank])
@@ -73,6 +76,55 @@ def evaluate_stage(
                 total = combiner.numpy.reduce(value, axis=reduced, dtype=dtype)
                 result[part] = combiner.numpy(result[part], total).astype(dtype)
     return result
+
+
+def _open_grid(
+    axes: Sequence[Axis], block: Sequence[tuple[int, int]], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """The values of every index of a block, each along an axis of its own."""
+    env: dict[str, Any] = dict(sizes)
+    for position, (axis, (start, stop)) in enumerate(zip(axes, block, strict=True)):
+        line = [1] * len(axes)
+        line[position] = stop - start
+        env[axis.name] = np.arange(start, stop, dtype=np.int64).reshape(line)
+    return env
+
+
+def _sum_of_products(
+    stage: Stage, buffers: Mapping[str, Any], sizes: Mapping[str, int], extents: Sequence[int]
+) -> Array | None:
+    """A stage that sums products of two small factors; None if it is not of that kind."""
+    expr = stage.expr
+    if stage.combiner != "sum" or not isinstance(expr, Op) or expr.name != "multiply":
+        return None
+    axes = (*stage.axes, *stage.reduce_axes)
+    for factor in expr.args:
+        names = _index_symbols(factor)
+        grid = prod(n for axis, n in zip(axes, extents, strict=True) if axis.name in names)
+        if grid > _FACTOR_ELEMENTS:
+            return None
+    env = _open_grid(axes, [(0, extent) for extent in extents], sizes)
+    factors: list[Array] = []
+    for factor in expr.args:
+        value, bad = _evaluated(factor, buffers, env)
+        if bad is not None and np.any(bad):
+            return None
+        value = np.asarray(value, dtype=stage.buffer.dtype.numpy)
+        factors.append(value.reshape([1] * (len(axes) - value.ndim) + list(value.shape)))
+    with np.errstate(all="ignore"):
+        return np.array(sum_of_products(*factors, extents, len(stage.axes)))
+
+
+def _index_symbols(expr: Expr) -> set[str]:
+    """The names of all indices that an expression depends on."""
+    names: set[str] = set()
+    for node in walk(expr):
+        if isinstance(node, Index):
+            names |= symbols(node.value)
+        elif isinstance(node, Read):
+            for i in node.indices:
+                names |= symbols(i) if isinstance(i, int | Dim) else set()
+    return names
 
 
 def evaluate_points(
@@ -178,15 +230,20 @@ def _blocks(extents: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 def _values(stage: Stage, buffers: Mapping[str, Array], env: Mapping[str, Any]) -> Array:
-    """The stage's expression over one block; ``bad`` marks elements that read outside a buffer."""
-    done: dict[int, tuple[Any, Any]] = {}
-    with np.errstate(all="ignore"):
-        for node in walk(stage.expr):
-            done[id(node)] = _node_value(node, buffers, env, done)
-    value, bad = done[id(stage.expr)]
+    """The stage's expression over one block."""
+    value, bad = _evaluated(stage.expr, buffers, env)
     if bad is not None and np.any(bad):
         raise InternalError(f"stage {stage.name} uses an element outside its buffer: {stage}")
     return np.asarray(value, dtype=stage.buffer.dtype.numpy)
+
+
+def _evaluated(expr: Expr, buffers: Mapping[str, Any], env: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The value of an expression, and which elements of it read outside a buffer (or None)."""
+    done: dict[int, tuple[Any, Any]] = {}
+    with np.errstate(all="ignore"):
+        for node in walk(expr):
+            done[id(node)] = _node_value(node, buffers, env, done)
+    return done[id(expr)]
 
 
 def _node_value(
