@@ -168,14 +168,8 @@ def _with_threads(
         return call
 
     def limited(arrays: Sequence[Array]) -> list[Array]:
-        before = pool.get_threads()
-        if before == threads:
+        with pool.limited(threads):
             return call(arrays)
-        pool.set_threads(threads)
-        try:
-            return call(arrays)
-        finally:
-            pool.set_threads(before)
 
     return limited
 

@@ -21,6 +21,7 @@ __all__ = [
     "configure",
     "default_threads",
     "get_threads",
+    "limited",
     "parallel_for",
     "set_threads",
     "symbols",
@@ -41,11 +42,15 @@ class _Pool:
         self.configure = function(None, i64, i64, i64)(self.code.address("lw_pool_configure"))
         self.forget = function(None)(self.code.address("lw_pool_forget"))
         self.stop = function(ctypes.c_bool)(self.code.address("lw_pool_stop"))
+        self.limit = function(i64, i64)(self.code.address("lw_pool_limit"))
+        self.count = default_threads()
         self.dynamic = True
         self.spin = SPIN_SECONDS
+        function(None)(self.code.address("lw_pool_begin"))()
+        self.apply()
 
-    def apply(self, threads: int) -> None:
-        self.configure(threads, int(self.dynamic), int(self.spin * 1e9))
+    def apply(self) -> None:
+        self.configure(self.count, int(self.dynamic), int(self.spin * 1e9))
 
 
 _lock = threading.Lock()
@@ -63,7 +68,6 @@ def _get() -> _Pool:
 
 def _make() -> _Pool:
     pool = _Pool()
-    pool.apply(default_threads())
     # Workers run this code until the process ends, so it must outlive the interpreter's teardown.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool.code))
     os.register_at_fork(after_in_child=pool.forget)
@@ -100,12 +104,37 @@ def set_threads(count: int) -> None:
     >>> get_threads()
     2
     """
-    _get().apply(_checked(count))
+    pool = _get()
+    pool.count = _checked(count)
+    pool.apply()
 
 
 def get_threads() -> int:
-    """How many threads a parallel loop uses."""
+    """How many threads a parallel loop uses when this thread calls it."""
     return int(_get().threads())
+
+
+class limited:
+    """A number of threads for the loops that the calling thread runs inside a ``with`` block.
+
+    Other threads are not affected. Raises ValueError as ``set_threads`` does.
+
+    >>> with limited(1):
+    ...     get_threads()
+    1
+    """
+
+    __slots__ = ("_before", "_count")
+
+    def __init__(self, count: int) -> None:
+        self._count = _checked(count)
+        self._before = 0
+
+    def __enter__(self) -> None:
+        self._before = int(_get().limit(self._count))
+
+    def __exit__(self, *error: object) -> None:
+        _get().limit(self._before)
 
 
 def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None:
@@ -117,7 +146,7 @@ def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None
     pool = _get()
     pool.dynamic = pool.dynamic if dynamic is None else dynamic
     pool.spin = pool.spin if spin is None else spin
-    pool.apply(get_threads())
+    pool.apply()
 
 
 def symbols() -> Mapping[str, int]:

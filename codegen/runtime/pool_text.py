@@ -45,6 +45,7 @@ POOL_TEXT = r"""
 @dynamic = internal global i64 1
 @spin_ns = internal global i64 50000
 @spawned = internal global i64 0
+@limit_key = internal global i32 -1
 
 ; What is known while workers sleep, guarded by @busy: nanoseconds * 1024 per index of the functions
 ; seen last, when the caller's last job ended, and how long it has worked alone in this burst.
@@ -58,6 +59,9 @@ declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
 declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_key_create(ptr, ptr)
+declare ptr @pthread_getspecific(i32)
+declare i32 @pthread_setspecific(i32, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_yield()
@@ -284,9 +288,20 @@ work:
   ret void
 }
 
+; How many threads a loop of the calling thread uses: its own number, or else everyone's.
+define i64 @lw_pool_threads() {
+  %key = load i32, ptr @limit_key
+  %own.p = call ptr @pthread_getspecific(i32 %key)
+  %own = ptrtoint ptr %own.p to i64
+  %common = load atomic i64, ptr @threads monotonic, align 8
+  %none = icmp eq i64 %own, 0
+  %n = select i1 %none, i64 %common, i64 %own
+  ret i64 %n
+}
+
 define void @lw_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
 entry:
-  %limit = load atomic i64, ptr @threads monotonic, align 8
+  %limit = call i64 @lw_pool_threads()
   %fewer = icmp slt i64 %n, %limit
   %want = select i1 %fewer, i64 %n, i64 %limit
   %alone = icmp sle i64 %want, 1
@@ -407,9 +422,19 @@ return:
   ret void
 }
 
-define i64 @lw_pool_threads() {
-  %n = load atomic i64, ptr @threads monotonic, align 8
-  ret i64 %n
+define void @lw_pool_begin() {
+  %r = call i32 @pthread_key_create(ptr @limit_key, ptr null)
+  ret void
+}
+
+; Sets the calling thread's own number (0: none); the one before.
+define i64 @lw_pool_limit(i64 %n) {
+  %key = load i32, ptr @limit_key
+  %before.p = call ptr @pthread_getspecific(i32 %key)
+  %before = ptrtoint ptr %before.p to i64
+  %new = inttoptr i64 %n to ptr
+  %r = call i32 @pthread_setspecific(i32 %key, ptr %new)
+  ret i64 %before
 }
 
 define void @lw_pool_configure(i64 %threads, i64 %dynamic, i64 %spin) {

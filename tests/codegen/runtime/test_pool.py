@@ -188,6 +188,30 @@ def test_the_number_of_threads_is_a_setting(monkeypatch):
     assert pool.default_threads() == len(os.sched_getaffinity(0))
 
 
+def test_a_thread_may_have_a_number_of_its_own(code):
+    pool.set_threads(2)
+    seen = {}
+
+    def work(count: int) -> None:
+        with pool.limited(count):
+            data = np.zeros(24, np.int64)
+            _run(code, "who", data, 24)
+            seen[count] = (pool.get_threads(), len(set(data.tolist())))
+        seen[-count] = pool.get_threads()
+
+    for count in (1, 3):
+        thread = threading.Thread(target=work, args=(count,))
+        thread.start()
+        thread.join()
+    assert seen == {1: (1, 1), -1: 2, 3: (3, 3), -3: 2}
+    with pool.limited(4):
+        with pool.limited(5):
+            assert pool.get_threads() == 5
+        assert pool.get_threads() == 4
+        pool.configure(dynamic=False)
+    assert pool.get_threads() == 2
+
+
 @pytest.mark.parametrize("count", [0, -1, 257])
 def test_an_impossible_number_of_threads_is_refused(count):
     with pytest.raises(ValueError, match=f"{count} threads asked for; 1 to 256 are possible"):
