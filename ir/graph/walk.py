@@ -18,7 +18,14 @@ from .nodes import (
     Var,
 )
 
-__all__ = ["count_bindings", "free_variables", "global_variables", "map_operands", "operands"]
+__all__ = [
+    "count_bindings",
+    "free_variables",
+    "global_variables",
+    "map_operands",
+    "operands",
+    "use_counts",
+]
 
 
 def operands(value: Expr) -> tuple[Atom, ...]:
@@ -88,6 +95,11 @@ def free_variables(scope: Function | Block) -> set[Var]:
 def global_variables(scope: Function | Block) -> Counter[str]:
     """The global functions that ``scope`` refers to, and how often."""
     return Counter(a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
+
+
+def use_counts(scope: Function | Block) -> Counter[Var]:
+    """How often each variable is used, at any depth."""
+    return Counter(a for _, uses in _walk(scope) for a in uses if isinstance(a, Var))
 
 
 def count_bindings(scope: Function | Block) -> int:

@@ -15,6 +15,7 @@ from .inline_calls import inline_calls
 from .lower_to_primitives import lower_to_primitives
 from .rewrite import Pass
 from .simplify import simplify
+from .sink_transposes import sink_transposes
 
 __all__ = [
     "Pass",
@@ -27,6 +28,7 @@ __all__ = [
     "inline_calls",
     "lower_to_primitives",
     "simplify",
+    "sink_transposes",
 ]
 
 
@@ -41,6 +43,8 @@ def default_pipeline() -> list[Pass]:
         eliminate_dead_code,
         # From here on there are only primitives.
         lower_to_primitives,
+        # Convolutions come out of it with transposes around them, which keep neighbours apart.
+        sink_transposes,
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights.
         simplify,

@@ -61,8 +61,9 @@ def _fold_function(function: Function) -> Function:
         if isinstance(value, Call):
             fields = _fold_call(value, var.type)
             if isinstance(fields, tuple):
-                tuples[var] = fields
-                return builder.make_tuple(fields)
+                new = builder.make_tuple(fields)
+                tuples[new] = fields
+                return new
             return fields
         if isinstance(value, Tuple):
             tuples[var] = value.fields

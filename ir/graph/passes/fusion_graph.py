@@ -159,9 +159,11 @@ def _pattern(binding: Binding, op: Operator, graph: Graph) -> Pattern:
 
 
 def _is_view(op: Operator) -> bool:
-    """An index map of one operand, or of none (iota, full)."""
-    few = len(op.params) <= 1 and not any(p.startswith("*") for p in op.params)
-    return few and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
+    """An index map of one operand, or an operator of none (iota, full)."""
+    if not op.params:
+        return True
+    one = len(op.params) == 1 and not op.params[0].startswith("*")
+    return one and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
 
 
 def _is_alias(binding: Binding, graph: Graph) -> bool:

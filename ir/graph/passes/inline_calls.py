@@ -66,6 +66,8 @@ def inline_calls(module: Module) -> Module:
         function = module.functions[name]
         assert isinstance(function, Function)
         inlined = _inline(function, bodies)
+        while (again := _inline(inlined, bodies)) is not inlined:
+            inlined = again  # a function handed over as an argument can be called now
         result = result.with_function(name, inlined)
         small = times[name] == 1 or count_bindings(inlined) <= MOST_BINDINGS
         if small and name not in recursive and name != "main":

@@ -17,6 +17,7 @@ PASSES = [
     "inline_calls",
     "lower_to_primitives",
     "simplify",
+    "sink_transposes",
 ]
 
 

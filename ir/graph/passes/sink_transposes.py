@@ -1,0 +1,251 @@
+"""Move the transposes behind contractions towards the results, where they meet others and vanish.
+
+Before::
+
+    def @main(%x: Tensor[(2, 8, 8, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]) {
+      %0 = conv2d_valid(%x, %w);
+      %1 = transpose(%0, axes=[0, 3, 1, 2]);
+      %2 = maximum(%1, 0f);
+      %3 = sum(%2, axis=[2], keepdims=True);
+      %4 = exp(%3);
+      transpose(%4, axes=[0, 2, 3, 1])
+    }
+
+After::
+
+    def @main(%x: Tensor[(2, 8, 8, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]) {
+      %0 = conv2d_valid(%x, %w);
+      %1 = maximum(%0, 0f);
+      %2 = sum(%1, axis=[1], keepdims=True);
+      exp(%2)
+    }
+
+A contraction works in the layout that suits it (convolutions with the channels last). If a program
+uses another one, each contraction is followed by a transpose, which keeps what comes next out of
+its kernel. Elementwise operators, reductions, windows, pads, slices and concatenations do not care
+about the order of axes, so they are done before the transpose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...ops.registry import Operator, Pattern
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
+from ..operators import OPERATORS
+from ..types import TensorType
+from ..walk import use_counts
+from .eliminate_dead_code import without_dead_code
+from .rewrite import map_functions, rewrite_function
+
+__all__ = ["sink_transposes"]
+
+Axes: TypeAlias = tuple[int, ...]
+
+
+def sink_transposes(module: Module) -> Module:
+    """Reorder the axes of what follows a contraction, if that needs no transpose of anything else.
+
+    Expects primitive operators. Transposes of inputs stay where they are: in front of a kernel they
+    cost nothing.
+    """
+    return map_functions(module, _sink)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turned:
+    """A variable that is ``transpose(source, axes)``."""
+
+    source: Atom
+    axes: Axes
+    sinks: bool  # a contraction stands behind it
+
+
+@dataclass(slots=True)
+class _State:
+    uses: Counter[Var]
+    calls: dict[Var, Call] = field(default_factory=dict)
+    turned: dict[Var, _Turned] = field(default_factory=dict)
+    contracted: set[Var] = field(default_factory=set)
+
+
+def _sink(function: Function) -> Function:
+    state = _State(use_counts(function))
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+            return None
+        state.calls[var] = value
+        found = _move(state, value.op, value, var, builder)
+        if isinstance(found, Var) and found is not var:
+            state.uses[found] += state.uses[var]
+        return found
+
+    result = rewrite_function(function, step)
+    return result if result is function else without_dead_code(result)
+
+
+def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -> Atom | None:
+    """What ``call`` becomes, or None. Remembers what is known about ``var``."""
+    if op.name == "transpose":
+        return _join(state, call, var, builder)
+    if op.pattern == Pattern.CONTRACTION and op.name not in _MOVERS:
+        state.contracted.add(var)
+        return None
+    turned = [state.turned.get(a) if isinstance(a, Var) else None for a in call.args]
+    first = next((t for t in turned if t is not None and t.sinks), None)
+    if first is None:
+        if op.pattern == Pattern.CONTRACTION:
+            state.contracted.add(var)
+        return None
+    if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
+        return _past_elementwise(state, op, call, var, first, builder)
+    mover = _MOVERS.get(op.name)
+    if mover is None or any(t is None or t.axes != first.axes for t in turned):
+        return None
+    if op.pattern == Pattern.REDUCTION and _comes_back(state, call, first):
+        return None
+    moved = mover(call, first.axes)
+    if moved is None:
+        return None
+    attrs, axes = moved
+    sources = [t.source for t in turned if t is not None]
+    return _turn(state, builder.emit(op, sources, attrs), axes, builder)
+
+
+def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
+    """A transpose: of a transpose it is one transpose, or none."""
+    source = call.args[0]
+    axes = _axes(call)
+    below = state.turned.get(source) if isinstance(source, Var) else None
+    if below is not None and below.sinks:
+        joined = tuple(below.axes[a] for a in axes)
+        if joined == tuple(range(len(joined))):
+            return below.source
+        return _turn(state, below.source, joined, builder)
+    state.turned[var] = _Turned(source, axes, source in state.contracted)
+    return None
+
+
+def _turn(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:
+    """``transpose(source, axes)``, known as one that sinks on."""
+    if isinstance(source, Var):
+        state.contracted.add(source)
+    if axes == tuple(range(len(axes))):
+        return source
+    result = builder.emit(OPERATORS["transpose"], (source,), {"axes": axes})
+    state.turned[result] = _Turned(source, axes, True)
+    return result
+
+
+def _axes(call: Call) -> Axes:
+    kind = call.args[0].type
+    assert isinstance(kind, TensorType)
+    axes = call.attrs["axes"]
+    return tuple(range(kind.rank))[::-1] if axes is None else tuple(a % kind.rank for a in axes)
+
+
+def _past_elementwise(
+    state: _State, op: Operator, call: Call, var: Var, first: _Turned, builder: Builder
+) -> Atom | None:
+    rank = len(first.axes)
+    if not isinstance(var.type, TensorType) or var.type.rank != rank:
+        return None
+    if not all(_turns_freely(state, a, first.axes) for a in call.args):
+        return None
+    args = [_turned_back(state, a, first.axes, builder) for a in call.args]
+    return _turn(state, builder.emit(op, args, call.attrs), first.axes, builder)
+
+
+def _turns_freely(state: _State, atom: Atom, axes: Axes) -> bool:
+    """Whether the axes of ``atom`` can be put in the other order at no cost."""
+    kind = atom.type
+    assert isinstance(kind, TensorType)
+    if isinstance(atom, Constant) or sum(s != 1 for s in kind.shape) <= 1:
+        return True
+    if not isinstance(atom, Var):
+        return False
+    turned, call = state.turned.get(atom), state.calls.get(atom)
+    return (turned is not None and turned.axes == axes) or (call is not None and not call.args)
+
+
+def _turned_back(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Atom:
+    """The array of which ``atom``, broadcast to the rank of ``axes``, is the transpose."""
+    turned = state.turned.get(atom) if isinstance(atom, Var) else None
+    if turned is not None and turned.axes == axes:
+        return turned.source
+    kind = atom.type
+    assert isinstance(kind, TensorType)
+    if kind.rank == 0:
+        return atom
+    if kind.rank < len(axes):
+        shape = (1,) * (len(axes) - kind.rank) + kind.shape
+        atom = builder.emit(OPERATORS["reshape"], (atom,), {"newshape": shape})
+    inverse = tuple(axes.index(i) for i in range(len(axes)))
+    return builder.emit(OPERATORS["transpose"], (atom,), {"axes": inverse})
+
+
+def _comes_back(state: _State, call: Call, turned: _Turned) -> bool:
+    """Whether a reduction over the last axes, whose operand is needed again (as in softmax), would
+    become one over other axes, and so no longer fit one kernel."""
+    operand = call.args[0]
+    rank = len(turned.axes)
+    axes = _reduced_axes(call, rank)
+    last = tuple(range(rank - len(axes), rank))
+    moved = tuple(sorted(turned.axes[a] for a in axes))
+    again = isinstance(operand, Var) and state.uses[operand] > 1
+    return again and axes == last and moved != last
+
+
+def _reduced_axes(call: Call, rank: int) -> Axes:
+    axis = call.attrs["axis"]
+    if axis is None:
+        return tuple(range(rank))
+    return tuple(sorted(a % rank for a in (axis if isinstance(axis, tuple) else (axis,))))
+
+
+# How an operator is done before the transpose instead of after it: from its call and the axes of
+# the transpose, its new attributes and the axes of the transpose that is then left to do.
+_Mover: TypeAlias = Callable[[Call, Axes], tuple[Mapping[str, Any], Axes] | None]
+
+
+def _reduction(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
+    reduced = _reduced_axes(call, len(axes))
+    attrs = {**call.attrs, "axis": tuple(sorted(axes[a] for a in reduced))}
+    if call.attrs["keepdims"]:
+        return attrs, axes
+    left = [axes[i] for i in range(len(axes)) if i not in reduced]
+    return attrs, tuple(sorted(left).index(a) for a in left)
+
+
+def _per_axis(*names: str) -> _Mover:
+    """An operator with one entry per axis in the attributes ``names``."""
+
+    def move(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
+        return {
+            **call.attrs,
+            **{name: _in_order_of(call.attrs[name], axes) for name in names},
+        }, axes
+
+    return move
+
+
+def _in_order_of(entries: Sequence[Any], axes: Axes) -> tuple[Any, ...]:
+    return tuple(entries[axes.index(i)] for i in range(len(axes)))
+
+
+def _concatenate(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
+    return {**call.attrs, "axis": axes[call.attrs["axis"] % len(axes)]}, axes
+
+
+_MOVERS: dict[str, _Mover] = {
+    **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), _reduction),
+    "reduce_window": _per_axis("window", "strides", "dilation"),
+    "nn.pad": _per_axis("pad_width"),
+    "strided_slice": _per_axis("begin", "end", "strides"),
+    "concatenate": _concatenate,
+}

@@ -1,0 +1,109 @@
+"""Common subexpressions and dead code."""
+
+from __future__ import annotations
+
+import numpy as np
+from graphs import assert_same_value, check_pass, module, parse, random_args, tensor
+from hypothesis import given, settings
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Constant, Module
+from loopwright.ir.graph.passes import eliminate_common_subexpressions as share
+from loopwright.ir.graph.passes import eliminate_dead_code
+from loopwright.ir.graph.verify import verify
+from random_graphs import random_modules
+
+
+def test_chains_of_equal_values_collapse() -> None:
+    check_pass(
+        share,
+        before="""fn (%x: float32) {
+          %0 = exp(%x); %1 = sin(%0); %2 = exp(%x); %3 = sin(%2); (%1, %3)
+        }""",
+        after="fn (%x: float32) { %0 = exp(%x); %1 = sin(%0); (%1, %1) }",
+    )
+
+
+def test_attributes_and_constants_tell_values_apart() -> None:
+    text = """fn (%x: Tensor[(2, 2), float32]) {
+      (sum(%x, axis=[0]), sum(%x, axis=[1]), add(%x, 0f), add(%x, -0f), add(%x, 1f))
+    }"""
+    check_pass(share, before=text, after=text)
+
+
+def test_small_constants_are_equal_by_content_and_big_ones_by_identity() -> None:
+    def make(m, x):
+        return [m.add(x, c) for c in constants]
+
+    small = np.arange(4, dtype="float32")
+    constants = [Constant(small), Constant(small.copy())]
+    assert len(share(module(make, tensor(4))).main.body.bindings) == 2  # one add, the tuple
+    big = np.zeros(4096, "float32")
+    constants = [Constant(big), Constant(big), Constant(big.copy())]
+    assert len(share(module(make, tensor(4096))).main.body.bindings) == 3
+
+
+def test_branches_use_what_was_before_them_and_keep_what_is_theirs() -> None:
+    check_pass(
+        share,
+        before="""fn (%p: bool, %x: float32) {
+          %0 = exp(%x);
+          %1 = if (%p) { %2 = exp(%x); %3 = sin(%x); add(%2, %3) } else { sin(%x) };
+          %4 = sin(%x);
+          add(%1, %4)
+        }""",
+        after="""fn (%p: bool, %x: float32) {
+          %0 = exp(%x);
+          %1 = if (%p) { %3 = sin(%x); add(%0, %3) } else { sin(%x) };
+          %4 = sin(%x);
+          add(%1, %4)
+        }""",
+    )
+
+
+def test_calls_of_functions_are_shared_since_they_are_pure() -> None:
+    callee = "def @f(%x: float32) -> float32 { exp(%x) }"
+    check_pass(
+        share,
+        before=f"def @main(%x: float32) -> float32 {{ add(@f(%x), @f(%x)) }} {callee}",
+        after=f"def @main(%x: float32) -> float32 {{ %0 = @f(%x); add(%0, %0) }} {callee}",
+    )
+
+
+def test_dead_code_in_branches_and_functions() -> None:
+    check_pass(
+        eliminate_dead_code,
+        before="""fn (%p: bool, %x: float32) {
+          %0 = exp(%x);
+          %1 = sin(%x);
+          %f = fn (%y: float32) { %2 = cos(%y); %3 = add(%y, %1); %3 };
+          if (%p) { %4 = tan(%0); %f(%x) } else { %x }
+        }""",
+        after="""fn (%p: bool, %x: float32) {
+          %1 = sin(%x);
+          %f = fn (%y: float32) { %3 = add(%y, %1); %3 };
+          if (%p) { %f(%x) } else { %x }
+        }""",
+    )
+
+
+def test_functions_that_call_each_other_go_if_nobody_else_calls_them() -> None:
+    circle = """
+      def @f(%x: float32) -> float32 { @g(%x) }
+      def @g(%x: float32) -> float32 { @f(%x) }"""
+    check_pass(
+        eliminate_dead_code,
+        before="def @main(%x: float32) -> float32 { %x }" + circle,
+        after="def @main(%x: float32) -> float32 { %x }",
+    )
+    program = parse(circle)
+    assert eliminate_dead_code(program) is program
+
+
+@settings(max_examples=100)
+@given(random_modules())
+def test_meaning_is_kept(program: Module) -> None:
+    args = random_args(program)
+    for step in (share, eliminate_dead_code):
+        result = verify(step(program))
+        assert step(result) is result
+        assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=0)

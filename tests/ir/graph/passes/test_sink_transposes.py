@@ -1,0 +1,139 @@
+"""Transposes behind contractions move on until they vanish."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from graphs import assert_same_value, check_pass, module, random_args, scalar, tensor
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Call, Constant, Module
+from loopwright.ir.graph.passes import (
+    PassContext,
+    default_pipeline,
+    lower_to_primitives,
+    sink_transposes,
+)
+
+HEAD = "fn (%x: Tensor[(2, 8, 8, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]"
+CONV = "%0 = conv2d_valid(%x, %w); %1 = transpose(%0, axes=[0, 3, 1, 2]);"  # (2, 4, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("exp(%1)", "%1 = exp(%0); transpose(%1, axes=[0, 3, 1, 2])"),
+        (
+            "sum(%1, axis=[2, 3])",
+            "sum(%0, axis=[1, 2])",
+        ),
+        (
+            "sum(%1, axis=[1])",
+            "sum(%0, axis=[3])",
+        ),
+        (
+            "max(%1, axis=[0])",
+            "%1 = max(%0, axis=[0]); transpose(%1, axes=[2, 0, 1])",
+        ),
+        (
+            "nn.pad(%1, pad_width=[[0, 0], [1, 2], [3, 4], [5, 6]])",
+            "%1 = nn.pad(%0, pad_width=[[0, 0], [3, 4], [5, 6], [1, 2]]);"
+            "transpose(%1, axes=[0, 3, 1, 2])",
+        ),
+        (
+            "concatenate(%1, %1, axis=1)",
+            "%1 = concatenate(%0, %0, axis=3); transpose(%1, axes=[0, 3, 1, 2])",
+        ),
+        (
+            "strided_slice(%1, begin=[0, 1, 2, 3], end=[2, 3, 4, 6], strides=[1, 1, 1, 2])",
+            "%1 = strided_slice(%0, begin=[0, 2, 3, 1], end=[2, 4, 6, 3], strides=[1, 1, 2, 1]);"
+            "transpose(%1, axes=[0, 3, 1, 2])",
+        ),
+        (
+            'reduce_window(%1, combiner="max", window=[1, 1, 2, 3], strides=[1, 1, 1, 2],'
+            " dilation=[1, 1, 1, 1])",
+            '%1 = reduce_window(%0, combiner="max", window=[1, 2, 3, 1], strides=[1, 1, 2, 1],'
+            " dilation=[1, 1, 1, 1]); transpose(%1, axes=[0, 3, 1, 2])",
+        ),
+        ("transpose(%1, axes=[0, 2, 3, 1])", "%0"),
+    ],
+)
+def test_what_does_not_care_about_the_order_of_axes(before: str, after: str) -> None:
+    check_pass(
+        sink_transposes,
+        before=f"{HEAD}) {{ {CONV} {before} }}",
+        after=f"{HEAD}) {{ %0 = conv2d_valid(%x, %w); {after} }}",
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add(%1, %y)",  # the other operand would have to be transposed
+        "reshape(%1, newshape=[2, 144])",
+        "nn.matmul(%1, %1)",
+    ],
+)
+def test_what_stays(text: str) -> None:
+    program = f"{HEAD}, %y: Tensor[(2, 4, 6, 6), float32]) {{ {CONV} {text} }}"
+    check_pass(sink_transposes, before=program, after=program, rtol=1e-5)
+
+
+def test_softmax_over_last_axes_keeps_its_rows() -> None:
+    def make(m, x, w):
+        y = m.transpose(m("conv2d_valid", x, w), axes=(0, 3, 1, 2))
+        return m.subtract(y, m.max(y, axis=(3,), keepdims=True))
+
+    program = module(make, tensor(2, 8, 8, 3), tensor(3, 3, 3, 4))
+    assert sink_transposes(program) is program
+
+
+def test_transposes_of_inputs_stay_in_front() -> None:
+    program = module(lambda m, x: m.exp(m.transpose(x, axes=(1, 0))), tensor(3, 4))
+    assert sink_transposes(program) is program
+
+
+def calls(program: Module) -> list[str]:
+    return [b.value.op.name for b in program.main.body.bindings if isinstance(b.value, Call)]
+
+
+def test_residual_network_with_channels_first_has_only_fused_convolutions() -> None:
+    rng = np.random.default_rng(3)
+
+    def weight(*shape: int) -> Constant:
+        return Constant(rng.standard_normal(shape).astype("float32"), "w")
+
+    def make(m, x):
+        def conv(y, channels):
+            return m("nn.conv2d", y, weight(4, channels, 3, 3), padding=(1, 1, 1, 1))
+
+        first = m("nn.relu", m.add(conv(x, 3), weight(4, 1, 1)))
+        second = m("nn.relu", m("nn.batch_norm", conv(first, 4), *[m.abs(weight(4))] * 4))
+        third = m("nn.relu", m.add(conv(second, 4), first))
+        pooled = m("nn.max_pool2d", third, pool_size=(2, 2), strides=(2, 2))
+        return m("nn.global_avg_pool2d", pooled)
+
+    program = module(make, tensor(2, 3, 8, 8))
+    result = PassContext(verify=True).run(program, default_pipeline())
+    assert calls(result) == [
+        "conv2d_valid_add_maximum",
+        "conv2d_valid_multiply_add_maximum",
+        "conv2d_valid_add_maximum_1",
+        "reduce_window",
+        "sum_multiply",
+        "reshape",
+    ]
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=1e-4)
+
+
+def test_argmax_over_channels_is_turned_with_its_iota() -> None:
+    def make(m, x, w):
+        y = m.transpose(m("conv2d_valid", x, w), axes=(0, 3, 1, 2))
+        return m.argmax(m.maximum(y, scalar(0)), axis=1, keepdims=False)
+
+    program = lower_to_primitives(module(make, tensor(2, 8, 8, 3), tensor(3, 3, 3, 4)))
+    result = sink_transposes(program)
+    assert sink_transposes(result) is result
+    args = random_args(program)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args))
