@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim, IntExpr, as_int, ceildiv, int_max
+from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
@@ -88,25 +88,25 @@ def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
     end: list[IntExpr] = []
     strides: list[int] = []
     reversed_axes: list[int] = []
-    shape: list[IntExpr] = []
+    kept: list[int | None] = []  # axes of the sliced array that stay; None: a new one
     axes: dict[int, int] = {}
     axis = 0
     for position, item in enumerate(items):
         if item is None:
-            shape.append(1)
+            kept.append(None)
             continue
         length = x.shape[axis]
         if isinstance(item, int | Dim):
-            axes[position] = len(shape)
+            axes[position] = len(kept)
             at = _position(item, length, axis)
             cut = (at, at + 1, 1)
         else:
-            axes[position] = len(shape)
+            axes[position] = len(kept)
             part = item if isinstance(item, slice) else slice(None)
             *cut, backwards = _slice(part, length)
             if backwards:
                 reversed_axes.append(axis)
-            shape.append(int_max(ceildiv(cut[1] - cut[0], cut[2]), 0))
+            kept.append(axis)
         begin.append(cut[0])
         end.append(cut[1])
         strides.append(cut[2])
@@ -115,7 +115,7 @@ def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
         x = emit("strided_slice", x, begin=tuple(begin), end=tuple(end), strides=tuple(strides))
     if reversed_axes:
         x = emit("reverse", x, axis=tuple(reversed_axes))
-    return reshape(x, tuple(shape)), axes
+    return reshape(x, tuple(1 if a is None else x.shape[a] for a in kept)), axes
 
 
 def _position(index: IntExpr, length: IntExpr, axis: int) -> IntExpr:

@@ -92,7 +92,7 @@ def branch(scalars: Iterable[str]) -> LoopwrightError:
     hint = "np.where(condition, a, b) by element; np.logical_and, _or, _not to combine"
     words = set(re.findall(r"\w+", _text()))
     for name in sorted(words & set(scalars)):
-        hint = f"np.where(condition, a, b), or static_argnames=({name!r},) if {name} is a setting"
+        hint = f"np.where(condition, a, b), or static_argnames=({name!r},) for a setting"
     return LoopwrightTypeError("the truth of a traced array is not known while tracing", hint=hint)
 
 

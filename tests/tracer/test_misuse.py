@@ -46,7 +46,7 @@ def test_branch_on_an_argument(message: Message) -> None:
         "    # |         if training > 0:",
         "      |            ^^^^^^^^^^^^",
         "  training > 0 : bool[]   from test_misuse.py:#",
-        "  try: np.where(condition, a, b), or static_argnames=('training',) if training is a setting",  # noqa: E501
+        "  try: np.where(condition, a, b), or static_argnames=('training',) for a setting",
     )
 
 

@@ -1,0 +1,217 @@
+"""Errors of calls: arguments that do not fit, values that leak, tracebacks."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+X = np.ones((2, 3), np.float32)
+
+
+def message(call: Callable[[], Any]) -> str:
+    """What ``call`` raises; ``#`` for the numbers of lines."""
+    with pytest.raises(lw.LoopwrightError) as caught:
+        call()
+    text = re.sub(r"[\w/.]*?(test_\w+\.py):\d+", r"\1:#", str(caught.value))
+    return re.sub(r"(?m)^ +\d+ \|", "    # |", re.sub(r"(?m)^ +\|", "      |", text))
+
+
+def text(*lines: str) -> str:
+    return "\n".join(lines)
+
+
+def layer(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+compiled = lw.compile(layer)
+
+
+def test_missing_argument() -> None:
+    assert message(lambda: compiled(X)) == text(
+        "layer: missing a required argument: 'w'",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: compiled(X)) == text(",
+        "      |                            ^^^^^^^^^^^",
+        "  def layer(x: 'Any', w: 'Any') -> 'Any'",
+    )
+
+
+def test_too_many_arguments() -> None:
+    assert message(lambda: compiled(X, X, X)) == text(
+        "layer: too many positional arguments",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: compiled(X, X, X)) == text(",
+        "      |                            ^^^^^^^^^^^^^^^^^",
+        "  def layer(x: 'Any', w: 'Any') -> 'Any'",
+    )
+
+
+def test_an_argument_that_cannot_be_traced() -> None:
+    assert message(lambda: compiled(X, {1, 2})) == text(
+        "layer: argument w is a set, which cannot be traced",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: compiled(X, {1, 2})) == text(",
+        "      |                            ^^^^^^^^^^^^^^^^^^^",
+        "  try: a dataclass of arrays, or static_argnames=('w',)",
+    )
+
+
+def test_an_argument_inside_of_a_structure_that_cannot_be_traced() -> None:
+    call = lambda: compiled(X, {"w": [X, {3}]})  # noqa: E731
+    assert message(call).splitlines()[0] == (
+        "layer: argument w['w'][1] is a set, which cannot be traced"
+    )
+
+
+def test_a_dtype_that_is_not_supported() -> None:
+    half = X.astype(np.float16)
+    assert message(lambda: compiled(half, X)) == text(
+        "layer: argument x has dtype float16, which is not supported",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: compiled(half, X)) == text(",
+        "      |                            ^^^^^^^^^^^^^^^^^",
+        "  try: x.astype(np.float32)",
+    )
+
+
+def test_a_static_argument_without_a_hash() -> None:
+    f = lw.compile(lambda x, axes: x.sum(axes), static_argnames="axes")
+    assert message(lambda: f(X, [0, 1])) == text(
+        "<lambda>: the static argument axes is a list, which has no hash",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: f(X, [0, 1])) == text(",
+        "      |                            ^^^^^^^^^^^^",
+        "  try: a tuple instead of a list, or leave it out of static_argnames",
+    )
+
+
+def test_a_spec_has_no_values() -> None:
+    f = lw.compile(lambda x: x + 1)
+    assert message(lambda: f(lw.f32[2])) == text(
+        "the spec f32[2] has no values",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: f(lw.f32[2])) == text(",
+        "      |                            ^^^^^^^^^^^^",
+        "  try: an array, or f.lower(...) for a spec",
+    )
+
+
+def test_a_dtype_unlike_the_spec() -> None:
+    code = compiled.lower(lw.f32[2, 3], lw.f32[3, 4]).compile()
+    w = np.ones((3, 4), np.float64)
+    assert message(lambda: code(X, w)) == text(
+        "argument w of layer is float64[3, 4], but this code was compiled for float32[3, 4]",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: code(X, w)) == text(",
+        "      |                            ^^^^^^^^^^",
+        "  try: w.astype(np.float32)",
+    )
+
+
+def test_a_shape_unlike_the_spec() -> None:
+    code = compiled.lower(lw.f32[2, 3], lw.f32[3, 4]).compile()
+    assert message(lambda: code(X, X)) == text(
+        "argument w of layer is float32[2, 3], but this code was compiled for float32[3, 4]",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: code(X, X)) == text(",
+        "      |                            ^^^^^^^^^^",
+    )
+
+
+def test_a_structure_unlike_the_specs() -> None:
+    code = compiled.lower(lw.f32[2, 3], lw.f32[3, 4]).compile()
+    assert message(lambda: code(X, (X, X))) == text(
+        "layer was compiled for other arguments",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: code(X, (X, X))) == text(",
+        "      |                            ^^^^^^^^^^^^^^^",
+        "  compiled for x: float32[2, 3], w: float32[3, 4]",
+        "  called with  x: float32[2, 3], w[0]: float32[2, 3], w[1]: float32[2, 3]",
+    )
+
+
+def test_a_value_that_leaked_out_of_its_trace() -> None:
+    kept: list[Any] = []
+
+    def leaky(x: Any) -> Any:
+        kept.append(x)
+        return x
+
+    lw.compile(leaky)(X)
+    assert message(lambda: kept[0] + 1) == text(
+        "x is a traced value of leaky, which is not being traced here",
+        "  test_call_errors.py:#, in <lambda>",
+        "    # |     assert message(lambda: kept[0] + 1) == text(",
+        "      |                            ^^^^^^^^^^^",
+        "  try: return it from leaky, or pass it as an argument",
+    )
+
+
+def test_a_value_that_leaked_into_another_trace() -> None:
+    kept: list[Any] = []
+
+    def leaky(x: Any) -> Any:
+        kept.append(x * 2)
+        return x
+
+    def user(x: Any) -> Any:
+        return x + kept[0]
+
+    lw.compile(leaky)(X)
+    assert message(lambda: lw.compile(user)(X)) == text(
+        "this is a traced value of leaky, which is not being traced here",
+        "  test_call_errors.py:#, in user",
+        "    # |         return x + kept[0]",
+        "      |                ^^^^^^^^^^^",
+        "  x       : float32[2, 3]   argument x of user",
+        "  kept[0] : float32[2, 3]   from test_call_errors.py:#",
+        "  try: return it from leaky, or pass it as an argument",
+    )
+
+
+def _frames(call: Callable[[], Any]) -> list[str]:
+    try:
+        call()
+    except Exception as error:
+        return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    raise AssertionError("nothing was raised")
+
+
+def _own(frames: list[str]) -> list[str]:
+    return [f for f in frames if "/tests/" not in f]
+
+
+def test_our_frames_are_cut_from_tracebacks() -> None:
+    own = _own(_frames(lambda: compiled(X, X)))
+    assert [f.rpartition("/")[2] for f in own] == ["compile.py"]  # the call itself
+
+
+def test_our_frames_are_shown_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPWRIGHT_FULL_TRACEBACK", "1")
+    assert len(_own(_frames(lambda: compiled(X, X)))) > 3
+
+
+def test_errors_of_the_users_own_code_pass_through() -> None:
+    def broken(x: Any) -> Any:
+        return {}["missing"] + x
+
+    frames = _frames(lambda: lw.compile(broken)(X))
+    assert len(_own(frames)) == 1
+    with pytest.raises(KeyError, match="missing"):
+        lw.compile(broken)(X)
+
+
+def test_a_failed_trace_leaves_nothing_behind() -> None:
+    f = lw.compile(lambda x: x @ x)
+    for _ in range(2):
+        with pytest.raises(lw.LoopwrightTypeError):
+            f(X)
+    assert f.cache_info().currsize == 0
+    assert f(np.eye(3)).tolist() == np.eye(3).tolist()

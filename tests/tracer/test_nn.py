@@ -1,0 +1,119 @@
+"""``lw.nn`` compiled against itself on plain arrays, and against NumPy formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright import nn
+
+R = np.random.default_rng(3)
+X = R.normal(size=(2, 6)).astype(np.float32)
+G, B = (R.normal(size=6).astype(np.float32) for _ in range(2))
+IMAGE = R.normal(size=(2, 4, 7, 6)).astype(np.float32)
+KERNEL = R.normal(size=(8, 4, 3, 3)).astype(np.float32)
+MEAN, GAMMA, BETA = (R.normal(size=4).astype(np.float32) for _ in range(3))
+VAR = np.abs(MEAN) + 0.5
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "relu": (nn.relu, (X,)),
+    "relu int": (nn.relu, (np.arange(-3, 3),)),
+    "gelu": (nn.gelu, (X,)),
+    "gelu tanh": (lambda x: nn.gelu(x, approximate="tanh"), (X,)),
+    "silu": (nn.silu, (X,)),
+    "sigmoid": (nn.sigmoid, (X,)),
+    "sigmoid of ints": (nn.sigmoid, (np.arange(-3, 3, dtype=np.int8),)),
+    "erf": (nn.erf, (X,)),
+    "rsqrt": (nn.rsqrt, (np.abs(X) + 1,)),
+    "softmax": (nn.softmax, (X,)),
+    "softmax axis": (lambda x: nn.softmax(x, axis=0), (X,)),
+    "log_softmax": (nn.log_softmax, (X,)),
+    "layer_norm": (nn.layer_norm, (X, G, B)),
+    "layer_norm plain": (lambda x: nn.layer_norm(x), (X,)),
+    "rms_norm": (nn.rms_norm, (X, G)),
+    "batch_norm": (nn.batch_norm, (IMAGE, GAMMA, BETA, MEAN, VAR)),
+    "matmul": (nn.matmul, (X, X.T.copy())),
+    "dense": (nn.dense, (X, R.normal(size=(3, 6)), np.ones(3))),
+    "conv2d": (nn.conv2d, (IMAGE, KERNEL)),
+    "conv2d bias": (
+        lambda x, w, b: nn.conv2d(x, w, b, padding=1),
+        (IMAGE, KERNEL, R.normal(size=8)),
+    ),
+    "conv2d same": (lambda x, w: nn.conv2d(x, w, padding="same", dilation=2), (IMAGE, KERNEL)),
+    "conv2d strides": (
+        lambda x, w: nn.conv2d(x, w, strides=(2, 1), padding=(1, 0)),
+        (IMAGE, KERNEL),
+    ),
+    "conv2d groups": (lambda x, w: nn.conv2d(x, w, groups=2), (IMAGE, KERNEL[:, :2])),
+    "conv2d NHWC": (
+        lambda x, w: nn.conv2d(x, w, data_layout="NHWC"),
+        (IMAGE.transpose(0, 2, 3, 1).copy(), KERNEL.transpose(2, 3, 1, 0).copy()),
+    ),
+    "max_pool2d": (lambda x: nn.max_pool2d(x, 2), (IMAGE,)),
+    "max_pool2d padded": (lambda x: nn.max_pool2d(x, 3, strides=2, padding=1), (IMAGE,)),
+    "avg_pool2d": (lambda x: nn.avg_pool2d(x, (2, 3), strides=1), (IMAGE,)),
+    "avg_pool2d padded": (
+        lambda x: nn.avg_pool2d(x, 3, padding=1, count_include_pad=True),
+        (IMAGE,),
+    ),
+    "global_avg_pool2d": (nn.global_avg_pool2d, (IMAGE,)),
+    "global_max_pool2d": (nn.global_max_pool2d, (IMAGE,)),
+    "pad": (lambda x: nn.pad(x, 1, value=3), (X,)),
+    "one_hot": (lambda i: nn.one_hot(i, 4), (np.array([3, 0, 2]),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_agrees_with_plain(name: str) -> None:
+    function, args = CASES[name]
+    plain = function(*args)
+    compiled = lw.compile(lambda *xs: function(*xs))(*args)
+    assert compiled.dtype == plain.dtype
+    np.testing.assert_allclose(compiled, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_every_function_is_tried() -> None:
+    tried = " ".join(CASES)
+    assert not [name for name in nn.__all__ if name not in tried]
+
+
+def test_softmax_by_its_formula() -> None:
+    e = np.exp(X - X.max(-1, keepdims=True))
+    np.testing.assert_allclose(nn.softmax(X), e / e.sum(-1, keepdims=True), rtol=1e-6)
+
+
+def test_layer_norm_by_its_formula() -> None:
+    centred = X - X.mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * G + B
+    np.testing.assert_allclose(nn.layer_norm(X, G, B), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_conv2d_by_its_formula() -> None:
+    got = nn.conv2d(IMAGE, KERNEL, strides=2, padding=1)
+    padded = np.pad(IMAGE, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2, ::2]
+    expected = np.einsum("nchwij,ocij->nohw", windows, KERNEL)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layer_norm_of_symbolic_width() -> None:
+    text = lw.compile(lambda x: nn.layer_norm(x)).trace(lw.f32[4, "n"]).as_text(spans=False)
+    assert "full(shape=[n], fill_value=1.0)" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.conv2d(IMAGE, KERNEL, padding="full"), "neither"),
+        (lambda: nn.conv2d(IMAGE, KERNEL, padding=(1, 2, 3)), "padding is 1, 2 or 4 ints"),
+        (lambda: nn.conv2d(IMAGE, KERNEL, strides=(1, 2, 3)), "strides is one int or two"),
+        (lambda: nn.conv2d(IMAGE, KERNEL, padding="same", strides=2), "needs strides of 1"),
+        (lambda: nn.conv2d(IMAGE, KERNEL[:, :3]), "channels"),
+    ],
+)
+def test_misuse(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(lw.LoopwrightError, match=message):
+        call()
