@@ -112,7 +112,7 @@ def _sum_of_products(
         value = np.asarray(value, dtype=stage.buffer.dtype.numpy)
         factors.append(value.reshape([1] * (len(axes) - value.ndim) + list(value.shape)))
     with np.errstate(all="ignore"):
-        return np.array(sum_of_products(*factors, extents, len(stage.axes)))
+        return np.array(sum_of_products(factors[0], factors[1], extents, len(stage.axes)))
 
 
 def _index_symbols(expr: Expr) -> set[str]:

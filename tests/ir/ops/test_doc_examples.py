@@ -7,7 +7,10 @@ import pkgutil
 import loopwright.ir.ops as ops
 import pytest
 
-MODULES = ["loopwright.ir.tolerance", "loopwright.ir.loop.tensor", "loopwright.ir.loop.reindex"]
+MODULES = [
+    "loopwright.ir.tolerance",
+    *(f"loopwright.ir.loop.{name}" for name in ("tensor", "reindex", "sum_of_products")),
+]
 MODULES += [f"loopwright.ir.ops.{m.name}" for m in pkgutil.iter_modules(ops.__path__)]
 
 
