@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import threading
 import time
@@ -18,11 +19,10 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from . import pipeline
 from .codegen.target import Target
 from .config import Config
 from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
@@ -41,6 +41,9 @@ from .tracer import (
     trace,
 )
 
+if TYPE_CHECKING:
+    from . import pipeline
+
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +57,11 @@ class Specialisation:
     built: pipeline.Built
     reason: str
     seconds: float
+
+
+def _pipeline() -> Any:
+    """The compiler, loaded when it is first needed: importing the package takes half the time."""
+    return importlib.import_module(".pipeline", __package__)
 
 
 def _nothing(*args: Any) -> None:
@@ -198,7 +206,7 @@ class CompiledFunction:
         return trace(self.function, self._signature, request, self._name)
 
     def _build(self, traced: Traced, config: Config) -> pipeline.Built:
-        return pipeline.build(
+        return _pipeline().build(
             traced.module,
             target=self.target,
             log=self.log or config.log,
@@ -260,7 +268,7 @@ class CompiledFunction:
         if log is not None:
             self.log = Path(log)
         traced = self.trace(*args, **kwargs)
-        report = pipeline.tune(
+        report = _pipeline().tune(
             traced.module,
             target=self.target,
             log=self.log or config.log,
