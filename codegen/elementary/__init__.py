@@ -29,7 +29,7 @@ from .remainder import floor_divide, floor_mod, truncate_mod
 from .root import cbrt32, cbrt64, rsqrt
 from .trig import cos, sin, tan32, tan64
 
-__all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "function"]
+__all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
 
 Body = Callable[..., Value]
 
@@ -72,6 +72,17 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
 }
 FUNCTIONS: tuple[str, ...] = tuple(sorted((*_GENERIC, *_BY_DTYPE)))
 BINARY: frozenset[str] = frozenset(("atan2", "power", "truncate_mod", "floor_mod", "floor_divide"))
+
+
+_ONE_ULP = frozenset(("exp", "log", "tanh", "erf"))
+_EXACT = frozenset(("truncate_mod", "floor_mod", "floor_divide"))
+
+
+def error_bound(name: str, dtype: str) -> float:
+    """The stated bound in units in the last place; 0 where the result is NumPy's bit for bit."""
+    if name in _EXACT or dtype not in ("float32", "float64"):
+        return 0.0
+    return 1.0 if name in _ONE_ULP and dtype == "float32" else 2.0
 
 
 @functools.lru_cache(maxsize=4096)

@@ -108,47 +108,33 @@ def fit(problem: Fit) -> tuple[list[float], float]:
     return [float(c) for c in done], float(mp.log(worst, 2))
 
 
-_half_ln2 = float(mp.log(2) / 2)
+def _odd(f: Real, limit: float, degree: int, precision: int = 24) -> Fit:
+    """P of f(x) = x + x y P(y), y = x^2 <= limit^2, with the error relative to f."""
+
+    def tail(y: Exact) -> Exact:
+        x = mp.sqrt(y)
+        return (f(x) - x) / (x * y)
+
+    def weight(y: Exact) -> Exact:
+        x = mp.sqrt(y)
+        return x * y / f(x)
+
+    return Fit(tail, 1e-9, limit**2, degree, weight, precision)
 
 
-def _even(f: Real) -> Real:
-    """(f(x) / x - 1) as a function of y = x^2: what an odd function adds to x."""
-    return lambda y: f(mp.sqrt(y)) / mp.sqrt(y) - 1
+def _erf_ratio(y: Exact) -> Exact:
+    return mp.erf(mp.sqrt(y)) / mp.sqrt(y) - 1
 
 
-def _weight_even(f: Real) -> Real:
-    return lambda y: mp.sqrt(y) / f(mp.sqrt(y))
+def _erf_weight(y: Exact) -> Exact:
+    return mp.sqrt(y) / mp.erf(mp.sqrt(y))
 
 
 _border, _root_squared = mp.mpf(0.871244490146637), mp.mpf(0.46679985523223877)
 
 
-def _erfc_rest(t: Exact) -> Exact:
-    """The fourth root of erfc, less its value at the border, per distance from the border."""
-    return (mp.root(mp.erfc(_border + t), 4) - mp.sqrt(_root_squared)) / t
-
-
-def _log_tail(f: Exact) -> Exact:
-    return (mp.log1p(f) - f) / f**2
-
-
-_quarter = float(mp.pi / 4) + 0.003
-
-
-def _sin_tail(y: Exact) -> Exact:
-    return (mp.sin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y
-
-
-def _sin_weight(y: Exact) -> Exact:
-    return y * mp.sqrt(y) / mp.sin(mp.sqrt(y))
-
-
-def _cos_tail(y: Exact) -> Exact:
-    return (mp.cos(mp.sqrt(y)) - 1 + y / 2) / y**2
-
-
-def _cos_weight(y: Exact) -> Exact:
-    return y**2 / mp.cos(mp.sqrt(y))
+def _erfc_root(t: Exact) -> Exact:
+    return mp.root(mp.erfc(_border + t), 4)
 
 
 def _log_series(z: Exact) -> Exact:
@@ -157,95 +143,102 @@ def _log_series(z: Exact) -> Exact:
     return (mp.log1p(s) - mp.log1p(-s) - 2 * s) / (s * z)
 
 
-POLYNOMIALS: dict[str, Fit] = {
-    "exp64": Fit(
+def _log_tail(low: float, high: float, degree: int) -> Fit:
+    """P of log(1 + f) = f + f^2 P(f)."""
+    return Fit(
+        lambda f: (mp.log1p(f) - f) / f**2,
+        low,
+        high,
+        degree,
+        lambda f: f**2 / abs(mp.log1p(f)),
+        fixed=(-0.5,),
+    )
+
+
+def _log_ratio(base: int) -> Fit:
+    """P of log(1 + f) / log(base) = f P(f)."""
+    unit = mp.log(base)
+    return Fit(lambda f: mp.log1p(f) / f / unit, -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f))
+
+
+_exp_range = float(mp.log(2) / 2) + 1e-3
+_quarter_pi = float(mp.pi / 4) + 0.003
+_tan_eighth_pi = 0.41437
+_root_two_s = 0.1724  # (sqrt(2) - 1) / (sqrt(2) + 1), a little more
+
+
+def _exp_ratio(degree: int, precision: int, fixed: tuple[float, ...]) -> Fit:
+    return Fit(
         lambda r: mp.expm1(r) / r,
-        -_half_ln2 - 1e-3,
-        _half_ln2 + 1e-3,
-        10,
+        -_exp_range,
+        _exp_range,
+        degree,
         lambda r: r / mp.exp(r),
-        53,
-        fixed=(1.0, 0.5),
+        precision,
+        fixed,
+    )
+
+
+def _exp2_ratio(degree: int, precision: int) -> Fit:
+    return Fit(lambda r: mp.expm1(r * mp.log(2)) / r, -0.501, 0.501, degree, lambda r: r, precision)
+
+
+def _cos_tail(degree: int, precision: int) -> Fit:
+    return Fit(
+        lambda y: (mp.cos(mp.sqrt(y)) - 1 + y / 2) / y**2,
+        1e-9,
+        _quarter_pi**2,
+        degree,
+        lambda y: y**2 / mp.cos(mp.sqrt(y)),
+        precision,
+    )
+
+
+# The names are those of the constants in the sources.
+POLYNOMIALS: dict[str, Fit] = {
+    "EXP32": _exp_ratio(5, 24, (1.0,)),
+    "EXP64": _exp_ratio(10, 53, (1.0, 0.5)),
+    "EXP2_32": _exp2_ratio(5, 24),
+    "EXP2_64": _exp2_ratio(10, 53),
+    "EXP2_SHORT": _exp2_ratio(7, 53),
+    "EXPM1_TWICE32": Fit(
+        lambda r: mp.expm1(2 * r) / r, -0.174, 0.174, 5, lambda r: r, fixed=(2.0,)
     ),
-    "exp2_32": Fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.501, 0.501, 5, lambda r: r),
-    "exp2_64": Fit(lambda r: (mp.mpf(2) ** r - 1) / r, -0.501, 0.501, 10, lambda r: r, 53),
-    "log64": Fit(
-        _log_series,
+    "LOG32": _log_tail(-1 / 3, 1 / 3, 8),
+    "LOG1P32": _log_tail(-0.2929, 0.4143, 8),
+    "LOG2_32": _log_ratio(2),
+    "LOG10_32": _log_ratio(10),
+    "LOG64": Fit(_log_series, 1e-12, _root_two_s**2, 6, lambda z: z**1.5, 53),
+    "LOG2_SERIES32": Fit(
+        lambda z: (2 + z * _log_series(z)) / mp.log(2),
         1e-12,
-        float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.01,
-        6,
-        lambda z: z**1.5,
-        53,
-    ),
-    "log2_32": Fit(
-        lambda f: mp.log1p(f) / f / mp.log(2), -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f)
-    ),
-    "log10_32": Fit(
-        lambda f: mp.log1p(f) / f / mp.log(10), -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f)
-    ),
-    "sinh32": Fit(
-        lambda y: (mp.sinh(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        1.0,
-        3,
-        lambda y: y * _weight_even(mp.sinh)(y),
-    ),
-    "sinh64": Fit(
-        lambda y: (mp.sinh(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        1.0,
-        7,
-        lambda y: y * _weight_even(mp.sinh)(y),
-        53,
-    ),
-    "asin32": Fit(
-        lambda y: (mp.asin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        0.25,
-        4,
-        lambda y: y * _weight_even(mp.asin)(y),
-    ),
-    "asin64": Fit(
-        lambda y: (mp.asin(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        0.25,
-        11,
-        lambda y: y * _weight_even(mp.asin)(y),
-        53,
-    ),
-    "atan32": Fit(
-        lambda y: (mp.atan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        0.1717,
-        4,
-        lambda y: y * _weight_even(mp.atan)(y),
-    ),
-    "atan64": Fit(
-        lambda y: (mp.atan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        0.1717,
-        10,
-        lambda y: y * _weight_even(mp.atan)(y),
-        53,
-    ),
-    "erf64": Fit(_even(mp.erf), 1e-12, 1.0, 12, _weight_even(mp.erf), 53),
-    "log2_series32": Fit(
-        lambda z: (mp.log1p(mp.sqrt(z)) - mp.log1p(-mp.sqrt(z))) / mp.sqrt(z) / mp.log(2),
-        1e-12,
-        0.0298,
+        _root_two_s**2,
         7,
         lambda z: mp.mpf(1),
         53,
     ),
-    "log_fifth64": Fit(
+    "LOG_FIFTH64": Fit(
         lambda z: (_log_series(z) / 2 - mp.mpf(1) / 3) / z,
         1e-9,
-        0.0298,
+        _root_two_s**2,
         6,
         lambda z: z**2,
         53,
     ),
-    "erfc64": Fit(
+    "TANH32": _odd(mp.tanh, 1.0, 6),
+    "ATANH32": _odd(mp.atanh, 0.3, 3),
+    "SINH32": _odd(mp.sinh, 1.0, 3),
+    "SINH64": _odd(mp.sinh, 1.0, 7, 53),
+    "ERF32": Fit(_erf_ratio, 1e-9, 0.8713**2, 6, _erf_weight),
+    "ERFC32": Fit(
+        lambda t: (_erfc_root(t) - mp.sqrt(_root_squared)) / t,
+        1e-9,
+        3.08,
+        8,
+        lambda t: 4 * t * _erfc_root(t) ** 3,
+    ),
+    "ERF64": Fit(_erf_ratio, 1e-12, 1.0, 12, _erf_weight, 53),
+    "ERFC64": Fit(
         lambda w: mp.erfc(1 / w - 2) * mp.exp((1 / w - 2) ** 2),
         1 / 8,
         1 / 3,
@@ -253,42 +246,16 @@ POLYNOMIALS: dict[str, Fit] = {
         lambda w: mp.exp(-((1 / w - 2) ** 2)),
         53,
     ),
-    "inverse_root": Fit(
-        lambda z: z ** (-mp.mpf(1) / 3), 0.5, 4.0, 5, lambda z: z ** (mp.mpf(1) / 3), 53
-    ),
-    "exp32": Fit(
-        lambda r: (mp.expm1(r) - r) / r**2,
-        -_half_ln2 - 1e-3,
-        _half_ln2 + 1e-3,
-        4,
-        lambda r: r**2 / mp.exp(r),
-    ),
-    "log32": Fit(_log_tail, -1 / 3, 1 / 3, 8, lambda f: f**2 / abs(mp.log1p(f)), fixed=(-0.5,)),
-    "tanh32": Fit(
-        lambda y: (mp.tanh(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        1.0,
-        6,
-        lambda y: y * _weight_even(mp.tanh)(y),
-    ),
-    "expm1_twice32": Fit(
-        lambda r: mp.expm1(2 * r) / r, -0.174, 0.174, 5, lambda r: r, fixed=(2.0,)
-    ),
-    "erf32": Fit(_even(mp.erf), 1e-9, 0.8713**2, 6, _weight_even(mp.erf)),
-    "erfc32": Fit(
-        _erfc_rest, 1e-9, 3.08, 8, lambda t: 4 * t * mp.root(mp.erfc(_border + t), 4) ** 3
-    ),
-    "sin32": Fit(_sin_tail, 1e-9, _quarter**2, 2, _sin_weight),
-    "cos32": Fit(_cos_tail, 1e-9, _quarter**2, 2, _cos_weight),
-    "sin64": Fit(_sin_tail, 1e-9, _quarter**2, 5, _sin_weight, 53),
-    "cos64": Fit(_cos_tail, 1e-9, _quarter**2, 5, _cos_weight, 53),
-    "tan32": Fit(
-        lambda y: (mp.tan(mp.sqrt(y)) / mp.sqrt(y) - 1) / y,
-        1e-9,
-        _quarter**2,
-        6,
-        lambda y: y * _weight_even(mp.tan)(y),
-    ),
+    "SIN32": _odd(mp.sin, _quarter_pi, 2),
+    "SIN64": _odd(mp.sin, _quarter_pi, 5, 53),
+    "COS32": _cos_tail(2, 24),
+    "COS64": _cos_tail(5, 53),
+    "TAN32": _odd(mp.tan, _quarter_pi, 6),
+    "ASIN32": _odd(mp.asin, 0.5, 4),
+    "ASIN64": _odd(mp.asin, 0.5, 11, 53),
+    "ATAN32": _odd(mp.atan, _tan_eighth_pi, 4),
+    "ATAN64": _odd(mp.atan, _tan_eighth_pi, 10, 53),
+    "INVERSE_ROOT": Fit(lambda z: 1 / mp.cbrt(z), 0.5, 4.0, 5, mp.cbrt, 53),
 }
 
 

@@ -19,14 +19,26 @@ __all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
 # log(1 + f) = f + f^2 * P(f), |f| <= 1/3
 LOG32 = (
     -0.5,
-    0.33333197236061096,
-    -0.24999919533729553,
-    0.20011432468891144,
-    -0.16674457490444183,
-    0.13989770412445068,
-    -0.12272939085960388,
-    0.140591099858284,
-    -0.12492789328098297,
+    0.3333321213722229,
+    -0.24999824166297913,
+    0.20010577142238617,
+    -0.16679348051548004,
+    0.14003533124923706,
+    -0.12199457734823227,
+    0.1399444192647934,
+    -0.1282760351896286,
+)
+# The same on [sqrt(1/2) - 1, sqrt(2) - 1]
+LOG1P32 = (
+    -0.5,
+    0.3333333134651184,
+    -0.250008225440979,
+    0.20001238584518433,
+    -0.166233092546463,
+    0.1420166939496994,
+    -0.13160689175128937,
+    0.12761634588241577,
+    -0.0763251930475235,
 )
 # log2(1 + f) = f * P(f), log10(1 + f) = f * P(f)
 LOG2_32 = (
@@ -55,16 +67,17 @@ LOG10_32 = (
 )
 # log((1 + s) / (1 - s)) = 2 s + s z P(z), z = s^2
 LOG64 = (
-    0.6666666666666821,
-    0.3999999999895178,
-    0.2857142883146791,
-    0.22222190365731884,
-    0.1818395634532924,
-    0.1530468469519785,
-    0.14884472403468596,
+    0.666666666666682,
+    0.39999999998957253,
+    0.28571428830473433,
+    0.22222190454013127,
+    0.18183952224773775,
+    0.15304781846338114,
+    0.14883560023159115,
 )
 # The least significand, as a representation: 2/3, sqrt(1/2).
 LEAST = {"float": 0x3F2AAAAB, "double": 0x3FE6A09E667F3BCD}
+ROOT_HALF32 = 0x3F3504F3
 LOG10_2_HIGH = {"float": 0.301025390625, "double": 0.3010299956640665}
 LOG10_2 = 0.3010299956639812
 
@@ -79,12 +92,13 @@ def split(
     """
     kind, bits_kind = x.kind, f"i{e.bit_width}"
     small = None
+    least = LEAST[kind] if lost is None or kind == "double" else ROOT_HALF32
     if lost is None and not normal:
         least_normal = 2.0 ** (1 - e.exponent_bias)
         small = x < least_normal
         x = e.select(small, x * 2.0**e.fraction_bits, x)
     bits = e.bits(x)
-    exponent = (bits - LEAST[kind]) & -(1 << e.fraction_bits)
+    exponent = (bits - least) & -(1 << e.fraction_bits)
     f = e.float_of_bits(bits - exponent) - 1.0
     if lost is not None:
         # lost * 2^-k in two factors, so that neither leaves the exponent's range.
@@ -123,13 +137,13 @@ def tail64(e: Emitter, f: Value) -> tuple[Value, Value]:
     return h, s * e.fma(z, e.polynomial(z, LOG64), h)
 
 
-def log_core(e: Emitter, k: Value, f: Value) -> Value:
+def log_core(e: Emitter, k: Value, f: Value, polynomial32: tuple[float, ...] = LOG32) -> Value:
     """log(2^k (1 + f)). Without FMA ln2 is split, so that its greater product with k is exact."""
     high, low = LN2_HIGH[e.kind], LN2_LOW[e.kind]
     if e.kind == "double":
         h, t = tail64(e, f)
         return e.fma(k, high, f - (h - e.fma(k, low, t)))
-    log1p = e.fma(f * f, e.polynomial(f, LOG32), f)
+    log1p = e.fma(f * f, e.polynomial(f, polynomial32), f)
     if e.target.has_fma:
         return e.fma(k, math.log(2), log1p)
     return k * high + (k * low + log1p)
@@ -175,10 +189,14 @@ def log10(e: Emitter, x: Value) -> Value:
 
 
 def log1p_of(e: Emitter, x: Value) -> Value:
-    """log(1 + x) for x > -1: what 1 + x loses by rounding is put back into f."""
+    """log(1 + x) for x > -1: what 1 + x loses by rounding is put back into f.
+
+    In float32, too, 1 + f is in [sqrt(1/2), sqrt(2)) here: f is no longer exact, and ln2 + log(1 +
+    f) would magnify its error by cancellation where 1 + f is 2/3.
+    """
     u = 1.0 + x
     lost = e.select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
-    return outside_domain(e, u, log_core(e, *split(e, u, lost)))
+    return outside_domain(e, u, log_core(e, *split(e, u, lost), LOG1P32))
 
 
 def log1p(e: Emitter, x: Value) -> Value:

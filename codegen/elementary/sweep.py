@@ -73,6 +73,11 @@ class Compiled:
     owner: LoadedObject
     call: Any
 
+    def run(self, *operands: Array, out: Array) -> None:
+        """Fill ``out``, whose size is a multiple of ``lanes``, from contiguous operands."""
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*operands, out)]
+        self.call(*pointers, ctypes.c_int64(out.size))
+
     def __call__(self, *operands: Array) -> Array:
         """The function of equally shaped one-dimensional arrays of its dtype."""
         size = operands[0].size
@@ -82,8 +87,7 @@ class Compiled:
         if not padded:
             return np.empty(0, self.dtype)
         out = np.empty_like(padded[0])
-        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*padded, out)]
-        self.call(*pointers, ctypes.c_int64(out.size))
+        self.run(*padded, out=out)
         return out[:size]
 
 
