@@ -78,6 +78,8 @@ DTYPES: dict[str, DType] = {
     )
 }
 
+_BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values()}
+
 BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 
@@ -92,6 +94,8 @@ def dtype_of(value: object) -> DType:
     """
     if isinstance(value, DType):
         return value
+    if isinstance(value, np.dtype) and value in _BY_NUMPY:
+        return _BY_NUMPY[value]
     try:
         carrier = value if isinstance(value, type) else getattr(value, "dtype", value)
         name = np.dtype(carrier).name  # type: ignore[call-overload]

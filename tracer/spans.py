@@ -29,6 +29,7 @@ __all__ = [
 
 _FULL_PATHS: dict[str, str] = {}
 Positions = list[tuple[int | None, int | None, int | None, int | None]]
+Decoded = tuple[CodeType, str, Positions]
 
 
 def user_frame() -> FrameType | None:
@@ -44,19 +45,21 @@ def _is_library(frame: FrameType) -> bool:
     return name.startswith(("loopwright.", "numpy.")) or name in ("loopwright", "numpy")
 
 
-def span_of(frame: FrameType, cache: dict[int, tuple[CodeType, Positions]] | None = None) -> Span:
+def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
     """What ``frame`` executes now. ``cache`` keeps the decoded positions of code objects."""
     code = frame.f_code
     index = frame.f_lasti // 2
     if cache is None:
+        file = _short(code.co_filename)
         position = next(itertools.islice(code.co_positions(), index, None), (None,) * 4)
     else:
         known = cache.get(id(code))
         if known is None:
-            known = cache[id(code)] = (code, list(code.co_positions()))
-        position = known[1][index]
+            known = (code, _short(code.co_filename), list(code.co_positions()))
+            cache[id(code)] = known
+        _, file, positions = known
+        position = positions[index]
     line, end_line, column, end_column = position
-    file = _short(code.co_filename)
     if line is None or end_line is None or column is None or end_column is None:
         return Span(file, frame.f_lineno, function=code.co_name)
     return Span(file, line, column, end_line, end_column, code.co_name)

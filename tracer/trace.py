@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops.registry import get
 from ..ir.span import Span
-from .spans import Positions, span_of, user_frame
+from .spans import Decoded, span_of, user_frame
 
 __all__ = ["Trace", "active", "tracing"]
 
@@ -36,7 +36,7 @@ class Trace:
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}
         self._names: set[str] = set()
-        self._positions: dict[int, tuple[CodeType, Positions]] = {}
+        self._positions: dict[int, Decoded] = {}
 
     def here(self) -> Span | None:
         """The user's place, computed from the frames."""

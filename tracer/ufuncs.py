@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import BOOL, FLOAT64
+from ..ir.dtype import BOOL, DTYPES, FLOAT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import UFUNCS, implements
 from .elementwise import full_like
-from .promotion import common_dtype, dtype_argument, kind_of, promoted, to_float
+from .promotion import common_dtype, dtype_argument, kind_of, promoted, to_float, ufunc_dtypes
 from .proxy import Proxy, emit, lift
 
 __all__: list[str] = []
@@ -117,10 +117,29 @@ def _direct(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
 def _comparison(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
     def call(x: Any, y: Any) -> Proxy:
         decided = _out_of_range(name, x, y)
-        return decided if decided is not None else emit(name, *promoted(ufunc, x, y)[0])
+        if decided is not None:
+            return decided
+        kinds = ufunc_dtypes(ufunc, (kind_of(x), kind_of(y)))
+        if kinds[0] != kinds[1]:
+            return _compare_signs_apart(name, lift(x, kinds[0]), lift(y, kinds[1]))
+        return emit(name, *promoted(ufunc, x, y)[0])
 
     call.__name__ = ufunc.__name__
     return _ufunc(call)
+
+
+def _compare_signs_apart(name: str, x: Proxy, y: Proxy) -> Proxy:
+    """int64 against uint64, which have no common integer dtype: below zero, the sign decides."""
+    signed, below = (
+        (x, name.startswith("less"))
+        if x.type.dtype.kind == "i"
+        else (y, name.startswith("greater"))
+    )
+    negative = emit("less", signed, lift(0, signed.type.dtype))
+    unsigned = DTYPES["uint64"]
+    compared = emit(name, lift(x, unsigned), lift(y, unsigned))
+    answer = lift(below or name == "not_equal", BOOL)
+    return emit("where", negative, answer, compared)
 
 
 def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:

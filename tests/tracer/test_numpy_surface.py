@@ -335,6 +335,14 @@ def test_indexing(name: str) -> None:
     check(INDICES[name], C)
 
 
+def test_int64_against_uint64_is_exact() -> None:
+    big = np.array([2**63 - 1, -1, -(2**63), 5])
+    unsigned = np.array([2**63, 2**64 - 1, 2**63, 5], np.uint64)
+    for function in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal):
+        check(lambda x, y, f=function: f(x, y), big, unsigned)
+        check(lambda x, y, f=function: f(y, x), big, unsigned)
+
+
 def test_indexing_by_traced_arrays() -> None:
     check(lambda x, i: x[i], C, np.array([1, 0, -1]))
     check(lambda x, i, j: x[i, j], C, np.array([1, 0, -1]), np.array([-3, 2, 1]))
