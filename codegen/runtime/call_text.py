@@ -36,7 +36,7 @@ its page than the input; NumPy's large arrays begin 16 bytes into a page. (x * x
 page.
 """
 
-CALL_TEXT = r"""
+_template = r"""
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
 %Spec = type { ptr, i64, ptr, ptr }
 %Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr }
@@ -417,4 +417,4 @@ fail:
   ret ptr null
 }
 """
-CALL_TEXT = CALL_TEXT.replace("@PAGED@", str(PAGED_BYTES)).replace("@IN_PAGE@", str(IN_PAGE))
+CALL_TEXT = _template.replace("@PAGED@", str(PAGED_BYTES)).replace("@IN_PAGE@", str(IN_PAGE))

@@ -35,7 +35,7 @@ and on virtual machines tens of them."""
 BURST_GAP_NANOSECONDS = 200_000
 """A pause between two jobs that begins a new burst."""
 
-POOL_TEXT = r"""
+_template = r"""
 %Slot = type { i32, i32, i64, i64, i64, ptr, ptr, [80 x i8] }
 
 @slots = internal global [@MAX@ x %Slot] zeroinitializer, align 128
@@ -484,9 +484,8 @@ unlock:
   ret i1 true
 }
 """
-for _name, _value in (
-    ("MAX", MAX_THREADS),
-    ("WORTH", WORTH_WAKING_NANOSECONDS),
-    ("BURST", BURST_GAP_NANOSECONDS),
-):
-    POOL_TEXT = POOL_TEXT.replace(f"@{_name}@", str(_value))
+POOL_TEXT = (
+    _template.replace("@MAX@", str(MAX_THREADS))
+    .replace("@WORTH@", str(WORTH_WAKING_NANOSECONDS))
+    .replace("@BURST@", str(BURST_GAP_NANOSECONDS))
+)
