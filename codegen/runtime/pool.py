@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..llvm.engine import LoadedObject, compile_object, load_object
 from ..target import Target
@@ -29,6 +30,10 @@ __all__ = [
 
 SPIN_SECONDS = 50e-6
 """How long an idle worker spins before it sleeps: longer than the gap between two kernels."""
+
+
+CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of all cores together, and the period they are for (control groups, version 2)."""
 
 
 class _Pool:
@@ -78,14 +83,25 @@ def _make() -> _Pool:
 def default_threads() -> int:
     """``LOOPWRIGHT_THREADS``, or the number of cores this process may run on.
 
-    Raises ValueError if the variable is not a number from 1 to ``MAX_THREADS``.
+    A container's share of the machine counts as well: threads that are stopped at the end of their
+    share keep all others waiting. Raises ValueError if the variable is not a number from 1 to
+    ``MAX_THREADS``.
     """
     given = os.environ.get("LOOPWRIGHT_THREADS", "").strip()
     if not given:
-        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        return min(len(os.sched_getaffinity(0)), _share(), MAX_THREADS)
     if not given.isdecimal():
         raise ValueError(f"LOOPWRIGHT_THREADS is {given!r}; it must be a number of threads")
     return _checked(int(given))
+
+
+def _share() -> int:
+    """The cores the control group may use, rounded up; ``MAX_THREADS`` without a limit."""
+    try:
+        quota, period = CPU_LIMIT.read_text().split()
+        return max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # no control groups, or the quota is "max"
+        return MAX_THREADS
 
 
 def _checked(count: int) -> int:

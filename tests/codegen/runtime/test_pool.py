@@ -184,8 +184,18 @@ def test_the_number_of_threads_is_a_setting(monkeypatch):
     assert pool.get_threads() == 5
     monkeypatch.setenv("LOOPWRIGHT_THREADS", "3")
     assert pool.default_threads() == 3
-    monkeypatch.delenv("LOOPWRIGHT_THREADS")
-    assert pool.default_threads() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "share"), [("max 100000", 64), ("150000 100000", 2), ("1000 100000", 1), (None, 64)]
+)
+def test_the_default_is_what_the_process_may_use(monkeypatch, tmp_path, limit, share):
+    monkeypatch.delenv("LOOPWRIGHT_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
+    monkeypatch.setattr(pool, "CPU_LIMIT", tmp_path / "cpu.max")
+    if limit is not None:
+        (tmp_path / "cpu.max").write_text(limit + "\n")
+    assert pool.default_threads() == share
 
 
 def test_a_thread_may_have_a_number_of_its_own(code):
