@@ -30,19 +30,17 @@ RANGES |= dict.fromkeys(("asin", "acos", "atanh"), (-0.99, 0.99))
 LOCK = Path("/tmp/bench.lock")
 
 
-def seconds_per_call(call: Callable[[], Any], budget: float = 0.03) -> float:
-    """The best of seven averages, each over enough calls to fill a seventh of the budget."""
-    call()
-    start = time.perf_counter()
-    call()
-    once = max(time.perf_counter() - start, 1e-7)
-    repeats = max(1, int(budget / 7 / once))
-    best = float("inf")
-    for _ in range(7):
-        start = time.perf_counter()
-        for _ in range(repeats):
+def best_seconds(calls: Sequence[Callable[[], Any]], rounds: int = 15) -> list[float]:
+    """The best average of each call; the calls take turns, 20 at a time, so that all meet the same
+    disturbances."""
+    best = [float("inf")] * len(calls)
+    for _ in range(rounds):
+        for i, call in enumerate(calls):
             call()
-        best = min(best, (time.perf_counter() - start) / repeats)
+            start = time.perf_counter()
+            for _ in range(20):
+                call()
+            best[i] = min(best[i], (time.perf_counter() - start) / 20)
     return best
 
 
@@ -51,16 +49,18 @@ def measure(name: str, dtype: str, target: Target) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     low, high = RANGES.get(name, (-5.0, 5.0))
     operands = [rng.uniform(low, high, SIZE).astype(dtype) for _ in range(1 + (name in BINARY))]
-    out = np.empty_like(operands[0])
+    out, reference = np.empty_like(operands[0]), oracle(name)
     code = compile_function(name, dtype, target)
-    ours = seconds_per_call(lambda: code.run(*operands, out=out))
-    # An empty call shows what the call through ctypes itself takes.
-    little = [x[: code.lanes].copy() for x in operands]
-    little_out = out[: code.lanes].copy()
-    overhead = seconds_per_call(lambda: code.run(*little, out=little_out))
-    reference = oracle(name)
+    # A call on one vector shows what the call through ctypes itself takes.
+    little = [x[: code.lanes] for x in operands]
     with np.errstate(all="ignore"):
-        theirs = seconds_per_call(lambda: reference(*operands))
+        ours, overhead, theirs = best_seconds(
+            (
+                lambda: code.run(*operands, out=out),
+                lambda: code.run(*little, out=out[: code.lanes]),
+                lambda: reference(*operands),
+            )
+        )
     return (ours - overhead) / (SIZE - code.lanes), theirs / SIZE
 
 

@@ -26,7 +26,7 @@ from .inverse_trig import acos, asin, atan, atan2
 from .log import log, log1p, log2, log10
 from .power import power32, power64, signed_power, unsigned_power
 from .remainder import floor_divide, floor_mod, truncate_mod
-from .root import cbrt32, cbrt64, rsqrt
+from .root import cbrt, rsqrt
 from .trig import cos, sin, tan32, tan64
 
 __all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
@@ -54,6 +54,7 @@ _GENERIC: dict[str, Body] = {
     "atanh": atanh,
     "sigmoid": sigmoid,
     "rsqrt": rsqrt,
+    "cbrt": cbrt,
     "truncate_mod": truncate_mod,
     "floor_mod": floor_mod,
     "floor_divide": floor_divide,
@@ -62,7 +63,6 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
     "tan": {"float32": tan32, "float64": tan64},
     "tanh": {"float32": tanh32, "float64": tanh64},
     "erf": {"float32": erf32, "float64": erf64},
-    "cbrt": {"float32": cbrt32, "float64": cbrt64},
     "power": {
         "float32": power32,
         "float64": power64,

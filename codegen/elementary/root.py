@@ -8,7 +8,7 @@ from .emitter import Emitter, Value
 from .exp import power_of_two
 from .log import integer_to_float
 
-__all__ = ["cbrt32", "cbrt64", "rsqrt"]
+__all__ = ["cbrt", "rsqrt"]
 
 # z^(-1/3) on [1/2, 4), to 2^-8
 INVERSE_ROOT = (
@@ -32,34 +32,28 @@ def inverse_root_step(e: Emitter, r: Value, z: Value) -> Value:
     return e.fma(r * h, e.fma(h, 2 / 9, 1 / 3), r)
 
 
-def cube_root(e: Emitter, x: Value, steps: int) -> Value:
-    """The cube root of doubles |x| = 2^(3 q) z, 1/2 <= z < 4, as 2^q z r^2 with r = z^(-1/3)."""
+def cbrt(e: Emitter, x: Value) -> Value:
+    """The cube root of |x| = 2^(3 q) z, 1/2 <= z < 4, as 2^q z r^2 with r = z^(-1/3).
+
+    A last step of Newton's repairs the rounding, the derivative 3 y^2 = 3 / r^2 being at hand.
+    """
+    one = e.magic() + e.exponent_bias
+    up = 24 if e.kind == "float" else 54
     u = e.abs(x)
-    small = u < 2.0**-1022
-    bits = e.bits(e.select(small, u * 2.0**54, u))
-    k = integer_to_float(e, bits.logical_shift_right(52) - 1023)
-    q = e.fma(k, 1 / 3, e.magic("double")) - e.magic("double")
-    one = e.constant(1023 << 52, "i64")
-    significand = e.float_of_bits((bits & ((1 << 52) - 1)) | one)
-    z = significand * power_of_two(e, e.negative_fma(q, 3.0, k) + (e.magic("double") + 1023))
+    small = u < 2.0 ** (1 - e.exponent_bias)
+    bits = e.bits(e.select(small, u * 2.0**up, u))
+    k = integer_to_float(e, bits.logical_shift_right(e.fraction_bits) - e.exponent_bias)
+    q = e.fma(k, 1 / 3, e.magic()) - e.magic()
+    significand = e.float_of_bits(
+        (bits & ((1 << e.fraction_bits) - 1)) | (e.exponent_bias << e.fraction_bits)
+    )
+    z = significand * power_of_two(e, e.negative_fma(q, 3.0, k) + one)
     r = e.polynomial(z, INVERSE_ROOT)
-    for _ in range(steps):
+    for _ in range(1 if e.kind == "float" else 2):
         r = inverse_root_step(e, r, z)
     square = r * r
     y = z * square
-    # One step of Newton's, the derivative 3 y^2 = 3 / r^2 at hand: it repairs the last rounding.
     y = e.negative_fma(e.fma(y * y, y, -z), square * (1 / 3), y)
-    q = q - e.select(small, e.constant(18.0), 0.0)
-    y = y * power_of_two(e, q + (e.magic("double") + 1023))
+    q = q - e.select(small, e.constant(up / 3), 0.0)
+    y = y * power_of_two(e, q + one)
     return e.copysign(e.select(u < math.inf, e.select(u > 0.0, y, u), x), x)
-
-
-def cbrt32(e: Emitter, x: Value) -> Value:
-    """The cube root of floats, by doubles."""
-    wide = e.twin("float64")
-    return e.narrow(cube_root(wide, wide.adopt(e.widen(x)), 1))
-
-
-def cbrt64(e: Emitter, x: Value) -> Value:
-    """The cube root in float64."""
-    return cube_root(e, x, 2)
