@@ -119,7 +119,7 @@ def exp_parts(e: Emitter, x: Value) -> tuple[Value, Value]:
 
 
 def exp(e: Emitter, x: Value) -> Value:
-    """exp: in float32 15 instructions with AVX-512, 20 with AVX2.
+    """exp: in float32 16 instructions with AVX-512, 23 with AVX2.
 
     Beyond the clamp the result is infinity or zero already; denormal results come out of ``scale``.
     """
@@ -151,7 +151,7 @@ def sigmoid(e: Emitter, x: Value) -> Value:
     """1 / (1 + exp(-x)) as t - t z for x < 0 and 1 - z else, with t = exp(-|x|), z = t / (1 + t).
 
     t <= 1, so nothing overflows, and results down to the least denormal keep their accuracy; z is
-    at most 1/2, so that its errors count little. In float32 22 instructions, one division.
+    at most 1/2, so that its errors count little. In float32 23 instructions, one division.
     """
     n, y = exp_parts(e, e.at_least(-e.abs(x), LOWEST[e.kind]))
     # n <= 0: 2^(n + bias / 4) is in the exponent's range for all n; the last product alone rounds.

@@ -244,7 +244,7 @@ def sine(e: Emitter, r: Value, n: Value) -> tuple[Value, Value]:
 
 
 def sin(e: Emitter, x: Value) -> Value:
-    """sin: 20 instructions in float32 and 27 in float64 with FMA, for moderate arguments."""
+    """sin: 27 instructions in float32 with AVX-512, for moderate arguments."""
     reduced = reduce(e, x)
     magnitude, sign = sine(e, reduced.r, reduced.n)
     return e.flip_sign(magnitude, (sign ^ e.bits(x)) & e.sign_mask)
