@@ -1,1 +1,19 @@
-"""To be described."""
+"""The search engine: finds fast schedules, measures them, and remembers them in tuning logs.
+
+::
+
+    task  space  sketches  favourites  features   what is searched: a kernel and its schedules
+    search  strategies  evolution  annealing ...  what to try next, as whole-array functions
+    cost_model  training  quality  linear_model   what is probably fast (xgboost when it is asked)
+    measure  worker*  build_service  run_service  building and running in processes of their own
+    reference  guarded  harness                   the gate: right results, memory kept, native time
+    record  log  lookup  logtool                  what was measured, and how it is reused
+    tuner  program_tuner  scheduler  budget       the loop, and where the seconds go
+    progress  interrupts  settings                what is shown, how it ends, every number by name
+    select  kernels  native_tuning                how the compiler asks: schedules, tasks, tuning
+
+The way round: a ``Task`` has a ``SearchSpace``, rows of integers. A strategy proposes rows that
+the cost model likes, a ``Measurer`` turns each into a ``MeasureRecord``, the ``TuningLog`` keeps
+it, the model learns from it. ``standins`` has a trivial one of every role, so that the loop is
+tested without compiling. Compiling needs only ``record``, ``log``, ``lookup`` and ``select``.
+"""

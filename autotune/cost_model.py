@@ -1,7 +1,7 @@
 """The cost model: XGBoost, ranking candidates within a task. The only file that loads xgboost.
 
 It is trained on every measured run it is told about: all of the task at hand and the newest of the
-others, each run against the best of its own task. Training starts anew on every update, since
+others, each run ranked among those of its own task. Training starts anew on every update, since
 1,000 rows take tens of milliseconds; a model loaded from a file goes on growing from there.
 """
 
@@ -37,7 +37,7 @@ def has_xgboost() -> bool:
 
 
 class XGBoostModel:
-    """Boosted trees on throughput relative to the best of the task, in octaves."""
+    """Boosted trees on the share of the task's candidates that one beats."""
 
     def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> None:
         self._settings = settings

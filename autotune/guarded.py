@@ -95,4 +95,4 @@ class GuardedBuffer:
 
 
 def _view(address: int, size: int) -> npt.NDArray[np.uint8]:
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))

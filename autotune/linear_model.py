@@ -1,4 +1,4 @@
-"""A cost model of NumPy alone, for machines without xgboost: ridge regression on log time."""
+"""A cost model of NumPy alone, for machines without xgboost: ridge regression on ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RIDGE = 1e-2  # of the number of rows: features are standardised, so one streng
 
 
 class LinearModel:
-    """Standardised features and their squares, fitted to throughput relative to the task's best."""
+    """Standardised features and their squares, fitted to ranks within the task."""
 
     def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS) -> None:
         self._settings = settings

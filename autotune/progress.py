@@ -127,10 +127,10 @@ def _open_bar(stream: TextIO) -> Any:
 
 def make_progress(stream: TextIO | None = None, quiet: bool = False) -> Progress:
     """What suits the stream (stderr by default)."""
-    if quiet:
+    shown = stream or sys.stderr
+    if quiet or shown is None:
         return Silent()
-    stream = stream or sys.stderr
-    return Live(stream) if stream.isatty() else Lines(stream)
+    return Live(shown) if shown.isatty() else Lines(shown)
 
 
 def describe(tuner: Tuned) -> str:

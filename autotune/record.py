@@ -322,7 +322,10 @@ def _check(value: Any) -> Check | None:
         return None
     if not isinstance(value, dict):
         raise RecordError("checked is no object")
-    numbers = [value.get("max_error"), value.get("bound")]
-    if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+    return Check(_finite(value.get("max_error")), _finite(value.get("bound")))
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise RecordError("checked holds no numbers")
-    return Check(float(numbers[0]), float(numbers[1]))
+    return float(value)

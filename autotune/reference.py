@@ -102,7 +102,7 @@ class Reference:
         parts["values"] = self._values
         arrays = {f"{part}.{k}": v for part, named in parts.items() for k, v in named.items()}
         new = path.with_suffix(".new.npz")
-        np.savez(new, **arrays)
+        np.savez(new, allow_pickle=False, **arrays)
         new.replace(path)
 
     @staticmethod

@@ -9,8 +9,8 @@ __all__ = ["DEFAULT_SETTINGS", "TuneSettings"]
 
 
 _BOOSTER: tuple[tuple[str, Any], ...] = (
-    # Regression on log throughput: beside rank:pairwise at equal training time it put 10 % more of
-    # the pairs in order on 500 rows, since every row counts, not only the pairs drawn.
+    # Regression on ranks within the task (training.rank_labels): as good as rank:pairwise on tasks
+    # not seen (84.8 % of pairs, recall@30 0.75, against 83.7 % and 0.71), and quicker to train.
     ("objective", "reg:squarederror"),
     ("eta", 0.15),
     # Shallow trees, more of them: depth 4 against 7 raised recall@30 from 0.30 to 0.47 on the

@@ -140,6 +140,7 @@ class Tuner:
 
         Where the model only asks for what is known, chance goes on in its stead.
         """
+        rows = self.task.space.default()[:0]
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)

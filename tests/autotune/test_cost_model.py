@@ -10,7 +10,7 @@ from loopwright.autotune.cost_model import JudgedModel, XGBoostModel, available_
 from loopwright.autotune.linear_model import LinearModel
 from loopwright.autotune.quality import pairwise_accuracy, recall_at
 from loopwright.autotune.standins import SyntheticSpace, UntrainedModel
-from loopwright.autotune.training import TrainingSet, throughput_labels
+from loopwright.autotune.training import TrainingSet, rank_labels
 
 SPACE = SyntheticSpace()
 OTHER = SyntheticSpace((1024, 96, 300))
@@ -103,11 +103,9 @@ def test_a_broken_model_is_replaced_and_tuning_goes_on() -> None:
 
 
 def test_labels_are_comparable_between_tasks() -> None:
-    labels = throughput_labels(np.array([2e-3, 1e-3, 1.0, np.inf]))
-    assert labels[1] == 0 and labels[3] == -1
-    assert labels[0] == pytest.approx(-1 / 9)
-    assert labels[2] == pytest.approx(-8 / 9)
-    assert (throughput_labels(np.array([np.inf])) == -1).all()
+    costs = np.array([2e-3, 1e-3, 1.0, np.inf])
+    assert rank_labels(costs).tolist() == rank_labels(costs * 1000).tolist() == [0.75, 1, 0.5, 0]
+    assert (rank_labels(np.array([np.inf, np.inf])) == 0).all()
 
 
 def test_the_task_at_hand_is_never_crowded_out() -> None:
