@@ -46,9 +46,13 @@ class Kernel:
 def compile_kernel(
     prim: PrimFunc, schedule: Schedule, target: Target, name: str | None = None
 ) -> Kernel:
-    """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal."""
+    """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal.
+
+    Its symbol is ``name``, else ``lw_`` and the PrimFunc's: a kernel called plain ``ceil`` would
+    take the place of the C library's in its own module.
+    """
     nest = apply_schedule(prim, schedule)
-    return emit_kernel(nest, target, name or prim.name)
+    return emit_kernel(nest, target, name or f"lw_{prim.name}")
 
 
 def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
