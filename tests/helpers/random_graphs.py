@@ -9,6 +9,11 @@ from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Atom, Constant, Function, Module, Var
 from loopwright.ir.graph.types import TensorType
 
+CHOICES = (
+    *("unary", "binary", "scalar", "constant", "reduce", "index"),
+    *("matmul", "join", "choose", "softmax", "cut"),
+)
+
 __all__ = ["random_functions", "random_modules"]
 
 UNARY = ("exp", "sin", "tanh", "negative", "abs", "floor", "sigmoid")
@@ -49,7 +54,7 @@ def _operator(draw, m: Maker, values: list[Var]) -> Var:
     kind = x.type
     assert isinstance(kind, TensorType)
     rank, shape = kind.rank, kind.shape
-    choice = draw(st.sampled_from(["unary", "binary", "scalar", "constant", "reduce", "index"]))
+    choice = draw(st.sampled_from(CHOICES))
     if choice == "binary":
         fitting = [v for v in values if _broadcasts(x, v)]
         return m(draw(st.sampled_from(BINARY)), x, draw(st.sampled_from(fitting)))
@@ -64,6 +69,22 @@ def _operator(draw, m: Maker, values: list[Var]) -> Var:
         return m(name, x, axis=tuple(sorted(axis)), keepdims=draw(st.booleans()))
     if choice == "index" and rank:
         return _index_map(draw, m, x)
+    if choice == "matmul" and rank >= 2:
+        axes = (*range(rank - 2), rank - 1, rank - 2)
+        return m("nn.matmul", x, m.multiply(m.transpose(x, axes=axes), scalar(0.1)))
+    if choice == "join" and rank:
+        same = [v for v in values if v.type == kind]
+        return m.concatenate(x, draw(st.sampled_from(same)), axis=draw(st.integers(0, rank - 1)))
+    if choice == "choose":
+        same = [v for v in values if v.type == kind]
+        other = draw(st.sampled_from(same))
+        return m.where(m.less(x, other), m.negative(x), other)
+    if choice == "softmax" and rank and 0 not in shape:
+        return m("nn.softmax", x, axis=draw(st.integers(0, rank - 1)))
+    if choice == "cut" and rank and 0 not in shape:
+        steps = tuple(draw(st.integers(1, 2)) for _ in shape)
+        begin = tuple(draw(st.integers(0, s - 1)) for s in shape)
+        return m.strided_slice(x, begin=begin, end=shape, strides=steps)
     return m(draw(st.sampled_from(UNARY)), x)
 
 

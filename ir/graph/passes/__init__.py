@@ -46,7 +46,8 @@ def default_pipeline() -> list[Pass]:
         # Convolutions come out of it with transposes around them, which keep neighbours apart.
         sink_transposes,
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
-        # computes with constants, such as reshaped weights.
+        # computes with constants, such as reshaped weights. Rules find more among shared values.
+        eliminate_common_subexpressions,
         simplify,
         fold_constants,
         eliminate_common_subexpressions,

@@ -25,14 +25,14 @@ After::
 The method is Relay's ("Relay: A New IR for Machine Learning Frameworks", 2018): an operator joins
 its post-dominator, and what lies between the two, if the rules of ``fusion_rules.py`` allow the
 whole. Then neighbours are joined whose values are of one shape, even if several of them are needed
-outside: each is written once and not read again. Groups that do the same share one function.
+outside: each is written once and not read again; and so are groups that read the same array. Groups
+that do the same share one function.
 """
 
 from __future__ import annotations
 
-from ...errors import InternalError
 from ...ops.registry import Pattern
-from ..nodes import Binding, Block, Function, If, Module
+from ..nodes import Atom, Binding, Block, Function, If, Module
 from .fusion_emit import GroupTable, emit_block
 from .fusion_graph import Graph, build_graph
 from .fusion_order import Groups
@@ -73,6 +73,7 @@ def _fuse_block(block: Block, table: GroupTable) -> Block:
     groups = Groups(graph)
     _join_post_dominators(graph, groups)
     _join_neighbours(graph, groups)
+    _join_siblings(graph, groups)
     return emit_block(block, graph, groups, table)
 
 
@@ -141,9 +142,23 @@ def _join_neighbours(graph: Graph, groups: Groups) -> None:
                 groups.merge((source, node.index))
 
 
-def check_fused(block: Block) -> None:
-    """Raise InternalError if an operator is left in ``block``."""
-    graph = build_graph(block)
-    left = [n.binding.var.name for n in graph.nodes if n.pattern is not None]
-    if left:
-        raise InternalError(f"operators are left outside groups: {', '.join(left)}")
+def _join_siblings(graph: Graph, groups: Groups) -> None:
+    """Let groups join that walk over the same array, so that it is read once for both."""
+    last_reader: dict[Atom, int] = {}
+    for node in graph.nodes:
+        if node.pattern is None or node.pattern > Pattern.REDUCTION:
+            continue
+        for edge in node.edges:
+            whole = not edge.chain and (
+                node.pattern == Pattern.REDUCTION or edge.shape == node.shape
+            )
+            if not whole or edge.root is None:
+                continue
+            other = last_reader.get(edge.root)
+            last_reader[edge.root] = node.index
+            if other is None or groups.find(other) == groups.find(node.index):
+                continue
+            members = groups.union((other, node.index))
+            heavy = any(graph.nodes[m].pattern == Pattern.CONTRACTION for m in members)
+            if not heavy and may_fuse(graph, members, outputs=groups.outputs(members)):
+                groups.merge((other, node.index))

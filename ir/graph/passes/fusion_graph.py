@@ -36,9 +36,11 @@ _RESHAPES = frozenset({"reshape", "expand_dims", "squeeze"})
 
 @dataclass(slots=True)
 class Edge:
-    """An operand: ``source`` is a node, or None for a value from outside or no value at all."""
+    """An operand: the value of the node ``source``, or of none. ``root`` is the value itself, and
+    ``chain`` the index maps between it and its reader."""
 
     source: int | None
+    root: Atom | None
     chain: tuple[Binding, ...]
     shape: tuple[IntExpr, ...]  # as the reader sees it
 
@@ -122,7 +124,7 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
             root, chain = graph.resolve(arg)
             source = graph.of_var.get(root) if isinstance(root, Var) else None
             seen = arg.type.shape if isinstance(arg.type, TensorType) else ()
-            node.edges.append(Edge(source, chain, seen))
+            node.edges.append(Edge(source, root, chain, seen))
         node.sources = sorted({e.source for e in node.edges if e.source is not None})
         node.weight += sum(len(e.chain) for e in node.edges)
         aligned = pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
