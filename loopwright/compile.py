@@ -28,6 +28,7 @@ from .config import Config
 from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from .tracer import (
     Arguments,
+    ArraySpec,
     Proxy,
     Request,
     Traced,
@@ -361,9 +362,9 @@ class Compiled:
 
 def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
     hint = None
-    types = getattr(wanted, "type", None), getattr(given, "type", None)
-    if all(hasattr(t, "shape") for t in types) and types[0].shape == types[1].shape:
-        hint = f"{path}.astype(np.{types[0].dtype})"
+    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
+    if arrays and wanted.type.shape == given.type.shape:
+        hint = f"{path}.astype(np.{wanted.type.dtype})"
     return LoopwrightTypeError(
         f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
     )

@@ -22,7 +22,7 @@
 """
 
 from . import creation, elementwise, indexing, joining, linear, nn, reductions, shaping, ufuncs, xp
-from .arguments import Arguments, Request, bind, signature_of, to_array
+from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_array
 from .explain import cut_traceback, is_ours
 from .function import Traced, located, trace
 from .proxy import Proxy
@@ -31,6 +31,7 @@ from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 
 __all__ = [
     "Arguments",
+    "ArraySpec",
     "DTypeSpec",
     "Proxy",
     "Request",

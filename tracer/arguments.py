@@ -133,10 +133,11 @@ def bind(
         leaves, structure = ([value], flatten(0)[1]) if static else flatten(value)
         structures.append(structure)
         for position, leaf in enumerate(leaves):
-            specs.append(_static(name, parameter, leaf) if static else _spec(leaf))
-            if specs[-1] is None:
+            spec = _static(name, parameter, leaf) if static else _spec(leaf)
+            if spec is None:
                 where = paths(structure, parameter)[position]
                 raise _untraceable(name, where, leaf)
+            specs.append(spec)
             values.append(leaf)
     return Arguments(Request(tuple(names), tuple(structures), tuple(specs)), values)
 
@@ -164,7 +165,7 @@ def _static(function: str, name: str, value: Any) -> Static:
     return Static(type(value), value)
 
 
-def _spec(leaf: Any) -> Any:
+def _spec(leaf: Any) -> LeafSpec | None:
     """The spec of a leaf, or None if it is none."""
     if isinstance(leaf, np.ndarray | np.generic):
         return _array_spec(leaf.shape, leaf.dtype)
@@ -230,6 +231,7 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _foreign(value: Any) -> np.ndarray[Any, Any]:
+    other: Any = value
     if isinstance(value, Spec | DTypeSpec):
         raise LoopwrightTypeError(
             f"the spec {value!r} has no values", hint="an array, or f.lower(...) for a spec"
@@ -238,7 +240,7 @@ def _foreign(value: Any) -> np.ndarray[Any, Any]:
         raise LoopwrightValueError(f"the Python int {value} does not fit int64")
     if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
         try:
-            return np.from_dlpack(value)
+            return np.from_dlpack(other)
         except (BufferError, RuntimeError, TypeError):
             pass  # a dtype or device that DLPack does not take; its own conversion may
     return np.asarray(value)

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.dtype import FLOAT64, INT64, DType
 from .dispatch import implements
-from .promotion import dtype_argument, kind_of
+from .promotion import common, dtype_argument, kind_of, to_float
 from .proxy import Proxy, emit, lift, run
 from .shaping import broadcast_to, shape_argument, size
 from .trace import active
@@ -86,7 +86,9 @@ def _arange(
         target = INT64 if dtype is None else dtype_argument(dtype)
         count = emit("iota", shape=(size(stop - start),), axis=0, dtype=str(target))
         return (
-            count if start == 0 and step == 1 else count * lift(step, target) + lift(start, target)
+            count
+            if start == 0 and step == 1
+            else emit("add", emit("multiply", count, lift(step, target)), lift(start, target))
         )
     target = dtype_argument(np.arange(start, stop, step).dtype if dtype is None else dtype)
     return emit("arange", start=start, stop=stop, step=step, dtype=str(target))
@@ -112,8 +114,11 @@ def _linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
         return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
-    position = np.linspace(0.0, 1.0, num, endpoint=endpoint)
-    result = lift(start) + lift(position) * (lift(stop) - lift(start))
+    position, first, last = common(
+        np.linspace(0.0, 1.0, num, endpoint=endpoint), to_float(start), to_float(stop)
+    )
+    reach = emit("multiply", position, emit("subtract", last, first))
+    result = emit("add", first, reach)
     return result if dtype is None else lift(result, dtype_argument(dtype))
 
 

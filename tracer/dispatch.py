@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "METHODS", "UFUNCS", "implements", "known_names", "method"]
+__all__ = ["FUNCTIONS", "METHODS", "UFUNCS", "UNSET", "implements", "known_names", "method"]
 
 Implementation = Callable[..., Any]
 F = TypeVar("F", bound=Implementation)
@@ -18,6 +18,9 @@ UFUNCS: dict[np.ufunc, Implementation] = {}
 FUNCTIONS: dict[Callable[..., Any], Implementation] = {}
 """A function that speaks ``__array_function__``, and ours with the same parameters."""
 
+
+UNSET: Any = vars(np)["_NoValue"]
+"""What NumPy passes on for a parameter that was not given."""
 
 METHODS: dict[str, Implementation] = {}
 """A method of a traced array by its name (``sum``), or of a ufunc (``add.reduce``)."""
@@ -39,7 +42,9 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 
     def enter(implementation: F) -> F:
         for function in functions:
-            table = UFUNCS if isinstance(function, np.ufunc) else FUNCTIONS
+            table: dict[Any, Implementation] = (
+                UFUNCS if isinstance(function, np.ufunc) else FUNCTIONS
+            )
             table[function] = implementation
         return implementation
 

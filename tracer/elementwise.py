@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dtype import BOOL, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements, method
-from .promotion import common, common_dtype, dtype_argument, to_float
+from .promotion import common, common_dtype, dtype_argument, kind_of, to_float
 from .proxy import Proxy, emit, lift
 
 __all__ = ["cast", "full_like", "isclose", "where"]
@@ -189,6 +189,6 @@ def _isrealobj(x: Any) -> bool:
 
 @implements(np.result_type)
 def _result_type(*values: Any) -> np.dtype[Any]:
-    lifted = [v.dtype if isinstance(v, Proxy) and v.weak is None else v for v in values]
-    numbers = {int: 0, float: 0.0, bool: False}
-    return np.result_type(*(numbers[v.weak] if isinstance(v, Proxy) else v for v in lifted))
+    numbers = {int: 0, float: 0.0}
+    kinds = [kind_of(v) if isinstance(v, Proxy) else v for v in values]
+    return np.result_type(*(numbers[k] if k is int or k is float else k for k in kinds))

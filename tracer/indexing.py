@@ -99,17 +99,17 @@ def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
         if isinstance(item, int | Dim):
             axes[position] = len(kept)
             at = _position(item, length, axis)
-            cut = (at, at + 1, 1)
+            first, last, step = at, at + 1, 1
         else:
             axes[position] = len(kept)
             part = item if isinstance(item, slice) else slice(None)
-            *cut, backwards = _slice(part, length)
+            first, last, step, backwards = _slice(part, length)
             if backwards:
                 reversed_axes.append(axis)
             kept.append(axis)
-        begin.append(cut[0])
-        end.append(cut[1])
-        strides.append(cut[2])
+        begin.append(first)
+        end.append(last)
+        strides.append(step)
         axis += 1
     if any(b != 0 for b in begin) or tuple(end) != x.shape or any(s != 1 for s in strides):
         x = emit("strided_slice", x, begin=tuple(begin), end=tuple(end), strides=tuple(strides))

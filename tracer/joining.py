@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightValueError, UnsupportedError
-from .dispatch import implements, method
+from .dispatch import UNSET, implements, method
 from .promotion import common, dtype_argument
 from .proxy import Proxy, emit, emit_many, lift
 from .reductions import normalise_axis
@@ -223,7 +223,7 @@ def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Proxy:
     x = lift(a)
     axis = normalise_axis(axis, x.ndim)
-    edges = [e for e in (prepend, append) if e is not None and e is not np._NoValue]
+    edges = [e for e in (prepend, append) if e is not None and e is not UNSET]
     if edges:
         parts = [prepend, x, append]
         slim = tuple(1 if i == axis else s for i, s in enumerate(x.shape))
@@ -231,7 +231,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
             [
                 broadcast_to(lift(p), slim) if lift(p).ndim == 0 else p
                 for p in parts
-                if p is not None and p is not np._NoValue
+                if p is not None and p is not UNSET
             ],
             axis,
         )
@@ -240,9 +240,6 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
         whole = [slice(None)] * x.ndim
         ahead, behind = whole.copy(), whole.copy()
         ahead[axis], behind[axis] = slice(1, None), slice(None, int_max(length - 1, 0))
-        x = (
-            np.not_equal(x[tuple(ahead)], x[tuple(behind)])
-            if x.type.dtype.is_bool
-            else (np.subtract(x[tuple(ahead)], x[tuple(behind)]))
-        )
+        name = "not_equal" if x.type.dtype.is_bool else "subtract"
+        x = emit(name, x[tuple(ahead)], x[tuple(behind)])
     return x

@@ -15,7 +15,7 @@ from .dispatch import UFUNCS, implements, method
 from .promotion import common_strong, dtype_argument, promoted, to_float
 from .proxy import Proxy, emit, lift
 from .reductions import axes_of, normalise_axis, reduce_max, reduce_min, reduce_sum
-from .shaping import reshape, transpose
+from .shaping import moveaxis, reshape, transpose
 
 __all__: list[str] = []
 
@@ -307,12 +307,15 @@ def _cross(
     x, y = common_strong(a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = np.moveaxis(x, axisa, -1), np.moveaxis(y, axisb, -1)
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise LoopwrightTypeError(
             f"np.cross multiplies vectors of 3, these have {x.shape[-1]} and {y.shape[-1]}"
         )
     p = [x[..., i] for i in range(3)]
     q = [y[..., i] for i in range(3)]
-    parts = [np.subtract(p[i] * q[j], p[j] * q[i]) for i, j in ((1, 2), (2, 0), (0, 1))]
-    return np.moveaxis(np.stack(parts, axis=-1), -1, axisc)
+    parts = [
+        emit("subtract", emit("multiply", p[i], q[j]), emit("multiply", p[j], q[i]))
+        for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    return moveaxis(emit("stack", *parts, axis=x.ndim - 1), -1, axisc)

@@ -322,7 +322,7 @@ def _padding(
     if isinstance(padding, str):
         raise LoopwrightValueError(f'padding {padding!r} is neither "same" nor "valid"')
     if isinstance(padding, int | np.integer):
-        return (int(padding),) * 4
+        return int(padding), int(padding), int(padding), int(padding)
     given = tuple(int(p) for p in padding)
     if len(given) == 2:
         return given[0], given[1], given[0], given[1]

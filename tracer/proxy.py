@@ -142,7 +142,9 @@ class Proxy:
 
     def __bool__(self) -> bool:
         params = self.trace.builder.params
-        _fail(misuse.branch(p.name for p in params if p.type == TensorType((), p.type.dtype)), self)
+        types = {p.name: p.type for p in params}
+        scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
+        _fail(misuse.branch(scalars), self)
 
     def __float__(self) -> float:
         _fail(misuse.number_needed("float", self._name()), self)

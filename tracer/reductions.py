@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import IntExpr
 from ..ir.dtype import BOOL, DTYPES, INT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import METHODS, implements, method
+from .dispatch import METHODS, UNSET, implements, method
 from .elementwise import cast, isclose
 from .elementwise import where as where_
 from .promotion import common, dtype_argument, to_float
@@ -18,7 +18,6 @@ from .proxy import Proxy, emit, lift
 
 __all__ = ["axes_of", "normalise_axis", "reduce_max", "reduce_min", "reduce_sum"]
 
-_UNSET: Any = np._NoValue
 Axis = int | Sequence[int] | None
 
 
@@ -45,14 +44,14 @@ def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
 
 
 def _keep(keepdims: Any) -> bool:
-    return False if keepdims is _UNSET else bool(keepdims)
+    return False if keepdims is UNSET else bool(keepdims)
 
 
 def _reduce(
-    name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any = _UNSET, join: str = ""
+    name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any = UNSET, join: str = ""
 ) -> Proxy:
     result = emit(name, x, axis=axes_of(axis, x.ndim), keepdims=_keep(keepdims))
-    if initial is _UNSET or initial is None:
+    if initial is UNSET or initial is None:
         return result
     return emit(join, result, lift(initial, result.type.dtype))
 
@@ -68,7 +67,7 @@ def _accumulator(x: Proxy, dtype: Any) -> DType:
 
 
 def _masked(x: Proxy, where: Any, otherwise: Any) -> Proxy:
-    if where is _UNSET or where is True:
+    if where is UNSET or where is True:
         return x
     return where_(where, x, lift(otherwise, x.type.dtype))
 
@@ -80,9 +79,9 @@ def reduce_sum(
     axis: Axis = None,
     dtype: Any = None,
     out: Any = None,
-    keepdims: Any = _UNSET,
-    initial: Any = _UNSET,
-    where: Any = _UNSET,
+    keepdims: Any = UNSET,
+    initial: Any = UNSET,
+    where: Any = UNSET,
 ) -> Proxy:
     """The sum over ``axis``, with 64 bits for small integers."""
     x = lift(a)
@@ -97,9 +96,9 @@ def _prod(
     axis: Axis = None,
     dtype: Any = None,
     out: Any = None,
-    keepdims: Any = _UNSET,
-    initial: Any = _UNSET,
-    where: Any = _UNSET,
+    keepdims: Any = UNSET,
+    initial: Any = UNSET,
+    where: Any = UNSET,
 ) -> Proxy:
     x = lift(a)
     x = _masked(lift(x, _accumulator(x, dtype)), where, 1)
@@ -107,8 +106,8 @@ def _prod(
 
 
 def _extremum(name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Proxy:
-    if where is not _UNSET and where is not True:
-        if initial is _UNSET:
+    if where is not UNSET and where is not True:
+        if initial is UNSET:
             raise LoopwrightValueError(f"np.{name} with where= needs initial=")
         x = _masked(x, where, initial)
     join = "maximum" if name == "max" else "minimum"
@@ -121,9 +120,9 @@ def reduce_max(
     a: Any,
     axis: Axis = None,
     out: Any = None,
-    keepdims: Any = _UNSET,
-    initial: Any = _UNSET,
-    where: Any = _UNSET,
+    keepdims: Any = UNSET,
+    initial: Any = UNSET,
+    where: Any = UNSET,
 ) -> Proxy:
     """The greatest element along ``axis``; NaN if there is one."""
     return _extremum("max", lift(a), axis, keepdims, initial, where)
@@ -135,9 +134,9 @@ def reduce_min(
     a: Any,
     axis: Axis = None,
     out: Any = None,
-    keepdims: Any = _UNSET,
-    initial: Any = _UNSET,
-    where: Any = _UNSET,
+    keepdims: Any = UNSET,
+    initial: Any = UNSET,
+    where: Any = UNSET,
 ) -> Proxy:
     """The least element along ``axis``; NaN if there is one."""
     return _extremum("min", lift(a), axis, keepdims, initial, where)
@@ -146,7 +145,7 @@ def reduce_min(
 @implements(np.any)
 @method("any")
 def _any(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET, *, where: Any = _UNSET
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET, *, where: Any = UNSET
 ) -> Proxy:
     return _reduce("any", _masked(lift(a, BOOL), where, False), axis, keepdims)
 
@@ -154,7 +153,7 @@ def _any(
 @implements(np.all)
 @method("all")
 def _all(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET, *, where: Any = _UNSET
+    a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET, *, where: Any = UNSET
 ) -> Proxy:
     return _reduce("all", _masked(lift(a, BOOL), where, True), axis, keepdims)
 
@@ -168,7 +167,7 @@ def _as_float(a: Any, dtype: Any) -> Proxy:
 
 
 def _no_where(where: Any) -> None:
-    if where is not _UNSET and where is not True:
+    if where is not UNSET and where is not True:
         raise UnsupportedError("where= is not supported here", hint="np.sum(..., where=mask)")
 
 
@@ -179,11 +178,11 @@ def _mean(
     axis: Axis = None,
     dtype: Any = None,
     out: Any = None,
-    keepdims: Any = _UNSET,
+    keepdims: Any = UNSET,
     *,
-    where: Any = _UNSET,
+    where: Any = UNSET,
 ) -> Proxy:
-    if where is not _UNSET and where is not True:
+    if where is not UNSET and where is not True:
         total = reduce_sum(_as_float(a, dtype), axis, keepdims=_keep(keepdims), where=where)
         mask = emit("broadcast_to", lift(where, BOOL), shape=lift(a).shape)
         return emit(
@@ -204,9 +203,9 @@ def _spread(
     mean: Any,
 ) -> Proxy:
     _no_where(where)
-    if mean is not _UNSET:
+    if mean is not UNSET:
         raise UnsupportedError("mean= is not supported", hint="leave it out")
-    if correction is not _UNSET:
+    if correction is not UNSET:
         ddof = correction
     x = _as_float(a, dtype)
     axes = axes_of(axis, x.ndim)
@@ -221,11 +220,11 @@ def _var(
     dtype: Any = None,
     out: Any = None,
     ddof: int = 0,
-    keepdims: Any = _UNSET,
+    keepdims: Any = UNSET,
     *,
-    where: Any = _UNSET,
-    mean: Any = _UNSET,
-    correction: Any = _UNSET,
+    where: Any = UNSET,
+    mean: Any = UNSET,
+    correction: Any = UNSET,
 ) -> Proxy:
     return _spread("variance", a, axis, dtype, ddof, keepdims, where, correction, mean)
 
@@ -238,11 +237,11 @@ def _std(
     dtype: Any = None,
     out: Any = None,
     ddof: int = 0,
-    keepdims: Any = _UNSET,
+    keepdims: Any = UNSET,
     *,
-    where: Any = _UNSET,
-    mean: Any = _UNSET,
-    correction: Any = _UNSET,
+    where: Any = UNSET,
+    mean: Any = UNSET,
+    correction: Any = UNSET,
 ) -> Proxy:
     return _spread("std", a, axis, dtype, ddof, keepdims, where, correction, mean)
 
@@ -257,13 +256,13 @@ def _arg_extremum(name: str, a: Any, axis: int | None, keepdims: Any) -> Proxy:
 
 @implements(np.argmax)
 @method("argmax")
-def _argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
+def _argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = UNSET) -> Proxy:
     return _arg_extremum("argmax", a, axis, keepdims)
 
 
 @implements(np.argmin)
 @method("argmin")
-def _argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = _UNSET) -> Proxy:
+def _argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = UNSET) -> Proxy:
     return _arg_extremum("argmin", a, axis, keepdims)
 
 
@@ -277,7 +276,7 @@ def _count_nonzero(
 
 
 @implements(np.ptp)
-def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
     x = lift(a)
     return emit(
         "subtract", reduce_max(x, axis, keepdims=keepdims), reduce_min(x, axis, keepdims=keepdims)
@@ -291,7 +290,7 @@ def _average(
     weights: Any = None,
     returned: bool = False,
     *,
-    keepdims: Any = _UNSET,
+    keepdims: Any = UNSET,
 ) -> Proxy:
     if returned:
         raise UnsupportedError("returned=True is not supported", hint="np.sum(weights)")
@@ -313,7 +312,7 @@ def _average(
 
 @implements(np.nansum)
 def _nansum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = _UNSET
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
 ) -> Proxy:
     x = lift(a)
     if x.type.dtype.is_float:
@@ -323,7 +322,7 @@ def _nansum(
 
 @implements(np.nanmean)
 def _nanmean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = _UNSET
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
 ) -> Proxy:
     x = _as_float(a, dtype)
     valid = emit("logical_not", emit("isnan", x))
@@ -344,12 +343,12 @@ def _nan_extremum(name: str, a: Any, axis: Axis, keepdims: Any) -> Proxy:
 
 
 @implements(np.nanmax)
-def _nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
     return _nan_extremum("max", a, axis, keepdims)
 
 
 @implements(np.nanmin)
-def _nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = _UNSET) -> Proxy:
+def _nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
     return _nan_extremum("min", a, axis, keepdims)
 
 
@@ -380,7 +379,7 @@ def _ufunc_reduce(name: str) -> Any:
         dtype: Any = None,
         out: Any = None,
         keepdims: Any = False,
-        initial: Any = _UNSET,
+        initial: Any = UNSET,
         where: Any = True,
     ) -> Proxy:
         x = lift(array) if dtype is None else cast(array, dtype)

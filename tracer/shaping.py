@@ -22,6 +22,7 @@ __all__ = [
     "broadcast_to",
     "flattened",
     "listed",
+    "moveaxis",
     "reshape",
     "shape_argument",
     "size",
@@ -144,7 +145,8 @@ def _swapaxes(a: Any, axis1: int, axis2: int) -> Proxy:
 
 
 @implements(np.moveaxis)
-def _moveaxis(a: Any, source: Any, destination: Any) -> Proxy:
+def moveaxis(a: Any, source: Any, destination: Any) -> Proxy:
+    """Axes moved from ``source`` to ``destination``."""
     x = lift(a)
     sources = [normalise_axis(i, x.ndim) for i in listed(source)]
     targets = [normalise_axis(i, x.ndim) for i in listed(destination)]

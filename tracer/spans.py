@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 import itertools
 import linecache
 import os
-import sys
 from types import CodeType, FrameType
 
 from ..ir.span import Span
@@ -34,7 +34,7 @@ Decoded = tuple[CodeType, str, Positions]
 
 def user_frame() -> FrameType | None:
     """The innermost frame that belongs neither to Loopwright nor to NumPy."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and _is_library(frame):
         frame = frame.f_back
     return frame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -169,7 +169,7 @@ def active() -> Trace | None:
 
 
 @contextmanager
-def tracing(trace: Trace) -> Iterator[Trace]:
+def tracing(trace: Trace) -> Generator[Trace, None, None]:
     """Make ``trace`` the active one for the body."""
     if not hasattr(_STACK, "traces"):
         _STACK.traces = []
