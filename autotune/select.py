@@ -17,7 +17,7 @@ from .lookup import lookup
 from .record import Workload
 from .space import ScheduleSpace, default_schedule
 
-__all__ = ["Chosen", "choose_schedule", "workload_of"]
+__all__ = ["Chosen", "as_lists", "choose_schedule", "workload_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _from_record(
     prim: PrimFunc, target: Target, kind: str, steps: Sequence[object]
 ) -> Schedule | None:
     try:
-        schedule = Schedule.from_json(_lists(steps))
+        schedule = Schedule.from_json(as_lists(steps))
         if kind == "near":
             space = ScheduleSpace(prim, target)
             row = space.refit(schedule)
@@ -81,6 +81,6 @@ def _from_record(
     return schedule
 
 
-def _lists(data: object) -> object:
-    """Records hold tuples where JSON has lists."""
-    return [_lists(item) for item in data] if isinstance(data, list | tuple) else data
+def as_lists(data: object) -> object:
+    """Schedule data with lists for tuples, as ``Schedule.from_json`` takes it."""
+    return [as_lists(item) for item in data] if isinstance(data, list | tuple) else data

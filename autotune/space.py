@@ -24,6 +24,7 @@ from ..ir.schedule.primitives import state_of
 from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
 from .analysis import Group, groups_of
 from .favourites import favourite, favourites
+from .features import space_features
 from .protocols import BoolArray, Knob, Population
 from .sketches import KNOBS, Choices, Sketch, lane_axis, sketches_of
 
@@ -213,8 +214,6 @@ class ScheduleSpace:
         return None
 
     def features(self, rows: Population) -> npt.NDArray[np.float32]:
-        from .features import space_features
-
         return space_features(self, rows)
 
 

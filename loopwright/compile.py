@@ -265,11 +265,13 @@ class CompiledFunction:
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
         whichever is used up first ends the search. Answers with the search's report.
         """
+        from .tuning import tune  # the search engine takes a while to load, and not everyone tunes
+
         config = Config.read()
         if log is not None:
             self.log = Path(log)
         traced = self.trace(*args, **kwargs)
-        report = _pipeline().tune(
+        report = tune(
             traced.module,
             target=self.target,
             log=self.log or config.log,

@@ -4,11 +4,16 @@
 
     build     graph passes -> groups -> PrimFuncs -> schedules (log or rules) -> kernels
               -> program -> native entry                                       -> Built
-    tune      the same down to the PrimFuncs, then the search engine           -> TuneReport
+
+Tuning takes the same way down to the PrimFuncs; see ``tuning.py``.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import tempfile
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +42,16 @@ from .ir.ops.to_prim import group_to_prim
 from .ir.program.pipeline import optimise
 from .ir.schedule.steps import Schedule
 
-__all__ = ["LEVELS", "Array", "Built", "build", "kernels_of", "lower_module", "tune"]
+__all__ = [
+    "LEVELS",
+    "Array",
+    "Built",
+    "build",
+    "called_kernels",
+    "kernels_of",
+    "lower_module",
+    "session_log",
+]
 
 Array = np.ndarray[Any, Any]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
@@ -99,6 +113,25 @@ def kernels_of(module: Module) -> dict[str, PrimFunc]:
     return prims
 
 
+def called_kernels(lowered: Module) -> list[PrimFunc]:
+    """The kernel of every call in a lowered module's main, one entry per call."""
+    prims = kernels_of(lowered)
+    names = [
+        b.value.op.name
+        for b in lowered.main.body.bindings
+        if isinstance(b.value, Call) and isinstance(b.value.op, GlobalVar)
+    ]
+    return [prims[name] for name in names if name in prims]
+
+
+@functools.cache
+def session_log() -> Path:
+    """Where records go that were given no log: a file that ends with the process."""
+    folder = tempfile.mkdtemp(prefix="loopwright-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / "session.jsonl"
+
+
 def build(
     module: Module,
     *,
@@ -114,7 +147,8 @@ def build(
     target = target or Target.host()
     lowered = lower_module(module)
     prims = kernels_of(lowered)
-    logs = ([TuningLog(log)] if log is not None and log.exists() else []) + [*shipped_logs()]
+    own = log or session_log()
+    logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]
     used = threads or pool.get_threads()
     chosen: dict[str, Chosen] = {}
     known: dict[str, Chosen] = {}
@@ -212,16 +246,3 @@ def _levels(
         "llvm": lambda: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
         "asm": lambda: each(lambda n: disassemble(kernels[n].text, target)),
     }
-
-
-def tune(
-    module: Module,
-    *,
-    target: Target | None = None,
-    log: Path | None = None,
-    threads: int | None = None,
-    budget: str | float | None = None,
-    trials: int | None = None,
-) -> Any:
-    """Search for faster schedules of the module's kernels, and append what is measured."""
-    raise UnsupportedError("tuning is on its way")

@@ -1,0 +1,316 @@
+"""What the cost model sees of a candidate: named numbers, the same for every task and machine.
+
+They are computed for whole populations from the integer arrays, without applying a schedule. Sizes
+and counts are log2; shares are plain. Version 1 is the list below; another list is another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir.dims import as_int
+from .analysis import Access, expression_cost, prim_bytes, prim_flops
+from .favourites import LATENCY, LOAD, SPILL, TILE, TURN
+from .protocols import Population
+from .sketches import KNOBS, Sketch, lane_axis
+
+if TYPE_CHECKING:
+    from .space import ScheduleSpace, Variant
+
+__all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "space_features"]
+
+FEATURE_VERSION = 1
+FEATURES: dict[str, str] = {
+    "flops": "log2 of the arithmetic instructions of one call",
+    "bytes": "log2 of the bytes read and written at least once",
+    "intensity": "log2 of instructions per byte",
+    "lanes_rule": "1 if vectors run along reduced axes and are joined at the end",
+    "stages": "stages that are computed, after inlining",
+    "reductions": "reductions among them",
+    "groups": "nests that run one after the other",
+    "lanes": "log2 of the elements of a vector",
+    "registers": "vector registers of the machine",
+    "threads": "log2 of the machine's cores",
+    "vectors": "log2 of the vectors of the register tile",
+    "rows": "log2 of its rows",
+    "rows2": "log2 of its second rows",
+    "tile": "log2 of the vectors accumulated at once",
+    "pressure": "registers wanted over registers there are",
+    "chains": "accumulators over those needed to hide the latency of a multiply-add, at most 2",
+    "loads_per_op": "vector loads and broadcasts per vector operation",
+    "gathers_per_op": "loads that must be put together lane by lane, per vector operation",
+    "unroll": "log2 of the turns of the innermost loop written out",
+    "code": "log2 of the vector operations written out",
+    "inner_trips": "log2 of the turns of the innermost loop that is not written out",
+    "depth": "log2 of the reduced elements per output",
+    "vector_waste": "share of vector lanes that compute nothing",
+    "row_tail": "share of the rows that run in a smaller tile",
+    "row2_tail": "share of the second rows that run in a smaller tile",
+    "tile_bytes": "log2 of the bytes one register tile touches, over the L1 cache",
+    "cache_tile_bytes": "log2 of the bytes one cache tile touches, over the L2 cache",
+    "panel_bytes": "log2 of the bytes the innermost outer loop touches in one pass, over L2",
+    "sweep_bytes": "log2 of the bytes the two innermost outer loops touch, over L3",
+    "tile_pages": "log2 of the pages one register tile touches",
+    "k_blocks": "log2 of the pieces the longest reduced axis is cut into",
+    "mid_v": "log2 of the register tiles along the vectors in a cache tile",
+    "mid_r": "log2 of the register tiles along the rows in a cache tile",
+    "vectors_outer": "1 if the vector axis stands outside the rows",
+    "vectors_mid": "1 if it does inside a cache tile",
+    "packed": "1 if an operand is packed",
+    "pack_bytes": "bytes packed at run time over the bytes of the call",
+    "parallel": "log2 of the turns of the parallel loop",
+    "chunks": "log2 of the parallel turns per core",
+    "imbalance": "share of the cores' time that the last turns leave idle",
+    "ideal_ratio": "log2 of the tile model's cycles over one operation per cycle",
+    "cycles": "log2 of the tile model's cycles on all cores",
+    "store_smooth": "1 if vectors are stored to neighbouring elements",
+}
+FEATURE_NAMES = tuple(FEATURES)
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+LINE, PAGE = 64, 4096  # bytes
+
+
+def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
+    """float32[n, len(FEATURE_NAMES)] of rows of a space."""
+    out = np.zeros((len(rows), len(FEATURE_NAMES)), np.float32)
+    values = space.values(rows)
+    whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
+    for number, variant in enumerate(space.variants):
+        mine = rows[:, 0] == number
+        if mine.any():
+            v = {name: values[mine, c] for c, name in enumerate(KNOBS)}
+            found = _variant_features(variant, v, whole)
+            count = int(mine.sum())
+            for column, name in enumerate(FEATURE_NAMES):
+                out[mine, column] = np.broadcast_to(found[name], count)
+    return out
+
+
+def _log(x: FloatArray | float) -> FloatArray:
+    return np.log2(np.maximum(x, 1e-6))
+
+
+def _variant_features(
+    variant: Variant, v: Mapping[str, IntArray], whole: Mapping[str, float]
+) -> dict[str, FloatArray | float]:
+    sketch = variant.sketch
+    group, target = sketch.group, sketch.target
+    tile = (v["vectors"] * v["rows"] * v["rows2"]).astype(float)
+    inner = _inner_loop(sketch, v)
+    footprint = _footprints(sketch, v)
+    trips, per_core = _parallel(sketch, v)
+    operations = whole["flops"] / sketch.lanes
+    packed = v["pack"].astype(float)
+    runtime = sum(
+        a.size * a.element_bytes
+        for a in group.accesses[group.main.name]
+        for name, constant in sketch.packable
+        if a.buffer == name and not constant
+    )
+    last = group.main.axes[-1].name if group.main.axes else None
+    smooth = sketch.rule == "lanes" or last == sketch.vector_axis
+    return {
+        "flops": float(_log(whole["flops"])),
+        "bytes": float(_log(whole["bytes"])),
+        "intensity": float(_log(whole["flops"] / max(1.0, whole["bytes"]))),
+        "lanes_rule": float(sketch.rule == "lanes"),
+        "stages": float(len(group.prim.stages)),
+        "reductions": float(len(group.reductions)),
+        "groups": float(1 + len(variant.others)),
+        "lanes": float(np.log2(sketch.lanes)),
+        "registers": float(target.vector_registers),
+        "threads": float(np.log2(target.cores)),
+        "vectors": _log(v["vectors"]),
+        "rows": _log(v["rows"]),
+        "rows2": _log(v["rows2"]),
+        "tile": _log(tile),
+        "pressure": (tile + inner["live"]) / target.vector_registers,
+        "chains": np.minimum(tile / LATENCY / 2, 2.0),
+        "loads_per_op": inner["loads"] / tile,
+        "gathers_per_op": inner["gathers"] / tile,
+        "unroll": _log(v["k_unroll"]),
+        "code": _log(tile * v["k_unroll"]),
+        "inner_trips": _log(inner["trips"]),
+        "depth": _log(inner["depth"]),
+        "vector_waste": inner["waste"],
+        "row_tail": _tail(sketch.extent(sketch.row_axis), v["rows"]),
+        "row2_tail": _tail(sketch.extent(sketch.row_axis2), v["rows2"]),
+        "tile_bytes": _log(footprint["tile"] / target.l1),
+        "cache_tile_bytes": _log(footprint["cache"] / target.l2),
+        "panel_bytes": _log(footprint["panel"] / target.l2),
+        "sweep_bytes": _log(footprint["sweep"] / target.l3),
+        "tile_pages": _log(footprint["pages"]),
+        "k_blocks": _log(v["k_blocks"]),
+        "mid_v": _log(v["mid_v"]),
+        "mid_r": _log(v["mid_r"]),
+        "vectors_outer": v["order"].astype(float),
+        "vectors_mid": v["mid_order"].astype(float),
+        "packed": packed,
+        "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
+        "parallel": _log(trips),
+        "chunks": _log(per_core),
+        "imbalance": np.ceil(per_core) / np.maximum(per_core, 1e-6) - 1.0,
+        "ideal_ratio": _log(inner["cycles"] / operations),
+        "cycles": _log(inner["cycles"] / np.minimum(trips, target.cores)),
+        "store_smooth": float(smooth),
+    }
+
+
+def _tail(extent: int, tile: IntArray) -> FloatArray:
+    return (extent % tile) / extent
+
+
+def _sizes(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """How far each tiled axis reaches in one register tile."""
+    sizes: dict[str, IntArray] = {}
+    if sketch.rule == "tile" and sketch.vector_axis is not None:
+        wide = v["vectors"] * sketch.lanes
+        sizes[sketch.vector_axis] = np.minimum(wide, sketch.extent(sketch.vector_axis))
+    if sketch.row_axis is not None:
+        sizes[sketch.row_axis] = np.minimum(v["rows"], sketch.extent(sketch.row_axis))
+    if sketch.row_axis2 is not None:
+        sizes[sketch.row_axis2] = np.minimum(v["rows2"], sketch.extent(sketch.row_axis2))
+    return sizes
+
+
+def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+    """The innermost loop of the main stage: loads, live registers, trips, modelled cycles."""
+    group = sketch.group
+    main = group.main
+    axis = sketch.vector_axis if sketch.rule == "tile" else lane_axis(group, main)
+    width = sketch.extent(axis)
+    lanes = sketch.lanes
+    reached = np.minimum(v["vectors"] * lanes, width)
+    vectors = -(-reached // lanes)
+    packed = {name for name, _ in sketch.packable}
+    loads = np.zeros(len(reached))
+    gathers = np.zeros(len(reached))
+    live = np.zeros(len(reached))
+    for access in group.accesses[main.name]:
+        count = np.ones(len(reached))
+        moves = axis is not None and access.depends(axis)
+        if moves:
+            count = count * vectors
+        for row, knob in ((sketch.row_axis, "rows"), (sketch.row_axis2, "rows2")):
+            if row is not None and access.depends(row):
+                count = count * v[knob]
+        rough = moves and access.stride(axis or "") not in (1, -1)
+        if rough:
+            smoothed = (v["pack"] == 1) & (access.buffer in packed)
+            gathers += np.where(smoothed, 0.0, count * lanes)
+        loads += count
+        live += vectors if moves else 1.0
+    depth = 1
+    for reduced in main.reduce_axes:
+        depth *= as_int(reduced.extent)
+    points = 1.0
+    for name in group.shared:
+        if name not in (axis, sketch.row_axis, sketch.row_axis2):
+            points *= group.extents[name]
+    tiles = (
+        -(-width // np.maximum(1, reached))
+        * -(-sketch.extent(sketch.row_axis) // v["rows"])
+        * -(-sketch.extent(sketch.row_axis2) // v["rows2"])
+    )
+    steps = float(depth) if sketch.rule == "tile" else depth / max(1, width)
+    chains = vectors * v["rows"] * v["rows2"]
+    work = max(1.0, expression_cost(main) / 2.0)
+    wanted = chains + np.minimum(live, vectors + 1)
+    spilled = np.maximum(0.0, wanted - sketch.target.vector_registers)
+    per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
+    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"]
+    k = sketch.extent(sketch.k_axis)
+    trips = np.maximum(1.0, k / v["k_blocks"] / v["k_unroll"])
+    return {
+        "loads": loads,
+        "gathers": gathers,
+        "live": np.minimum(live, vectors + 1.0),
+        "trips": trips,
+        "depth": np.full(len(reached), float(depth)),
+        "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
+        "cycles": points * tiles * (steps * per_step + TILE),
+    }
+
+
+def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+    """Bytes touched by a register tile, a cache tile, and passes of the outer loops."""
+    group = sketch.group
+    reads = [a for found in group.accesses.values() for a in found]
+    whole = {a: np.full(len(v["rows"]), e, np.int64) for a, e in group.extents.items()}
+    tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
+    tile.update(_sizes(sketch, v))
+    inner = {a: e for a, e in whole.items() if a not in group.shared}
+    if sketch.k_axis in inner and sketch.k_axis is not None:
+        inner[sketch.k_axis] = -(-inner[sketch.k_axis] // v["k_blocks"])
+    register = {**tile, **inner}
+    cache = dict(register)
+    for axis, knob in ((sketch.vector_axis, "mid_v"), (sketch.row_axis, "mid_r")):
+        if sketch.rule == "tile" and axis is not None:
+            cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
+    order = v["order"] == 1
+    panel, sweep = dict(cache), dict(cache)
+    for axis, is_inner in ((sketch.row_axis, order), (sketch.vector_axis, ~order)):
+        if axis is not None and axis in panel:
+            panel[axis] = np.where(is_inner, whole[axis], panel[axis])
+            sweep[axis] = whole[axis]
+    pages = sum((_touched(a, register, PAGE) for a in reads), np.zeros(len(v["rows"]))) / PAGE
+    return {
+        "tile": _all_touched(reads, register),
+        "cache": _all_touched(reads, cache),
+        "panel": _all_touched(reads, panel),
+        "sweep": _all_touched(reads, sweep),
+        "pages": pages,
+    }
+
+
+def _all_touched(reads: list[Access], sizes: Mapping[str, IntArray]) -> FloatArray:
+    total = sum((_touched(a, sizes, LINE) for a in reads), np.zeros(1))
+    return np.asarray(total, float)
+
+
+def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatArray:
+    """Bytes of a buffer that are reached, in whole cache lines or pages."""
+    count: FloatArray = np.ones(1)
+    smooth: FloatArray = np.full(1, float(access.element_bytes))
+    for axis, size in sizes.items():
+        if not access.depends(axis):
+            continue
+        if access.stride(axis) == 1:
+            smooth = np.maximum(unit, np.ceil(size * access.element_bytes / unit) * unit) * 1.0
+        else:
+            count = count * size
+    bytes_reached = count * np.maximum(smooth, float(unit))
+    whole = np.ceil(access.size * access.element_bytes / unit) * unit
+    return np.minimum(bytes_reached, whole)
+
+
+def _parallel(sketch: Sketch, v: Mapping[str, IntArray]) -> tuple[FloatArray, FloatArray]:
+    """Turns of the parallel loop, and turns per core."""
+    others = [sketch.extent(a) for a in sketch.outer_axes]
+    n = len(v["rows"])
+    columns: list[FloatArray] = [np.full(n, float(e)) for e in others]
+    rows: list[FloatArray] = []
+    if sketch.row_axis2 is not None:
+        rows.append(np.ceil(sketch.extent(sketch.row_axis2) / v["rows2"]))
+    if sketch.row_axis is not None:
+        rows.append(np.ceil(sketch.extent(sketch.row_axis) / (v["rows"] * v["mid_r"])))
+    if sketch.rule == "tile":
+        tile = v["vectors"] * sketch.lanes * v["mid_v"]
+        wide = np.ceil(sketch.extent(sketch.vector_axis) / tile)
+        outer = v["order"] == 1
+        columns.append(np.where(outer, wide, rows[0] if rows else wide))
+        for place, row in enumerate(rows):
+            after = rows[place + 1] if place + 1 < len(rows) else wide
+            columns.append(np.where(outer, row, after))
+    else:
+        columns += rows
+    trips = np.ones(n)
+    for depth, column in enumerate(columns):
+        trips = np.where(v["parallel"] > depth, trips * column, trips)
+    return trips, trips / sketch.target.cores

@@ -1,0 +1,60 @@
+"""From kernels to tasks, and from schedules in JSON to machine code in worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
+from ..codegen.target import Target
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.steps import Schedule
+from .analysis import prim_bytes, prim_flops
+from .select import as_lists, workload_of
+from .space import ScheduleSpace
+from .task import Task
+from .toolchain import Toolchain
+
+__all__ = ["TOOLCHAIN", "task_of", "tasks_of"]
+
+Array = npt.NDArray[Any]
+
+
+def task_of(prim: PrimFunc, target: Target, threads: int, weight: int = 1) -> Task:
+    """The task of tuning one kernel."""
+    space = ScheduleSpace(prim, target)
+    return Task(
+        prim=prim,
+        target=target,
+        space=space,
+        workload=workload_of(prim),
+        name=prim.name,
+        weight=weight,
+        threads=threads,
+        flops=prim_flops(prim),
+        bytes=prim_bytes(prim),
+        sketch_of=space.sketch_name,
+    )
+
+
+def tasks_of(prims: Iterable[PrimFunc], target: Target, threads: int) -> list[Task]:
+    """One task per distinct kernel; its weight is how often it occurs."""
+    found: dict[str, tuple[PrimFunc, int]] = {}
+    for prim in prims:
+        key = workload_of(prim).hash
+        first, count = found.get(key, (prim, 0))
+        found[key] = (first, count + 1)
+    return [task_of(prim, target, threads, count) for prim, count in found.values()]
+
+
+def _compile(prim: PrimFunc, schedule: Any, target: Target, name: str) -> Kernel:
+    return compile_kernel(prim, Schedule.from_json(as_lists(schedule)), target, name)
+
+
+def _prepare(kernel: Any, inputs: Mapping[str, Array]) -> list[Array]:
+    return prepare_operands(kernel, inputs)
+
+
+TOOLCHAIN = Toolchain(_compile, _prepare)

@@ -1,0 +1,65 @@
+"""Tuning a traced module: its kernels become tasks of the search engine.
+
+Loaded only when something is tuned, so that ``import loopwright`` stays quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from .autotune.budget import Budget, parse_budget
+from .autotune.kernels import TOOLCHAIN, tasks_of
+from .autotune.log import TuningLog
+from .autotune.measure import NativeMeasurer, Workers
+from .autotune.program_tuner import ProgramResult, tune_program
+from .autotune.progress import Progress, make_progress
+from .autotune.task import Task
+from .codegen.machine import known_machine
+from .codegen.runtime import pool
+from .codegen.target import Target
+from .ir.graph.nodes import Module
+from .pipeline import called_kernels, lower_module, session_log
+
+__all__ = ["tune"]
+
+
+def tune(
+    module: Module,
+    *,
+    target: Target | None = None,
+    log: Path | None = None,
+    threads: int | None = None,
+    budget: str | float | Budget | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ProgramResult:
+    """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
+
+    Goes on from what the log knows. Without a log the records last as long as this process.
+    """
+    target = target or Target.host()
+    used = threads or pool.get_threads()
+    tasks = tasks_of(called_kernels(lower_module(module)), target, used)
+    records = TuningLog(log or session_log())
+    with Workers(used) as workers:
+
+        def measurer(task: Task) -> NativeMeasurer:
+            return NativeMeasurer(task, TOOLCHAIN, seed=seed, workers=workers)
+
+        return tune_program(
+            tasks,
+            measurer,
+            records,
+            _limits(budget, trials),
+            seed=seed,
+            progress=progress or make_progress(),
+            peak_flops=known_machine(target).peak_flops(used),
+        )
+
+
+def _limits(budget: str | float | Budget | None, trials: int | None) -> Budget:
+    """Seconds and trials together; trials alone set no limit in seconds."""
+    limits = parse_budget(budget) if budget is not None else Budget(trials=trials)
+    return limits if trials is None else replace(limits, trials=trials)
