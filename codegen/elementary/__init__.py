@@ -66,7 +66,7 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
     "power": {
         "float32": power32,
         "float64": power64,
-        "uint8": unsigned_power,
+        **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), unsigned_power),
         **dict.fromkeys(("int8", "int16", "int32", "int64"), signed_power),
     },
 }
