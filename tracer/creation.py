@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dims import Dim
+from ..ir.dims import Dim, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from .dispatch import implements
-from .promotion import common, dtype_argument, kind_of, to_float
+from .elementwise import cast
+from .promotion import common, dtype_argument, kind_of
 from .proxy import Proxy, emit, lift, run
 from .shaping import broadcast_to, shape_argument, size
 from .trace import active
@@ -84,12 +85,12 @@ def _arange(
         start, stop = 0, start
     if isinstance(stop, Dim):
         target = INT64 if dtype is None else dtype_argument(dtype)
-        count = emit("iota", shape=(size(stop - start),), axis=0, dtype=str(target))
-        return (
-            count
-            if start == 0 and step == 1
-            else emit("add", emit("multiply", count, lift(step, target)), lift(start, target))
-        )
+        length = ceildiv(size(stop - start), size(step))
+        count = emit("iota", shape=(length,), axis=0, dtype=str(target))
+        if start == 0 and step == 1:
+            return count
+        scaled = emit("multiply", count, lift(step, target))
+        return emit("add", scaled, lift(start, target))
     target = dtype_argument(np.arange(start, stop, step).dtype if dtype is None else dtype)
     return emit("arange", start=start, stop=stop, step=step, dtype=str(target))
 
@@ -114,12 +115,15 @@ def _linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
         return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
-    position, first, last = common(
-        np.linspace(0.0, 1.0, num, endpoint=endpoint), to_float(start), to_float(stop)
-    )
+    first, last = common(*(cast(v, "float64") if _is_integer(v) else v for v in (start, stop)))
+    position = lift(np.linspace(0.0, 1.0, num, endpoint=endpoint), first.type.dtype)
     reach = emit("multiply", position, emit("subtract", last, first))
     result = emit("add", first, reach)
     return result if dtype is None else lift(result, dtype_argument(dtype))
+
+
+def _is_integer(value: Any) -> bool:
+    return not lift(value).type.dtype.is_float
 
 
 def _asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Proxy:

@@ -42,10 +42,10 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 
     def enter(implementation: F) -> F:
         for function in functions:
-            table: dict[Any, Implementation] = (
-                UFUNCS if isinstance(function, np.ufunc) else FUNCTIONS
-            )
-            table[function] = implementation
+            if isinstance(function, np.ufunc):
+                UFUNCS[function] = implementation
+            else:
+                FUNCTIONS[function] = implementation
         return implementation
 
     return enter
