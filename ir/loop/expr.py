@@ -113,7 +113,7 @@ def _intern(kind: type[Any], key: tuple[Any, ...], fields: dict[str, Any]) -> An
     full = (kind, *key)
     found = _INTERNED.get(full)
     if found is None:
-        found = kind.__new__(kind)
+        found = object.__new__(kind)
         for name, value in fields.items():
             setattr(found, name, value)
         _INTERNED[full] = found

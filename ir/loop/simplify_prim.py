@@ -108,8 +108,9 @@ def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
                 continue  # a window or a gather: the stages will not run in one loop
             for axis, i in zip(producer.axes, node.indices, strict=True):
                 name = _plain_symbol(i)
-                same = name is not None and spatial.get(name) == axis.extent
-                if same and name not in names.values():
+                if name is None or spatial.get(name) != axis.extent:
+                    continue
+                if name not in names.values():
                     names.setdefault(axis.name, name)
         if len(names) > len(best):
             best = names
