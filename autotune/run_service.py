@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,8 @@ class RunService:
             return Reference.load(self.cache, self.prim, self._inputs, self.settings)
         made = Reference(self.prim, self._inputs, self.settings, self.seed)
         if self.cache is not None:
-            made.save(self.cache)
+            with suppress(OSError):  # the next runner computes it again
+                made.save(self.cache)
         return made
 
     def handle(self, request: Any) -> Frame:

@@ -74,6 +74,7 @@ class Tuner:
         self.costs: dict[str, float] = {}
         self.best_seconds = math.inf
         self.first_seconds = math.inf
+        self._first = ""
         self.trials = 0
         self.errors: Counter[str] = Counter()
         self.exhausted = False
@@ -119,7 +120,10 @@ class Tuner:
         return len(measured)
 
     def finish(self) -> MeasureRecord | None:
-        """Measure the leaders again, in turn, and say which is best."""
+        """Measure the leaders again, in turn, and say which is best.
+
+        The first schedule ever tried takes part, so that before and after can be compared.
+        """
         leaders = self._leaders()
         if len(leaders) > 1:
             again = [Candidate(r.schedule, r.sketch) for r in leaders]
@@ -132,6 +136,8 @@ class Tuner:
         pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
         if not pooled:
             return None
+        if self._first in pooled:
+            self.first_seconds = pooled[self._first][0]
         self.best_seconds, record = min(pooled.values(), key=lambda entry: entry[0])
         return record
 
@@ -171,8 +177,8 @@ class Tuner:
     def _know(self, record: MeasureRecord) -> None:
         key = record.schedule_key
         self.costs[key] = min(record.cost, self.costs.get(key, math.inf))
-        if not math.isfinite(self.first_seconds):
-            self.first_seconds = record.cost
+        if not math.isfinite(self.first_seconds) and record.ok:
+            self.first_seconds, self._first = record.cost, key
         self.best_seconds = min(self.best_seconds, record.cost)
 
     def _learn(self, rows: Population, costs: Any) -> None:
@@ -184,7 +190,10 @@ class Tuner:
         pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
         ranked = sorted(pooled.values(), key=lambda entry: entry[0])[: self.settings.leaders]
         limit = self.settings.leader_factor
-        return [record for cost, record in ranked if cost <= limit * ranked[0][0]]
+        leaders = [record for cost, record in ranked if cost <= limit * ranked[0][0]]
+        if self._first in pooled and pooled[self._first][1] not in leaders:
+            leaders.append(pooled[self._first][1])
+        return leaders
 
 
 def tune(

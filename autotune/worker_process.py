@@ -226,6 +226,8 @@ class WorkerProcess:
             words = self._last_words() or failure
             self._bury()
             request.failures += 1
+            if request.timeout <= 0:  # nobody waits for it: whoever asks next tries again
+                return self._done(Reply(error="crash", detail=words))
             if request.failures >= _STARTS_IN_VAIN:
                 self._done(Reply())
                 raise WorkerError(f"measuring processes do not start: {words}")

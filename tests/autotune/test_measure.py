@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import planted_kernels as planted
 import pytest
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.measure import NativeMeasurer, Workers
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.worker_process import WorkerError
@@ -108,6 +108,18 @@ def test_workers_that_cannot_start_say_why() -> None:
         pytest.raises(WorkerError, match=r"do not start: .*uses an element outside its buffer"),
     ):
         measure(measurer, [candidate("good")])
+
+
+def test_a_task_given_up_early_does_no_harm_to_the_next() -> None:
+    broken = planted.make_task()
+    outside = replace(broken.prim.stages[0], expr=read("x", (symbol("i") + 5,), FLOAT32))
+    broken = replace(broken, prim=replace(broken.prim, stages=(outside,)))
+    with Workers(1, planted.SETTINGS) as workers:
+        for task in (planted.make_task(), broken):
+            NativeMeasurer(task, planted.TOOLCHAIN, planted.SETTINGS, workers=workers).close()
+        task = planted.make_task()
+        with NativeMeasurer(task, planted.TOOLCHAIN, planted.SETTINGS, workers=workers) as measurer:
+            assert measure(measurer, [candidate("good")])[0].ok
 
 
 def test_workers_end_with_their_tuner() -> None:
