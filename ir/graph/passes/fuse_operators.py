@@ -72,6 +72,7 @@ def _fuse_block(block: Block, table: GroupTable) -> Block:
         return block
     groups = Groups(graph)
     _join_post_dominators(graph, groups)
+    groups.sort()
     _join_neighbours(graph, groups)
     _join_siblings(graph, groups)
     return emit_block(block, graph, groups, table)
@@ -124,8 +125,10 @@ def _join(graph: Graph, groups: Groups, start: int, end: int) -> bool:
         if len(between) > MOST_OPERATORS:
             return False
     members = groups.union(between)
-    outputs = groups.outputs(members)
-    return may_fuse(graph, members, outputs=outputs) and groups.merge(between)
+    if not may_fuse(graph, members, outputs=groups.outputs(members)):
+        return False
+    groups.unite(between)  # no circle: whatever reads a member leads to ``end``, so it is a member
+    return True
 
 
 def _join_neighbours(graph: Graph, groups: Groups) -> None:

@@ -8,8 +8,10 @@ the search for such a third group stays among the few that lie between the two.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
+from ...errors import InternalError
 from .fusion_graph import Graph
 
 __all__ = ["Groups"]
@@ -43,7 +45,7 @@ class Groups:
     def union(self, nodes: Iterable[int]) -> list[int]:
         """The nodes of all the groups that ``nodes`` are in, in program order."""
         found = {self.find(n) for n in nodes}
-        return sorted(m for g in found for m in self._members[g])
+        return sorted([m for g in found for m in self._members[g]])
 
     def outputs(self, members: Sequence[int]) -> list[int]:
         """Those of ``members`` whose value is used by others, or must exist as an array."""
@@ -55,6 +57,43 @@ class Groups:
         """Every group, in an order in which each only reads from those before it."""
         roots = [i for i in range(len(self._parent)) if self._parent[i] == i]
         return [self._members[r] for r in sorted(roots, key=self._slot.__getitem__)]
+
+    def unite(self, nodes: Iterable[int]) -> None:
+        """Make one group of the groups of ``nodes``, which is known to make no circle. Their order
+        is lost until ``sort``."""
+        groups = {self.find(n) for n in nodes}
+        merged = min(groups)
+        self._members[merged] = sorted([m for g in groups for m in self._members[g]])
+        for group in groups - {merged}:
+            self._parent[group] = merged
+            self._members[group] = []
+
+    def sort(self) -> None:
+        """Put all groups in an order in which each only reads from those before it."""
+        roots = [i for i, parent in enumerate(self._parent) if parent == i]
+        readers: dict[int, set[int]] = {r: set() for r in roots}
+        missing = dict.fromkeys(roots, 0)
+        for root in roots:
+            sources = {
+                self.find(s) for m in self._members[root] for s in self.graph.nodes[m].sources
+            }
+            for source in sources - {root}:
+                readers[source].add(root)
+                missing[root] += 1
+        # By their last node, so that a value is not made long before it is read.
+        ready = [(self._members[r][-1], r) for r in roots if not missing[r]]
+        heapq.heapify(ready)
+        slot = 0
+        while ready:
+            _, root = heapq.heappop(ready)
+            self._slot[root] = slot
+            slot += 1
+            for reader in readers[root]:
+                missing[reader] -= 1
+                if not missing[reader]:
+                    heapq.heappush(ready, (self._members[reader][-1], reader))
+        if slot != len(roots):
+            raise InternalError("groups of operators form a circle")
 
     def merge(self, nodes: Iterable[int]) -> bool:
         """Make one group of the groups of ``nodes``; False, and nothing changes, if that would make
@@ -68,19 +107,15 @@ class Groups:
         before = self._reach(groups, low, high, forward=False)
         if before is None or not after.isdisjoint(before):
             return False
-        merged = min(groups)
         free = sorted([*slots, *(self._slot[g] for g in after), *(self._slot[g] for g in before)])
         ordered = [
             *sorted(before, key=self._slot.__getitem__),
-            merged,
+            min(groups),
             *sorted(after, key=self._slot.__getitem__),
         ]
         for group, slot in zip(ordered, free[: len(before)] + free[-1 - len(after) :], strict=True):
             self._slot[group] = slot
-        self._members[merged] = sorted(m for g in groups for m in self._members[g])
-        for group in groups - {merged}:
-            self._parent[group] = merged
-            self._members[group] = []
+        self.unite(groups)
         return True
 
     def _reach(self, groups: set[int], low: int, high: int, *, forward: bool) -> set[int] | None:

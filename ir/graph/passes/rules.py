@@ -91,14 +91,40 @@ def dtype_name(atom: Atom) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """Stands for a value: the same one wherever it is written."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator (or helper) applied. ``swaps`` says that its two operands may change places."""
+
+    op: str
+    args: tuple[Term, ...]
+    attrs: tuple[tuple[str, Term], ...]
+    swaps: bool
+
+
+Term: TypeAlias = Name | Number | Apply
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One equation. ``text`` is how it was written."""
 
     text: str
-    root: str
-    pattern: ast.Call
-    result: ast.expr
-    conditions: tuple[ast.expr, ...]
+    pattern: Apply
+    result: Term
+    conditions: tuple[Term, ...]
 
 
 def parse_rules(text: str) -> dict[str, list[Rule]]:
@@ -110,17 +136,27 @@ def parse_rules(text: str) -> dict[str, list[Rule]]:
             continue
         equation, _, condition = line.partition(" if ")
         left, equals, right = equation.partition(" = ")
-        pattern = ast.parse(left.strip(), mode="eval").body
-        if not equals or not isinstance(pattern, ast.Call):
+        pattern = _term(ast.parse(left.strip(), mode="eval").body)
+        if not equals or not isinstance(pattern, Apply):
             raise InternalError(f"not a rule: {line}")
-        conditions: list[ast.expr] = []
+        conditions: tuple[Term, ...] = ()
         if condition:
             tree = ast.parse(condition.strip(), mode="eval").body
-            conditions = tree.values if isinstance(tree, ast.BoolOp) else [tree]
-        result = ast.parse(right.strip(), mode="eval").body
-        root = ast.unparse(pattern.func)
-        rules.setdefault(root, []).append(Rule(line, root, pattern, result, tuple(conditions)))
+            parts = tree.values if isinstance(tree, ast.BoolOp) else [tree]
+            conditions = tuple(map(_term, parts))
+        result = _term(ast.parse(right.strip(), mode="eval").body)
+        rules.setdefault(pattern.op, []).append(Rule(line, pattern, result, conditions))
     return rules
+
+
+def _term(tree: ast.expr) -> Term:
+    if isinstance(tree, ast.Name):
+        return Name(tree.id)
+    if isinstance(tree, ast.Call):
+        op = ast.unparse(tree.func)
+        attrs = tuple((str(k.arg), _term(k.value)) for k in tree.keywords)
+        return Apply(op, tuple(map(_term, tree.args)), attrs, op in _COMMUTATIVE)
+    return Number(ast.literal_eval(tree))
 
 
 def apply_rules(
@@ -145,42 +181,43 @@ def apply_rules(
     return None
 
 
-def _match_call(pattern: ast.Call, call: Call, bound: Bound, known: Known) -> bool:
-    if len(pattern.args) != len(call.args) or ast.unparse(pattern.func) != operator_name(call):
+def _match_call(pattern: Apply, call: Call, bound: Bound, known: Known) -> bool:
+    if pattern.op != operator_name(call) or len(pattern.args) != len(call.args):
         return False
-    for keyword in pattern.keywords:
-        assert keyword.arg is not None
-        if not _match_attr(keyword.value, call.attrs[keyword.arg], bound):
-            return False
-    orders = [call.args]
-    if operator_name(call) in _COMMUTATIVE:
-        orders.append(call.args[::-1])
-    before = dict(bound)
-    for args in orders:
-        if all(_match_atom(p, a, bound, known) for p, a in zip(pattern.args, args)):
-            return True
-        bound.clear()
-        bound.update(before)
-    return False
+    if not all(_match_attr(term, call.attrs[name], bound) for name, term in pattern.attrs):
+        return False
+    before = dict(bound) if pattern.swaps else bound
+    if _match_atoms(pattern, call.args, bound, known):
+        return True
+    if not pattern.swaps:
+        return False
+    bound.clear()
+    bound.update(before)
+    return _match_atoms(pattern, call.args[::-1], bound, known)
 
 
-def _match_attr(pattern: ast.expr, value: Any, bound: Bound) -> bool:
-    if isinstance(pattern, ast.Name):
+def _match_atoms(pattern: Apply, atoms: Sequence[Atom], bound: Bound, known: Known) -> bool:
+    return all(_match_atom(p, a, bound, known) for p, a in zip(pattern.args, atoms))
+
+
+def _match_attr(pattern: Term, value: Any, bound: Bound) -> bool:
+    if isinstance(pattern, Name):
         return bool(bound.setdefault(pattern.id, value) == value)
-    literal = ast.literal_eval(pattern)
+    literal = pattern.value if isinstance(pattern, Number) else None
     return type(literal) is type(value) and bool(literal == value)
 
 
-def _match_atom(pattern: ast.expr, atom: Atom, bound: Bound, known: Known) -> bool:
-    if isinstance(pattern, ast.Name):
+def _match_atom(pattern: Term, atom: Atom, bound: Bound, known: Known) -> bool:
+    if isinstance(pattern, Name):
         if pattern.id in bound:
-            return atom_key(bound[pattern.id]) == atom_key(atom)
+            other = bound[pattern.id]
+            return other is atom or atom_key(other) == atom_key(atom)
         bound[pattern.id] = atom
         return True
-    if isinstance(pattern, ast.Call):
+    if isinstance(pattern, Apply):
         call = known.call(atom)
         return call is not None and _match_call(pattern, call, bound, known)
-    return _is_number(known.number(atom), ast.literal_eval(pattern))
+    return _is_number(known.number(atom), pattern.value)
 
 
 def _is_number(value: Any, literal: bool | int | float) -> bool:
@@ -191,14 +228,13 @@ def _is_number(value: Any, literal: bool | int | float) -> bool:
     return bool(value == literal and np.signbit(value) == np.signbit(literal))
 
 
-def _evaluate(tree: ast.expr, bound: Bound, helpers: Mapping[str, Helper], known: Known) -> Any:
+def _evaluate(term: Term, bound: Bound, helpers: Mapping[str, Helper], known: Known) -> Any:
     """A name, a literal or a helper applied to such."""
-    if isinstance(tree, ast.Name):
-        return bound[tree.id]
-    if isinstance(tree, ast.Call):
-        args = (_evaluate(a, bound, helpers, known) for a in tree.args)
-        return helpers[ast.unparse(tree.func)](known, *args)
-    return ast.literal_eval(tree)
+    if isinstance(term, Name):
+        return bound[term.id]
+    if isinstance(term, Number):
+        return term.value
+    return helpers[term.op](known, *(_evaluate(a, bound, helpers, known) for a in term.args))
 
 
 @dataclass(slots=True)
@@ -212,20 +248,19 @@ class _Emitter:
     bound: Bound
     builder: Builder
 
-    def emit(self, tree: ast.expr) -> Atom:
-        if isinstance(tree, ast.Name):
-            return self.bound[tree.id]
-        if not isinstance(tree, ast.Call):
-            return Constant(np.array(ast.literal_eval(tree), dtype_name(self.var)))
-        name = ast.unparse(tree.func)
-        if name in self.helpers:
-            return _evaluate(tree, self.bound, self.helpers, self.known)
-        args = [self.emit(a) for a in tree.args]
+    def emit(self, term: Term) -> Atom:
+        if isinstance(term, Name):
+            return self.bound[term.id]
+        if isinstance(term, Number):
+            return Constant(np.array(term.value, dtype_name(self.var)))
+        if term.op in self.helpers:
+            return _evaluate(term, self.bound, self.helpers, self.known)
+        args = [self.emit(a) for a in term.args]
         attrs = {
-            str(k.arg): _evaluate(k.value, self.bound, self.helpers, self.known)
-            for k in tree.keywords
+            name: _evaluate(value, self.bound, self.helpers, self.known)
+            for name, value in term.attrs
         }
-        new = self.builder.emit(OPERATORS[name], args, attrs)
+        new = self.builder.emit(OPERATORS[term.op], args, attrs)
         call = self.builder.bindings[-1].value
         assert isinstance(call, Call)
         self.known.values[new] = call
