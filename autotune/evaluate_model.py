@@ -1,0 +1,154 @@
+"""How good is the cost model on a task it has never seen? A command prints it.
+
+Random schedules of several matrix products are measured (or taken from the log, if it has them),
+the model learns from all products but one, and ranks the schedules of that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..codegen.target import Target
+from ..ir.dims import symbol
+from ..ir.dtype import FLOAT32
+from ..ir.loop.expr import op, read
+from ..ir.loop.prim import Axis, Buffer, PrimFunc, Stage
+from .cost_model import available_model
+from .kernels import TOOLCHAIN, task_of
+from .log import TuningLog
+from .measure import NativeMeasurer, Workers
+from .protocols import Candidate, FloatArray, Measurer
+from .quality import ModelQuality, pairwise_accuracy, recall_at
+from .search import RowSet, unique_rows
+from .settings import DEFAULT_SETTINGS, TuneSettings
+from .task import Task
+
+__all__ = ["Samples", "collect", "held_out_quality", "main", "matmul_prim"]
+
+SIZES = (
+    (128, 128, 128), (96, 200, 256), (256, 48, 192), (64, 512, 64), (100, 100, 300),
+    (192, 256, 80), (30, 384, 250), (160, 90, 160), (256, 256, 64), (77, 140, 333),
+    (120, 230, 150),
+)  # fmt: skip
+"""Products measured by the command, round sizes and odd ones; the last one is held out."""
+K = 30
+
+Samples = tuple[FloatArray, FloatArray]
+"""Features float32[n, F] and seconds float64[n] (inf: failed)."""
+
+
+def matmul_prim(m: int, n: int, k: int) -> PrimFunc:
+    """``out[i, j] = sum(k) x0[i, k] * x1[k, j]`` in float32, the right operand constant."""
+    i, j, r = symbol("i"), symbol("j"), symbol("k")
+    left = Buffer("x0", (m, k), FLOAT32)
+    right = Buffer("x1", (k, n), FLOAT32, constant=True)
+    product = op("multiply", read("x0", (i, r), FLOAT32), read("x1", (r, j), FLOAT32))
+    stage = Stage(
+        Buffer("out", (m, n), FLOAT32),
+        (Axis("i", m), Axis("j", n)),
+        product,
+        (Axis("k", k),),
+        "sum",
+    )
+    return PrimFunc("matmul", (left, right), ("out",), (stage,))
+
+
+def collect(task: Task, measurer: Measurer, log: TuningLog, count: int, seed: int) -> Samples:
+    """``count`` random schedules of a task, if the space has as many; measured ones first."""
+    rows, costs = _known(task, log)
+    memory = RowSet(len(task.space.knobs))
+    memory.add(rows)
+    missing = max(0, count - len(rows))
+    rng = np.random.default_rng(seed)
+    fresh = unique_rows(task.space.sample(2 * missing, rng), memory)[:missing]
+    candidates = [
+        Candidate(tuple(task.space.schedule(row).to_json()), task.sketch_of(row)) for row in fresh
+    ]
+    best = float(costs.min(initial=math.inf))
+    done: list[int] = []
+    found: list[float] = []
+    for index, record in measurer.measure(candidates, best):
+        log.append(record)
+        done.append(index)
+        found.append(record.cost)
+    rows = np.concatenate([rows, fresh[done]])
+    return task.space.features(rows), np.concatenate([costs, np.array(found)])
+
+
+def _known(task: Task, log: TuningLog) -> tuple[np.ndarray, FloatArray]:
+    rows: list[np.ndarray] = []
+    costs: list[float] = []
+    for record in log.of(task.workload.hash, task.key):
+        row = task.row_of(record.schedule)
+        if row is not None and not record.raced:
+            rows.append(row)
+            costs.append(record.cost)
+    empty = np.empty((0, len(task.space.knobs)), np.int32)
+    return np.stack(rows) if rows else empty, np.array(costs, np.float64)
+
+
+def held_out_quality(
+    samples: Mapping[str, Samples],
+    held_out: str,
+    settings: TuneSettings = DEFAULT_SETTINGS,
+    own: int = 0,
+) -> ModelQuality:
+    """The model's quality on one task after learning from the others.
+
+    It may see ``own`` of the task's samples too (the first ones); it is asked about the rest.
+    """
+    model = available_model(settings)
+    for name, (features, costs) in samples.items():
+        if name != held_out:
+            model.update(name, features, costs)
+    features, costs = samples[held_out]
+    if own:
+        model.update(held_out, features[:own], costs[:own])
+    predicted, true = model.predict(features[own:]), costs[own:]
+    k = min(K, len(true))
+    return ModelQuality(
+        len(true), pairwise_accuracy(predicted, true), recall_at(predicted, true, k), k
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m loopwright.autotune.evaluate_model", description=__doc__
+    )
+    parser.add_argument("--log", help="keep what is measured in this file, and use what it has")
+    parser.add_argument("--records", type=int, default=500, help="to learn from, in all (500)")
+    parser.add_argument("--held-out", type=int, default=200, help="of the unseen task (200)")
+    parser.add_argument("--own", type=int, default=0, help="of the unseen task, seen after all (0)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    log = TuningLog(options.log)
+    target = Target.host()
+    tasks = [task_of(matmul_prim(*size), target, 1) for size in SIZES]
+    each = -(-options.records // (len(tasks) - 1))
+    samples: dict[str, Samples] = {}
+    begun = time.monotonic()
+    with Workers(1) as workers:
+        for task in tasks:
+            count = each if task is not tasks[-1] else options.held_out + options.own
+            with NativeMeasurer(task, TOOLCHAIN, workers=workers, seed=options.seed) as measurer:
+                samples[task.workload.text] = collect(task, measurer, log, count, options.seed)
+    held_out = tasks[-1].workload.text
+    quality = held_out_quality(samples, held_out, own=options.own)
+    learnt = sum(len(c) for name, (_, c) in samples.items() if name != held_out)
+    sys.stdout.write(
+        f"learnt from {learnt + options.own} records of {len(tasks)} tasks, "
+        f"asked about {held_out}\n{quality}\n"
+        f"measured in {time.monotonic() - begun:.0f} s, {workers.restarts} workers replaced\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

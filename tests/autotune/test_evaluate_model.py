@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from loopwright.autotune.evaluate_model import collect, held_out_quality, main, matmul_prim
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
+
+SIZES = [(256, 256, 256), (512, 96, 128), (64, 700, 90), (100, 100, 1000)]
+
+
+def test_a_model_is_judged_by_a_task_it_has_not_seen() -> None:
+    log, samples = TuningLog(), {}
+    for size in SIZES:
+        task = synthetic_task(size)
+        samples[task.workload.text] = collect(task, SyntheticMeasurer(task), log, 150, seed=0)
+        assert len(samples[task.workload.text][1]) == 150
+    held_out = synthetic_task(SIZES[-1]).workload.text
+    blind = held_out_quality(samples, held_out)
+    assert blind.candidates == 150 and blind.k == 30
+    assert blind.pairwise > 0.8
+    informed = held_out_quality(samples, held_out, own=80)
+    assert informed.candidates == 70
+    assert informed.pairwise > blind.pairwise
+
+
+def test_what_the_log_has_is_not_measured_again() -> None:
+    log, task = TuningLog(), synthetic_task()
+    collect(task, SyntheticMeasurer(task), log, 30, seed=0)
+    measurer = SyntheticMeasurer(task)
+    _, costs = collect(task, measurer, log, 40, seed=1)
+    assert len(costs) == 40 and measurer.count == 10
+
+
+def test_the_prim_is_the_product_of_its_operands() -> None:
+    prim = matmul_prim(3, 4, 5)
+    assert "float32[3, 4]" in str(prim) and prim.params[1].constant
+
+
+def test_the_command_measures_real_kernels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = str(tmp_path / "log")
+    assert main(["--records", "30", "--held-out", "6", "--log", log]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("learnt from 30 records of 11 tasks, asked about matmul float32 i=120")
+    assert "pairwise accuracy 0." in text or "pairwise accuracy 1." in text
+    assert len(TuningLog(log)) == 36
