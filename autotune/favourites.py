@@ -18,6 +18,10 @@ __all__ = ["favourite", "favourites"]
 LATENCY = 5.0  # cycles until a multiply-add's result can be used again
 LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
 SPILL = 4.0  # cycles per register that does not fit
+FETCH = 0.12  # cycles per load even where the multiply-adds hide most of it
+STREAMS = 8  # rows beyond this many evict each other where their distance is a power of two
+CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it elsewhere
+PAGE = 4096  # bytes between addresses that fall into one cache set
 TURN = 1.5  # cycles a turn of the innermost loop costs
 TILE = 30.0  # cycles to begin and end a register tile
 
@@ -55,6 +59,7 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
     others = prod(sketch.extent(a) for a in sketch.outer_axes)
     registers = sketch.target.vector_registers
     work = max(1.0, expression_cost(main) / 2.0)
+    crowding = _crowding(sketch)
     total = 0.0
     for n_v, v in _tail(sketch.extent(sketch.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
@@ -76,8 +81,19 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
                 cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
+                cycles += loads * FETCH + crowding * max(0, r * q - STREAMS)
                 total += n_v * n_r * n_q * (depth * cycles + TILE)
     return total * others
+
+
+def _crowding(sketch: Sketch) -> float:
+    """What each of many rows costs: most where all of them fall into the same cache sets."""
+    reads = sketch.group.accesses[sketch.group.main.name]
+    for access in reads:
+        step = access.stride(sketch.row_axis or "") or 0
+        if step and step * access.element_bytes % PAGE == 0:
+            return CONFLICT
+    return CONFLICT / 3.0
 
 
 def _tile_favourites(sketch: Sketch) -> list[Choices]:
