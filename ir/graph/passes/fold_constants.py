@@ -18,10 +18,11 @@ An ``if`` whose condition is known becomes the branch taken.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ...dims import Dim
 from ..builder import Builder
 from ..nodes import (
     Atom,
@@ -82,6 +83,8 @@ def _fold_call(call: Call, kind: Type) -> Constant | tuple[Constant, ...] | None
     if isinstance(op, GlobalVar | Var):
         return None
     arrays = [a.value for a in call.args if isinstance(a, Constant)]
+    if any(_is_symbolic(value) for value in call.attrs.values()):
+        return None
     if len(arrays) != len(call.args) or not _may_grow(kind, arrays, bool(call.args)):
         return None
     with np.errstate(all="ignore"):
@@ -102,6 +105,13 @@ def _may_grow(kind: Type, arrays: list[np.ndarray[Any, Any]], has_operands: bool
     # iota, full and arange cost nothing inside a kernel, an array of their values must be read.
     limit = GROWTH_LIMIT + sum(a.nbytes for a in arrays) if has_operands else kind.dtype.bytes
     return size * kind.dtype.bytes <= limit
+
+
+def _is_symbolic(value: object) -> bool:
+    """Whether an attribute holds a size that is not known yet."""
+    if isinstance(value, tuple):
+        return any(map(_is_symbolic, cast("tuple[object, ...]", value)))
+    return isinstance(value, Dim)
 
 
 def _frozen(value: Any) -> np.ndarray[Any, Any]:

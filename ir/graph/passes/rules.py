@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...dims import Dim
 from ...errors import InternalError
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
@@ -75,7 +76,8 @@ class Known:
                 else None
             )
         if call is not None and operator_name(call) == "full":
-            return np.asarray(call.attrs["fill_value"], dtype_name(atom))[()]
+            value = call.attrs["fill_value"]
+            return None if isinstance(value, Dim) else np.asarray(value, dtype_name(atom))[()]
         return None
 
 

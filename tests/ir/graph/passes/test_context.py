@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from graphs import assert_same_value, module, parse, random_args, tensor
+from graphs import assert_same_value, module, parse, random_args, scalar, tensor
 from hypothesis import given, settings
+from loopwright.ir.dims import symbol
 from loopwright.ir.errors import InternalError
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Block, Call, Function, GlobalVar, If, Module, Var
+from loopwright.ir.graph.parser import parse_module
 from loopwright.ir.graph.passes import (
     PassContext,
     default_pipeline,
@@ -20,6 +22,7 @@ from loopwright.ir.graph.passes import (
     simplify,
 )
 from loopwright.ir.graph.passes.context import PassRun
+from loopwright.ir.graph.structural import structural_equal
 from random_graphs import random_modules
 
 TEXT = "fn (%x: Tensor[(4), float32]) { %0 = exp(%x); add(%x, multiply(2f, 3f)) }"
@@ -136,3 +139,21 @@ def test_hundred_thousand_operators_through_the_pipeline() -> None:
     result = context.run(module(make, tensor(2), tensor(2)), default_pipeline())
     assert only_groups(result.main.body)
     assert sum(r.seconds for r in context.runs) < 100, context.report()
+
+
+def test_symbolic_sizes_pass() -> None:
+    n, k = symbol("n"), symbol("k")
+
+    def make(m, x, w, b):
+        h = m("nn.gelu", m.add(m("nn.matmul", x, w), b), approximate="tanh")
+        h = m("nn.softmax", m.reshape(m.reshape(h, newshape=(2 * n, 4)), newshape=(n, 8)))
+        turned = m.transpose(h, axes=(1, 0))
+        normed = m("nn.layer_norm", turned, m.sum(x, axis=(1,)), m.max(x, axis=(1,)))
+        return m.power(m.mean(normed, axis=(0,)), scalar(2))
+
+    program = module(make, tensor(n, k), tensor(k, 8), tensor(8))
+    result = PassContext(verify=True).run(program, default_pipeline())
+    assert only_groups(result.main.body)
+    assert structural_equal(parse_module(str(result)), result)
+    args = random_args(program, n=5, k=3)
+    assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=1e-4)
