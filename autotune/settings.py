@@ -20,7 +20,7 @@ _BOOSTER: tuple[tuple[str, Any], ...] = (
     ("subsample", 0.9),
     ("colsample_bytree", 0.7),
     ("lambda", 1.0),
-    ("max_bin", 64),  # knob values are few: finer histograms only cost time
+    ("max_bin", 256),  # 64 lost a point of pairwise accuracy on a product not seen
     ("tree_method", "hist"),
     ("verbosity", 0),
 )
