@@ -258,12 +258,14 @@ class CompiledFunction:
         budget: str | float | None = "30s",
         trials: int | None = None,
         log: str | Path | None = None,
+        seed: int = 0,
         **kwargs: Any,
     ) -> Any:
         """Explore schedules for these arguments, append to the log, and use the best from now on.
 
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
-        whichever is used up first ends the search. Answers with the search's report.
+        whichever is used up first ends the search. ``seed`` makes the search draw other candidates.
+        Answers with the search's report.
         """
         from .tuning import tune  # the search engine takes a while to load, and not everyone tunes
 
@@ -278,6 +280,7 @@ class CompiledFunction:
             threads=self.threads or config.threads,
             budget=budget,
             trials=trials,
+            seed=seed,
         )
         begun = time.perf_counter()
         built = self._build(traced, config)

@@ -43,6 +43,7 @@ def tune(
     used = threads or pool.get_threads()
     tasks = tasks_of(called_kernels(lower_module(module)), target, used)
     records = TuningLog(log or session_log())
+    machine = known_machine(target)
     with Workers(used) as workers:
 
         def measurer(task: Task) -> NativeMeasurer:
@@ -55,7 +56,8 @@ def tune(
             _limits(budget, trials),
             seed=seed,
             progress=progress or make_progress(),
-            peak_flops=known_machine(target).peak_flops(used),
+            # A share of an estimated peak would say nothing.
+            peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
         )
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
-from .text import UsageError
+from ..codegen.machine import measured_machine
+from ..codegen.target import Target
+from ..config import Config
+from .text import UsageError, rate_text
 from .userfile import add_function_arguments, load_function
 
 __all__ = ["add"]
@@ -39,6 +42,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
     parser.set_defaults(run=_run)
 
 
@@ -53,8 +57,14 @@ def _run(args: argparse.Namespace) -> int:
             raise UsageError(f"--budget: {error}") from error
     log = _log(args.log)
     user = load_function(args.function, args.arg, threads=args.threads)
+    target = user.compiled.target or Target.host()
+    machine = measured_machine(target)  # once per machine; it takes seconds, which are not searched
+    used = user.compiled.threads or Config.read().threads or target.cores
+    peak = rate_text(machine.peak_flops(used), "FLOP/s")
+    how = "measured" if machine.measured else "estimated"
+    print(f"{user.name}   {target.isa}, {used} threads, peak {peak} ({how})", flush=True)
     report = user.compiled.tune(
-        *user.args, budget=budget, trials=args.trials, log=log, **user.kwargs
+        *user.args, budget=budget, trials=args.trials, log=log, seed=args.seed, **user.kwargs
     )
     print(report)
     return 0
