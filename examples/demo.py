@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,10 +49,10 @@ def cases() -> list[Case]:
     rows, pictures = digits.IMAGES.reshape(-1, 64), digits.IMAGES[..., None]
     made = []
     for count in (1, len(rows)):
-        made.append(Case(f"MLP, {count} at once", digits.predict, digits.predict, rows[:count]))
+        made.append(Case(f"MLP, batch {count}", digits.predict, digits.predict, rows[:count]))
         made.append(
             Case(
-                f"CNN, {count} at once",
+                f"CNN, batch {count}",
                 digits.predict_cnn,
                 digits.predict_cnn_numpy,
                 pictures[:count],
@@ -81,7 +82,8 @@ def agreement(case: Case, function: Callable[..., Any]) -> str:
     error = float(np.abs(got - wanted).max() / np.abs(wanted).max())
     if same != len(wanted) or not error < 1e-4:
         raise SystemExit(f"{case.name}: only {same} of {len(wanted)} predictions agree with NumPy")
-    return f"all {same:,} predictions agree with NumPy (scores to {error:.0e})"
+    agree = f"all {same:,} predictions agree" if same > 1 else "the prediction agrees"
+    return f"{agree} with NumPy (scores to {error:.0e})"
 
 
 def code_of(function: Any, case: Case) -> str:
@@ -115,7 +117,9 @@ def reuse(log: Path) -> None:
 
 def _tune(case: Case, log: Path, seconds: float) -> Any:
     tuned = lw.compile(case.function, log=log)
-    tuned.tune(case.images, budget=seconds)
+    report = tuned.tune(case.images, budget=seconds)
+    print(f"     {case.name}: {agreement(case, tuned)}")
+    print(textwrap.indent(str(report), "      "), flush=True)
     return tuned
 
 
@@ -171,11 +175,8 @@ def _run(log: Path, budget: float) -> int:
     for case in made:
         print(f"     {case.name}: {agreement(case, before[case.name])}")
 
-    print(f"3. Tuning for {budget:g} s, log {log}:")
+    print(f"3. Tuning for {budget:g} s, log {log}:", flush=True)
     after = {case.name: _tune(case, log, budget / len(made)) for case in made}
-    for case in made:
-        print(f"     {case.name}: {agreement(case, after[case.name])}")
-
     rows = [(case.name, *_times(case, before[case.name], after[case.name])) for case in made]
     print("4. Time per call:")
     print(_table(rows))
