@@ -99,13 +99,19 @@ def fit(problem: Fit) -> tuple[list[float], float]:
     weights = [problem.weight(x) for x in points]
     done = [mp.mpf(c) for c in problem.fixed]
     while len(done) <= problem.degree:
-        rest = [v - mp.polyval(done[::-1], x) if done else v for x, v in zip(points, values)]
+        rest = [v - horner(done, x) for x, v in zip(points, values)]
         solution = _minimax(points, rest, weights, len(done), problem.degree, 8 if done else 20)
         done.append(_round(solution[0], problem.precision))
-    worst = max(
-        abs(w * (mp.polyval(done[::-1], x) - v)) for x, v, w in zip(points, values, weights)
-    )
+    worst = max(abs(w * (horner(done, x) - v)) for x, v, w in zip(points, values, weights))
     return [float(c) for c in done], float(mp.log(worst, 2))
+
+
+def horner(coefficients: Sequence[Any], x: Any) -> Any:
+    """The polynomial with these coefficients, lowest power first, at ``x``; 0 without any."""
+    value = mp.mpf(0)
+    for c in reversed(coefficients):
+        value = value * x + c
+    return value
 
 
 def _odd(f: Real, limit: float, degree: int, precision: int = 24) -> Fit:

@@ -48,8 +48,7 @@ def test_reductions(shape, data):
         "variance", values(shape), axis=axis, keepdims=keepdims, ddof=data.draw(st.integers(0, 2))
     )
     agree("any", values(shape) == 0, axis=axis, keepdims=keepdims)
-    reduced = np.empty(shape).sum(axis=axis).size
-    assume(np.prod(shape) > 0 or reduced == 0)
+    assume(all(shape[a] for a in (range(len(shape)) if axis is None else axis)))
     agree("max", values(shape, "int16"), axis=axis, keepdims=keepdims)
 
 
