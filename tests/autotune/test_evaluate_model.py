@@ -22,7 +22,7 @@ def test_a_model_is_judged_by_a_task_it_has_not_seen() -> None:
     assert blind.pairwise > 0.8
     informed = held_out_quality(samples, held_out, own=80)
     assert informed.candidates == 70
-    assert informed.pairwise > blind.pairwise
+    assert informed.pairwise > 0.9
 
 
 def test_what_the_log_has_is_not_measured_again() -> None:
