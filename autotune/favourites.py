@@ -122,6 +122,7 @@ def _tile_favourites(sketch: Sketch) -> list[Choices]:
             room = 64 * 1024 // (v * sketch.lanes * sketch.group.element_bytes * r * q)
             c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, min(room, 8)))
         c["parallel"] = _parallel_depth(sketch, c)
+        c["stream"] = _stream(sketch)
         found.append(c)
     return found
 
@@ -155,6 +156,17 @@ def _parallel_depth(sketch: Sketch, c: Choices) -> int:
     return depth if total > 1 else 0
 
 
+def _stream(sketch: Sketch) -> int:
+    """Past the caches with what is larger than all of them."""
+    group = sketch.group
+    outputs = sum(
+        as_int(s.buffer.size) * s.buffer.dtype.bytes
+        for s in group.stages
+        if s.name in group.prim.outputs
+    )
+    return sketch.tables["stream"][-1] if outputs > sketch.target.l3 else 0
+
+
 def _map_favourites(sketch: Sketch) -> list[Choices]:
     tables = sketch.tables
     cost = sum(expression_cost(s) for s in sketch.group.stages)
@@ -168,6 +180,7 @@ def _map_favourites(sketch: Sketch) -> list[Choices]:
         if rough:
             c["rows"] = max(r for r in tables["rows"] if r <= 16)
         c["parallel"] = _parallel_depth(sketch, c)
+        c["stream"] = _stream(sketch)
         found.append(c)
     return found
 
@@ -185,5 +198,6 @@ def _lane_favourites(sketch: Sketch) -> list[Choices]:
         c["vectors"] = max(v for v in tables["vectors"] if v <= vectors)
         c["rows"] = max(r for r in tables["rows"] if r <= rows)
         c["parallel"] = _parallel_depth(sketch, c)
+        c["stream"] = _stream(sketch)
         found.append(c)
     return found

@@ -31,6 +31,7 @@ from ..ir.schedule.steps import (
     reorder,
     rfactor,
     split,
+    stream,
     unroll,
     vectorize,
 )
@@ -52,6 +53,7 @@ KNOBS: tuple[str, ...] = (
     "mid_order",
     "pack",
     "parallel",
+    "stream",
 )
 """Knobs of every sketch, in the order of a population's columns; unused ones have one value.
 
@@ -66,6 +68,7 @@ order      0: rows outside vectors; 1: the other way round
 mid_order  the same inside a cache tile
 pack       1: operands that move along the vector axis are packed into panels
 parallel   how many of the outer loops are fused into the parallel one
+stream     1: results are stored past the caches
 """
 
 MAX_PARALLEL = 4
@@ -175,7 +178,7 @@ class Sketch:
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
         steps += [unroll(loop) for loop in unrolled]
         steps += [vectorize(f"{v}.2"), *_parallel(outer, c["parallel"])]
-        return first, steps
+        return first, [*steps, *_streams(group, c["stream"])]
 
     def _lane_steps(self, c: Choices) -> tuple[list[Step], list[Step]]:
         group, r = self.group, self.row_axis
@@ -215,7 +218,7 @@ class Sketch:
         steps += [unroll(loop) for loop in rows]
         steps += [vectorize(loop) for loop in vectors]
         steps += _parallel(outer, c["parallel"])
-        return [], steps
+        return [], [*steps, *_streams(group, c["stream"])]
 
     def outer_trips(self, c: Choices) -> tuple[int, ...]:
         """Trip counts of the outer loops, outermost first: what ``parallel`` fuses."""
@@ -244,6 +247,21 @@ def _parallel(outer: list[str], count: int) -> list[Step]:
     if count == 1:
         return [parallel(outer[0])]
     return [fuse(*outer[:count]), parallel("*".join(outer[:count]))]
+
+
+def _streams(group: Group, wanted: int) -> list[Step]:
+    outputs = [s.name for s in group.stages if s.name in group.prim.outputs]
+    return [stream(name) for name in outputs] if wanted else []
+
+
+def _stream_choices(group: Group, target: Target) -> tuple[int, ...]:
+    """Storing past the caches is on offer for results that no near cache holds."""
+    outputs = sum(
+        as_int(s.buffer.size) * s.buffer.dtype.bytes
+        for s in group.stages
+        if s.name in group.prim.outputs
+    )
+    return (0, 1) if outputs > 2 * target.l2 else (0,)
 
 
 def _reduced_axes(group: Group) -> list[str]:
@@ -405,6 +423,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "mid_order": (0, 1) if row else (0,),
         "pack": (0, 1) if packable else (0,),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": _stream_choices(group, target),
     }
     return Sketch("tile", group, target, v, row, row2, k, tuple(packable), tables)
 
@@ -448,5 +467,6 @@ def _lane_sketch(group: Group, target: Target) -> Sketch:
         "vectors": _up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
         "rows": _up_to(tall, (1, 2, 3, 4, 6, 8)),
         "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
+        "stream": _stream_choices(group, target),
     }
     return Sketch("lanes", group, target, None, row, None, None, (), tables)

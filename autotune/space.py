@@ -255,7 +255,8 @@ def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
         return None
     if sketch.row_axis is not None and sketch.row_axis not in splits:
         return None
-    choices = dict.fromkeys(KNOBS, 1) | {"order": 0, "mid_order": 0, "pack": 0, "parallel": 0}
+    off = ("order", "mid_order", "pack", "parallel", "stream")
+    choices = dict.fromkeys(KNOBS, 1) | dict.fromkeys(off, 0)
     lanes = sketch.lanes
     vector_axes = {lane_axis(sketch.group, s) for s in sketch.group.stages}
     for step in schedule.steps:
@@ -276,6 +277,8 @@ def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
                 choices["vectors"] = max(choices["vectors"], -(-factors[1] // lanes))
         elif step.name == "pack":
             choices["pack"] = 1
+        elif step.name == "stream":
+            choices["stream"] = 1
         elif step.name == "fuse":
             choices["parallel"] = len(step.args[0])
         elif step.name == "parallel" and "*" not in step.args[0]:

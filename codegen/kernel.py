@@ -3,7 +3,7 @@
 The native interface: ``void @NAME(ptr operand, ..., ptr workspace)`` with the operands in order
 (parameters, packed ones in the place of what they pack, then outputs), dense and row-major; and
 ``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel
-calls ``lw_parallel_for`` of the runtime.
+calls ``lw_parallel_for`` of the runtime. Outputs start on a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
     calls = sorted({c for w in writers for c in w.calls})
     parts = [
         "@lw_nowhere = internal global [64 x i8] zeroinitializer, align 64\n",
+        "!0 = !{i32 1}\n",
         "\n".join(calls) + "\n",
         *(w.text(linkage="internal ") for w in parallel.functions),
         writer.text(),

@@ -242,12 +242,38 @@ class Memory:
 
     # -- stores --------------------------------------------------------------------------------
 
-    def store(self, place: Place, address: Value, value: Value, active: int) -> None:
-        """Write the first ``active`` lanes of ``value`` from ``address`` on."""
+    def is_aligned(self, place: Place, flat: IntExpr, env: Env) -> bool:
+        """Whether a vector at this index of an output starts on a multiple of its size.
+
+        Outputs start on a multiple of 64 bytes if their size is one (see ``codegen.kernel``).
+        """
+        lanes = env.lanes
+        if lanes is None or lanes.active < lanes.lanes or place.buffer.dtype.is_bool:
+            return False
+        if as_int(place.buffer.size) * place.buffer.dtype.bytes % 64:
+            return False
+        steps = [lanes.offset]
+        for mono, coefficient in flat.terms if isinstance(flat, Dim) else (((), flat),):
+            if mono != (Symbol(lanes.var),):
+                steps.append(coefficient)
+        return all(step % lanes.lanes == 0 for step in steps)
+
+    def store(
+        self, place: Place, address: Value, value: Value, active: int, stream: bool = False
+    ) -> None:
+        """Write the first ``active`` lanes of ``value`` from ``address`` on.
+
+        ``stream`` writes a whole aligned vector past the caches.
+        """
         if place.buffer.dtype.is_bool:
             value = self.w.convert("zext", value, "i8")
         align = place.buffer.dtype.bytes
         place.version += 1
+        if stream:
+            align *= value.lanes
+            self.w.line(f"store {value}, {address}, align {align}, !nontemporal !0")
+            self.w.streams = True
+            return
         if active >= value.lanes:
             self.w.line(f"store {value}, {address}, align {align}")
             return

@@ -239,7 +239,7 @@ class NestEmitter(ValueEmitter):
         value = self.value(stmt.value, env)
         if env.lanes is not None:
             value = self.w.splat(value, env.lanes.lanes)
-        self.assign(stmt.buffer, stmt.indices, value, env)
+        self.assign(stmt.buffer, stmt.indices, value, env, stmt.stream)
 
     def accumulate(self, stmt: Accumulate, env: Env) -> None:
         combiner = COMBINERS[stmt.combiner]
@@ -270,7 +270,14 @@ class NestEmitter(ValueEmitter):
         """The value of an element (or of the lanes) before it is changed."""
         return self.read_place(name, indices, dtype, env, None)
 
-    def assign(self, name: str, indices: tuple[IntExpr, ...], value: Value, env: Env) -> None:
+    def assign(
+        self,
+        name: str,
+        indices: tuple[IntExpr, ...],
+        value: Value,
+        env: Env,
+        stream: bool = False,
+    ) -> None:
         held = self.registers.get(name)
         if held is not None:
             key = self.register_key(held, indices, env)
@@ -286,7 +293,9 @@ class NestEmitter(ValueEmitter):
         stride = self.memory.lane_stride(flat, env)
         if env.lanes is None or stride == 1:
             active = env.lanes.active if env.lanes else 1
-            self.memory.store(place, self.memory.address(place, flat, env), value, active)
+            past_caches = stream and self.memory.is_aligned(place, flat, env)
+            address = self.memory.address(place, flat, env)
+            self.memory.store(place, address, value, active, past_caches)
             return
         for lane in range(env.lanes.active):
             address = self.memory.address(place, flat, env.lane(lane))

@@ -72,6 +72,7 @@ class FunctionWriter:
         self.levels = [_Level("entry", False)]
         self.allocas: list[str] = []
         self.calls: set[str] = set()
+        self.streams = False
         self._count = 0
 
     @property
@@ -325,4 +326,5 @@ class FunctionWriter:
         """The whole ``define``."""
         head = f"define {linkage}void @{self.name}({self.params}) {self.attributes} {{\nentry:\n"
         body = "\n".join([*self.allocas, *self.levels[0].code])
-        return f"{head}{body}\n  ret void\n}}\n"
+        fence = "  fence seq_cst\n" if self.streams else ""  # streamed stores are not ordered
+        return f"{head}{body}\n{fence}  ret void\n}}\n"

@@ -6,7 +6,7 @@
     Stmt   ::= kind var "in" extent ":" Stmt*
              | "let" var "=" int_expr                          until the end of the enclosing body
              | scope name "[" size, ... "]"                    scope: registers | stack
-             | buffer "[" int_expr, ... "]" "=" Expr           Store
+             | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
              | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
              | "if" Expr ":" Stmt* ["else:" Stmt*]
     kind   ::= "for" | "parallel" | "vectorize" | "unroll"
@@ -70,9 +70,12 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
+    """``stream``: past the caches, for what nobody reads soon."""
+
     buffer: str
     indices: tuple[IntExpr, ...]
     value: Expr
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,8 @@ def _print(body: tuple[Stmt, ...], depth: int, lines: list[str]) -> None:
         else:
             sign = "=" if isinstance(stmt, Store) else _COMBINE[stmt.combiner]
             indices = ", ".join(map(str, stmt.indices))
-            lines.append(f"{pad}{stmt.buffer}[{indices}] {sign} {expr_text(stmt.value)}")
+            how = "stream " if isinstance(stmt, Store) and stmt.stream else ""
+            lines.append(f"{pad}{how}{stmt.buffer}[{indices}] {sign} {expr_text(stmt.value)}")
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

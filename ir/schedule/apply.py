@@ -210,7 +210,7 @@ class _Writer:
             def store(v: Values, l: Limits) -> list[Stmt]:
                 value = self.instantiate(stage.expr, v, l, local)
                 name, indices = self.target(stage, v, l, local)
-                return [Store(name, indices, value)]
+                return [Store(name, indices, value, name in self.state.streams)]
 
             return self.nest(item.inner, values, limits, store), local
         return self.reduction(item, values, limits, local)
@@ -308,7 +308,8 @@ class _Writer:
                 value = read(tile.buffer.name, place, stage.buffer.dtype)
                 name, indices = self.target(stage, v, l, local)
                 if fresh:
-                    return [Store(name, indices, value)]
+                    stream = name in self.state.streams and not item.outer_reductions
+                    return [Store(name, indices, value, stream)]
                 return [Accumulate(name, indices, combiner, value)]
 
             return self.nest(spatial, values, limits, one)

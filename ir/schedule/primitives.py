@@ -299,6 +299,19 @@ def _packing_stage(source: Buffer, dim: int, tile: int) -> Stage:
     return Stage(buffer, axes, value)
 
 
+def stream(state: State, name: str) -> State:
+    """Write an output past the caches: for one that is larger than they are.
+
+    ::
+
+        out[i] = v    =>    stream out[i] = v
+    """
+    state.require_stage(name, "stream")
+    if name not in state.prim.outputs:
+        raise ScheduleError(f"stream: {name} is not an output")
+    return replace(state, streams=state.streams | {name})
+
+
 PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split": split,
     "reorder": reorder,
@@ -310,6 +323,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "rfactor": rfactor,
     "split_reduction": split_reduction,
     "pack": pack,
+    "stream": stream,
 }
 
 

@@ -39,6 +39,7 @@ class State:
     caches: Mapping[str, Cache] = field(default_factory=dict)
     rfactors: Mapping[str, str] = field(default_factory=dict)
     packs: Mapping[str, Pack] = field(default_factory=dict)
+    streams: frozenset[str] = frozenset()
 
     @staticmethod
     def of(prim: PrimFunc) -> State:

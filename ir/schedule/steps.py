@@ -8,6 +8,7 @@
                | compute_inline(stage) | compute_at(stage, loop)
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
+               | stream(stage)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name in ``primitives.py``.
@@ -34,6 +35,7 @@ __all__ = [
     "rfactor",
     "split",
     "split_reduction",
+    "stream",
     "unroll",
     "vectorize",
 ]
@@ -52,6 +54,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "rfactor": ("name", "name"),
     "split_reduction": ("name", "name", "int"),
     "pack": ("name", "name", "int"),
+    "stream": ("name",),
 }
 
 
@@ -191,3 +194,8 @@ def split_reduction(stage: str, axis: str, parts: int) -> Step:
 def pack(buffer: str, axis: str, tile: int) -> Step:
     """Copy an operand into panels of ``tile`` along what ``axis`` walks."""
     return Step("pack", (buffer, axis, int(tile)))
+
+
+def stream(stage: str) -> Step:
+    """Store the result of a stage past the caches."""
+    return Step("stream", (stage,))
