@@ -93,7 +93,7 @@ def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.flo
     return out
 
 
-def _log(x: FloatArray | float) -> FloatArray:
+def _log(x: FloatArray | IntArray | float) -> FloatArray:
     return np.log2(np.maximum(x, 1e-6))
 
 
@@ -248,7 +248,7 @@ def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
     tile.update(_sizes(sketch, v))
     inner = {a: e for a, e in whole.items() if a not in group.shared}
-    if sketch.k_axis in inner and sketch.k_axis is not None:
+    if sketch.k_axis in inner:
         inner[sketch.k_axis] = -(-inner[sketch.k_axis] // v["k_blocks"])
     register = {**tile, **inner}
     cache = dict(register)

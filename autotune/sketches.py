@@ -150,7 +150,7 @@ class Sketch:
         reduced: list[str] = []
         unrolled = list(tile[:-1])
         for axis in _reduced_axes(group):
-            if axis == k:
+            if k is not None and axis == k:
                 blocks = c["k_blocks"]
                 chunk = -(-self.extent(k) // blocks)
                 turns = -(-chunk // c["k_unroll"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from loopwright.autotune.log import TuningLog
 from loopwright.cli import main
+from loopwright.codegen.machine import estimated_machine
 
 SOURCE = """
 import numpy as np
@@ -119,3 +121,18 @@ def test_what_cannot_be_traced_is_told_with_the_users_line(capsys) -> None:
     assert main(["show", "net.py:branches", "--arg", "x=f32[]"]) == 2
     err = capsys.readouterr().err
     assert "net.py:23" in err and "Traceback" not in err
+
+
+def test_tune_writes_the_log_and_show_reads_it(folder: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("loopwright.commands.tune.measured_machine", estimated_machine)
+    words = ["tune", "net.py:layer", "--trials", "3", "--budget", "20s", "--log", "net.jsonl"]
+    out = shown(capsys, *words)
+    assert out.startswith("net.py:layer   x86-64")
+    assert "candidates" in out
+    records = TuningLog(folder / "net.jsonl").records
+    assert len(records) >= 1
+    assert all(r.ok for r in records)
+    assert "registers" in shown(
+        capsys, "show", "net.py:layer", "--level", "loops", "--log", "net.jsonl"
+    )
+    assert "matmul" in shown(capsys, "log", "list", "net.jsonl")
