@@ -3,8 +3,11 @@
 #   make demo     train, compile, tune and reuse on real handwritten digits
 #   make test     the whole test suite
 #   make bench    side by side with NumPy and whatever other compilers are installed
-#   make lint     ruff: format and rules           make types    pyright over the whole package
-#   make clean    remove what these made           make format   rewrite the sources as lint wants
+#   make lint     ruff: format and rules
+#   make types    pyright over the whole package
+#   make format   rewrite the sources as lint wants
+#   make docs     rewrite the texts in docs/architecture.md that the program prints
+#   make clean    remove what these made
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -16,7 +19,7 @@ PYTEST_ARGS ?=
 # The packages that stand at the root and are imported as loopwright.<name>.
 PARTS := tracer ir autotune codegen tuning_logs
 
-.PHONY: help demo test bench types lint format clean
+.PHONY: help demo test bench types docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +42,9 @@ types: $(VENV)/.dev
 	ln -s $(CURDIR)/.ci/pyrightconfig.json build/types/
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright \
 	  --pythonpath $(BIN)/python -p build/types
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/repo/test_docs.py --update-golden
 
 lint: $(VENV)/.dev
 	$(BIN)/python -m ruff format --check .

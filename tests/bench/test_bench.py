@@ -49,7 +49,9 @@ def test_the_limit_is_set_by_flops_or_by_the_memory_the_data_sits_in() -> None:
 
 
 def test_the_table() -> None:
-    row = Row("matmul", 1, 0.010, "flops", {"tuned": 0.0125, "untuned": 0.02, "numpy-haswell": 0.02})
+    row = Row(
+        "matmul", 1, 0.010, "flops", {"tuned": 0.0125, "untuned": 0.02, "numpy-haswell": 0.02}
+    )
     lone = Row("other", 2, 0.001, "dram", {"numpy-haswell": 0.005, "numpy-skylakex": 0.004})
     text = markdown([row, lone], ["tuned", "untuned", "numpy-haswell", "numpy-skylakex", "torch"])
     assert (

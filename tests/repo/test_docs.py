@@ -1,7 +1,7 @@
 """The texts of docs/architecture.md are those the program prints.
 
 They are made for a described machine, not the one the test runs on. After a change that is meant
-to show, rewrite them with ``pytest tests/repo/test_docs.py --update-golden``.
+to show, rewrite them with ``make docs``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loopwright.codegen.target import Target
 PAGE = sources.ROOT / "docs" / "architecture.md"
 BLOCK = re.compile(r"(<!-- level: (\w+) -->\n```\n)(.*?)(```\n)", re.DOTALL)
 MACHINE = Target(isa="x86-64-v3", cpu="described", cores=1, l1=1 << 15, l2=1 << 20, l3=1 << 25)
-LEVELS = ["graph", "kernels"]
+LEVELS = [match[1] for match in BLOCK.findall(PAGE.read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +34,13 @@ def lowered() -> lw.Lowered:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_text_of_a_level(level: str, lowered, pytestconfig: pytest.Config) -> None:
-    try:
-        made = lowered.as_text(level).rstrip() + "\n"
-    except lw.UnsupportedError as error:
-        pytest.skip(str(error))
+    made = lowered.as_text(level).rstrip() + "\n"
     made = made.replace(f"{sources.ROOT}/", "")
     page = PAGE.read_text()
     if pytestconfig.getoption("--update-golden"):
         PAGE.write_text(BLOCK.sub(lambda m: _with(m, level, made), page))
     shown = {match[1]: match[2] for match in BLOCK.findall(PAGE.read_text())}
-    assert made == shown[level]
+    assert made == shown[level], "printed differently now; `make docs` rewrites the page"
 
 
 def _with(match: re.Match[str], level: str, text: str) -> str:
