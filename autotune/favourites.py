@@ -170,15 +170,16 @@ def _stream(sketch: Sketch) -> int:
 def _map_favourites(sketch: Sketch) -> list[Choices]:
     tables = sketch.tables
     cost = sum(expression_cost(s) for s in sketch.group.stages)
-    reads = sketch.group.accesses[sketch.group.main.name]
-    rough = any(a.stride(sketch.vector_axis or "") not in (0, 1) for a in reads)
+    rough = sketch.gathers
     found: list[Choices] = []
     for wanted in (4, 2) if cost < 30 else (2, 4):
         c = _base(sketch)
         width = 1 if rough else wanted
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         if rough:
-            c["rows"] = max(r for r in tables["rows"] if r <= 16)
+            # Square blocks are transposed in registers; several of them share pages and lines.
+            c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
+            c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
         c["parallel"] = _parallel_depth(sketch, c)
         c["stream"] = _stream(sketch)
         found.append(c)

@@ -106,6 +106,12 @@ class Sketch:
             tiled.add(self.vector_axis)
         return tuple(a for a in self.group.shared if a not in tiled)
 
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether vectors of the main stage read elements that do not lie side by side."""
+        reads = self.group.accesses[self.group.main.name]
+        return any(a.stride(self.vector_axis or "") not in (0, 1) for a in reads)
+
     def extent(self, axis: str | None) -> int:
         return self.group.extents[axis] if axis is not None else 1
 

@@ -243,7 +243,7 @@ def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
         good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
     else:
         good &= v["k_blocks"] == 1
-    if sketch.group.main.combiner is None:
+    if sketch.group.main.combiner is None and not sketch.gathers:
         good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
     return good
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...ir.dims import Dim, IntExpr, as_int, bounds
+from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
@@ -13,6 +13,7 @@ from ...ir.loop.prim import Buffer
 from ..target import Target
 from .memory import Env, Memory, Place
 from .scalars import ScalarEmitter, literal
+from .transpose import transpose
 from .writer import FunctionWriter, Value
 
 __all__ = ["Registers", "ValueEmitter"]
@@ -46,6 +47,7 @@ class ValueEmitter:
         self.memory = Memory(writer, target)
         self.scalars = ScalarEmitter(writer, target, functions)
         self.ranges: dict[str, tuple[int, int]] = {}
+        self.blocks: dict[tuple[str, ...], list[Value]] = {}  # rows of a block to its columns
 
     def value(
         self,
@@ -165,7 +167,44 @@ class ValueEmitter:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
-        return self._per_lane(place, flat, env, guard)
+        column = self._transposed(place, flat, env) if guard is None else None
+        return column or self._per_lane(place, flat, env, guard)
+
+    def _transposed(self, place: Place, flat: IntExpr, env: Env) -> Value | None:
+        """A strided vector as a column of a block that is transposed in registers.
+
+        If an unrolled loop walks neighbouring elements, its turns are the columns of a square
+        block: the rows are loaded as vectors and shuffled, instead of element by element.
+        """
+        lanes = env.lanes
+        assert lanes is not None
+        count = lanes.lanes
+        if lanes.active < count or not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
+            return None
+        for mono, coefficient in flat.terms:
+            if coefficient != 1 or len(mono) != 1 or not isinstance(mono[0], Symbol):
+                continue
+            name = mono[0].name
+            turn = env.values.get(name)
+            if not isinstance(turn, int):
+                continue
+            start = turn // count * count
+            if start + count > self.ranges.get(name, (0, 0))[1] + 1:
+                continue
+            rows = [
+                self.memory.load(
+                    place,
+                    self.memory.address(place, flat, env.lane(lane).bind(name, start)),
+                    count,
+                    count,
+                )
+                for lane in range(count)
+            ]
+            key = tuple(r.name for r in rows)
+            if key not in self.blocks:
+                self.blocks[key] = transpose(self.w, rows)
+            return self.blocks[key][turn - start]
+        return None
 
     def _load_one(
         self, place: Place, flat: IntExpr, env: Env, guard: Value | None, extra: Value | None = None
