@@ -19,11 +19,11 @@ from ..dims import IntExpr
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES
 from ..errors import LoopwrightError, ParseError
+from ..scanner import Scanner
 from ..span import Span
 from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
 from .operators import OPERATORS
-from .scanner import Scanner
 from .types import FuncType, TensorType, TupleType, Type
 from .verify import signature_of
 

@@ -7,6 +7,16 @@
            | Read(buffer, indices)                indices are int_exprs, or Exprs (a gather)
            | Op(name, Expr, ...)                  a row of the scalar table
 
+and their text, which ``parser.py`` reads::
+
+    text  ::= ("let" "%" N "=" infix ";")* infix
+    expr  ::= NUMBER [":" dtype] | "True" | "False"      int64, or float32 with a point
+            | "index" "(" int_expr ")"
+            | buffer "[" (int_expr | expr), ... "]"
+            | "(" infix ")" | name "(" infix, ... ")" | dtype "(" infix ")"
+            | "%" N
+    infix ::= expr [symbol expr]
+
 Expressions are interned: two that are equal are the same object, so sharing survives every rewrite
 and a walk with a memo costs what the DAG costs, not what the tree would. Make them with ``const``,
 ``index``, ``read``, ``op``, ``cast`` and ``select``, which infer the dtype.
@@ -18,8 +28,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, substitute, symbol, symbols
-from ..dtype import BOOL, INT64, DType
+from ..dtype import BOOL, FLOAT32, INT64, DType
 from ..errors import InternalError
 from .scalar import SCALAR_OPS
 
@@ -40,6 +52,7 @@ __all__ = [
     "read",
     "rewrite",
     "select",
+    "statement_text",
     "substitute_indices",
     "walk",
     "within",
@@ -52,7 +65,7 @@ class Const:
     dtype: DType
 
     def __str__(self) -> str:
-        return str(self.value) if self.dtype.is_bool else f"{self.value!r}"
+        return _literal(self.value, self.dtype)
 
     def __reduce__(self) -> tuple[Callable[..., Const], tuple[object, ...]]:
         return const, (self.value, self.dtype)  # unpickling interns, too
@@ -77,7 +90,7 @@ class Read:
     dtype: DType
 
     def __str__(self) -> str:
-        return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+        return expr_text(self)
 
     def __reduce__(self) -> tuple[Callable[..., Read], tuple[object, ...]]:
         return read, (self.buffer, self.indices, self.dtype)
@@ -90,12 +103,7 @@ class Op:
     dtype: DType
 
     def __str__(self) -> str:
-        if self.name == "cast":
-            return f"{self.dtype}({self.args[0]})"
-        symbol = SCALAR_OPS[self.name].symbol
-        if symbol and len(self.args) == 2:
-            return f"({self.args[0]} {symbol} {self.args[1]})"
-        return f"{self.name}({', '.join(map(str, self.args))})"
+        return expr_text(self)
 
     def __reduce__(self) -> tuple[Callable[..., Expr], tuple[object, ...]]:
         if self.name == "cast":
@@ -165,7 +173,7 @@ def cast(value: Expr, dtype: DType) -> Expr:
     if value.dtype == dtype:
         return value
     if isinstance(value, Const) and not (isinstance(value.value, float) and not dtype.is_float):
-        return const(value.value, dtype)
+        return const(np.asarray(value.value, value.dtype.numpy).astype(dtype.numpy).item(), dtype)
     return _intern(
         Op, ("cast", (value,), dtype.name), {"name": "cast", "args": (value,), "dtype": dtype}
     )
@@ -212,42 +220,76 @@ def walk(root: Expr) -> Iterator[Expr]:
 
 
 def expr_text(root: Expr) -> str:
-    """``str(root)``, but what is used more than once is named first if it would get long.
+    """The text of an expression; what is used more than once is named if it would get long.
 
-    >>> from loopwright.ir.dtype import FLOAT32
+    A literal is an int64 or a float32 (with a point) unless its dtype follows it. The text grows
+    with the number of different expressions in ``root``, not with how often they are used.
+
+    >>> from loopwright.ir.dtype import FLOAT32, INT32
     >>> x = read("x", (0,), FLOAT32)
     >>> expr_text(op("add", x, x))
     '(x[0] + x[0])'
+    >>> expr_text(op("add", const(1.5, FLOAT32), cast(const(2, INT32), FLOAT32)))
+    '(1.5 + 2.0)'
     """
+    order = list(walk(root))
     uses: dict[int, int] = {}
     size: dict[int, int] = {}
-    order = list(walk(root))
     for node in order:
         size[id(node)] = 1 + sum(size[id(c)] for c in children(node))
         for child in children(node):
             uses[id(child)] = uses.get(id(child), 0) + 1
-    if size[id(root)] <= 128:
-        return str(root)
-    names: dict[int, str] = {}
+    long = size[id(root)] > LONG_EXPRESSION
+    texts: dict[int, str] = {}
     lines: list[str] = []
     for node in order:
-        if isinstance(node, Op) and uses.get(id(node), 0) > 1:
-            lines.append(f"let v{len(names)} = {_named(node, names)}")
-            names[id(node)] = f"v{len(names)}"
-    return "; ".join([*lines, _named(root, names)])
+        text = _node_text(node, texts)
+        if long and uses.get(id(node), 0) > 1 and children(node):
+            lines.append(f"let %{len(lines)} = {text}")
+            text = f"%{len(lines) - 1}"
+        texts[id(node)] = text
+    return "; ".join([*lines, texts[id(root)]])
 
 
-def _named(node: Expr, names: dict[int, str]) -> str:
-    """The text of one node with the names of what was named before."""
+LONG_EXPRESSION = 128  # operators and operands; beyond, what is shared is printed once
+
+
+def statement_text(root: Expr) -> str:
+    """``expr_text`` without the outermost parentheses: for the right-hand side of a statement."""
+    text = expr_text(root)
+    if isinstance(root, Op) and _infix(root) and text.startswith("("):
+        return text[1:-1]
+    return text
+
+
+def _infix(node: Op) -> str:
+    return SCALAR_OPS[node.name].symbol if len(node.args) == 2 else ""
+
+
+def _node_text(node: Expr, texts: dict[int, str]) -> str:
+    """The text of one node, given those of its operands."""
+    if isinstance(node, Read):
+        places = (str(i) if isinstance(i, int | Dim) else texts[id(i)] for i in node.indices)
+        return f"{node.buffer}[{', '.join(places)}]"
     if not isinstance(node, Op):
         return str(node)
-    args = [names.get(id(a)) or _named(a, names) for a in node.args]
+    args = [texts[id(a)] for a in node.args]
+    if infix := _infix(node):
+        return f"({args[0]} {infix} {args[1]})"
+    args = [
+        text[1:-1] if isinstance(arg, Op) and _infix(arg) and text.startswith("(") else text
+        for arg, text in zip(node.args, args, strict=True)
+    ]
     if node.name == "cast":
         return f"{node.dtype}({args[0]})"
-    symbol_text = SCALAR_OPS[node.name].symbol
-    if symbol_text and len(args) == 2:
-        return f"({args[0]} {symbol_text} {args[1]})"
     return f"{node.name}({', '.join(args)})"
+
+
+def _literal(value: bool | int | float, dtype: DType) -> str:
+    if dtype.is_bool:
+        return str(value)
+    text = str(dtype.numpy.type(value))  # the shortest that reads back as the same number
+    return text if dtype in (INT64, FLOAT32) else f"{text}:{dtype}"
 
 
 def children(node: Expr) -> tuple[Expr, ...]:

@@ -2,16 +2,18 @@
 
 ::
 
-    Nest   ::= "prim @" name "(" Operand, ... ")" "{" Stmt* "}"
-    Stmt   ::= kind var "in" extent ":" Stmt*
-             | "let" var "=" int_expr                          until the end of the enclosing body
-             | scope name "[" size, ... "]"                    scope: registers | stack
-             | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
-             | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
-             | "if" Expr ":" Stmt* ["else:" Stmt*]
-    kind   ::= "for" | "parallel" | "vectorize" | "unroll"
+    Nest    ::= "prim @" name "(" Operand, ... ")" "->" Buffer, ... "{" Stmt* "}"
+    Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension]
+    Stmt    ::= kind var "in" extent ":" Stmt*
+              | "let" var "=" int_expr                          until the end of the enclosing body
+              | scope Buffer                                    scope: workspace | registers | stack
+              | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
+              | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
+              | "if" Expr ":" Stmt* ["else:" Stmt*]
+    kind    ::= "for" | "parallel" | "vectorize" | "unroll"
 
-Every extent is a constant: where a split does not divide, the body stands once more for the rest.
+One statement a line, and what it holds indented by two spaces. Every extent is a constant: where a
+split does not divide, the body stands once more for the rest.
 A ``registers`` buffer is private to the innermost body; so is a ``stack`` buffer, which lives in
 memory; a ``workspace`` buffer is shared by the threads of a parallel loop.
 """
@@ -25,11 +27,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import IntExpr, as_int
-from .expr import Expr, expr_text
-from .prim import Buffer, Stage
+from ..dims import IntExpr, as_int, ceildiv, symbol
+from .expr import Expr, const, read, select, statement_text, within
+from .prim import Axis, Buffer, Stage
 
 __all__ = [
+    "COMBINE_SIGNS",
     "Accumulate",
     "Alloc",
     "If",
@@ -100,15 +103,42 @@ Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | If
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """How a packed operand is made from the parameter ``source``, as ``stage`` says.
+    """How a packed operand is made from the parameter ``source`` of ``shape``, as ``stage`` says.
 
     Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
     """
 
     source: str
+    shape: tuple[int, ...]
     dim: int
     tile: int
     stage: Stage
+
+    @staticmethod
+    def of(source: Buffer, dim: int, tile: int) -> Pack:
+        """Pack dimension ``dim`` of ``source`` in panels of ``tile``, the last filled with zeros.
+
+        >>> from loopwright.ir.dtype import FLOAT32
+        >>> print(Pack.of(Buffer("w", (4, 8), FLOAT32), 1, 2).stage.text(output=True))
+        w.packed[w.packed.o, w.packed.0, w.packed.i] = w[w.packed.0, w.packed.i + 2 * w.packed.o]
+        """
+        shape = tuple(as_int(s) for s in source.shape)
+        name = f"{source.name}.packed"
+        panels = as_int(ceildiv(shape[dim], tile))
+        rest = [d for d in range(len(shape)) if d != dim]
+        axes = (
+            Axis(f"{name}.o", panels),
+            *(Axis(f"{name}.{d}", shape[d]) for d in rest),
+            Axis(f"{name}.i", tile),
+        )
+        at = symbol(axes[0].name) * tile + symbol(axes[-1].name)
+        indices: list[IntExpr] = [symbol(f"{name}.{d}") for d in range(len(shape))]
+        indices[dim] = at
+        value: Expr = read(source.name, indices, source.dtype)
+        if panels * tile != shape[dim]:
+            value = select(within(at, 0, shape[dim]), value, const(0, source.dtype))
+        buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
+        return Pack(source.name, shape, dim, tile, Stage(buffer, axes, value))
 
     def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The packed copy of an array: shape ``[panels, other dimensions..., tile]``.
@@ -134,6 +164,12 @@ class Operand:
     role: str
     pack: Pack | None = None
 
+    def __str__(self) -> str:
+        if self.pack is not None:
+            shape = ", ".join(map(str, self.pack.shape))
+            return f"{self.buffer} packs {self.pack.source}[{shape}] {self.pack.dim}"
+        return f"{self.buffer} const" if self.role == "const" else str(self.buffer)
+
 
 @dataclass(frozen=True, slots=True)
 class Nest:
@@ -155,38 +191,50 @@ class Nest:
         return found
 
     def __str__(self) -> str:
-        operands = ", ".join(f"{o.buffer}" for o in self.operands)
-        lines = [f"prim @{self.name}({operands}) {{"]
-        lines += [f"  workspace {b}" for b in self.workspace]
-        _print(self.body, 1, lines)
-        return "\n".join([*lines, "}"]) + "\n"
+        return "\n".join([line for line, _ in self.lines()]) + "\n"
+
+    def lines(self) -> Iterator[tuple[str, Stmt | None]]:
+        """The lines of the text, each with the statement that begins on it."""
+        operands = ", ".join(str(o) for o in self.operands if o.role != "out")
+        outs = ", ".join(str(o) for o in self.operands if o.role == "out")
+        yield f"prim @{self.name}({operands}) -> {outs} {{", None
+        for buffer in self.workspace:
+            yield f"  workspace {buffer}", None
+        yield from _lines(self.body, 1)
+        yield "}", None
 
 
-_COMBINE = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min=", "any": "or=", "all": "and="}
+COMBINE_SIGNS = {
+    "sum": "+=",
+    "prod": "*=",
+    "max": "max=",
+    "min": "min=",
+    "any": "or=",
+    "all": "and=",
+}
 
 
-def _print(body: tuple[Stmt, ...], depth: int, lines: list[str]) -> None:
+def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | None]]:
     pad = "  " * depth
     for stmt in body:
         if isinstance(stmt, Loop):
-            lines.append(f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}:")
-            _print(stmt.body, depth + 1, lines)
+            yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}:", stmt
+            yield from _lines(stmt.body, depth + 1)
         elif isinstance(stmt, Let):
-            lines.append(f"{pad}let {stmt.var} = {stmt.value}")
+            yield f"{pad}let {stmt.var} = {stmt.value}", stmt
         elif isinstance(stmt, Alloc):
-            sizes = ", ".join(map(str, stmt.buffer.shape))
-            lines.append(f"{pad}{stmt.scope} {stmt.buffer.name}: {stmt.buffer.dtype}[{sizes}]")
+            yield f"{pad}{stmt.scope} {stmt.buffer}", stmt
         elif isinstance(stmt, If):
-            lines.append(f"{pad}if {stmt.condition}:")
-            _print(stmt.then, depth + 1, lines)
+            yield f"{pad}if {statement_text(stmt.condition)}:", stmt
+            yield from _lines(stmt.then, depth + 1)
             if stmt.orelse:
-                lines.append(f"{pad}else:")
-                _print(stmt.orelse, depth + 1, lines)
+                yield f"{pad}else:", None
+                yield from _lines(stmt.orelse, depth + 1)
         else:
-            sign = "=" if isinstance(stmt, Store) else _COMBINE[stmt.combiner]
-            indices = ", ".join(map(str, stmt.indices))
+            sign = "=" if isinstance(stmt, Store) else COMBINE_SIGNS[stmt.combiner]
+            place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
             how = "stream " if isinstance(stmt, Store) and stmt.stream else ""
-            lines.append(f"{pad}{how}{stmt.buffer}[{indices}] {sign} {expr_text(stmt.value)}")
+            yield f"{pad}{how}{place} {sign} {statement_text(stmt.value)}", stmt
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

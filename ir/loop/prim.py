@@ -2,10 +2,13 @@
 
 ::
 
-    PrimFunc ::= "prim @" name "(" Buffer, ... ")" "->" Buffer, ... "{" Stage* "}"
-    Stage    ::= buffer "[" axis, ... "]" "=" Expr                                a map
-               | buffer "[" axis, ... "]" "=" combiner "(" axis: extent, ... ")" Expr   a reduction
+    PrimFunc ::= "prim @" name "(" Param, ... ")" "->" Buffer, ... "{" Stage* "}"
+    Param    ::= Buffer ["const"]
     Buffer   ::= name ":" dtype "[" size, ... "]"
+    Stage    ::= Target "=" Expr                                        a map
+               | Target "=" combiner "(" axis ":" extent, ... ")" Expr  a reduction
+    Target   ::= output "[" axis, ... "]"
+               | name "[" axis, ... "]" ":" dtype "[" size, ... "]"     an intermediate value
 
 An axis name means one loop of the whole PrimFunc: stages that walk an axis together use the same
 name, and only then can a schedule compute one inside the loops of the other.
@@ -17,7 +20,7 @@ from dataclasses import dataclass, field
 
 from ..dims import IntExpr, product
 from ..dtype import DType
-from .expr import Expr, expr_text
+from .expr import Expr, statement_text
 
 __all__ = ["Axis", "Buffer", "PrimFunc", "Stage"]
 
@@ -61,12 +64,18 @@ class Stage:
     def name(self) -> str:
         return self.buffer.name
 
-    def __str__(self) -> str:
+    def text(self, output: bool) -> str:
+        """The stage as its PrimFunc prints it: the type of an ``output`` stands in the header."""
         left = f"{self.name}[{', '.join(a.name for a in self.axes)}]"
+        if not output:
+            left += f": {self.buffer.dtype}[{', '.join(map(str, self.buffer.shape))}]"
         if self.combiner is None:
-            return f"{left} = {expr_text(self.expr)}"
+            return f"{left} = {statement_text(self.expr)}"
         over = ", ".join(f"{a.name}: {a.extent}" for a in self.reduce_axes)
-        return f"{left} = {self.combiner}({over}) {expr_text(self.expr)}"
+        return f"{left} = {self.combiner}({over}) {statement_text(self.expr)}"
+
+    def __str__(self) -> str:
+        return self.text(output=False)
 
 
 @dataclass(frozen=True)
@@ -99,5 +108,5 @@ class PrimFunc:
     def __str__(self) -> str:
         params = ", ".join(f"{p}" + (" const" if p.constant else "") for p in self.params)
         outs = ", ".join(map(str, self.output_buffers))
-        body = "".join(f"  {s}\n" for s in self.stages)
+        body = "".join(f"  {s.text(s.name in self.outputs)}\n" for s in self.stages)
         return f"prim @{self.name}({params}) -> {outs} {{\n{body}}}"

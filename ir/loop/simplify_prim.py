@@ -25,7 +25,7 @@ from .expr import (
 )
 from .prim import Axis, Buffer, PrimFunc, Stage
 
-__all__ = ["canonical_prim", "merge_axes", "share_axes", "squeeze"]
+__all__ = ["canonical_names", "canonical_prim", "merge_axes", "share_axes", "squeeze"]
 
 
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
@@ -35,7 +35,7 @@ def canonical_prim(prim: PrimFunc) -> PrimFunc:
     while True:
         merged = merge_axes(prim)
         if merged is prim:
-            return _rename(prim)
+            return canonical_names(prim)
         prim = merged
 
 
@@ -255,18 +255,26 @@ _SPATIAL = ("i", "j", "l", "m", "n", "o", "p", "q")
 _REDUCED = ("k", "r", "s", "t", "u", "v", "w", "y")
 
 
-def _rename(prim: PrimFunc) -> PrimFunc:
-    """Canonical names: stages ``t0 ..`` and ``out``, axes by letter in order of appearance."""
+def canonical_names(prim: PrimFunc) -> PrimFunc:
+    """Names by place: parameters ``x0 ..``, stages ``t0 ..`` and ``out``, axes by letter.
+
+    ::
+
+        y[a] = w[a] + 1    =>    out[i] = x0[i] + 1
+    """
     axes: dict[str, str] = {}
     counts = {True: 0, False: 0}
+    sizes = {name for b in prim.buffers.values() for size in b.shape for name in symbols(size)}
 
     def name_axes(found: tuple[Axis, ...], reduced: bool) -> None:
         letters = _REDUCED if reduced else _SPATIAL
         for axis in found:
-            if axis.name not in axes:
+            while axis.name not in axes:
                 turn, place = divmod(counts[reduced], len(letters))
                 counts[reduced] += 1
-                axes[axis.name] = letters[place] + (str(turn) if turn else "")
+                name = letters[place] + (str(turn) if turn else "")
+                if name not in sizes:
+                    axes[axis.name] = name
 
     for stage in reversed(prim.stages):
         name_axes(stage.axes, False)
@@ -274,14 +282,14 @@ def _rename(prim: PrimFunc) -> PrimFunc:
         name_axes(stage.reduce_axes, True)
     single = len(prim.outputs) == 1
     buffers = {name: "out" if single else f"out{n}" for n, name in enumerate(prim.outputs)}
-    for stage in prim.stages:
-        if stage.name not in buffers:
-            buffers[stage.name] = f"t{len(buffers) - len(prim.outputs)}"
+    inner = [s.name for s in prim.stages if s.name not in buffers]
+    buffers |= {name: f"t{n}" for n, name in enumerate(inner)}
+    buffers |= {p.name: f"x{n}" for n, p in enumerate(prim.params)}
     return rename(prim, axes, buffers)
 
 
 def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> PrimFunc:
-    """``prim`` with axes and stage buffers renamed, all at once."""
+    """``prim`` with axes and buffers renamed, all at once."""
     values: dict[str, IntExpr] = {old: symbol(new) for old, new in axes.items()}
 
     def place(i: IntExpr) -> IntExpr:
@@ -310,5 +318,6 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
         )
         for s in prim.stages
     )
+    params = tuple(replace(p, name=buffers.get(p.name, p.name)) for p in prim.params)
     outputs = tuple(buffers[o] for o in prim.outputs)
-    return replace(prim, outputs=outputs, stages=stages)
+    return replace(prim, params=params, outputs=outputs, stages=stages)

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import hashlib
 
-from .prim import PrimFunc, Stage
+from .prim import PrimFunc
+from .simplify_prim import canonical_names
 
 __all__ = ["workload_hash", "workload_text"]
 
 
 def workload_text(prim: PrimFunc) -> str:
-    """The canonical text of a PrimFunc, on one line."""
+    """The text of a PrimFunc on one line, with names by place: the names it has do not matter."""
+    prim = canonical_names(prim)
     params = ", ".join(f"{p}{' const' if p.constant else ''}" for p in prim.params)
     outputs = ", ".join(map(str, prim.output_buffers))
-    stages = "; ".join(f"{s.buffer.dtype}[{_sizes(s)}] {s}" for s in prim.stages)
+    stages = "; ".join(s.text(s.name in prim.outputs) for s in prim.stages)
     return f"({params}) -> {outputs} {{ {stages} }}"
-
-
-def _sizes(stage: Stage) -> str:
-    return ", ".join(str(s) for s in stage.buffer.shape)
 
 
 def workload_hash(prim: PrimFunc) -> str:

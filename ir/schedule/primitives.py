@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from ..dims import Dim, IntExpr, as_int, ceildiv, floordiv, mod, symbol, symbols
+from ..dims import Dim, IntExpr, as_int, floordiv, mod, symbol, symbols
 from ..errors import ScheduleError
 from ..loop.expr import Expr, Read, const, map_reads, read, select, substitute_indices, walk, within
 from ..loop.nest import Pack
@@ -253,7 +253,8 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     if len(dims) != 1:
         raise ScheduleError(f"pack: {axis} does not walk exactly one dimension of {name}")
     dim = dims.pop()
-    stage = _packing_stage(source, dim, tile)
+    record = Pack.of(source, dim, tile)
+    stage = record.stage
 
     def packed(node: Read) -> Expr | None:
         if node.buffer != name:
@@ -265,7 +266,6 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
         return read(stage.name, (floordiv(at, tile), *rest, mod(at, tile)), source.dtype)
 
     stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
-    record = Pack(name, dim, tile, stage)
     packs = {**state.packs, stage.name: record}
     if source.constant:
         params = tuple(
@@ -277,26 +277,6 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     mine = tuple(a.name for a in stage.axes)
     kinds = {**state.kinds, mine[0]: "parallel", mine[-1]: "vectorize"}
     return replace(state, prim=prim, packs=packs, order=(*mine, *state.order), kinds=kinds)
-
-
-def _packing_stage(source: Buffer, dim: int, tile: int) -> Stage:
-    shape = tuple(as_int(s) for s in source.shape)
-    name = f"{source.name}.packed"
-    panels = as_int(ceildiv(shape[dim], tile))
-    rest = [d for d in range(len(shape)) if d != dim]
-    axes = (
-        Axis(f"{name}.o", panels),
-        *(Axis(f"{name}.{d}", shape[d]) for d in rest),
-        Axis(f"{name}.i", tile),
-    )
-    at = symbol(axes[0].name) * tile + symbol(axes[-1].name)
-    indices: list[IntExpr] = [symbol(f"{name}.{d}") for d in range(len(shape))]
-    indices[dim] = at
-    value: Expr = read(source.name, indices, source.dtype)
-    if panels * tile != shape[dim]:
-        value = select(within(at, 0, shape[dim]), value, const(0, source.dtype))
-    buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
-    return Stage(buffer, axes, value)
 
 
 def stream(state: State, name: str) -> State:

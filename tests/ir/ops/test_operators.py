@@ -74,11 +74,11 @@ def test_computes_print_as_tensor_expressions():
         types = [TensorType(s, dtype_of(dtype)) for s in shapes]
         return str(operator_prim(OPERATORS[name], types, attrs)).splitlines()[1].strip()
 
-    assert text("add", (3, 1), (4,)) == "out[i0, i1] = (x0[i0, 0] + x1[i1])"
+    assert text("add", (3, 1), (4,)) == "out[i0, i1] = x0[i0, 0] + x1[i1]"
     assert text("transpose", (3, 4)) == "out[i0, i1] = x0[i1, i0]"
     assert text("reshape", (6, 4), newshape=(3, 2, 4)) == "out[i0, i1, i2] = x0[2 * i0 + i1, i2]"
     assert (
         text("nn.matmul", (2, 8, 3), (3, 4))
-        == "out[i0, i1, i2] = sum(ri0: 3) (x0[i0, i1, ri0] * x1[ri0, i2])"
+        == "out[i0, i1, i2] = sum(ri0: 3) x0[i0, i1, ri0] * x1[ri0, i2]"
     )
     assert text("sum", (5, 6), axis=0) == "out[i0] = sum(ri0: 5) x0[ri0, i0]"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from ..errors import ParseError
-from ..span import Span
+from .errors import ParseError
+from .span import Span
 
 __all__ = ["Scanner"]
 
@@ -17,25 +17,28 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Scanner:
-    """A text and a place in it. Space and comments are skipped before every piece."""
+    """A text and a place in it. Space and comments are skipped before every piece.
+
+    What lies behind ``end`` is not seen; a language of lines moves it from line to line.
+    """
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
-        self.position = 0
+        self.position, self.end = 0, len(text)
 
     def skip(self) -> int:
         """Go to the next piece; its place."""
-        match = _SPACE.match(self.text, self.position)
+        match = _SPACE.match(self.text, self.position, self.end)
         assert match is not None
         self.position = match.end()
         return self.position
 
     def at_end(self) -> bool:
-        return self.skip() == len(self.text)
+        return self.skip() == self.end
 
     def sees(self, piece: str) -> bool:
         """Whether ``piece`` is next."""
-        return self.text.startswith(piece, self.skip())
+        return self.text.startswith(piece, self.skip(), self.end)
 
     def accept(self, piece: str) -> bool:
         """Take ``piece`` if it is next."""
@@ -51,14 +54,14 @@ class Scanner:
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Take what ``pattern`` matches here, if it does."""
-        match = pattern.match(self.text, self.skip())
+        match = pattern.match(self.text, self.skip(), self.end)
         if match is not None:
             self.position = match.end()
         return match
 
     def follow(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Take what ``pattern`` matches right behind the last piece, without space between."""
-        match = pattern.match(self.text, self.position)
+        match = pattern.match(self.text, self.position, self.end)
         if match is not None:
             self.position = match.end()
         return match
@@ -67,7 +70,7 @@ class Scanner:
         """The text up to the first character of ``stop`` that is in no bracket or string."""
         start = at = self.skip()
         depth = 0
-        while at < len(self.text):
+        while at < self.end:
             char = self.text[at]
             if not depth and char in stop:
                 break
@@ -94,9 +97,11 @@ class Scanner:
 
     def found(self) -> str:
         """What is next, for messages."""
-        rest = self.text[self.skip() :]
+        rest = self.text[self.skip() : self.end]
         word = re.match(r"[%@]?[\w.]+|.", rest)
-        return repr(word[0]) if word is not None else "the end of the text"
+        if word is not None:
+            return repr(word[0])
+        return "the end of the text" if self.end == len(self.text) else "the end of the line"
 
     def span(self, position: int | None = None) -> Span:
         """The place as a line and a column of the text."""

@@ -1,0 +1,468 @@
+"""Reading PrimFuncs and loop nests back from their text.
+
+The grammars stand where the nodes are: expressions in ``expr.py``, PrimFuncs in ``prim.py``, nests
+in ``nest.py``. What prints parses back to an equal object; comments (``/* ... */``) are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..dims import IntExpr, as_int, substitute, symbol
+from ..dims_parser import parse_dim
+from ..dtype import DTYPES, FLOAT32, INT64, DType
+from ..errors import InternalError, ParseError
+from ..scanner import Scanner
+from .expr import Expr, IndexLike, cast, const, index, op, read
+from .nest import (
+    COMBINE_SIGNS,
+    Accumulate,
+    Alloc,
+    If,
+    Let,
+    Loop,
+    Nest,
+    Operand,
+    Pack,
+    Stmt,
+    Store,
+)
+from .prim import Axis, Buffer, PrimFunc, Stage
+from .scalar import COMBINERS, SCALAR_OPS
+
+__all__ = ["parse_nest", "parse_prim"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_LOOP = re.compile(r"[A-Za-z_][\w.]*(?:\*[A-Za-z_][\w.]*)*")  # a fused loop is called i.0*j.0
+_INT = re.compile(r"\d+")
+_NUMBER = re.compile(r"(-?(?:\d+(\.\d*)?([eE][-+]?\d+)?|inf|nan))(?::([a-z]+\d+))?(?![\w.])")
+_BOOL = re.compile(r"(True|False)\b")
+_VALUE = re.compile(r"%\d+")
+_SIGNS = {sign: name for name, sign in COMBINE_SIGNS.items()}
+_SYMBOLS = {row.symbol: row.name for row in SCALAR_OPS.values() if row.symbol}
+_SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)))
+_SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
+_KIND = re.compile(r"(for|parallel|vectorize|unroll)\b(?!\s*[\[.])")
+_SCOPE = re.compile(r"(registers|stack)\b(?!\s*[\[.])")
+_WORD = re.compile(r"(let|if|else|stream)\b(?!\s*[\[.])")
+INDENT = 2
+
+
+def parse_prim(text: str, file: str = "<text>") -> PrimFunc:
+    """The PrimFunc that ``text`` spells; raises ParseError with line and column.
+
+    >>> prim = parse_prim("prim @f(x: float32[4]) -> y: float32[4] { y[i] = exp(x[i]) }")
+    >>> print(prim)
+    prim @f(x: float32[4]) -> y: float32[4] {
+      y[i] = exp(x[i])
+    }
+    """
+    parser = _Parser(text, file)
+    prim = parser.prim()
+    parser.finish()
+    return prim
+
+
+def parse_nest(text: str, file: str = "<text>") -> Nest:
+    """The loop nest that ``text`` spells; raises ParseError with line and column.
+
+    >>> nest = parse_nest('''prim @f(x: float32[4]) -> y: float32[4] {
+    ...   vectorize i in 4:
+    ...     y[i] = exp(x[i])
+    ... }''')
+    >>> nest.body[0].kind
+    'vectorize'
+    """
+    parser = _Parser(text, file)
+    nest = parser.nest()
+    parser.finish()
+    return nest
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self.scan = Scanner(text, file)
+        self.dtypes: dict[str, DType] = {}  # of the buffers declared so far
+        self.values: dict[str, Expr] = {}  # what "let" has named in this expression
+        self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain stand-in
+
+    # -- headers -------------------------------------------------------------------------------
+
+    def name(self, pattern: re.Pattern[str], what: str) -> str:
+        match = self.scan.match(pattern)
+        if match is None:
+            self.scan.fail(f"expected {what}, found {self.scan.found()}")
+        return match[0]
+
+    def word(self, text: str) -> bool:
+        """Take ``text`` if it is the next word."""
+        return self.scan.match(re.compile(rf"{text}\b")) is not None
+
+    def integer(self) -> int:
+        return int(self.name(_INT, "a number"))
+
+    def dtype(self) -> DType:
+        at = self.scan.skip()
+        name = self.name(_NAME, "a dtype")
+        if name not in DTYPES:
+            self.scan.fail(f"no dtype {name!r}", at)
+        return DTYPES[name]
+
+    def buffer(self) -> Buffer:
+        """``name: dtype[size, ...]``, which is declared."""
+        name = self.name(_NAME, "the name of a buffer")
+        self.scan.expect(":")
+        dtype = self.dtype()
+        buffer = Buffer(name, self.sizes(), dtype)
+        self.dtypes[name] = dtype
+        return buffer
+
+    def sizes(self) -> tuple[IntExpr, ...]:
+        self.scan.expect("[")
+        sizes: list[IntExpr] = []
+        while not self.scan.accept("]"):
+            if sizes:
+                self.scan.expect(",")
+            sizes.append(self.int_expr(",]"))
+        return tuple(sizes)
+
+    def int_expr(self, stop: str) -> IntExpr:
+        at = self.scan.skip()
+        return self._dim(self.scan.balanced(stop), at)
+
+    def _dim(self, text: str, at: int) -> IntExpr:
+        names = sorted(self.fused, key=len, reverse=True)
+        for plain in names:
+            text = text.replace(self.fused[plain], plain)
+        try:
+            value = parse_dim(text)
+        except ParseError as error:
+            self.scan.fail(error.message, at)
+        if not names:
+            return value
+        return substitute(value, {p: symbol(n) for p, n in self.fused.items()})
+
+    def header(self) -> str:
+        self.scan.expect("prim")
+        self.scan.expect("@")
+        name = self.name(_NAME, "the name of a kernel")
+        self.scan.expect("(")
+        return name
+
+    def outputs(self) -> tuple[Buffer, ...]:
+        self.scan.expect("->")
+        found = [self.buffer()]
+        while self.scan.accept(","):
+            found.append(self.buffer())
+        return tuple(found)
+
+    def finish(self) -> None:
+        if not self.scan.at_end():
+            self.scan.fail(f"expected the end, found {self.scan.found()}")
+
+    # -- PrimFuncs -----------------------------------------------------------------------------
+
+    def prim(self) -> PrimFunc:
+        name = self.header()
+        params: list[Buffer] = []
+        while not self.scan.accept(")"):
+            if params:
+                self.scan.expect(",")
+            param = self.buffer()
+            if self.word("const"):
+                param = Buffer(param.name, param.shape, param.dtype, True)
+            params.append(param)
+        outputs = {b.name: b for b in self.outputs()}
+        self.scan.expect("{")
+        stages: list[Stage] = []
+        while not self.scan.accept("}"):
+            stages.append(self.stage(outputs))
+        made = {s.name for s in stages}
+        for output in outputs:
+            if output not in made:
+                self.scan.fail(f"no stage makes the output {output}")
+        return PrimFunc(name, tuple(params), tuple(outputs), tuple(stages))
+
+    def stage(self, outputs: Mapping[str, Buffer]) -> Stage:
+        at = self.scan.skip()
+        name = self.name(_NAME, "the name of a stage")
+        names: list[str] = []
+        self.scan.expect("[")
+        while not self.scan.accept("]"):
+            if names:
+                self.scan.expect(",")
+            names.append(self.name(_NAME, "an axis"))
+        if self.scan.accept(":"):
+            dtype = self.dtype()
+            buffer = Buffer(name, self.sizes(), dtype)
+        elif name in outputs:
+            buffer = outputs[name]
+        else:
+            self.scan.fail(
+                f"{name} is no output, so its type must follow: {name}[...]: float32[...]", at
+            )
+        if len(names) != len(buffer.shape):
+            self.scan.fail(f"{name} has {len(buffer.shape)} dimensions, not {len(names)}", at)
+        self.scan.expect("=")
+        axes = tuple(Axis(n, size) for n, size in zip(names, buffer.shape, strict=True))
+        combiner = self._combiner()
+        over: list[Axis] = []
+        if combiner is not None:
+            while not self.scan.accept(")"):
+                if over:
+                    self.scan.expect(",")
+                axis = self.name(_NAME, "an axis")
+                self.scan.expect(":")
+                over.append(Axis(axis, self.int_expr(",)")))
+        expr = self.expression()
+        self.dtypes[name] = buffer.dtype
+        return Stage(buffer, axes, expr, tuple(over), combiner)
+
+    def _combiner(self) -> str | None:
+        """A combiner and its opening parenthesis, if that is what comes next."""
+        start = self.scan.skip()
+        match = self.scan.match(_NAME)
+        if match is not None and match[0] in COMBINERS and self.scan.accept("("):
+            return match[0]
+        self.scan.position = start
+        return None
+
+    # -- nests ---------------------------------------------------------------------------------
+
+    def nest(self) -> Nest:
+        name = self.header()
+        operands: list[Operand] = []
+        while not self.scan.accept(")"):
+            if operands:
+                self.scan.expect(",")
+            operands.append(self.operand())
+        operands += [Operand(b, "out") for b in self.outputs()]
+        self.scan.expect("{")
+        lines = self.lines()
+        workspace: list[Buffer] = []
+        while lines and self.enter(lines[0]) and self.word("workspace"):
+            workspace.append(self.buffer())
+            self.leave()
+            lines.pop(0)
+        body = self.body(lines, 1)
+        if lines:
+            self.enter(lines[0])
+            self.scan.fail("this line is indented further than the one before allows")
+        self.scan.position, self.scan.end = self.close, len(self.scan.text)
+        self.scan.expect("}")
+        return Nest(name, tuple(operands), tuple(workspace), body)
+
+    def operand(self) -> Operand:
+        buffer = self.buffer()
+        if self.word("const"):
+            return Operand(Buffer(buffer.name, buffer.shape, buffer.dtype, True), "const")
+        if not self.word("packs"):
+            return Operand(buffer, "in")
+        at = self.scan.skip()
+        source = self.name(_NAME, "the name of a parameter")
+        shape = self.sizes()
+        dim, tile = self.integer(), as_int(buffer.shape[-1]) if buffer.shape else 0
+        if dim >= len(shape) or tile < 1:
+            self.scan.fail(f"{source} has no dimension {dim} to be packed", at)
+        pack = Pack.of(Buffer(source, shape, buffer.dtype), dim, tile)
+        if pack.stage.buffer != buffer:
+            self.scan.fail(f"packed so, {source} becomes {pack.stage.buffer}", at)
+        buffer = Buffer(buffer.name, buffer.shape, buffer.dtype, True)
+        return Operand(buffer, "packed", pack)
+
+    def lines(self) -> list[tuple[int, int, int]]:
+        """The lines up to the closing brace, as (depth, begin, end); empty ones are left out."""
+        found: list[tuple[int, int, int]] = []
+        text = self.scan.text
+        at = self.scan.position
+        self.close = len(text)
+        while at < len(text):
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            line = text[at:end]
+            content = line.strip()
+            if content == "}":
+                self.close = at + line.index("}")
+                return found
+            if content:
+                indent = len(line) - len(line.lstrip())
+                if indent % INDENT:
+                    self.scan.fail(f"lines are indented by multiples of {INDENT}", at + indent)
+                found.append((indent // INDENT, at + indent, at + len(line.rstrip())))
+            at = end + 1
+        return found
+
+    def enter(self, line: tuple[int, int, int]) -> bool:
+        self.scan.position, self.scan.end = line[1:]
+        return True
+
+    def leave(self) -> None:
+        """The end of a line."""
+        if not self.scan.at_end():
+            self.scan.fail(f"expected the end of the line, found {self.scan.found()}")
+
+    def body(self, lines: list[tuple[int, int, int]], depth: int) -> tuple[Stmt, ...]:
+        """The statements at ``depth``, taken from the front of ``lines``."""
+        found: list[Stmt] = []
+        dtypes, fused = dict(self.dtypes), dict(self.fused)
+        while lines and lines[0][0] == depth:
+            self.enter(lines.pop(0))
+            found.append(self.statement(lines, depth))
+        self.dtypes, self.fused = dtypes, fused
+        return tuple(found)
+
+    def inner(self, lines: list[tuple[int, int, int]], depth: int) -> tuple[Stmt, ...]:
+        self.scan.expect(":")
+        self.leave()
+        return self.body(lines, depth + 1)
+
+    def statement(self, lines: list[tuple[int, int, int]], depth: int) -> Stmt:
+        if kind := self.scan.match(_KIND):
+            var = self.loop_name()
+            if not self.word("in"):
+                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            extent = self.integer()
+            return Loop(kind[1], var, extent, self.inner(lines, depth))
+        if scope := self.scan.match(_SCOPE):
+            buffer = self.buffer()
+            self.leave()
+            return Alloc(buffer, scope[1])
+        word = self.scan.match(_WORD)
+        if word is None:
+            return self.store()
+        if word[1] == "let":
+            var = self.loop_name()
+            self.scan.expect("=")
+            value = self.int_expr("")
+            self.leave()
+            return Let(var, value)
+        if word[1] == "stream":
+            at = word.start()
+            stmt = self.store()
+            if not isinstance(stmt, Store):
+                self.scan.fail("only a plain store can be streamed", at)
+            return replace(stmt, stream=True)
+        if word[1] == "else":
+            self.scan.fail("'else' without an 'if' before it", word.start())
+        condition = self.expression()
+        then = self.inner(lines, depth)
+        orelse: tuple[Stmt, ...] = ()
+        if lines and lines[0][0] == depth and self.enter(lines[0]) and self.word("else"):
+            lines.pop(0)
+            orelse = self.inner(lines, depth)
+        return If(condition, then, orelse)
+
+    def loop_name(self) -> str:
+        name = self.name(_LOOP, "the name of a loop")
+        if "*" in name:
+            self.fused[f"fused_{len(self.fused)}_"] = name
+        return name
+
+    def store(self) -> Store | Accumulate:
+        name = self.name(_NAME, "a statement")
+        indices: list[IntExpr] = []
+        self.scan.expect("[")
+        while not self.scan.accept("]"):
+            if indices:
+                self.scan.expect(",")
+            indices.append(self.int_expr(",]"))
+        sign = self.name(_SIGN, "'=' or a combiner such as '+='")
+        value = self.expression()
+        self.leave()
+        if sign == "=":
+            return Store(name, tuple(indices), value)
+        return Accumulate(name, tuple(indices), _SIGNS[sign], value)
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def expression(self) -> Expr:
+        """A whole right-hand side: ``let`` bindings, then an expression without parentheses."""
+        self.values = {}
+        while self.word("let"):
+            name = self.name(_VALUE, "a name such as %0")
+            self.scan.expect("=")
+            self.values[name] = self.infix(self.expr())
+            self.scan.expect(";")
+        return self.infix(self.expr())
+
+    def infix(self, left: Expr) -> Expr:
+        """``left symbol expr``, or only ``left`` if no symbol follows."""
+        at = self.scan.skip()
+        match = self.scan.match(_SYMBOL)
+        if match is None:
+            return left
+        return self.apply(_SYMBOLS[match[0]], (left, self.expr()), at)
+
+    def expr(self) -> Expr:
+        at = self.scan.skip()
+        if number := self.scan.match(_NUMBER):
+            return self.number(number, at)
+        if truth := self.scan.match(_BOOL):
+            return const(truth[1] == "True", DTYPES["bool"])
+        if value := self.scan.match(_VALUE):
+            if value[0] not in self.values:
+                self.scan.fail(f"no value {value[0]}", at)
+            return self.values[value[0]]
+        if self.scan.accept("("):
+            inside = self.infix(self.expr())
+            self.scan.expect(")")
+            return inside
+        name = self.name(_NAME, "an expression")
+        if self.scan.accept("["):
+            return self.read(name, at)
+        self.scan.expect("(")
+        if name == "index":
+            inner = self.int_expr(")")
+            self.scan.expect(")")
+            return index(inner)
+        args: list[Expr] = []
+        while not self.scan.accept(")"):
+            if args:
+                self.scan.expect(",")
+            args.append(self.infix(self.expr()))
+        if name in DTYPES and len(args) == 1:
+            return cast(args[0], DTYPES[name])
+        return self.apply(name, tuple(args), at)
+
+    def apply(self, name: str, args: tuple[Expr, ...], at: int) -> Expr:
+        if name not in SCALAR_OPS or name == "cast":
+            self.scan.fail(f"no scalar operator {name!r}", at)
+        try:
+            return op(name, *args)
+        except InternalError as error:
+            self.scan.fail(error.message, at)
+
+    def number(self, match: re.Match[str], at: int) -> Expr:
+        text, point, exponent, name = match.groups()
+        if name is not None and name not in DTYPES:
+            self.scan.fail(f"no dtype {name!r}", at)
+        whole = point is None and exponent is None and text.lstrip("-").isdigit()
+        dtype = DTYPES[name] if name else INT64 if whole else FLOAT32
+        if not whole and not dtype.is_float:
+            self.scan.fail(f"{text} is no {dtype}", at)
+        try:
+            return const(int(text) if whole and not dtype.is_float else float(text), dtype)
+        except OverflowError:
+            self.scan.fail(f"{text} is no {dtype}", at)
+
+    def read(self, name: str, at: int) -> Expr:
+        if name not in self.dtypes:
+            self.scan.fail(f"no buffer {name!r}", at)
+        indices: list[IndexLike] = []
+        while not self.scan.accept("]"):
+            if indices:
+                self.scan.expect(",")
+            indices.append(self.index())
+        return read(name, indices, self.dtypes[name])
+
+    def index(self) -> IndexLike:
+        """A plain index, or an expression: one that reads, applies an operator or names a value."""
+        start = self.scan.skip()
+        text = self.scan.balanced(",]")
+        calls = set(re.findall(r"([\w.]+)\s*\(", text)) - {"min", "max"}
+        if "[" not in text and "%" not in re.sub(r" % ", "", text) and not calls:
+            return self._dim(text, start)
+        self.scan.position = start
+        return self.expr()
