@@ -21,7 +21,7 @@ from typing import Any
 
 import mpmath as mp
 
-mp.mp.prec = 160
+mp.mp.prec = 160  # pyright: ignore[reportAttributeAccessIssue]
 
 __all__ = ["POLYNOMIALS", "Fit", "fit"]
 
