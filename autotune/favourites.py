@@ -10,7 +10,7 @@ import itertools
 from math import prod
 
 from ..ir.dims import as_int
-from .analysis import expression_cost
+from .analysis import Access, expression_cost
 from .sketches import KNOBS, PARALLEL_SECONDS, TYPICAL_FLOPS, Choices, Sketch
 
 __all__ = ["favourite", "favourites"]
@@ -22,6 +22,7 @@ FETCH = 0.12  # cycles per load even where the multiply-adds hide most of it
 STREAMS = 8  # rows beyond this many evict each other where their distance is a power of two
 CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it elsewhere
 PAGE = 4096  # bytes between addresses that fall into one cache set
+WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
 TILE = 30.0  # cycles to begin and end a register tile
 
@@ -67,6 +68,7 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
             for n_q, q in _tail(sketch.extent(sketch.row_axis2), rows2):
                 loads = 0.0
                 live = 0.0
+                walks = 0
                 for access in reads:
                     count = 1.0
                     moves = access.depends(sketch.vector_axis or "")
@@ -77,13 +79,21 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                     if sketch.row_axis2 is not None and access.depends(sketch.row_axis2):
                         count *= q
                     loads += count
-                    live += wide if moves else 1.0
+                    live += wide if moves and len(reads) > 1 else 1.0
+                    walks += moves and _far(sketch, access)
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
                 cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
-                cycles += loads * FETCH + crowding * max(0, r * q - STREAMS)
+                cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
                 total += n_v * n_r * n_q * (depth * cycles + TILE)
     return total * others
+
+
+def _far(sketch: Sketch, access: Access) -> bool:
+    """Whether the next step of the reduced axis is on another page: long runs make up for that."""
+    packed = {name for name, _ in sketch.packable}
+    steps = [access.stride(a.name) or 0 for a in sketch.group.main.reduce_axes]
+    return access.buffer not in packed and max(steps, default=0) * access.element_bytes >= PAGE
 
 
 def _crowding(sketch: Sketch) -> float:
@@ -121,10 +131,28 @@ def _tile_favourites(sketch: Sketch) -> list[Choices]:
             # A cache tile of some rows shares each piece of the panel.
             room = 64 * 1024 // (v * sketch.lanes * sketch.group.element_bytes * r * q)
             c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, min(room, 8)))
+        if sketch.row_axis is None and _walks_pages(sketch) and not c["pack"]:
+            _read_in_order(sketch, c)
         c["parallel"] = _parallel_depth(sketch, c)
         c["stream"] = _stream(sketch)
         found.append(c)
     return found
+
+
+def _walks_pages(sketch: Sketch) -> bool:
+    return any(_far(sketch, a) for a in sketch.group.accesses[sketch.group.main.name])
+
+
+def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
+    """Nothing is used twice, and each step of the reduced axis is on another page: a few steps at a
+    time over as many outputs as there are for each core, so that memory is read in its order."""
+    tables = sketch.tables
+    c["vectors"] = max(v for v in tables["vectors"] if v <= 8)
+    width = c["vectors"] * sketch.lanes
+    share = -(-sketch.extent(sketch.vector_axis) // (width * sketch.target.cores))
+    c["mid_v"] = max(m for m in tables["mid_v"] if m <= max(1, share))
+    depth = sketch.extent(sketch.k_axis)
+    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 8)
 
 
 def _depth(sketch: Sketch) -> int:

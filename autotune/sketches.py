@@ -422,7 +422,9 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "mid_v": _up_to(wide, (1, 2, 4, 8, 16)),
         "mid_r": _up_to(tall, (1, 2, 4, 8, 16, 32)) if row else (1,),
         "k_blocks": tuple(
-            b for b in (1, 2, 3, 4, 6, 8, 12, 16) if b == 1 or (single and k_extent // b >= 64)
+            b
+            for b in ((1, 2, 3, 4, 6, 8, 12, 16) if row else (1, 4, 16, 64, 128, 256, 512, 1024))
+            if b == 1 or (single and k_extent // b >= (64 if row else 4))
         ),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),

@@ -54,9 +54,14 @@ class NestEmitter(ValueEmitter):
     # -- statements ----------------------------------------------------------------------------
 
     def roots(self, stmts: Sequence[Stmt]) -> None:
-        """Write a whole kernel, with as many lanes as hold its widest element."""
-        widest = max(map(_element_bytes, statements(tuple(stmts))), default=4)
-        self.native = self.target.lanes(max(4, widest))
+        """Write a whole kernel, with as many lanes as hold the widest element in a vector loop."""
+        vectors = [
+            inner
+            for loop in statements(tuple(stmts))
+            if isinstance(loop, Loop) and loop.kind == "vectorize"
+            for inner in statements(loop.body)
+        ]
+        self.native = self.target.lanes(max([4, *map(_element_bytes, vectors)]))
         self.body(stmts, Env({}))
 
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
@@ -304,8 +309,6 @@ class NestEmitter(ValueEmitter):
 
 def _element_bytes(stmt: Stmt) -> int:
     """The widest element a statement computes with; plain indices do not count."""
-    if isinstance(stmt, Alloc):
-        return stmt.buffer.dtype.bytes
     if not isinstance(stmt, Store | Accumulate):
         return 1
     sizes = [stmt.value.dtype.bytes]

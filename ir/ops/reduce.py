@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, int_max, product
-from ..dtype import INT64, DType
+from ..dtype import INT32, INT64, DType
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
@@ -315,9 +315,13 @@ def _decompose_arg(extreme: str) -> Callable[[Builder, Sequence[Atom], Attrs], A
         found = call(b, "equal", x, best)
         if kind.dtype.is_float:
             found = call(b, "logical_or", found, call(b, "isnan", x))
-        positions = call(b, "iota", shape=line, axis=axis, dtype="int64")
-        candidates = call(b, "where", found, positions, scalar(b, size, INT64))
+        # A vector holds twice as many positions of four bytes as of eight.
+        narrow = isinstance(size, int) and size < 2**31
+        index = INT32 if narrow else INT64
+        positions = call(b, "iota", shape=line, axis=axis, dtype=index.name)
+        candidates = call(b, "where", found, positions, scalar(b, size, index))
         first = call(b, "min", candidates, axis=(axis,), keepdims=keepdims)
+        first = call(b, "cast", first, dtype="int64") if narrow else first
         if attrs["axis"] is None and keepdims:
             return call(b, "reshape", first, newshape=(1,) * whole.rank)
         return first
