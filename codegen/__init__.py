@@ -1,1 +1,15 @@
-"""To be described."""
+"""From loop nests and programs to machine code.
+
+::
+
+    target              what is assumed of a machine: ISA level, vectors, caches
+    kernel              PrimFunc + schedule -> LLVM text of one kernel       (emit/ writes it)
+    elementary/         exp, tanh, sin ... as vector code of our own
+    program_from_graph  fused graph -> program IR     program   program -> native entry
+    in_place_rule       which results may be written over which operands
+    llvm/               the one door to llvmlite      objects   object code, cached by its text
+    runtime/            thread pool, calls, memory of results: knows no compiler part
+    machine, probes     measured peak and bandwidth
+
+It never asks for a schedule; it is handed one.
+"""

@@ -1,1 +1,1 @@
-"""To be described."""
+"""The tuning logs that come with the package; README.md describes their lines."""

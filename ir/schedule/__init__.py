@@ -1,1 +1,8 @@
-"""To be described."""
+"""Schedules: data that says how a PrimFunc becomes a loop nest.
+
+::
+
+    steps        the data: printed as Python, logged as JSON
+    primitives   what each step means, and when it is illegal      state   what has been decided
+    tree, apply  the decisions written out as a loop nest
+"""

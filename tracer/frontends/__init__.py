@@ -1,1 +1,1 @@
-"""To be described."""
+"""Other ways in than Python functions: readers of model files will stand here."""
