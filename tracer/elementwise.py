@@ -55,8 +55,15 @@ def _clip(
     target = common_dtype(a, *bounds) if dtype is None else dtype_argument(dtype)
     x = lift(a, target)
     if all(isinstance(b, int | float) for b in bounds):
-        for bound in bounds:
-            lift(bound, target)  # refuses an int that does not fit
+        if target.is_integer:  # a bound that no element can pass is none
+            info = np.iinfo(target.numpy)
+            low = None if low is not None and low <= info.min else low
+            high = None if high is not None and high >= info.max else high
+        for bound in (low, high):
+            if bound is not None:
+                lift(bound, target)  # refuses an int that does not fit
+        if low is None and high is None:
+            return x
         return emit("clip", x, a_min=low, a_max=high)
     if low is not None:
         x = emit("maximum", x, lift(low, target))

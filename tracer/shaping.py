@@ -270,12 +270,17 @@ def _rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Proxy:
 
 @implements(np.tril)
 def _tril(m: Any, k: int = 0) -> Proxy:
-    return emit("tril", lift(m), k=int(k))
+    return emit("tril", _square(lift(m)), k=int(k))
 
 
 @implements(np.triu)
 def _triu(m: Any, k: int = 0) -> Proxy:
-    return emit("triu", lift(m), k=int(k))
+    return emit("triu", _square(lift(m)), k=int(k))
+
+
+def _square(x: Proxy) -> Proxy:
+    """A vector as the matrix with it in every row, as NumPy's ``tril`` and ``triu`` have it."""
+    return broadcast_to(x, (x.shape[0], x.shape[0])) if x.ndim == 1 else x
 
 
 @implements(np.shape)
