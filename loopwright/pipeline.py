@@ -38,6 +38,7 @@ from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
 from .ir.graph.passes import default_pipeline
 from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
+from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.to_prim import group_to_prim
 from .ir.program.pipeline import optimise
 from .ir.schedule.steps import Schedule
@@ -158,6 +159,10 @@ def build(
             known[workload] = choose_schedule(prim, target, used, logs)
         chosen[name] = known[workload]
     kernels = {name: _kernel(prim, chosen[name], target) for name, prim in prims.items()}
+    if verify:
+        for name, prim in prims.items():
+            verify_prim(prim)
+            verify_nest(kernels[name].nest)
     program = optimise(program_from_module(lowered, kernels), in_place_rule(prims))
     compiled = compile_program(program, kernels, target)
     return Built(

@@ -38,6 +38,8 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
     extents = state.extents
     if axis not in extents or axis in state.splits or axis not in state.order:
         raise ScheduleError(f"split: {axis!r} is not an axis that can still be split")
+    if axis in state.kinds:
+        raise ScheduleError(f"split: {axis} is already {state.kinds[axis]}")
     inner = prod(factors[1:])
     if len(factors) < 2 or inner < 1 or factors[0] != max(1, -(-extents[axis] // inner)):
         raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extents[axis]}")
@@ -74,6 +76,10 @@ def fuse(state: State, loops: tuple[str, ...]) -> State:
     at = state.order.index(loops[0])
     if state.order[at : at + len(loops)] != loops:
         raise ScheduleError(f"fuse: {', '.join(loops)} do not stand directly inside one another")
+    axes = [state.axis_of(loop) for loop in loops]
+    for axis in axes:
+        if axes.count(axis) > 1:
+            raise ScheduleError(f"fuse: {', '.join(loops)} are not all of different axes")
     name = "*".join(loops)
     order = (*state.order[:at], name, *state.order[at + len(loops) :])
     for user, loop in (*state.at.items(), *((s, c.at) for s, c in state.caches.items())):
@@ -122,14 +128,15 @@ def compute_inline(state: State, name: str) -> State:
     stages = tuple(
         replace(s, expr=map_reads(s.expr, inlined)) for s in state.prim.stages if s is not stage
     )
-    prim = replace(state.prim, stages=stages)
-    return _drop_unused_loops(replace(state, prim=prim))
-
-
-def _drop_unused_loops(state: State) -> State:
-    axes = state.extents
-    keep = tuple(l for l in state.order if all(state.axis_of(p) in axes for p in state.parts(l)))
-    return replace(state, order=keep)
+    new = replace(state, prim=replace(state.prim, stages=stages))
+    axes = new.extents
+    keep: list[str] = []
+    for loop in state.order:
+        used = [state.axis_of(part) in axes for part in state.parts(loop)]
+        if any(used) and not all(used):
+            raise ScheduleError(f"compute_inline: only {name} runs all of the fused loop {loop}")
+        keep += [loop] if all(used) else []
+    return replace(new, order=tuple(keep))
 
 
 def compute_at(state: State, name: str, loop: str) -> State:
@@ -176,7 +183,8 @@ def rfactor(state: State, name: str, loop: str) -> State:
     """
     stage = state.require_stage(name, "rfactor")
     state.require_loop(loop, "rfactor")
-    if loop in state.fused or not state.is_reduction(stage, loop) or state.block(loop) != 1:
+    innermost = loop not in state.fused and loop == state.loops_of_axis(state.axis_of(loop))[-1]
+    if not innermost or not state.is_reduction(stage, loop):
         raise ScheduleError(f"rfactor: {loop} is not an innermost reduction loop of {name}")
     return replace(state, rfactors={**state.rfactors, name: loop})
 
@@ -190,8 +198,11 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     """
     stage = state.require_stage(name, "split_reduction")
     extent = next((as_int(a.extent) for a in stage.reduce_axes if a.name == axis), 0)
-    if stage.combiner is None or not 1 < parts <= extent or axis in state.splits:
+    if stage.combiner is None or not 1 < parts <= extent:
         raise ScheduleError(f"split_reduction: {axis} of {name} cannot be cut into {parts}")
+    placed = state.at or state.caches or state.rfactors
+    if state.splits or state.fused or placed or state.order != State.of(state.prim).order:
+        raise ScheduleError("split_reduction: must come before all steps on loops")
     chunk = -(-extent // parts)
     outer, inner = f"{name}.{axis}o", f"{name}.{axis}i"
     joined = f"{name}.{axis}j"
@@ -223,9 +234,7 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     for s in state.prim.stages:
         stages += [first, second] if s is stage else [s]
     new = State.of(replace(state.prim, stages=tuple(stages)))
-    if state.splits or state.fused:
-        raise ScheduleError("split_reduction: must come before splits")
-    return replace(new, packs=state.packs, kinds=state.kinds)
+    return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
 
 
 def pack(state: State, name: str, axis: str, tile: int) -> State:
@@ -238,7 +247,8 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     A constant operand is packed when the kernel is compiled, any other at the start of each call.
     """
     source = next((b for b in state.prim.params if b.name == name), None)
-    if source is None or tile < 1 or name in {p.source for p in state.packs.values()}:
+    packed_already = {*state.packs, *(p.source for p in state.packs.values())}
+    if source is None or tile < 1 or name in packed_already:
         raise ScheduleError(f"pack: {name!r} is not a parameter that can be packed")
     if state.splits or state.fused:
         raise ScheduleError("pack: must come before splits")

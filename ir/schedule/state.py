@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..dims import as_int
+from ..dims import IntExpr, as_int
 from ..errors import ScheduleError
 from ..loop.nest import Pack
 from ..loop.prim import PrimFunc, Stage
@@ -44,10 +44,15 @@ class State:
     @staticmethod
     def of(prim: PrimFunc) -> State:
         """The state before any step: one loop an axis, in order of appearance."""
-        order: dict[str, None] = {}
+        extents: dict[str, IntExpr] = {}
         for stage in prim.stages:
-            order.update((a.name, None) for a in (*stage.axes, *stage.reduce_axes))
-        return State(prim, tuple(order))
+            for axis in (*stage.axes, *stage.reduce_axes):
+                if extents.setdefault(axis.name, axis.extent) != axis.extent:
+                    raise ScheduleError(
+                        f"{prim.name}: the axis {axis.name} has the extents "
+                        f"{extents[axis.name]} and {axis.extent}"
+                    )
+        return State(prim, tuple(extents))
 
     @property
     def extents(self) -> dict[str, int]:
@@ -83,11 +88,17 @@ class State:
     def loops(self, stage: Stage) -> tuple[str, ...]:
         """The loops of a stage, outermost first."""
         mine = {a.name for a in (*stage.axes, *stage.reduce_axes)}
+        reduced = {a.name for a in stage.reduce_axes}
         found: list[str] = []
         for loop in self.order:
-            inside = [self.axis_of(part) in mine for part in self.parts(loop)]
+            parts = [self.axis_of(part) for part in self.parts(loop)]
+            inside = [axis in mine for axis in parts]
             if all(inside):
                 found.append(loop)
+                if 0 < sum(axis in reduced for axis in parts) < len(parts):
+                    raise ScheduleError(
+                        f"{stage.name} reduces only a part of the fused loop {loop}"
+                    )
             elif any(inside):
                 raise ScheduleError(f"{stage.name} runs only a part of the fused loop {loop}")
         return tuple(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..dims import Dim, symbol
+from ..dims import Dim, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
 from ..loop.prim import Stage
@@ -50,6 +50,7 @@ class _Placed:
 
 def build_forest(state: State) -> list[Branch | Leaf]:
     """The root nests in order. Raises ScheduleError for an order that would change the result."""
+    _check_loops(state)
     stages = state.prim.stages
     wanted: dict[str, set[str]] = {}  # stage -> loops of its nest at which later stages join
     for position, stage in enumerate(stages):
@@ -74,6 +75,8 @@ def build_forest(state: State) -> list[Branch | Leaf]:
             (path[-1].items if path else roots).append(branch)
             path = (*path, branch)
         outer = tuple(l for l in loops[:depth] if state.is_reduction(stage, l))
+        if outer and any(as_int(a.extent) == 0 for a in stage.reduce_axes):
+            raise ScheduleError(f"{stage.name} has nothing to reduce inside {outer[0]}")
         leaf = Leaf(stage, loops[depth:], outer)
         (path[-1].items if path else roots).append(leaf)
         placed[stage.name] = _Placed(leaf, path)
@@ -81,6 +84,22 @@ def build_forest(state: State) -> list[Branch | Leaf]:
     for stage in stages:
         _place_storage(state, stage, placed)
     return roots
+
+
+def _check_loops(state: State) -> None:
+    """The loops of an axis stand in their order, and no threads share what they accumulate."""
+    seen: dict[str, list[str]] = {}
+    for loop in state.order:
+        for part in state.parts(loop):
+            axis = state.axis_of(part)
+            earlier = seen.setdefault(axis, [])
+            if part != state.loops_of_axis(axis)[len(earlier)]:
+                raise ScheduleError(f"reorder: {part} stands outside a loop it belongs into")
+            earlier.append(part)
+    for stage in state.prim.stages:
+        for loop in state.loops(stage):
+            if state.kinds.get(loop) == "parallel" and state.is_reduction(stage, loop):
+                raise ScheduleError(f"parallel: {stage.name} accumulates over {loop}")
 
 
 def _tree_depth(state: State, stage: Stage, loops: tuple[str, ...], wanted: set[str]) -> int:
@@ -189,14 +208,4 @@ def _place_storage(state: State, stage: Stage, placed: dict[str, _Placed]) -> No
             return
     if not output and readers and shared:
         branch = mine.path[shared - 1]
-        significant = [state.axis_of(p) for b in mine.path[:shared] for p in state.parts(b.loop)]
-        for axis in set(significant):
-            held = [
-                p
-                for b in mine.path[:shared]
-                for p in state.parts(b.loop)
-                if state.axis_of(p) == axis
-            ]
-            if tuple(held) != state.loops_of_axis(axis)[: len(held)]:
-                raise ScheduleError(f"the loops of {axis} around {stage.name} are out of order")
         branch.stores.append(stage)

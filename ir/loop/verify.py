@@ -1,0 +1,344 @@
+"""What must hold for a PrimFunc and for a loop nest; what does not is an InternalError.
+
+A loop nest that passes reads only what is declared and written, at indices that lie inside their
+buffers wherever the loops' ranges can tell, and no two turns of a parallel loop write one element.
+What only data decides (gathers, guards) is left to the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from ..dims import Dim, IntExpr, bounds, symbols
+from ..dtype import DType
+from ..errors import InternalError
+from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store
+from .prim import Axis, Buffer, PrimFunc, Stage
+from .scalar import COMBINERS
+
+__all__ = ["verify_nest", "verify_prim"]
+
+Ranges = Mapping[str, tuple[int, int]]
+LOOPS = ("for", "parallel", "vectorize", "unroll")
+SCOPES = ("registers", "stack")
+
+
+def verify_prim(prim: PrimFunc) -> None:
+    """Check a PrimFunc. Raises InternalError that shows its text with the bad stage marked.
+
+    An axis has one extent, a stage has the shape of its axes and the dtype of its expression, and
+    reads only parameters and stages before it, with as many indices as they have dimensions.
+    """
+    _PrimVerifier(prim).run()
+
+
+def verify_nest(nest: Nest) -> None:
+    """Check a loop nest. Raises InternalError that shows its text with the bad statement marked."""
+    _NestVerifier(nest).run()
+
+
+class _PrimVerifier:
+    def __init__(self, prim: PrimFunc) -> None:
+        self.prim = prim
+        self.known: dict[str, Buffer] = {}
+        self.extents: dict[str, IntExpr] = {}
+
+    def run(self) -> None:
+        sizes = {n for p in self.prim.params for size in p.shape for n in _symbols(size)}
+        for param in self.prim.params:
+            if param.name in self.known:
+                self.fail(None, f"two parameters are called {param.name}")
+            self.known[param.name] = param
+        for stage in self.prim.stages:
+            self.stage(stage, sizes)
+            self.known[stage.name] = stage.buffer
+        made = [s.name for s in self.prim.stages]
+        for output in self.prim.outputs:
+            if output not in made:
+                self.fail(None, f"no stage makes the output {output}")
+        if len(set(self.prim.outputs)) != len(self.prim.outputs):
+            self.fail(None, "an output is there twice")
+
+    def stage(self, stage: Stage, sizes: set[str]) -> None:
+        if stage.name in self.known:
+            self.fail(stage, f"{stage.name} is there already")
+        if stage.buffer.shape != tuple(a.extent for a in stage.axes):
+            self.fail(stage, f"the axes of {stage.name} do not have its shape")
+        if stage.reduce_axes and stage.combiner is None:
+            self.fail(stage, f"{stage.name} reduces axes without a combiner")
+        if stage.combiner is not None and stage.combiner not in COMBINERS:
+            self.fail(stage, f"no combiner {stage.combiner!r}")
+        if stage.expr.dtype != stage.buffer.dtype:
+            self.fail(stage, f"{stage.name} is {stage.buffer.dtype}, its value {stage.expr.dtype}")
+        axes = (*stage.axes, *stage.reduce_axes)
+        self.axes(stage, axes)
+        known = sizes | {a.name for a in axes}
+        for node in walk(stage.expr):
+            problem = _node_problem(node, self.known, known)
+            if problem:
+                self.fail(stage, problem)
+        ranges = {a.name: (0, a.extent - 1) for a in axes if isinstance(a.extent, int)}
+        if all(high >= 0 for _, high in ranges.values()):
+            for node in _unguarded(stage.expr):
+                problem = _outside(node.buffer, node.indices, self.known[node.buffer], ranges)
+                if problem:
+                    self.fail(stage, problem)
+
+    def axes(self, stage: Stage, axes: Sequence[Axis]) -> None:
+        names = [a.name for a in axes]
+        if len(set(names)) != len(names):
+            self.fail(stage, f"{stage.name} walks an axis twice")
+        for axis in axes:
+            if self.extents.setdefault(axis.name, axis.extent) != axis.extent:
+                other = self.extents[axis.name]
+                self.fail(stage, f"the axis {axis.name} has the extents {other} and {axis.extent}")
+
+    def fail(self, stage: Stage | None, message: str) -> NoReturn:
+        lines = str(self.prim).splitlines()
+        at = self.prim.stages.index(stage) + 1 if stage is not None else 0
+        _fail(f"prim @{self.prim.name}: {message}", lines, at)
+
+
+@dataclass
+class _Scope:
+    """What is known where a statement stands."""
+
+    buffers: dict[str, Buffer]
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    parallel: tuple[str, ...] = ()
+    private: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parallel loops around it
+    lets: dict[str, frozenset[str]] = field(default_factory=dict)  # loops a let depends on
+
+    def inner(self) -> _Scope:
+        return replace(
+            self,
+            buffers=dict(self.buffers),
+            ranges=dict(self.ranges),
+            private=dict(self.private),
+            lets=dict(self.lets),
+        )
+
+
+class _NestVerifier:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.outputs = {o.buffer.name for o in nest.operands if o.role == "out"}
+        self.inputs = {o.buffer.name for o in nest.operands if o.role != "out"}
+        self.written: set[str] = set()
+
+    def run(self) -> None:
+        buffers: dict[str, Buffer] = {}
+        for buffer in (*(o.buffer for o in self.nest.operands), *self.nest.workspace):
+            if buffer.name in buffers:
+                self.fail(None, f"two buffers are called {buffer.name}")
+            buffers[buffer.name] = buffer
+        self.body(self.nest.body, _Scope(buffers))
+
+    def body(self, body: Sequence[Stmt], scope: _Scope) -> None:
+        scope = scope.inner()
+        for stmt in body:
+            if isinstance(stmt, Loop):
+                self.loop(stmt, scope)
+            elif isinstance(stmt, Let):
+                self.let(stmt, scope)
+            elif isinstance(stmt, Alloc):
+                if stmt.scope not in SCOPES or not all(
+                    isinstance(s, int) for s in stmt.buffer.shape
+                ):
+                    self.fail(stmt, f"a private buffer has constant sizes and a scope of {SCOPES}")
+                scope.buffers[stmt.buffer.name] = stmt.buffer
+                scope.private[stmt.buffer.name] = scope.parallel
+                self.written.discard(stmt.buffer.name)
+            elif isinstance(stmt, If):
+                self.condition(stmt, scope)
+            else:
+                self.store(stmt, scope)
+
+    def loop(self, stmt: Loop, scope: _Scope) -> None:
+        if stmt.kind not in LOOPS or stmt.extent < 0:
+            self.fail(stmt, "this is no loop")
+        if stmt.var in scope.ranges:
+            self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
+        if stmt.extent == 0:
+            return
+        inner = scope.inner()
+        inner.ranges[stmt.var] = (0, stmt.extent - 1)
+        if stmt.kind == "parallel" and stmt.extent > 1:
+            inner.parallel = (*scope.parallel, stmt.var)
+        self.body(stmt.body, inner)
+
+    def let(self, stmt: Let, scope: _Scope) -> None:
+        self.known(stmt, stmt.value, scope)
+        inside = bounds(stmt.value, scope.ranges)
+        if inside is None:
+            self.fail(stmt, f"the range of {stmt.var} is not known")
+        scope.ranges[stmt.var] = inside
+        scope.lets[stmt.var] = _loops_of(stmt.value, scope)
+
+    def condition(self, stmt: If, scope: _Scope) -> None:
+        self.expression(stmt, stmt.condition, scope)
+        if not stmt.condition.dtype.is_bool:
+            self.fail(stmt, f"a condition is bool, not {stmt.condition.dtype}")
+        then, orelse = scope.inner(), scope.inner()
+        then.ranges = _narrowed(scope.ranges, stmt.condition, True)
+        orelse.ranges = _narrowed(scope.ranges, stmt.condition, False)
+        self.body(stmt.then, then)  # what it writes may be read in the other branch, a turn later
+        self.body(stmt.orelse, orelse)
+
+    def store(self, stmt: Store | Accumulate, scope: _Scope) -> None:
+        if stmt.buffer not in scope.buffers:
+            self.fail(stmt, f"no buffer {stmt.buffer}")
+        if stmt.buffer in self.inputs:
+            self.fail(stmt, f"{stmt.buffer} is an operand that is only read")
+        buffer = scope.buffers[stmt.buffer]
+        if len(stmt.indices) != len(buffer.shape):
+            self.fail(stmt, f"{buffer.name} has {len(buffer.shape)} dimensions")
+        for i in stmt.indices:
+            self.known(stmt, i, scope)
+        self.dtype(stmt, stmt.value.dtype, buffer)
+        self.expression(stmt, stmt.value, scope)
+        if isinstance(stmt, Accumulate):
+            if stmt.combiner not in COMBINERS:
+                self.fail(stmt, f"no combiner {stmt.combiner!r}")
+            if stmt.buffer not in self.written:
+                self.fail(stmt, f"{stmt.buffer} is read before it is written")
+        problem = _outside(stmt.buffer, stmt.indices, buffer, scope.ranges)
+        if problem:
+            self.fail(stmt, problem)
+        self.race(stmt, scope)
+        self.written.add(stmt.buffer)
+
+    def dtype(self, stmt: Stmt, dtype: DType, buffer: Buffer) -> None:
+        if dtype != buffer.dtype:
+            self.fail(stmt, f"{buffer.name} is {buffer.dtype}, the value {dtype}")
+
+    def race(self, stmt: Store | Accumulate, scope: _Scope) -> None:
+        """Turns of a parallel loop must write to different places of what they share."""
+        own = scope.private.get(stmt.buffer, ())
+        moved: set[str] = set()
+        for i in stmt.indices:
+            moved |= _loops_of(i, scope)
+        for loop in scope.parallel:
+            low, high = scope.ranges[loop]
+            if low < high and loop not in own and loop not in moved:
+                self.fail(stmt, f"the turns of the parallel loop {loop} write the same element")
+
+    def expression(self, stmt: Stmt, expr: Expr, scope: _Scope) -> None:
+        for node in walk(expr):
+            problem = _node_problem(node, scope.buffers, scope.ranges.keys())
+            if problem:
+                self.fail(stmt, problem)
+            if isinstance(node, Read) and node.buffer not in self.inputs | self.written:
+                self.fail(stmt, f"{node.buffer} is read before it is written")
+        for node in _unguarded(expr):
+            problem = _outside(node.buffer, node.indices, scope.buffers[node.buffer], scope.ranges)
+            if problem:
+                self.fail(stmt, problem)
+
+    def known(self, stmt: Stmt, value: IntExpr, scope: _Scope) -> None:
+        for name in _symbols(value):
+            if name not in scope.ranges:
+                self.fail(stmt, f"no loop {name} around this statement")
+
+    def fail(self, stmt: Stmt | None, message: str) -> NoReturn:
+        lines = list(self.nest.lines())
+        at = next((n for n, (_, s) in enumerate(lines) if s is not None and s is stmt), 0)
+        _fail(f"nest @{self.nest.name}: {message}", [text for text, _ in lines], at)
+
+
+def _fail(message: str, lines: Sequence[str], at: int) -> NoReturn:
+    marked = [("> " if n == at else "  ") + line for n, line in enumerate(lines)]
+    raise InternalError(message, notes=tuple(marked))
+
+
+def _symbols(value: IndexLike) -> frozenset[str]:
+    return symbols(value) if isinstance(value, Dim) else frozenset()
+
+
+def _node_problem(node: Expr, buffers: Mapping[str, Buffer], known: Container[str]) -> str | None:
+    """What is wrong with one node where these buffers and index variables are known."""
+    names: set[str] = set()
+    if isinstance(node, Index):
+        names |= symbols(node.value)
+    elif isinstance(node, Read):
+        if node.buffer not in buffers:
+            return f"no buffer {node.buffer}"
+        buffer = buffers[node.buffer]
+        if len(node.indices) != len(buffer.shape):
+            return f"{buffer.name} has {len(buffer.shape)} dimensions, not {len(node.indices)}"
+        if node.dtype != buffer.dtype:
+            return f"{buffer.name} is {buffer.dtype}, but read as {node.dtype}"
+        for i in node.indices:
+            names |= _symbols(i)
+    for name in sorted(names):
+        if name not in known:
+            return f"no loop or size {name} is known here"
+    return None
+
+
+def _unguarded(root: Expr) -> Iterator[Read]:
+    """The reads that are made whatever the data: those in no branch of a ``where``."""
+    stack: list[Expr] = [root]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Read):
+            yield node
+            stack += [i for i in node.indices if not isinstance(i, int | Dim)]
+        elif isinstance(node, Op):
+            stack += node.args[:1] if node.name == "where" else node.args
+
+
+def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ranges) -> str | None:
+    """What is wrong with an access if some turn of the loops makes it outside the buffer.
+
+    Bounds of an index that is no sum of loop variables need not be reached, so such an index is
+    refused only if it lies outside in every turn.
+    """
+    for i, size in zip(indices, buffer.shape, strict=True):
+        if not isinstance(i, int | Dim) or isinstance(size, Dim):
+            continue
+        inside = bounds(i, ranges)
+        if inside is None:
+            continue
+        low, high = inside
+        bad = (low < 0 or high >= size) if _is_exact(i) else (high < 0 or low >= size)
+        if bad:
+            return f"{name}[.. {i} ..] runs from {low} to {high} outside of {buffer}"
+    return None
+
+
+def _is_exact(value: IntExpr) -> bool:
+    """Whether the bounds of an index are reached: a sum of different variables."""
+    if not isinstance(value, Dim):
+        return True
+    plain = [mono for mono, _ in value.terms if mono]
+    return all(len(mono) == 1 and symbols(Dim(((mono, 1),))) == {str(mono[0])} for mono in plain)
+
+
+def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
+    """The loops that an index moves with, those behind a let included."""
+    names = _symbols(value)
+    behind = [scope.lets[n] for n in names if n in scope.lets]
+    return names.union(*behind) if behind else names
+
+
+def _narrowed(ranges: Ranges, condition: Expr, holds: bool) -> dict[str, tuple[int, int]]:
+    """The ranges where ``variable < constant`` holds, or does not."""
+    found = dict(ranges)
+    if not isinstance(condition, Op) or condition.name != "less":
+        return found
+    left, right = condition.args
+    if isinstance(left, Index) and isinstance(right, Const) and len(symbols(left.value)) == 1:
+        (name,) = symbols(left.value)
+        if str(left.value) == name and name in found:
+            low, high = found[name]
+            limit = int(right.value)
+            found[name] = (low, min(high, limit - 1)) if holds else (max(low, limit), high)
+    return found
