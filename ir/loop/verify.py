@@ -111,6 +111,7 @@ class _Scope:
     parallel: tuple[str, ...] = ()
     private: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parallel loops around it
     lets: dict[str, frozenset[str]] = field(default_factory=dict)  # loops a let depends on
+    pinned: frozenset[str] = frozenset()  # loops of which a condition leaves a single turn
 
     def inner(self) -> _Scope:
         return replace(
@@ -183,10 +184,17 @@ class _NestVerifier:
         if not stmt.condition.dtype.is_bool:
             self.fail(stmt, f"a condition is bool, not {stmt.condition.dtype}")
         then, orelse = scope.inner(), scope.inner()
-        then.ranges = _narrowed(scope.ranges, stmt.condition, True)
-        orelse.ranges = _narrowed(scope.ranges, stmt.condition, False)
+        self.narrow(then, stmt.condition, True)
+        self.narrow(orelse, stmt.condition, False)
         self.body(stmt.then, then)  # what it writes may be read in the other branch, a turn later
         self.body(stmt.orelse, orelse)
+
+    def narrow(self, scope: _Scope, condition: Expr, holds: bool) -> None:
+        before = dict(scope.ranges)
+        scope.ranges = _narrowed(scope.ranges, condition, holds)
+        for name, (low, high) in scope.ranges.items():
+            if low == high and before[name] != (low, high):
+                scope.pinned |= {name} | scope.lets.get(name, frozenset())
 
     def store(self, stmt: Store | Accumulate, scope: _Scope) -> None:
         if stmt.buffer not in scope.buffers:
@@ -217,13 +225,12 @@ class _NestVerifier:
 
     def race(self, stmt: Store | Accumulate, scope: _Scope) -> None:
         """Turns of a parallel loop must write to different places of what they share."""
-        own = scope.private.get(stmt.buffer, ())
+        own = set(scope.private.get(stmt.buffer, ()))
         moved: set[str] = set()
         for i in stmt.indices:
             moved |= _loops_of(i, scope)
         for loop in scope.parallel:
-            low, high = scope.ranges[loop]
-            if low < high and loop not in own and loop not in moved:
+            if loop not in own | moved | scope.pinned:
                 self.fail(stmt, f"the turns of the parallel loop {loop} write the same element")
 
     def expression(self, stmt: Stmt, expr: Expr, scope: _Scope) -> None:
