@@ -111,7 +111,8 @@ class Schedule:
 
 
 def _step(item: object) -> Step:
-    if not isinstance(item, list) or not item or item[0] not in SIGNATURES:
+    named = isinstance(item, list) and item and isinstance(item[0], str)
+    if not isinstance(item, list) or not named or item[0] not in SIGNATURES:
         raise ScheduleError(f"{item!r:.80} is not a schedule step")
     name, *args = item
     signature = SIGNATURES[name]

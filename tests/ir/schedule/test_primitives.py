@@ -447,7 +447,7 @@ prim @f(x: float32[4, 4]) -> out: float32[4, 4] {
   e[i]: float32[4] = exp(x[i, 0])
   out[j, i] = e[i]
 }""",
-        [compute_at("out", "i")],
+        [reorder("j", "i"), compute_at("out", "i")],
         "compute_at: out runs j, i down to i, the stages before it i",
     ),
     (
