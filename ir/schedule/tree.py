@@ -148,7 +148,8 @@ def _joined_prefix(
     joined = names.index(own) + 1
     if names[:joined] != loops[:joined]:
         raise ScheduleError(
-            f"compute_at: {stage.name} runs {', '.join(loops[:joined])} down to {own}, "
+            f"compute_at: {stage.name} runs {', '.join(loops[: loops.index(own) + 1])} "
+            f"down to {own}, "
             f"the stages before it {', '.join(names[:joined])}"
         )
     return joined
