@@ -180,6 +180,33 @@ class Emitter:
         """The value as one of this emitter's."""
         return Value(self, x.ref, x.kind)
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether a vector register can be a table (``lookup``): AVX-512 permutes across lanes."""
+        return self.target.has_masks and self.lanes * self.bit_width <= 512
+
+    def in_full_register(self, x: Value, body: Callable[[Emitter, Value], Value]) -> Value:
+        """``body`` of ``x`` in as many lanes as a 64-byte register has; the new lanes are junk."""
+        wide = copy.copy(self)
+        wide.lanes = 512 // self.bit_width
+        if wide.lanes == self.lanes:
+            return body(self, x)
+        if self.lanes == 1:
+            whole = f"insertelement {wide.type(x.kind)} poison, {x.kind} {x.ref}, i32 0"
+            result = body(wide, wide.emit(whole, x.kind))
+            vector = f"{wide.type(result.kind)} {result.ref}"
+            return self.emit(f"extractelement {vector}, i32 0", result.kind)
+        result = body(wide, wide.adopt(self._shuffled(x, wide.lanes)))
+        return self.adopt(wide._shuffled(result, self.lanes))
+
+    def _shuffled(self, x: Value, lanes: int) -> Value:
+        """The first ``lanes`` lanes; those that ``x`` has not are junk."""
+        places = ", ".join(f"i32 {i if i < self.lanes else 'poison'}" for i in range(lanes))
+        t = self.type(x.kind)
+        return self.emit(
+            f"shufflevector {t} {x.ref}, {t} poison, <{lanes} x i32> <{places}>", x.kind
+        )
+
     def emit(self, instruction: str, kind: str) -> Value:
         name = f"%v{next(self._names)}"
         self._lines.append(f"  {name} = {instruction}")
@@ -202,13 +229,17 @@ class Emitter:
         """``number`` in all lanes, rounded to the kind (the function's own by default)."""
         kind = kind or self.kind
         if kind in _SUFFIX:
-            rounded = struct.unpack("f", struct.pack("f", number))[0] if kind == "float" else number
-            text = f"0x{struct.unpack('Q', struct.pack('d', rounded))[0]:016X}"
+            text = f"0x{struct.unpack('Q', struct.pack('d', self.rounded(number, kind)))[0]:016X}"
         else:
             bits = _BITS[kind]
             wrapped = int(number) & ((1 << bits) - 1)
             text = str(wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped)
         return Value(self, text if self.lanes == 1 else f"splat ({kind} {text})", kind)
+
+    def rounded(self, number: Number, kind: str | None = None) -> Number:
+        """``number`` as the kind (the function's own by default) can hold it."""
+        single = (kind or self.kind) == "float"
+        return struct.unpack("f", struct.pack("f", number))[0] if single else number
 
     def value(self, x: Value | Number, kind: str) -> Value:
         return x if isinstance(x, Value) else self.constant(x, kind)
@@ -223,6 +254,45 @@ class Emitter:
         self._declarations[f"declare {self.type(kind)} {full}({types})"] = None
         arguments = ", ".join(f"{self.type(v.kind)} {v.ref}" for v in operands)
         return self.emit(f"call {self.type(kind)} {full}({arguments})", kind)
+
+    def _avx512(self, name: str, arguments: Sequence[Value | str]) -> Value:
+        """A call of ``@llvm.x86.avx512.name``; arguments that are text are integer constants."""
+        typed = [a if isinstance(a, str) else f"{self.type(a.kind)} {a.ref}" for a in arguments]
+        types = [a.split()[0] if isinstance(a, str) else self.type(a.kind) for a in arguments]
+        full = f"@llvm.x86.avx512.{name}.512"
+        result = self.type(self.kind)
+        self._declarations[f"declare {result} {full}({', '.join(types)})"] = None
+        return self.emit(f"call {result} {full}({', '.join(typed)})", self.kind)
+
+    def lookup(self, table: Sequence[float], index: Value) -> Value:
+        """``table[index]``, the index modulo the size: one or two full registers of numbers."""
+        numbers = [self.constant(t).ref.removeprefix("splat (").removesuffix(")") for t in table]
+        n = self.lanes
+        parts = [
+            Value(self, f"<{', '.join(numbers[i : i + n])}>", self.kind)
+            for i in range(0, len(table), n)
+        ]
+        if len(parts) == 1:
+            name = "permvar.sf" if self.kind == "float" else "permvar.df"
+            return self._avx512(name, (parts[0], index))
+        name = "vpermi2var.ps" if self.kind == "float" else "vpermi2var.pd"
+        return self._avx512(name, (parts[0], index, parts[1]))
+
+    def scale_by_floor(self, y: Value, n: Value) -> Value:
+        """y * 2^floor(n), rounded once, for any n, infinite ones too: AVX-512's ``vscalef``."""
+        name = "mask.scalef.ps" if self.kind == "float" else "mask.scalef.pd"
+        return self._avx512(name, (y, n, y, f"i{self.lanes} -1", "i32 4"))
+
+    def reciprocal_estimate(self, x: Value) -> Value:
+        """1 / x within 2^-14: AVX-512's ``vrcp14``."""
+        name = "rcp14.ps" if self.kind == "float" else "rcp14.pd"
+        return self._avx512(name, (x, x, f"i{self.lanes} -1"))
+
+    def bounded(self, x: Value, bound: float) -> Value:
+        """``x``, its magnitude at most ``bound``, and ``bound`` for NaN: AVX-512's ``vrange``."""
+        name = "mask.range.ps" if self.kind == "float" else "mask.range.pd"
+        limit = self.constant(bound)
+        return self._avx512(name, (x, limit, "i32 2", x, f"i{self.lanes} -1", "i32 4"))
 
     def fma(self, a: Value, b: Value | Number, c: Value | Number) -> Value:
         """a * b + c: rounded once where the target has FMA, twice where it has not."""

@@ -74,6 +74,19 @@ EXP2_64 = (
 )
 EXP2 = {"float": EXP2_32, "double": EXP2_64}
 
+# The same polynomials for |r| <= ln2 / 32: with a table of 2^(i / 16) in a register
+EXP_SHORT32 = (1.0, 0.5000162124633789, 0.16666840016841888)
+EXP_SHORT64 = (
+    1.0,
+    0.5,
+    0.16666666664408672,
+    0.0416666666694111,
+    0.00833347220127997,
+    0.00138889306580473,
+)
+EXP_SHORT = {"float": EXP_SHORT32, "double": EXP_SHORT64}
+STEPS = 16
+
 
 def power_of_two(e: Emitter, biased: Value) -> Value:
     """2^n as a float from ``biased`` = n + exponent bias + the magic number."""
@@ -118,11 +131,51 @@ def exp_parts(e: Emitter, x: Value) -> tuple[Value, Value]:
     return n, exp_minus_one(e, r) + 1.0
 
 
+def exp_by_table(e: Emitter, x: Value, sign: int, factor: float) -> tuple[Value, Value]:
+    """(n, factor * 2^-floor(sign n) exp(x)) with n = sign x / ln2, rounded to 1/16.
+
+    2^(i/16) comes from a table, the rest of exp from a polynomial in at most ln2 / 32 (Tang:
+    "Table-driven implementation of the exponential function", 1989). Where n leaves the range of
+    exponents, or x is NaN, the second number is some positive one: n tells the result.
+    """
+    magic = e.magic() / STEPS
+    table = [2.0 ** (sign * i / STEPS) * factor for i in range(STEPS)]
+    shifted = e.fma(x, sign * LOG2_E, magic)
+    n = shifted - magic
+    r = e.fma(n, -sign * LN2_HIGH[e.kind], x)
+    r = e.bounded(e.fma(n, -sign * LN2_LOW[e.kind], r), 2.0**-5)
+    near = e.lookup(table, e.bits(shifted))
+    rest = e.polynomial(r, EXP_SHORT[e.kind])
+    if e.kind == "double":
+        return n, e.fma(near * r, rest, near)
+    # What the table's rounding lost, too: half an ulp is too much for 1 ulp in all.
+    lost = e.lookup([t - e.rounded(t) for t in table], e.bits(shifted))
+    return n, near + e.fma(near * r, rest, lost)
+
+
+def exp_in_register(e: Emitter, x: Value) -> Value:
+    n, y = exp_by_table(e, x, 1, 1.0)
+    return e.scale_by_floor(y, n)
+
+
+def sigmoid_in_register(e: Emitter, x: Value) -> Value:
+    small = 2.0 ** -(e.fraction_bits + 7)
+    n, y = exp_by_table(e, x, -1, small)
+    # Beyond the bound the quotient is zero; infinity would make the remainder NaN.
+    power = e.at_most(e.scale_by_floor(e.constant(small), n), 2.0**126)
+    inverse = e.reciprocal_estimate(power + y)
+    quotient = y * inverse
+    remainder = e.negative_fma(quotient, y, e.negative_fma(quotient, power, y))
+    return e.fma(remainder, inverse, quotient)
+
+
 def exp(e: Emitter, x: Value) -> Value:
-    """exp: in float32 16 instructions with AVX-512, 23 with AVX2.
+    """exp: in float32 13 instructions with AVX-512, 23 with AVX2.
 
     Beyond the clamp the result is infinity or zero already; denormal results come out of ``scale``.
     """
+    if e.has_tables:
+        return e.in_full_register(x, exp_in_register)
     n, y = exp_parts(e, e.at_least(e.at_most(x, HIGHEST[e.kind]), LOWEST[e.kind]))
     return scale(e, y, n)
 
@@ -152,7 +205,13 @@ def sigmoid(e: Emitter, x: Value) -> Value:
 
     t <= 1, so nothing overflows, and results down to the least denormal keep their accuracy; z is
     at most 1/2, so that its errors count little. In float32 23 instructions, one division.
+
+    With tables it is y / (2^-n + y), exp(x) = 2^n y, and 20 instructions: y and 2^-n carry a factor
+    that keeps 2^-n finite wherever the result is not zero. The quotient is an estimate and one step
+    of Newton's: its remainder does not see the rounding of the sum, as a division would.
     """
+    if e.has_tables and e.kind == "float":
+        return e.in_full_register(x, sigmoid_in_register)
     n, y = exp_parts(e, e.at_least(-e.abs(x), LOWEST[e.kind]))
     # n <= 0: 2^(n + bias / 4) is in the exponent's range for all n; the last product alone rounds.
     up = e.exponent_bias // 4

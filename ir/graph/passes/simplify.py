@@ -14,9 +14,11 @@ After::
       multiply(%x, %x)
     }
 
-Every rule keeps NumPy's result in dtype and value, nan, infinities and the sign of zero included;
-``x**3`` may differ in the last bit. That is why there is no ``exp(log(x)) = x`` (it rounds), no
-``x - x = 0`` for floats (nan, inf), and ``x + 0 = x`` only where ``x`` is no -0 or nobody can tell.
+Every rule keeps NumPy's result in dtype and value, nan, infinities and the sign of zero included.
+Three kinds may differ by rounding: ``x**3`` in the last bit; ``1 + tanh(x)`` by what the sum
+rounds; and ``2 * (c * x)`` where ``c * x`` is denormal. That is why there is no ``exp(log(x)) = x``
+(it rounds), no ``x - x = 0`` for floats (nan, inf), and ``x + 0 = x`` only where ``x`` is no -0 or
+nobody can tell.
 """
 
 from __future__ import annotations
@@ -76,6 +78,14 @@ RULES = parse_rules(
     power(x, 2) = multiply(x, x)
     power(x, 3) = multiply(multiply(x, x), x)
     power(x, -1) = divide(1, x)                      if floating(x)
+
+    # The logistic function costs less than tanh and loses nothing where 1 + tanh(x) cancels.
+    add(tanh(x), 1) = multiply(sigmoid(multiply(x, 2)), 2)
+    multiply(multiply(x, c), 2) = multiply(x, twice(c))    if can_double(c)
+    multiply(multiply(c, x), 2) = multiply(x, twice(c))    if can_double(c)
+    multiply(multiply(sigmoid(x), 2), 0.5) = sigmoid(x)
+    multiply(multiply(x, 0.5), multiply(sigmoid(y), 2)) = multiply(x, sigmoid(y))
+    multiply(multiply(x, multiply(sigmoid(y), 2)), 0.5) = multiply(x, sigmoid(y))
 
     # Functions that undo or repeat themselves.
     abs(abs(x)) = abs(x)
@@ -265,6 +275,20 @@ def _inverse(known: Known, c: Atom) -> Constant:
     return Constant(np.array(1 / number, number.dtype))
 
 
+def _can_double(known: Known, c: Atom) -> bool:
+    """Whether ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
+    number = known.number(c)
+    if number is None or _dtype_kind(c) != "f":
+        return False
+    limits = np.finfo(number.dtype)
+    return bool(limits.tiny <= abs(number) <= limits.max / 2)
+
+
+def _twice(known: Known, c: Atom) -> Constant:
+    number = known.number(c)
+    return Constant(np.array(2 * number, number.dtype))
+
+
 def _holds_all_of(known: Known, wide: str, x: Atom) -> bool:
     """Whether every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = DTYPES[dtype_name(x)], DTYPES[wide]
@@ -302,6 +326,7 @@ def _one_element_each(known: Known, x: Atom, axis: Any) -> bool:
 
 HELPERS: dict[str, Helper] = {
     "all_ones": lambda known, values: all(v == 1 for v in values),
+    "can_double": _can_double,
     "floating": lambda known, x: _dtype_kind(x) == "f",
     "has_dtype": lambda known, x, dtype: dtype_name(x) == dtype,
     "has_shape": lambda known, x, shape: _shape(x) == shape,
@@ -314,5 +339,6 @@ HELPERS: dict[str, Helper] = {
     "one_element_each": _one_element_each,
     "power_of_two": _power_of_two,
     "signed": lambda known, x: _dtype_kind(x) in "if",
+    "twice": _twice,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,
 }

@@ -167,6 +167,40 @@ def test_wide_integers_do_not_fit_floats() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("add(1f, tanh(%x))", "%0 = multiply(%x, 2f); %1 = sigmoid(%0); multiply(%1, 2f)"),
+        ("add(tanh(%x), 1f)", "%0 = multiply(%x, 2f); %1 = sigmoid(%0); multiply(%1, 2f)"),
+        (
+            "multiply(multiply(0.5f, %x), add(1f, tanh(multiply(0.75f, %y))))",
+            "%0 = multiply(%y, 1.5f); %1 = sigmoid(%0); multiply(%x, %1)",
+        ),
+        (
+            "multiply(0.5f, multiply(add(tanh(%y), 1f), %x))",
+            "%0 = multiply(%y, 2f); %1 = sigmoid(%0); multiply(%x, %1)",
+        ),
+        ("multiply(add(tanh(%x), 1f), 0.5f)", "%0 = multiply(%x, 2f); sigmoid(%0)"),
+        ("multiply(2f, multiply(%x, 3f))", "multiply(%x, 6f)"),
+        ("multiply(multiply(3f, %x), 2f)", "multiply(%x, 6f)"),
+    ],
+)
+def test_one_plus_tanh_is_twice_a_sigmoid(before: str, after: str) -> None:
+    check_pass(simplify, before=body(before), after=body(after))
+
+
+def test_one_plus_tanh_keeps_special_values() -> None:
+    program = parse(f"fn (%x: Tensor[({SPECIAL.size}), float32]) {{ add(tanh(%x), 1f) }}")
+    found, expected = evaluate(simplify(program), SPECIAL), evaluate(program, SPECIAL)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2.0**-23)
+
+
+@pytest.mark.parametrize("number", ["3e38f", "1e-40f", "inff", "nanf"])
+def test_numbers_that_do_not_double_exactly_stay(number: str) -> None:
+    program = parse(body(f"multiply(multiply(%x, {number}), 2f)"))
+    assert simplify(program) is program
+
+
 def rule_samples() -> list[str]:
     return sorted({rule.text for rules in RULES.values() for rule in rules})
 
