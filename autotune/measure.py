@@ -209,8 +209,9 @@ class NativeMeasurer:
         settings = self._settings
         if not math.isfinite(best_seconds):
             return settings.first_timeout
-        # Two single calls at the limit, then samples of a candidate that is within it.
-        calls = 2 + settings.screening_samples
+        # Two single calls at the limit, then samples of a candidate that is within it, which may
+        # have to be repeated.
+        calls = 2 + 2 * settings.least_samples
         return settings.least_timeout + calls * settings.timeout_factor * best_seconds
 
     def _build_all(self, candidates: Sequence[Candidate]) -> list[_Job]:

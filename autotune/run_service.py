@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import pickle
+import resource
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -138,27 +140,41 @@ class RunService:
         return None
 
     def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
-        """Seconds per call: few samples for the hopeless, more for a contender."""
+        """Seconds per call: one call of the hopeless, more samples for a contender."""
         settings = self.settings
-        if first > settings.timeout_factor * best:
+        hopeless = settings.hopeless_factor * best
+        if first > max(hopeless, settings.obvious_seconds):
             return [first]
-        once = self._harness.seconds(loaded.function, loaded.aligned, 1)
-        if once > settings.hopeless_factor * best:
+        once = self._undisturbed(loaded, 1)
+        if once > max(hopeless, settings.telling_seconds):
             return [once]
         calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
         samples: list[float] = []
         spent = 0.0
         while len(samples) < settings.contender_samples:
-            total = self._harness.seconds(loaded.function, loaded.aligned, calls)
-            samples.append(max(total / calls, 1e-10))
-            spent += total
-            enough = len(samples) >= settings.screening_samples
-            hopeless = min(samples) > settings.contender_factor * best
-            if (enough and (hopeless or spent > settings.measure_seconds)) or (
-                spent > 10 * settings.measure_seconds
-            ):
+            samples.append(max(self._undisturbed(loaded, calls) / calls, 1e-10))
+            spent += samples[-1] * calls
+            contends = min(samples) <= settings.contender_factor * best
+            limit = settings.measure_seconds if contends else settings.screening_seconds
+            enough = len(samples) >= settings.least_samples and spent > limit
+            if enough or spent > 10 * settings.measure_seconds:
                 break
         return samples
+
+    def _undisturbed(self, loaded: _Loaded, calls: int) -> float:
+        """Seconds that ``calls`` calls take without another process being given this core.
+
+        A disturbed measurement is repeated as long as all of them together are short.
+        """
+        best, spent = math.inf, 0.0
+        while spent < self.settings.patience:
+            before = _interruptions()
+            seconds = self._harness.seconds(loaded.function, loaded.aligned, calls)
+            best = min(best, seconds)
+            spent += seconds
+            if _interruptions() == before:
+                return seconds
+        return best
 
     # -- several
 
@@ -283,6 +299,11 @@ def _pointers(addresses: Sequence[int], stack: ExitStack) -> int:
     keep: Callable[[object], None] = lambda _: None  # noqa: E731
     stack.callback(keep, array)
     return ctypes.addressof(array)
+
+
+def _interruptions() -> int:
+    """How often the system took the core from a thread of this process that was not done."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _bytes(buffer: Any) -> int:
