@@ -285,7 +285,7 @@ def tanh_table() -> list[tuple[float, ...]]:
     The first row is of tanh(x) - x; beyond 9.02 tanh is 1.
     """
     first = Fit(lambda t: mp.tanh(t) / t - 1, 1e-6, 0.12501, 4, lambda t: t / mp.tanh(t))
-    rows = [(0.0, 0.0, *fit(replace(first, fixed=(0.0, 0.0)))[0])]
+    rows: list[tuple[float, ...]] = [(0.0, 0.0, *fit(replace(first, fixed=(0.0, 0.0)))[0])]
     for i in range(1, 32):
         octave = 2.0 ** (i // 8)
         low, high = octave * (1 + i % 8 / 8) - 1, octave * (9 + i % 8) / 8 - 1
