@@ -10,6 +10,7 @@ import itertools
 from math import prod
 
 from ..ir.dims import as_int
+from ..ir.loop.expr import Op, walk
 from .analysis import Access, expression_cost
 from .sketches import KNOBS, PARALLEL_SECONDS, TYPICAL_FLOPS, Choices, Sketch
 
@@ -195,6 +196,13 @@ def _stream(sketch: Sketch) -> int:
     return sketch.tables["stream"][-1] if outputs > sketch.target.l3 else 0
 
 
+def _guarded(sketch: Sketch) -> bool:
+    """Whether some reads are only made under a condition: then no block can be transposed."""
+    return any(
+        isinstance(node, Op) and node.name == "where" for node in walk(sketch.group.main.expr)
+    )
+
+
 def _map_favourites(sketch: Sketch) -> list[Choices]:
     tables = sketch.tables
     cost = sum(expression_cost(s) for s in sketch.group.stages)
@@ -204,7 +212,7 @@ def _map_favourites(sketch: Sketch) -> list[Choices]:
         c = _base(sketch)
         width = 1 if rough else wanted
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
-        if rough:
+        if rough and not _guarded(sketch):
             # Square blocks are transposed in registers; several of them share pages and lines.
             c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
             c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
