@@ -45,7 +45,7 @@ FEATURES: dict[str, str] = {
     "gathers_per_op": "loads that must be put together lane by lane, per vector operation",
     "unroll": "log2 of the turns of the innermost loop written out",
     "code": "log2 of the vector operations written out",
-    "inner_trips": "log2 of the turns of the innermost loop that is not written out",
+    "inner_trips": "log2 of the turns of the innermost reduced loop that is not written out",
     "depth": "log2 of the reduced elements per output",
     "vector_waste": "share of vector lanes that compute nothing",
     "row_tail": "share of the rows that run in a smaller tile",
@@ -227,17 +227,42 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     spilled = np.maximum(0.0, wanted - sketch.target.vector_registers)
     per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
     per_step = per_step + spilled * SPILL + TURN / v["k_unroll"]
-    k = sketch.extent(sketch.k_axis)
-    trips = np.maximum(1.0, k / v["k_blocks"] / v["k_unroll"])
     return {
         "loads": loads,
         "gathers": gathers,
         "live": np.minimum(live, vectors + 1.0),
-        "trips": trips,
+        "trips": _inner_trips(sketch, v, axis, reached),
         "depth": np.full(len(reached), float(depth)),
         "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
         "cycles": points * tiles * (steps * per_step + TILE),
     }
+
+
+def _inner_trips(
+    sketch: Sketch, v: Mapping[str, IntArray], axis: str | None, reached: IntArray
+) -> FloatArray:
+    """Turns of the innermost reduced loop of the main stage with more than one turn, else 1."""
+    main = sketch.group.main
+    reduced = [a.name for a in main.reduce_axes]
+    one = np.ones(len(v["rows"]), np.int64)
+    loops: list[IntArray] = []
+    if sketch.rule == "lanes":
+        others = [name for name in reduced if name != axis]
+        loops += [one * sketch.extent(name) for name in others]
+        if axis in reduced:
+            loops.append(sketch.extent(axis) // np.maximum(1, reached))
+    else:
+        blocks = v["k_blocks"]
+        loops.append(blocks)
+        for name in reduced:
+            chunk = -(-sketch.extent(name) // blocks)
+            loops.append(
+                chunk // v["k_unroll"] if name == sketch.k_axis else one * sketch.extent(name)
+            )
+    trips = one
+    for turns in loops:
+        trips = np.where(turns > 1, turns, trips)
+    return trips.astype(float)
 
 
 def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
