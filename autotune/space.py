@@ -22,7 +22,7 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.primitives import state_of
 from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
-from .analysis import Group, groups_of
+from .analysis import Group, expression_cost, groups_of
 from .favourites import favourite, favourites
 from .features import space_features
 from .protocols import BoolArray, Knob, Population
@@ -32,6 +32,7 @@ __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
 
 MAX_VARIANTS = 8
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
+PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
 MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
 FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
@@ -233,7 +234,8 @@ def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
     wide = -(-sketch.extent(sketch.vector_axis) // lanes)
     tall = sketch.extent(sketch.row_axis)
     good = tile <= (registers if sketch.group.main.combiner else 2 * registers)
-    good &= tile * v["k_unroll"] <= MAX_UNROLLED
+    statements = max(1.0, expression_cost(sketch.group.main) / PLAIN_COST)
+    good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
     good &= (v["mid_v"] - 1) * v["vectors"] < wide
     good &= (v["mid_r"] - 1) * v["rows"] < tall
     if sketch.k_axis is not None:

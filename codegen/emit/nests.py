@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...ir.dims import Dim, IntExpr, as_int, bounds, symbols
+from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Index, Op, Read, walk
@@ -100,9 +100,11 @@ class NestEmitter(ValueEmitter):
         self.places.pop(buffer.name, None)
         self.registers.pop(buffer.name, None)
         count = as_int(buffer.size)
-        if count <= MAX_REGISTER_ELEMENTS and _fits_registers(buffer, rest):
-            self.registers[buffer.name] = Registers(buffer)
-            return
+        if count <= MAX_REGISTER_ELEMENTS:
+            for axis in reversed(range(max(1, len(buffer.shape)))):
+                if _fits_registers(buffer, rest, axis):
+                    self.registers[buffer.name] = Registers(buffer, axis)
+                    return
         self.stack_bytes += count * buffer.dtype.bytes
         if self.stack_bytes > MAX_STACK_BYTES:
             raise ScheduleError(f"private buffers take more than {MAX_STACK_BYTES} bytes of stack")
@@ -320,21 +322,32 @@ def _mentions(expr: object, var: str) -> bool:
     return isinstance(expr, Dim) and var in symbols(expr)
 
 
-def _fits_registers(buffer: Buffer, rest: Sequence[Stmt]) -> bool:
-    """Whether every access to the buffer is at a place known when the code is written."""
+def _step(expr: IntExpr, var: str) -> int | None:
+    """How far ``expr`` moves when ``var`` moves by one, or None if that is no constant."""
+    step: int | None = 0
+    for mono, coefficient in expr.terms if isinstance(expr, Dim) else ():
+        if mono == (Symbol(var),):
+            step = coefficient
+        elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
+            return None
+    return step
+
+
+def _fits_registers(buffer: Buffer, rest: Sequence[Stmt], lane_axis: int) -> bool:
+    """Whether every access to the buffer is at a place known when the code is written, and every
+    vector lies along ``lane_axis``."""
     unrolled: dict[str, str] = {}
     for stmt in statements(tuple(rest)):
         if isinstance(stmt, Loop):
             unrolled[stmt.var] = stmt.kind
-    place = Place(buffer, Value("", "ptr"), True)
 
     def known(indices: Sequence[object]) -> bool:
-        for dim, (i, stride) in enumerate(zip(indices, place.strides)):
+        for dim, i in enumerate(indices):
             if not isinstance(i, int | Dim):
                 return False
             for name in symbols(i):
                 kind = unrolled.get(name)
-                if kind == "vectorize" and (stride != 1 or dim != len(buffer.shape) - 1):
+                if kind == "vectorize" and (dim != lane_axis or _step(i, name) != 1):
                     return False
                 if kind not in ("unroll", "vectorize"):
                     return False

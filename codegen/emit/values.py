@@ -11,24 +11,32 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.prim import Buffer
 from ..target import Target
-from .memory import Env, Memory, Place
+from .memory import Env, Memory, Place, without_mod
 from .scalars import ScalarEmitter, literal
 from .transpose import transpose
 from .writer import FunctionWriter, Value
 
 __all__ = ["Registers", "ValueEmitter"]
 
+MOST_LANES = 64  # bytes in the longest vector
+
 
 @dataclass
 class Registers:
-    """A buffer held in SSA values: by (first element, lanes)."""
+    """A buffer held in SSA values: by (first element, lanes).
+
+    ``lane_axis`` is the axis along which vectors lie; elements are counted with it as the last,
+    and as if it were a multiple of the longest vector: the idle lanes of one row's last vector are
+    not the first elements of the next row.
+    """
 
     buffer: Buffer
+    lane_axis: int = -1
     values: dict[int, Value] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
-        return as_int(self.buffer.shape[-1]) if self.buffer.shape else 1
+        return as_int(self.buffer.shape[self.lane_axis]) if self.buffer.shape else 1
 
 
 class ValueEmitter:
@@ -281,7 +289,13 @@ class ValueEmitter:
         raise ScheduleError(f"{held.buffer.name} is read before it is written")
 
     def register_key(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> int:
-        place = Place(held.buffer, Value("", "ptr"), True)
-        value, constant = self.memory.index_value(self.memory.flat_index(place, indices), env)
-        assert value is None
-        return constant
+        key, step = 0, 1
+        last = held.lane_axis % max(1, len(indices))
+        order = [n for n in range(len(indices)) if n != last] + [last] * bool(indices)
+        for n in reversed(order):
+            value, constant = self.memory.index_value(without_mod(indices[n]), env)
+            assert value is None
+            key += constant * step
+            size = as_int(held.buffer.shape[n])
+            step *= size if n != last else -(-size // MOST_LANES) * MOST_LANES
+        return key

@@ -30,7 +30,7 @@ LARGEST = 20_000  # elements of any value
 GREATEST = 1e4  # magnitude of any float
 STEP = 8  # units in the last place, by which a perturbed run moves what rounds
 MARGIN = 4  # times the greatest move seen
-PAIRS = 2  # perturbed runs with opposite signs
+PAIRS = 4  # perturbed runs with opposite signs
 SPREAD = 1e-3  # of a value's size, beyond which a step counts as ill-conditioned
 
 
@@ -145,6 +145,7 @@ def _evaluate(step: Step, operands: Sequence[Value], seed: int) -> Value | None:
         floats = [
             np.abs(v.wide).max() for v in operands if v.wide.dtype.kind == "f" and v.wide.size
         ]
+        largest = max((v.native.size for v in operands), default=0)
         scale = min(1.0, max(floats, default=0.0)) if inside else 0.0
         moved: list[Array] = []
         for k in range(2 * PAIRS):
@@ -156,7 +157,9 @@ def _evaluate(step: Step, operands: Sequence[Value], seed: int) -> Value | None:
             ]
             result = np.asarray(step.run(WIDE, *given))
             if step.rounds != "no":
-                result = _move(result, native.dtype, rng, sign, scale)
+                # A sum of n terms errs like a random walk of n steps; see ir/tolerance.py.
+                walk = sign * np.sqrt(max(1, largest / max(1, native.size))) if inside else sign
+                result = _move(result, native.dtype, rng, walk, scale)
             moved.append(result)
     except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, Warning):
         return None
@@ -165,7 +168,7 @@ def _evaluate(step: Step, operands: Sequence[Value], seed: int) -> Value | None:
 
 
 def _move(
-    array: Array, native: np.dtype[Any], rng: np.random.Generator, sign: int, scale: float = 0.0
+    array: Array, native: np.dtype[Any], rng: np.random.Generator, sign: float, scale: float = 0.0
 ) -> Array:
     """``array`` with errors relative to its elements and, for sums inside, to ``scale``."""
     if array.dtype.kind != "f" or native.kind != "f":

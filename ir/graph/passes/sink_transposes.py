@@ -158,7 +158,10 @@ def _past_elementwise(
     if not all(_turns_freely(state, a, first.axes) for a in call.args):
         return None
     args = [_turned_back(state, a, first.axes, builder) for a in call.args]
-    return _turn(state, builder.emit(op, args, call.attrs), first.axes, builder)
+    attrs = dict(call.attrs)
+    if "shape" in attrs:  # broadcast_to says what it gives, axis by axis
+        attrs["shape"] = tuple(attrs["shape"][first.axes.index(i)] for i in range(rank))
+    return _turn(state, builder.emit(op, args, attrs), first.axes, builder)
 
 
 def _turns_freely(state: _State, atom: Atom, axes: Axes) -> bool:

@@ -23,6 +23,10 @@ CONV = "%0 = conv2d_valid(%x, %w); %1 = transpose(%0, axes=[0, 3, 1, 2]);"  # (2
     [
         ("exp(%1)", "%1 = exp(%0); transpose(%1, axes=[0, 3, 1, 2])"),
         (
+            "broadcast_to(%1, shape=[2, 4, 6, 6])",
+            "%1 = broadcast_to(%0, shape=[2, 6, 6, 4]); transpose(%1, axes=[0, 3, 1, 2])",
+        ),
+        (
             "sum(%1, axis=[2, 3])",
             "sum(%0, axis=[1, 2])",
         ),
