@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError
-from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, read, rewrite, select
+from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, read, rewrite, select, walk
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
@@ -40,7 +40,25 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     limits = state.extents
     for root in forest:
         body += writer.items((root,), {}, limits, {})
+    _check_private(body, set(), None)
     return Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
+
+
+def _check_private(body: Sequence[Stmt], private: set[str], parallel: str | None) -> None:
+    """Threads share no private buffer: ``private`` are those from outside the parallel loop."""
+    own = {s.buffer.name for s in body if isinstance(s, Alloc)}
+    outside = private - own if parallel else private | own
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            inside = stmt.var if stmt.kind == "parallel" else parallel
+            if outside or inside is None:
+                _check_private(stmt.body, outside, inside)
+        elif isinstance(stmt, If):
+            _check_private((*stmt.then, *stmt.orelse), outside, parallel)
+        elif parallel and isinstance(stmt, Store | Accumulate):
+            used = {stmt.buffer} | {n.buffer for n in walk(stmt.value) if isinstance(n, Read)}
+            for name in sorted(used & outside):
+                raise ScheduleError(f"parallel: the turns of {parallel} would share {name}")
 
 
 def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:

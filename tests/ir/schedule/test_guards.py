@@ -124,6 +124,7 @@ def test_guards(text, steps, message):
 
 TREE_GUARDS = [
     (ROWS, [compute_at("t", "i")], "compute_at: t is the first stage"),
+    (SUM, [reorder("k", "i"), parallel("i")], "parallel: the turns of i would share t.acc"),
     (ROWS, [compute_at("out", "k")], "compute_at: out has no loop k"),
     (
         ROWS,
