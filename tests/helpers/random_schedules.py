@@ -1,0 +1,64 @@
+"""Random schedules, made step by step against the state so that most steps name what is there."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.schedule.primitives import PRIMITIVES
+from loopwright.ir.schedule.state import State
+from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, split
+
+__all__ = ["random_schedule"]
+
+LIKELY = ("split", "split", "split", "reorder", "compute_at", "compute_at", "cache_write")
+
+
+def random_step(rng: random.Random, state: State) -> Step:
+    """A step whose arguments exist; whether it is legal is for the primitive to say."""
+    name = rng.choice([*SIGNATURES, *LIKELY])
+    stages = [s.name for s in state.prim.stages]
+    axes = list(state.extents)
+    if name == "split":
+        axis = rng.choice(axes)
+        inner = [rng.randint(1, 5) for _ in range(rng.choice((1, 1, 2)))]
+        return split(axis, (max(1, -(-state.extents[axis] // prod(inner))), *inner))
+    if name == "fuse":
+        at, count = rng.randrange(len(state.order)), rng.choice((2, 2, 3))
+        return Step("fuse", (state.order[at : at + count],))
+    if name == "pack":
+        params = [p.name for p in state.prim.params]
+        return Step("pack", (rng.choice(params), rng.choice(axes), rng.randint(1, 4)))
+    if name == "split_reduction":
+        return Step(name, (rng.choice(stages), rng.choice(axes), rng.randint(2, 4)))
+    if name == "cache_write":
+        scope = rng.choice(("registers", "stack"))
+        return Step(name, (rng.choice(stages), scope, rng.choice(state.order)))
+    if name == "cache_read":
+        params = [p.name for p in state.prim.params]
+        return Step(name, (rng.choice(params), rng.choice(state.order)))
+    args: list[object] = []
+    for kind in SIGNATURES[name]:
+        if kind == "names":
+            count = min(len(state.order), rng.choice((2, 3, 4, 99)))
+            args.append(tuple(rng.sample(state.order, count)))
+        elif (not args and len(SIGNATURES[name]) == 2) or name in ("compute_inline", "stream"):
+            args.append(rng.choice(stages))
+        else:
+            args.append(rng.choice(state.order))
+    return Step(name, tuple(args))
+
+
+def random_schedule(rng: random.Random, state: State) -> Schedule:
+    steps: list[Step] = []
+    for _ in range(rng.randint(1, 9)):
+        if not state.order:
+            break
+        step = random_step(rng, state)
+        try:
+            state = PRIMITIVES[step.name](state, *step.args)
+        except ScheduleError:
+            continue
+        steps.append(step)
+    return Schedule(tuple(steps))
