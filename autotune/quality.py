@@ -13,32 +13,37 @@ __all__ = ["ModelQuality", "pairwise_accuracy", "recall_at"]
 
 @dataclass(frozen=True, slots=True)
 class ModelQuality:
-    """``candidates`` were predicted before they were measured; ``k`` belongs to ``recall``."""
+    """``candidates`` were predicted before they were measured; ``k`` belongs to ``recall``;
+    ``clear`` is the accuracy on pairs that differ by more than 5 %, if it was asked for."""
 
     candidates: int
     pairwise: float
     recall: float
     k: int
+    clear: float | None = None
 
     def __str__(self) -> str:
+        clear = "" if self.clear is None else f" ({self.clear:.3f} of pairs 5 % apart)"
         return (
-            f"pairwise accuracy {self.pairwise:.3f}, recall@{self.k} {self.recall:.3f} "
+            f"pairwise accuracy {self.pairwise:.3f}{clear}, recall@{self.k} {self.recall:.3f} "
             f"on {self.candidates} unseen candidates"
         )
 
 
-def pairwise_accuracy(predicted: FloatArray, costs: FloatArray) -> float:
+def pairwise_accuracy(predicted: FloatArray, costs: FloatArray, apart: float = 1.0) -> float:
     """The share of pairs put in the right order; ties of the prediction count half.
 
-    ``predicted`` float[n], higher is faster; ``costs`` float[n] in seconds, inf: failed. Pairs of
-    equal cost say nothing and are left out; nan without any other.
+    ``predicted`` float[n], higher is faster; ``costs`` float[n] in seconds, inf: failed. Pairs
+    whose costs are not more than a factor ``apart`` from each other are left out, as noise may have
+    ordered them; nan without any other.
 
     >>> pairwise_accuracy(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]))
     0.6666666666666666
     """
     first, second = np.triu_indices(len(costs), 1)
     faster = costs[first] < costs[second]
-    told = costs[first] != costs[second]
+    low, high = np.minimum(costs[first], costs[second]), np.maximum(costs[first], costs[second])
+    told = high > low * apart
     if not told.any():
         return float("nan")
     agrees = predicted[first] > predicted[second]

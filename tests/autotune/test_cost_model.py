@@ -124,6 +124,9 @@ def test_quality_on_small_cases() -> None:
     assert np.isnan(pairwise_accuracy(np.zeros(2), np.full(2, np.inf)))
     assert recall_at(np.array([1.0, 2.0, 3.0]), costs, 1) == 0.0
     assert np.isnan(recall_at(np.zeros(0), np.zeros(0), 3))
+    near = np.array([1.0, 1.04, 2.0])
+    assert pairwise_accuracy(np.array([2.0, 3.0, 1.0]), near) == pytest.approx(2 / 3)
+    assert pairwise_accuracy(np.array([2.0, 3.0, 1.0]), near, 1.05) == 1.0
 
 
 def test_xgboost_is_loaded_by_training_only() -> None:

@@ -43,7 +43,9 @@ def test_the_command_measures_real_kernels(
 ) -> None:
     log = str(tmp_path / "log")
     assert main(["--records", "30", "--held-out", "6", "--log", log]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("learnt from 30 records of 11 tasks, asked about matmul float32 i=120")
-    assert "pairwise accuracy 0." in text or "pairwise accuracy 1." in text
-    assert len(TuningLog(log)) == 36
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("matmul float32 i=256 j=256 k=64: pairwise accuracy ")
+    assert lines[2].endswith("on 6 unseen candidates, after 30 records of other products")
+    assert lines[3].startswith("pairwise accuracy ") and lines[3].endswith("(bar 0.62)")
+    assert "(bar 0.85), recall@30 " in lines[3]
+    assert len(TuningLog(log)) == 8 * 3 + 3 * 6
