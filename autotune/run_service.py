@@ -6,6 +6,7 @@ import ctypes
 import math
 import pickle
 import resource
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -150,10 +151,10 @@ class RunService:
             return [once]
         calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
         samples: list[float] = []
-        spent = 0.0
+        begun = time.perf_counter()
         while len(samples) < settings.contender_samples:
             samples.append(max(self._undisturbed(loaded, calls) / calls, 1e-10))
-            spent += samples[-1] * calls
+            spent = time.perf_counter() - begun  # with what was repeated
             contends = min(samples) <= settings.contender_factor * best
             limit = settings.measure_seconds if contends else settings.screening_seconds
             enough = len(samples) >= settings.least_samples and spent > limit
