@@ -119,14 +119,10 @@ class NestEmitter(ValueEmitter):
         elif stmt.kind == "unroll":
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
-        elif stmt.kind == "parallel" and self.parallel is not None and self._can_share(stmt, env):
+        elif stmt.kind == "parallel" and self.parallel is not None and not env.values:
             self.parallel.write(self, stmt)
         else:
             self.serial_loop(stmt, env)
-
-    def _can_share(self, loop: Loop, env: Env) -> bool:
-        """Whether a loop can be a function of its own: it uses no SSA value from around it."""
-        return not env.values and self.registers.keys().isdisjoint(_buffers(loop))
 
     def serial_loop(self, stmt: Loop, env: Env) -> None:
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
@@ -311,18 +307,6 @@ class NestEmitter(ValueEmitter):
         for lane in range(env.lanes.active):
             address = self.memory.address(place, flat, env.lane(lane))
             self.memory.store(place, address, self.w.extract(value, lane), 1)
-
-
-def _buffers(loop: Loop) -> set[str]:
-    """The buffers that a loop reads or writes."""
-    found: set[str] = set()
-    for stmt in statements(loop.body):
-        if isinstance(stmt, Store | Accumulate):
-            found.add(stmt.buffer)
-            found |= {node.buffer for node in walk(stmt.value) if isinstance(node, Read)}
-        elif isinstance(stmt, If):
-            found |= {node.buffer for node in walk(stmt.condition) if isinstance(node, Read)}
-    return found
 
 
 def _element_bytes(stmt: Stmt) -> int:

@@ -16,18 +16,16 @@ class ParallelWriter:
     def __init__(self, name: str) -> None:
         self.name = name
         self.functions: list[FunctionWriter] = []
-        self.contexts: dict[tuple[tuple[str, str], ...], Value] = {}
+        self.context: Value | None = None
 
     def write(self, outer: NestEmitter, loop: Loop) -> None:
         """The call in ``outer``, and the function it hands to ``lw_parallel_for``."""
         names = [n for n, p in outer.places.items() if p.base.depth == 0]
         w = outer.w
-        known = tuple((name, outer.places[name].base.name) for name in names)
-        context = self.contexts.get(known)
-        if context is None:  # private buffers come and go between two parallel loops
-            context = self.contexts[known] = w.alloca("ptr", len(names))
+        if self.context is None:
+            self.context = w.alloca("ptr", len(names))
             for slot, name in enumerate(names):
-                where = w.offset(context, "ptr", None, slot)
+                where = w.offset(self.context, "ptr", None, slot)
                 w.line(f"store {outer.places[name].base}, {where}, align 8")
         symbol = f"{self.name}.parallel{len(self.functions)}"
         inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end")
@@ -50,5 +48,5 @@ class ParallelWriter:
 
         inner.loop(end, {}, body, start)
         w.calls.add("declare void @lw_parallel_for(ptr, ptr, i64)")
-        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {context}, i64 {loop.extent})")
+        w.line(f"call void @lw_parallel_for(ptr @{symbol}, {self.context}, i64 {loop.extent})")
         outer.touch({s.buffer for s in statements(loop.body) if isinstance(s, Store | Accumulate)})

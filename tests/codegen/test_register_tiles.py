@@ -8,13 +8,11 @@ import pytest
 from compiled import run_kernel
 from loopwright.codegen.kernel import Kernel, compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
-from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import (
     Schedule,
     cache_write,
     compute_at,
-    parallel,
     reorder,
     rfactor,
     split,
@@ -24,10 +22,6 @@ from loopwright.ir.schedule.steps import (
 from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
-CHAIN = """prim @chain(x: int64[5, 4, 6]) -> s: int64[5], q: int64[5, 4] {
-  q[i, j] = sum(k: 6) x[i, j, k]
-  s[i] = min(r: 4) q[i, r]
-}"""
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 
 
@@ -83,14 +77,3 @@ def test_vectors_along_either_axis_stay_in_registers(
     assert "alloca" not in kernel.text
     (found,) = run_kernel(kernel, HOST, {"x0": a, "x1": b})
     np.testing.assert_array_equal(found, a.T @ b.T)
-
-
-def test_parallel_loops_share_private_buffers(rng: np.random.Generator) -> None:
-    """A private buffer that is made after the first parallel loop is seen by the later ones."""
-    x = rng.integers(-9, 9, (5, 4, 6))
-    prim = parse_prim(CHAIN)
-    schedule = Schedule.of(parallel("i"), reorder("r", "k", "i", "j"))
-    kernel = compile_kernel(prim, schedule, HOST)
-    s, q = run_kernel(kernel, HOST, {"x": x})
-    np.testing.assert_array_equal(q, x.sum(2))
-    np.testing.assert_array_equal(s, x.sum(2).min(1))
