@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from ..dims import Dim, IntExpr, bounds, symbols
+from ..dims import Dim, IntExpr, Symbol, bounds, symbols
 from ..dtype import DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
@@ -326,7 +326,7 @@ def _is_exact(value: IntExpr) -> bool:
     if not isinstance(value, Dim):
         return True
     plain = [mono for mono, _ in value.terms if mono]
-    return all(len(mono) == 1 and symbols(Dim(((mono, 1),))) == {str(mono[0])} for mono in plain)
+    return all(len(mono) == 1 and isinstance(mono[0], Symbol) for mono in plain)
 
 
 def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
