@@ -3,8 +3,8 @@
     python -m bench.elementary [--dtype float32] [--functions exp,tanh] [--isa x86-64-v3]
 
 Prints nanoseconds per element and GB/s (operand read and result written) on arrays that stay in the
-second-level cache, best of several runs, one thread. An exclusive lock on ``/tmp/bench.lock`` keeps
-other measurements away.
+second-level cache, best of several runs, one thread. An exclusive lock on ``bench.lock`` in the
+temporary folder keeps other measurements away.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ SIZE = 16384
 RANGES = {"acosh": (1.0, 20.0), "log1p": (0.0, 10.0), "power": (0.1, 4.0), "rsqrt": (0.1, 10.0)}
 RANGES |= dict.fromkeys(("log", "log2", "log10"), (1e-3, 1e3))
 RANGES |= dict.fromkeys(("asin", "acos", "atanh"), (-0.99, 0.99))
-LOCK = Path("/tmp/bench.lock")
+LOCK = Path(tempfile.gettempdir()) / "bench.lock"
 
 
 def best_seconds(calls: Sequence[Callable[[], Any]], rounds: int = 15) -> list[float]:
