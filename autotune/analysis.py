@@ -67,6 +67,12 @@ class Group:
         return {s.name: accesses_of(self.prim, s) for s in self.stages}
 
     @cached_property
+    def output_bytes(self) -> int:
+        """Bytes of the results that leave the kernel from this nest."""
+        outputs = [s.buffer for s in self.stages if s.name in self.prim.outputs]
+        return sum(as_int(b.size) * b.dtype.bytes for b in outputs)
+
+    @cached_property
     def flops(self) -> float:
         return sum(stage_flops(s) for s in self.stages)
 

@@ -187,13 +187,7 @@ def _parallel_depth(sketch: Sketch, c: Choices) -> int:
 
 def _stream(sketch: Sketch) -> int:
     """Past the caches with what is larger than all of them."""
-    group = sketch.group
-    outputs = sum(
-        as_int(s.buffer.size) * s.buffer.dtype.bytes
-        for s in group.stages
-        if s.name in group.prim.outputs
-    )
-    return sketch.tables["stream"][-1] if outputs > sketch.target.l3 else 0
+    return sketch.tables["stream"][-1] if sketch.group.output_bytes > sketch.target.l3 else 0
 
 
 def _guarded(sketch: Sketch) -> bool:

@@ -262,12 +262,7 @@ def _streams(group: Group, wanted: int) -> list[Step]:
 
 def _stream_choices(group: Group, target: Target) -> tuple[int, ...]:
     """Storing past the caches is on offer for results that no near cache holds."""
-    outputs = sum(
-        as_int(s.buffer.size) * s.buffer.dtype.bytes
-        for s in group.stages
-        if s.name in group.prim.outputs
-    )
-    return (0, 1) if outputs > 2 * target.l2 else (0,)
+    return (0, 1) if group.output_bytes > 2 * target.l2 else (0,)
 
 
 def _reduced_axes(group: Group) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from .autotune.budget import Budget, parse_budget
 from .autotune.kernels import TOOLCHAIN, tasks_of
 from .autotune.log import TuningLog
-from .autotune.measure import NativeMeasurer, Workers
-from .autotune.program_tuner import ProgramResult, tune_program
+from .autotune.lookup import shipped_logs
+from .autotune.native_tuning import tune_tasks
+from .autotune.program_tuner import ProgramResult
 from .autotune.progress import Progress, make_progress
-from .autotune.task import Task
 from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
@@ -44,21 +44,17 @@ def tune(
     tasks = tasks_of(called_kernels(lower_module(module)), target, used)
     records = TuningLog(log or session_log())
     machine = known_machine(target)
-    with Workers(used) as workers:
-
-        def measurer(task: Task) -> NativeMeasurer:
-            return NativeMeasurer(task, TOOLCHAIN, seed=seed, workers=workers)
-
-        return tune_program(
-            tasks,
-            measurer,
-            records,
-            _limits(budget, trials),
-            seed=seed,
-            progress=progress or make_progress(),
-            # A share of an estimated peak would say nothing.
-            peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
-        )
+    return tune_tasks(
+        tasks,
+        TOOLCHAIN,
+        records,
+        _limits(budget, trials),
+        others=shipped_logs(),
+        seed=seed,
+        progress=progress or make_progress(),
+        # A share of an estimated peak would say nothing.
+        peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
+    )
 
 
 def _limits(budget: str | float | Budget | None, trials: int | None) -> Budget:
