@@ -2,7 +2,7 @@
 
 ::
 
-    task  space  sketches  favourites  features   what is searched: a kernel and its schedules
+    task  space  rules/  features                 what is searched: a kernel and its schedules
     search  strategies  evolution  annealing ...  what to try next, as whole-array functions
     cost_model  training  quality  linear_model   what is probably fast (xgboost when it is asked)
     measure  worker*  build_service  run_service  building and running in processes of their own

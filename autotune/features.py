@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from ..ir.dims import as_int
 from .analysis import Access, expression_cost, prim_bytes, prim_flops
-from .favourites import LATENCY, LOAD, SPILL, TILE, TURN
 from .protocols import Population
-from .sketches import KNOBS, Sketch, lane_axis
+from .rules import KNOBS, Sketch
+from .rules.tile_favourites import LATENCY, LOAD, SPILL, TILE, TURN
 
 if TYPE_CHECKING:
     from .space import ScheduleSpace, Variant
@@ -185,7 +185,7 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     """The innermost loop of the main stage: loads, live registers, trips, modelled cycles."""
     group = sketch.group
     main = group.main
-    axis = sketch.vector_axis if sketch.rule == "tile" else lane_axis(group, main)
+    axis = sketch.inner_axis()
     width = sketch.extent(axis)
     lanes = sketch.lanes
     reached = np.minimum(v["vectors"] * lanes, width)

@@ -22,18 +22,14 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.primitives import state_of
 from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
-from .analysis import Group, expression_cost, groups_of
-from .favourites import favourite, favourites
+from .analysis import Group, groups_of
 from .features import space_features
 from .protocols import BoolArray, Knob, Population
-from .sketches import KNOBS, Choices, Sketch, lane_axis, sketches_of
+from .rules import KNOBS, Choices, Sketch, sketches_of
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
 
 MAX_VARIANTS = 8
-MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
-PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
-MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
 FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
 
@@ -52,7 +48,7 @@ class Variant:
         before: list[Step] = [*self.prepare, *first]
         after: list[Step] = list(then)
         for other in self.others:
-            early, late = other.steps(favourite(other))
+            early, late = other.steps(other.favourite())
             before += early
             after += late
         return Schedule((*before, *after))
@@ -149,14 +145,14 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             mine = good & (rows[:, 0] == number)
             if mine.any():
-                good[mine] = _fits(variant.sketch, {k: x[mine] for k, x in v.items()})
+                good[mine] = variant.sketch.fits({k: x[mine] for k, x in v.items()})
         return good
 
     def default(self) -> Population:
         rows = [
             self._row(number, choices)
             for number, variant in enumerate(self.variants)
-            for choices in favourites(variant.sketch)[: 3 if number == 0 else 1]
+            for choices in variant.sketch.favourites()[: 3 if number == 0 else 1]
         ]
         found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
         return found[self.valid(found)] if len(found) else found
@@ -187,7 +183,7 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             if schedule.steps[: len(variant.prepare)] != variant.prepare:
                 continue
-            choices = _decode(variant.sketch, schedule)
+            choices = variant.sketch.decode(schedule)
             if choices is None:
                 continue
             row = np.array(self._row(number, choices), np.int32)
@@ -205,7 +201,7 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             if _preparation(Schedule(variant.prepare)) != wanted:
                 continue
-            choices = _decode(variant.sketch, schedule)
+            choices = variant.sketch.decode(schedule)
             if choices is None:
                 continue
             for closer in (choices, {**choices, "mid_v": 1, "mid_r": 1, "k_blocks": 1}):
@@ -224,80 +220,6 @@ def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
     return [(s.name, *s.args[:2]) for s in schedule.steps if s.name in kinds]
 
 
-def _fits(sketch: Sketch, v: dict[str, npt.NDArray[np.int64]]) -> BoolArray:
-    """Whether the tiles fit the registers, the stack and the axes."""
-    registers = sketch.target.vector_registers
-    tile = v["vectors"] * v["rows"] * v["rows2"]
-    if sketch.rule == "lanes":
-        return tile <= registers
-    lanes = sketch.lanes
-    wide = -(-sketch.extent(sketch.vector_axis) // lanes)
-    tall = sketch.extent(sketch.row_axis)
-    good = tile <= (registers if sketch.group.main.combiner else 2 * registers)
-    statements = max(1.0, expression_cost(sketch.group.main) / PLAIN_COST)
-    good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
-    good &= (v["mid_v"] - 1) * v["vectors"] < wide
-    good &= (v["mid_r"] - 1) * v["rows"] < tall
-    if sketch.k_axis is not None:
-        kept = tile * lanes * v["mid_v"] * v["mid_r"] * sketch.group.element_bytes
-        good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
-        chunk = -(-sketch.extent(sketch.k_axis) // v["k_blocks"])
-        good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
-    else:
-        good &= v["k_blocks"] == 1
-    if sketch.group.main.combiner is None and not sketch.gathers:
-        good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
-    return good
-
-
-def _decode(sketch: Sketch, schedule: Schedule) -> dict[str, int] | None:
-    """Read the choices of a sketch back from the steps it makes; None if it cannot make them."""
-    splits = {s.args[0] for s in schedule.steps if s.name == "split"}
-    if (sketch.rule == "tile") != (f"{sketch.vector_axis}.2" in _vectorised(schedule)):
-        return None
-    if sketch.row_axis is not None and sketch.row_axis not in splits:
-        return None
-    off = ("order", "mid_order", "pack", "parallel", "stream")
-    choices = dict.fromkeys(KNOBS, 1) | dict.fromkeys(off, 0)
-    lanes = sketch.lanes
-    vector_axes = {lane_axis(sketch.group, s) for s in sketch.group.stages}
-    for step in schedule.steps:
-        if step.name == "split":
-            axis, factors = step.args
-            if axis == sketch.vector_axis and len(factors) == 3:
-                choices["mid_v"], choices["vectors"] = factors[1], -(-factors[2] // lanes)
-            elif axis == sketch.row_axis and len(factors) == 3:
-                choices["mid_r"], choices["rows"] = factors[1:]
-            elif axis == sketch.row_axis and sketch.rule == "lanes":
-                choices["rows"] = factors[1]
-            elif axis == sketch.row_axis2 and len(factors) == 2:
-                choices["rows2"] = factors[1]
-            elif axis == sketch.k_axis and len(factors) == 3:
-                choices["k_unroll"] = factors[2]
-                choices["k_blocks"] = factors[0]
-            elif sketch.rule == "lanes" and axis in vector_axes:
-                choices["vectors"] = max(choices["vectors"], -(-factors[1] // lanes))
-        elif step.name == "pack":
-            choices["pack"] = 1
-        elif step.name == "stream":
-            choices["stream"] = 1
-        elif step.name == "fuse":
-            choices["parallel"] = len(step.args[0])
-        elif step.name == "parallel" and "*" not in step.args[0]:
-            choices["parallel"] = 1
-        elif step.name == "reorder" and sketch.rule == "tile" and sketch.row_axis is not None:
-            loops = step.args[0]
-            v, r = sketch.vector_axis, sketch.row_axis
-            if f"{v}.0" in loops and f"{r}.0" in loops:
-                choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
-                choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
-    return choices
-
-
-def _vectorised(schedule: Schedule) -> set[str]:
-    return {s.args[0] for s in schedule.steps if s.name == "vectorize"}
-
-
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """What may be inlined times what sketches the main group is offered, most promising first."""
     made = 0
@@ -312,7 +234,7 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
                 others.append(offers[0])
         for sketch in sketches_of(main, target):
             names = ",".join(str(s.args[0]) for s in prepare)
-            name = f"{sketch.rule}.{sketch.vector_axis or 'k'}({names})"
+            name = f"{sketch.name}({names})"
             variant = Variant(name, prepare, sketch, tuple(others))
             if _works(prim, variant):
                 yield variant
@@ -323,7 +245,7 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
 
 def _works(prim: PrimFunc, variant: Variant) -> bool:
     try:
-        apply_schedule(prim, variant.schedule(favourite(variant.sketch)))
+        apply_schedule(prim, variant.schedule(variant.sketch.favourite()))
     except ScheduleError:
         return False
     return True
@@ -382,7 +304,7 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
 def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
     """The rules' favourite for a PrimFunc, and its sketch; the plain nest where no rule applies."""
     for variant in _variants(prim, target):
-        for choices in favourites(variant.sketch):
+        for choices in variant.sketch.favourites():
             schedule = variant.schedule(choices)
             try:
                 apply_schedule(prim, schedule)

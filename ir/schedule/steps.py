@@ -87,6 +87,16 @@ class Schedule:
         lines = "".join(f"    {step},\n" for step in self.steps)
         return f"Schedule.of(\n{lines})"
 
+    @property
+    def split_axes(self) -> frozenset[str]:
+        """The axes that are split."""
+        return frozenset(s.args[0] for s in self.steps if s.name == "split")
+
+    @property
+    def vectorized(self) -> frozenset[str]:
+        """The loops that run in vector lanes."""
+        return frozenset(s.args[0] for s in self.steps if s.name == "vectorize")
+
     @staticmethod
     def of(*steps: Step) -> Schedule:
         """The schedule of these steps.

@@ -1,4 +1,4 @@
-"""The rules' favourite choices: what is used without any log, and what a search starts from.
+"""The favourite choices of the ``tile`` rule.
 
 A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its
 latency take on a machine with ``vector_registers`` registers, and what the tails waste.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 from math import prod
 
-from ..ir.dims import as_int
-from ..ir.loop.expr import Op, walk
-from .analysis import Access, expression_cost
-from .sketches import KNOBS, PARALLEL_SECONDS, TYPICAL_FLOPS, Choices, Sketch
+from ...ir.dims import as_int
+from ...ir.loop.expr import Op, walk
+from ..analysis import Access, expression_cost
+from .base import Choices, Sketch
 
-__all__ = ["favourite", "favourites"]
+__all__ = ["map_favourites", "tile_cycles", "tile_favourites"]
 
 LATENCY = 5.0  # cycles until a multiply-add's result can be used again
 LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
@@ -26,24 +26,6 @@ PAGE = 4096  # bytes between addresses that fall into one cache set
 WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
 TILE = 30.0  # cycles to begin and end a register tile
-
-
-def favourite(sketch: Sketch) -> Choices:
-    """The best of the favourites."""
-    return favourites(sketch)[0]
-
-
-def favourites(sketch: Sketch) -> list[Choices]:
-    """A few good choices, best first."""
-    if sketch.rule == "lanes":
-        return _lane_favourites(sketch)
-    if sketch.group.main.combiner is None:
-        return _map_favourites(sketch)
-    return _tile_favourites(sketch)
-
-
-def _base(sketch: Sketch) -> dict[str, int]:
-    return {name: sketch.tables[name][0] for name in KNOBS}
 
 
 def _tail(extent: int, tile: int) -> list[tuple[int, int]]:
@@ -107,7 +89,8 @@ def _crowding(sketch: Sketch) -> float:
     return CONFLICT / 3.0
 
 
-def _tile_favourites(sketch: Sketch) -> list[Choices]:
+def tile_favourites(sketch: Sketch) -> list[Choices]:
+    """Choices for a group that reduces, best first by ``tile_cycles``."""
     tables = sketch.tables
     ranked = sorted(
         (tile_cycles(sketch, v, r, q), -v * r * q, v, r, q)
@@ -116,7 +99,7 @@ def _tile_favourites(sketch: Sketch) -> list[Choices]:
     )
     found: list[Choices] = []
     for _, _, v, r, q in ranked[:4]:
-        c = {**_base(sketch), "vectors": v, "rows": r, "rows2": q}
+        c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
         if sketch.packable:
             reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
             constant = all(known for _, known in sketch.packable)
@@ -134,8 +117,8 @@ def _tile_favourites(sketch: Sketch) -> list[Choices]:
             c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, min(room, 8)))
         if sketch.row_axis is None and _walks_pages(sketch) and not c["pack"]:
             _read_in_order(sketch, c)
-        c["parallel"] = _parallel_depth(sketch, c)
-        c["stream"] = _stream(sketch)
+        c["parallel"] = sketch.parallel_depth(c)
+        c["stream"] = sketch.stream_choice()
         found.append(c)
     return found
 
@@ -169,27 +152,6 @@ def _strided(sketch: Sketch) -> bool:
     )
 
 
-def _parallel_depth(sketch: Sketch, c: Choices) -> int:
-    """Fuse outer loops until every thread has a few turns; none for a few microseconds of work."""
-    seconds = sketch.group.flops / TYPICAL_FLOPS
-    if seconds < PARALLEL_SECONDS:
-        return 0
-    trips = sketch.outer_trips(c)
-    enough = 4 * sketch.target.cores
-    depth = 0
-    total = 1
-    for depth, trip in enumerate(trips, 1):
-        total *= trip
-        if total >= enough or depth == sketch.tables["parallel"][-1]:
-            break
-    return depth if total > 1 else 0
-
-
-def _stream(sketch: Sketch) -> int:
-    """Past the caches with what is larger than all of them."""
-    return sketch.tables["stream"][-1] if sketch.group.output_bytes > sketch.target.l3 else 0
-
-
 def _guarded(sketch: Sketch) -> bool:
     """Whether some reads are only made under a condition: then no block can be transposed."""
     return any(
@@ -197,38 +159,21 @@ def _guarded(sketch: Sketch) -> bool:
     )
 
 
-def _map_favourites(sketch: Sketch) -> list[Choices]:
+def map_favourites(sketch: Sketch) -> list[Choices]:
+    """Choices for a group of maps, best first."""
     tables = sketch.tables
     cost = sum(expression_cost(s) for s in sketch.group.stages)
     rough = sketch.gathers
     found: list[Choices] = []
     for wanted in (4, 2) if cost < 30 else (2, 4):
-        c = _base(sketch)
+        c = sketch.base_choices()
         width = 1 if rough else wanted
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         if rough and not _guarded(sketch):
             # Square blocks are transposed in registers; several of them share pages and lines.
             c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
             c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
-        c["parallel"] = _parallel_depth(sketch, c)
-        c["stream"] = _stream(sketch)
-        found.append(c)
-    return found
-
-
-def _lane_favourites(sketch: Sketch) -> list[Choices]:
-    tables = sketch.tables
-    main = sketch.group.main
-    reads = sketch.group.accesses[main.name]
-    shared_reads = sketch.row_axis is not None and any(
-        not a.depends(sketch.row_axis) for a in reads
-    )
-    found: list[Choices] = []
-    for vectors, rows in ((4, 4 if shared_reads else 1), (2, 4 if shared_reads else 1), (8, 1)):
-        c = _base(sketch)
-        c["vectors"] = max(v for v in tables["vectors"] if v <= vectors)
-        c["rows"] = max(r for r in tables["rows"] if r <= rows)
-        c["parallel"] = _parallel_depth(sketch, c)
-        c["stream"] = _stream(sketch)
+        c["parallel"] = sketch.parallel_depth(c)
+        c["stream"] = sketch.stream_choice()
         found.append(c)
     return found

@@ -1,0 +1,29 @@
+"""Sketch rules: what kinds of schedule a group of stages is offered, with their integer choices.
+
+    base              what every sketch says of itself, and the knobs
+    tile              vectors along a shared axis, a register tile of rows and vectors
+    tile_favourites   its choices without a log, by a model of the inner tile's cycles
+    lanes             vectors along each stage's own innermost axis, joined at the end
+
+By structure and not by operator. A sketch turns one choice per knob into schedule steps;
+``space.py`` holds the choices as arrays. Another rule is another file, and a line in ``RULES``.
+"""
+
+from __future__ import annotations
+
+from ...codegen.target import Target
+from ..analysis import Group
+from .base import KNOBS, Choices, Sketch
+from .lanes import lane_offers
+from .tile import tile_offers
+
+__all__ = ["KNOBS", "RULES", "Choices", "Sketch", "sketches_of"]
+
+RULES = (tile_offers, lane_offers)
+
+
+def sketches_of(group: Group, target: Target) -> list[Sketch]:
+    """The sketches the rules offer for a group, the most promising first."""
+    offers = [offer for rule in RULES for offer in rule(group, target)]
+    offers.sort(key=lambda offer: offer[0])
+    return [sketch for _, sketch in offers]

@@ -1,0 +1,201 @@
+"""The ``lanes`` rule: vectors run along each stage's own innermost axis, reductions in lanes that
+are joined at the end: softmax and layer_norm over the last axis, row sums, dot products.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ...codegen.target import Target
+from ...ir.dims import as_int
+from ...ir.loop.prim import Stage
+from ...ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    reorder,
+    rfactor,
+    unroll,
+    vectorize,
+)
+from ..analysis import Group, stage_points
+from ..protocols import BoolArray
+from .base import (
+    KNOBS,
+    MAX_PARALLEL,
+    UNUSED,
+    Choices,
+    Sketch,
+    Values,
+    parallel_steps,
+    rough_cost,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+
+__all__ = ["LaneSketch", "lane_axis", "lane_offers"]
+
+
+class LaneSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "lanes"
+
+    def inner_axis(self) -> str | None:
+        return lane_axis(self.group, self.group.main)
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, r = self.group, self.row_axis
+        steps: list[Step] = []
+        outer = list(self.outer_axes)
+        rows: list[str] = []
+        if r is not None:
+            steps.append(split_step(r, self.extent(r), choices["rows"]))
+            outer.append(f"{r}.0")
+            rows = [f"{r}.1"]
+        inner: list[str] = []
+        vectors: list[str] = []
+        after: list[Step] = []
+        for stage in group.stages:
+            axis = lane_axis(group, stage)
+            names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
+            own = [n for n in names if n not in group.shared and n not in inner]
+            for name in own:
+                if name != axis:
+                    inner.append(name)
+            if axis is None or f"{axis}.0" in inner:
+                if axis is not None and stage.combiner is not None:
+                    after.append(rfactor(stage.name, f"{axis}.1"))
+                continue
+            extent = self.extent(axis)
+            width = min(choices["vectors"] * self.lanes, extent)
+            steps.append(split_step(axis, extent, width))
+            inner.append(f"{axis}.0")
+            vectors.append(f"{axis}.1")
+            if stage.combiner is not None:
+                after.append(rfactor(stage.name, f"{axis}.1"))
+        steps.append(reorder(*outer, *inner, *rows, *vectors))
+        if outer:
+            steps += [cache_write(s.name, "registers", outer[-1]) for s in group.reductions]
+            steps += [compute_at(s.name, outer[-1]) for s in group.stages[1:]]
+        steps += after
+        steps += [unroll(loop) for loop in rows]
+        steps += [vectorize(loop) for loop in vectors]
+        steps += parallel_steps(outer, choices["parallel"])
+        return [], [*steps, *stream_steps(group, choices["stream"])]
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        others = [self.extent(a) for a in self.outer_axes]
+        if self.row_axis is not None:
+            others.append(-(-self.extent(self.row_axis) // choices["rows"]))
+        return tuple(others)
+
+    def favourites(self) -> list[Choices]:
+        reads = self.group.accesses[self.group.main.name]
+        row = self.row_axis
+        shared_reads = row is not None and any(not a.depends(row) for a in reads)
+        found: list[Choices] = []
+        for vectors, rows in ((4, 4 if shared_reads else 1), (2, 4 if shared_reads else 1), (8, 1)):
+            c = self.base_choices()
+            c["vectors"] = max(v for v in self.tables["vectors"] if v <= vectors)
+            c["rows"] = max(r for r in self.tables["rows"] if r <= rows)
+            c["parallel"] = self.parallel_depth(c)
+            c["stream"] = self.stream_choice()
+            found.append(c)
+        return found
+
+    def fits(self, values: Values) -> BoolArray:
+        tile = values["vectors"] * values["rows"] * values["rows2"]
+        return np.asarray(tile <= self.target.vector_registers)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.2" in schedule.vectorized:
+            return None
+        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
+            return None
+        choices = dict(UNUSED)
+        vector_axes = {lane_axis(self.group, s) for s in self.group.stages}
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, rows)) if axis == self.row_axis:
+                    choices["rows"] = rows
+                case "split", (axis, (_, width)) if axis in vector_axes:
+                    choices["vectors"] = max(choices["vectors"], -(-width // self.lanes))
+                case "stream", _:
+                    choices["stream"] = 1
+                case "fuse", (loops,):
+                    choices["parallel"] = len(loops)
+                case "parallel", (loop,) if "*" not in loop:
+                    choices["parallel"] = 1
+                case _:
+                    pass
+        return choices
+
+
+def lane_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+    if not _lanes_apply(group):
+        return []
+    return [(_lane_cost(group), _lane_sketch(group, target))]
+
+
+def lane_axis(group: Group, stage: Stage) -> str | None:
+    """The axis a stage's vectors run along in the ``lanes`` rule, None if it has none."""
+    axes = stage.reduce_axes or tuple(a for a in stage.axes if a.name not in group.shared)
+    names = [a.name for a in axes if as_int(a.extent) > 1]
+    if not names:
+        return None
+    if stage.combiner is None:
+        return names[-1]
+    reads = group.accesses[stage.name]
+
+    def goodness(name: str) -> tuple[int, int]:
+        smooth = sum(a.size for a in reads if a.stride(name) == 1)
+        return smooth, group.extents[name]
+
+    return max(names, key=goodness)
+
+
+def _lanes_apply(group: Group) -> bool:
+    return any(lane_axis(group, s) is not None and s.combiner is not None for s in group.stages)
+
+
+def _lane_cost(group: Group) -> float:
+    cost = 0.0
+    for stage in group.stages:
+        axis = lane_axis(group, stage)
+        points = float(stage_points(stage))
+        width = group.extents[axis] if axis is not None else 1
+        waste = -(-width // 16) * 16 / width
+        cost += rough_cost(group.accesses[stage.name], axis, points) * (waste if axis else 10.0)
+        if stage.combiner is not None:  # joining the lanes of every output element
+            cost += 6.0 * prod(as_int(a.extent) for a in stage.axes)
+    return cost
+
+
+def _lane_sketch(group: Group, target: Target) -> Sketch:
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    row = shared[-1] if shared else None
+    tall = group.extents[row] if row is not None else 1
+    widest = max(
+        (group.extents[axis] for s in group.stages if (axis := lane_axis(group, s)) is not None),
+        default=1,
+    )
+    lanes = target.lanes(group.element_bytes)
+    tables: dict[str, tuple[int, ...]] = {
+        **dict.fromkeys(KNOBS, (1,)),
+        "order": (0,),
+        "mid_order": (0,),
+        "pack": (0,),
+        "vectors": up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
+        "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
+        "stream": stream_choices(group, target),
+    }
+    return LaneSketch(group, target, None, row, None, None, (), tables)

@@ -1,0 +1,316 @@
+"""The ``tile`` rule: vectors run along an axis that all stages share, and a register tile of rows
+and vectors is kept while reduced axes are walked: maps, contractions, convolutions, pooling,
+reductions over outer axes, softmax over an outer axis.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ...codegen.target import Target
+from ...ir.dims import as_int
+from ...ir.loop.prim import Stage
+from ...ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    pack,
+    reorder,
+    split,
+    unroll,
+    vectorize,
+)
+from ..analysis import Access, Group, expression_cost, stage_points
+from ..protocols import BoolArray
+from .base import (
+    MAX_PARALLEL,
+    UNUSED,
+    Choices,
+    Sketch,
+    Values,
+    own_axes,
+    parallel_steps,
+    reduced_axes,
+    rough_cost,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+from .tile_favourites import map_favourites, tile_favourites
+
+__all__ = ["TileSketch", "tile_offers"]
+
+MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
+PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
+MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
+
+
+class TileSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "tile"
+
+    def tiled_axes(self) -> set[str | None]:
+        return {self.row_axis, self.row_axis2, self.vector_axis}
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, v, r, r2, k = (
+            self.group,
+            self.vector_axis,
+            self.row_axis,
+            self.row_axis2,
+            self.k_axis,
+        )
+        assert v is not None
+        width = choices["vectors"] * self.lanes
+        if self.extent(v) < width:
+            width = self.extent(v)
+        first: list[Step] = []
+        if choices["pack"]:
+            first = [pack(name, v, width) for name, _ in self.packable]
+        steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
+        row_loops: list[str] = []
+        mid = [f"{v}.1"]
+        tile: list[str] = []
+        if r2 is not None:
+            steps.append(split_step(r2, self.extent(r2), choices["rows2"]))
+            row_loops.append(f"{r2}.0")
+            tile.append(f"{r2}.1")
+        if r is not None:
+            steps.append(split_step(r, self.extent(r), choices["mid_r"], choices["rows"]))
+            row_loops.append(f"{r}.0")
+            mid = [f"{r}.1", f"{v}.1"] if choices["mid_order"] == 0 else [f"{v}.1", f"{r}.1"]
+            tile.append(f"{r}.2")
+        tile.append(f"{v}.2")
+        outer = [*self.outer_axes]
+        outer += [*row_loops, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *row_loops]
+        blocked = k is not None and choices["k_blocks"] > 1
+        reduced: list[str] = []
+        unrolled = list(tile[:-1])
+        for axis in reduced_axes(group):
+            if k is not None and axis == k:
+                blocks = choices["k_blocks"]
+                chunk = -(-self.extent(k) // blocks)
+                turns = -(-chunk // choices["k_unroll"])
+                steps.append(
+                    split(
+                        k,
+                        (
+                            -(-self.extent(k) // (turns * choices["k_unroll"])),
+                            turns,
+                            choices["k_unroll"],
+                        ),
+                    )
+                )
+                reduced += [f"{k}.1", f"{k}.2"] if blocked else [f"{k}.0", f"{k}.1", f"{k}.2"]
+                if choices["k_unroll"] > 1:
+                    unrolled.append(f"{k}.2")
+            else:
+                reduced.append(axis)
+        own = [a for a in own_axes(group) if a not in reduced]
+        order = [*outer, *([f"{k}.0"] if blocked else []), *mid, *own, *reduced, *tile]
+        steps.append(reorder(*order))
+        at = mid[-1]
+        join = outer[-1] if blocked else at
+        steps += [cache_write(s.name, "registers", at) for s in group.reductions]
+        steps += [compute_at(s.name, join) for s in group.stages[1:]]
+        steps += [unroll(loop) for loop in unrolled]
+        steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        return first, [*steps, *stream_steps(group, choices["stream"])]
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        others = [self.extent(a) for a in self.outer_axes]
+        rows: list[int] = []
+        if self.row_axis2 is not None:
+            rows.append(-(-self.extent(self.row_axis2) // choices["rows2"]))
+        if self.row_axis is not None:
+            rows.append(-(-self.extent(self.row_axis) // (choices["rows"] * choices["mid_r"])))
+        width = choices["vectors"] * self.lanes * choices["mid_v"]
+        wide = -(-self.extent(self.vector_axis) // width)
+        return (*others, *rows, wide) if choices["order"] == 0 else (*others, wide, *rows)
+
+    def favourites(self) -> list[Choices]:
+        if self.group.main.combiner is None:
+            return map_favourites(self)
+        return tile_favourites(self)
+
+    def fits(self, values: Values) -> BoolArray:
+        v = values
+        registers = self.target.vector_registers
+        tile = v["vectors"] * v["rows"] * v["rows2"]
+        wide = -(-self.extent(self.vector_axis) // self.lanes)
+        tall = self.extent(self.row_axis)
+        good = tile <= (registers if self.group.main.combiner else 2 * registers)
+        statements = max(1.0, expression_cost(self.group.main) / PLAIN_COST)
+        good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
+        good &= (v["mid_v"] - 1) * v["vectors"] < wide
+        good &= (v["mid_r"] - 1) * v["rows"] < tall
+        if self.k_axis is not None:
+            kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
+            good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
+            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
+            good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
+        else:
+            good &= v["k_blocks"] == 1
+        if self.group.main.combiner is None and not self.gathers:
+            good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
+        return np.asarray(good)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.2" not in schedule.vectorized:
+            return None
+        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
+            return None
+        choices = dict(UNUSED)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
+                    choices["mid_v"], choices["vectors"] = mid, -(-width // self.lanes)
+                case "split", (axis, (_, mid, rows)) if axis == self.row_axis:
+                    choices["mid_r"], choices["rows"] = mid, rows
+                case "split", (axis, (_, rows)) if axis == self.row_axis2:
+                    choices["rows2"] = rows
+                case "split", (axis, (blocks, _, unrolled)) if axis == self.k_axis:
+                    choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
+                case "pack" | "stream", _:
+                    choices[step.name] = 1
+                case "fuse", (loops,):
+                    choices["parallel"] = len(loops)
+                case "parallel", (loop,) if "*" not in loop:
+                    choices["parallel"] = 1
+                case "reorder", (loops,) if self.row_axis is not None:
+                    v, r = self.vector_axis, self.row_axis
+                    if f"{v}.0" in loops and f"{r}.0" in loops:
+                        choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
+                        choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
+                case _:
+                    pass
+        return choices
+
+
+def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """Sketches of this rule, each with a rough cost to rank it among those of other rules."""
+    return [(_tile_cost(group, v), _tile_sketch(group, target, v)) for v in _vector_axes(group)]
+
+
+def _vector_axes(group: Group) -> list[str]:
+    """Shared axes along which vectors may run: the last one, and where most reads are smooth."""
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    if not shared:
+        return []
+    reads = [a for found in group.accesses.values() for a in found]
+
+    def smooth(axis: str) -> int:
+        return sum(a.size for a in reads if a.stride(axis) == 1)
+
+    best = max(shared, key=smooth)
+    found = [shared[-1]]
+    if best not in found and smooth(best) > smooth(shared[-1]):
+        found.append(best)
+    return found
+
+
+def _tile_cost(group: Group, axis: str) -> float:
+    cost = 0.0
+    width = group.extents[axis]
+    waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
+    for stage in group.stages:
+        points = float(stage_points(stage))
+        reads = group.accesses[stage.name]
+        for access in reads:
+            step = access.stride(axis)
+            packed = step not in (0, 1) and _is_packable(group, stage, access, axis)
+            if packed:
+                cost += 0.2 * points + 3.0 * access.size
+            else:
+                cost += rough_cost((access,), axis, points)
+        last = stage.axes[-1].name if stage.axes else None
+        if last != axis:
+            cost += 3.0 * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
+    return cost * waste
+
+
+def _is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
+    """A parameter read again by other rows, at places that follow from the axis alone."""
+    params = {p.name for p in group.prim.params}
+    return (
+        access.buffer in params
+        and stage.combiner is not None
+        and not access.irregular
+        and access.depends(axis)
+        and any(access.depends(a.name) for a in stage.reduce_axes)
+    )
+
+
+def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
+    main = group.main
+    reads = group.accesses[main.name]
+    rows = _row_axes(group, v)
+    row = rows[0] if rows else None
+    row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
+    k = _longest_reduced(group) if main.combiner is not None else None
+    packable: list[tuple[str, bool]] = []
+    if main.combiner is not None and row is not None:
+        constants = {p.name: p.constant for p in group.prim.params}
+        for access in reads:
+            reused = not access.depends(row)
+            known = access.buffer in {name for name, _ in packable}
+            if reused and not known and _is_packable(group, main, access, v):
+                packable.append((access.buffer, constants[access.buffer]))
+    elif main.combiner is not None:
+        constants = {p.name: p.constant for p in group.prim.params}
+        for access in reads:
+            if constants.get(access.buffer) and _is_packable(group, main, access, v):
+                packable.append((access.buffer, True))
+                break
+    lanes = target.lanes(group.element_bytes)
+    wide = -(-group.extents[v] // lanes)
+    tall = group.extents[row] if row is not None else 1
+    k_extent = group.extents[k] if k is not None else 1
+    single = len(group.reductions) == 1
+    tables: dict[str, tuple[int, ...]] = {
+        "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
+        "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
+        "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "mid_v": up_to(wide, (1, 2, 4, 8, 16)),
+        "mid_r": up_to(tall, (1, 2, 4, 8, 16, 32)) if row else (1,),
+        "k_blocks": tuple(
+            b
+            for b in ((1, 2, 3, 4, 6, 8, 12, 16) if row else (1, 4, 16, 64, 128, 256, 512, 1024))
+            if b == 1 or (single and k_extent // b >= (64 if row else 4))
+        ),
+        "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
+        "order": (0, 1) if row else (0,),
+        "mid_order": (0, 1) if row else (0,),
+        "pack": (0, 1) if packable else (0,),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": stream_choices(group, target),
+    }
+    return TileSketch(group, target, v, row, row2, k, tuple(packable), tables)
+
+
+def _row_axes(group: Group, v: str) -> list[str]:
+    """Axes for the rows of a tile: where vector loads are used again first, then innermost."""
+    reads = group.accesses[group.main.name]
+    moving = [a for a in reads if a.depends(v)]
+    candidates = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
+
+    def reuse(axis: str) -> int:
+        return -sum(1 for a in moving if not a.depends(axis))
+
+    if group.main.combiner is None:
+        strided = [a for a in moving if a.stride(v) not in (0, 1)]
+        if strided:  # the axis along which the rough reads are smooth shares their cache lines
+            candidates.sort(key=lambda axis: -sum(1 for a in strided if a.stride(axis) == 1))
+        return candidates[:1]
+    return sorted(candidates, key=reuse)[:2]
+
+
+def _longest_reduced(group: Group) -> str | None:
+    names = [a.name for a in group.main.reduce_axes if as_int(a.extent) > 1]
+    return max(names, key=lambda n: (group.extents[n], names.index(n))) if names else None
