@@ -180,7 +180,7 @@ def up_to(limit: int, values: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def split_step(axis: str, extent: int, *inner: int) -> Step:
-    """A split of ``axis`` into loops of these inner sizes, with as many turns around as it takes."""
+    """A split of ``axis`` into loops of these inner sizes, with as many turns as it takes."""
     return split(axis, (max(1, -(-extent // prod(inner))), *inner))
 
 
