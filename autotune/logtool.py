@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .log import TuningLog, locked_file
-from .lookup import best_records, pooled_costs
+from .lookup import best_records, fastest, pooled_costs
 from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
 
 __all__ = [
@@ -49,10 +49,7 @@ def list_records(log: TuningLog) -> list[LogRow]:
     """A row per workload and target, in the order in which the log met them."""
     rows: list[LogRow] = []
     for (workload, target), records in _grouped(log).items():
-        pooled = pooled_costs(records)
-        seconds, winner = min(
-            pooled.values(), key=lambda entry: entry[0], default=(None, records[0])
-        )
+        seconds, winner = fastest(pooled_costs(records)) or (None, records[0])
         rows.append(
             LogRow(
                 workload=workload,
@@ -172,8 +169,9 @@ def _fastest_schedules(records: list[MeasureRecord], keep: int) -> set[tuple[str
     wanted: set[tuple[str, TargetKey, str]] = set()
     for (workload, target), group in _grouped(records).items():
         pooled = pooled_costs(group)
-        fastest = sorted(pooled, key=lambda key: pooled[key][0])[:keep]
-        wanted |= {(workload, target, key) for key in fastest}
+        best = fastest(pooled)
+        ranked = sorted(pooled, key=lambda key: (pooled[key] != best, pooled[key][0]))
+        wanted |= {(workload, target, key) for key in ranked[:keep]}
     return wanted
 
 

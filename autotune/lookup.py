@@ -18,7 +18,7 @@ from .log import TuningLog
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
 from .settings import DEFAULT_SETTINGS
 
-__all__ = ["LookupResult", "best_records", "lookup", "pooled_costs", "shipped_logs"]
+__all__ = ["LookupResult", "best_records", "fastest", "lookup", "pooled_costs", "shipped_logs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,23 @@ def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, Mea
     return pooled
 
 
+def fastest(
+    pooled: dict[str, tuple[float, MeasureRecord]],
+) -> tuple[float, MeasureRecord] | None:
+    """The best of pooled costs: seconds and record, None if there are none.
+
+    Between schedules as good as equal the one tried first is kept, usually the rules' favourite:
+    what differs by less than measurements do is not worth a change.
+    """
+    if not pooled:
+        return None
+    limit = DEFAULT_SETTINGS.tie_factor * min(cost for cost, _ in pooled.values())
+    return next(entry for entry in pooled.values() if entry[0] <= limit)
+
+
 def _fastest(records: list[MeasureRecord]) -> MeasureRecord | None:
-    pooled = pooled_costs(records)
-    return min(pooled.values(), key=lambda entry: entry[0])[1] if pooled else None
+    found = fastest(pooled_costs(records))
+    return found[1] if found else None
 
 
 def best_records(log: TuningLog) -> list[MeasureRecord]:

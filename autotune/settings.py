@@ -118,6 +118,8 @@ class TuneSettings:
     """Rounds in which every leader is measured once."""
     doubt_factor: float = 1.1
     """A schedule outside the leaders' race must have been this much faster to be preferred."""
+    tie_factor: float = 1.015
+    """Schedules this close are equal; races of the same code in two runs differ by as much."""
     batch_seconds: float = 2.0
     """A batch is made as large as fits into this time, so that the model learns often enough."""
     leader_share: float = 0.08

@@ -19,7 +19,7 @@ from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
 from .interrupts import terminable
 from .log import LogError, TuningLog
-from .lookup import pooled_costs
+from .lookup import fastest, pooled_costs
 from .progress import Progress, Silent
 from .protocols import Candidate, CostModel, Measurer, Population
 from .quality import ModelQuality
@@ -134,11 +134,12 @@ class Tuner:
     def best(self) -> MeasureRecord | None:
         """The fastest of all records of the task, None if none ran."""
         pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
-        if not pooled:
+        found = fastest(pooled)
+        if found is None:
             return None
         if self._first in pooled:
             self.first_seconds = pooled[self._first][0]
-        self.best_seconds, record = min(pooled.values(), key=lambda entry: entry[0])
+        self.best_seconds, record = found
         return record
 
     def _propose(self, count: int) -> Population:

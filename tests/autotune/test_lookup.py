@@ -87,6 +87,14 @@ def test_runs_of_one_schedule_are_pooled() -> None:
     assert lookup(log_of(lucky, later, also, steady), MATMUL, HERE).record is steady
 
 
+def test_what_was_tried_first_is_kept_unless_something_is_clearly_faster() -> None:
+    favourite = record(1.0, tile=1)
+    assert lookup(log_of(favourite, record(0.99, tile=2)), MATMUL, HERE).record is favourite
+    better = record(0.97, tile=2)
+    assert lookup(log_of(favourite, better), MATMUL, HERE).record is better
+    assert lookup(log_of(better, favourite), MATMUL, HERE).record is better
+
+
 def test_several_logs_are_one() -> None:
     first, second = log_of(record(2.0, tile=1)), log_of(record(1.0, tile=2))
     assert lookup([first, second], MATMUL, HERE).record is second.records[0]
