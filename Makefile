@@ -63,6 +63,19 @@ $(BIN)/python:
 	       "python3 python3-venv). Or name one: make PYTHON=/path/to/python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# Each peer on its own, since one that cannot be installed is only missing. PyTorch has its wheels
+# without GPU code in a place of its own.
+TORCH_CPU := https://download.pytorch.org/whl/cpu
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable .
+	@$(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"], \
+	        sep="\n")' \
+	  | while read -r peer; do \
+	    $(PIP) install --quiet --extra-index-url $(TORCH_CPU) "$$peer" || echo "without $$peer"; \
+	  done
+	@touch $@
+
 # One stamp per set of extras: it is older than pyproject.toml when the dependencies have changed.
 $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --editable ".[$*]"

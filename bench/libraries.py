@@ -1,64 +1,123 @@
-"""One library each: make a workload ready, and call it. Imported in the worker process only."""
+"""One library each: make a workload ready, and call it. Imported in the worker process only.
+
+A library's own package is imported when its process makes the first workload ready, so that one
+that is not installed is a dash and no more.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from . import namespaces
-from .workloads import Workload
+from .namespaces.of_numpy import Numpy
+from .workload import Array, Workload
 
-__all__ = ["LIBRARIES", "Ready"]
+__all__ = ["LIBRARIES", "OURS", "Library", "Ready", "result_of"]
 
 # A call without arguments that computes the workload once, and what tuning it has cost.
 Ready = tuple[Callable[[], Any], float]
-Make = Callable[[Workload, int, dict[str, Any]], Ready]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """``make(workload, threads, options)`` gives a Ready; ``environment`` is set before its process
+    starts. ``patience`` is how many seconds making ready may take."""
+
+    make: Callable[[Workload, int, dict[str, Any]], Ready]
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    patience: float = 60.0
+
+
+def _split(workload: Workload) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The arrays known when compiling, and those given with each call."""
+    arrays, known = workload.arrays(), workload.constants
+    constants = {n: a for n, a in arrays.items() if n in known}
+    return constants, {n: a for n, a in arrays.items() if n not in known}
+
+
+def _with_constants(workload: Workload, F: Any, constants: dict[str, Any]) -> Callable[..., Any]:
+    """The workload as a function of the arrays given with each call."""
+
+    def function(*args: Any) -> Any:
+        rest = iter(args)
+        return workload.body(
+            F, *(constants[n] if n in constants else next(rest) for n in workload.inputs)
+        )
+
+    return function
 
 
 def _numpy(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
-    arrays = tuple(workload.arrays().values())
-    body, F = workload.body, namespaces.Numpy()
+    arrays, body, F = tuple(workload.arrays().values()), workload.body, Numpy()
     return (lambda: body(F, *arrays)), 0.0
 
 
 def _loopwright(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     import loopwright as lw
 
-    arrays = workload.arrays()
-    body, F = workload.body, namespaces.Loopwright()
-    names = tuple(arrays)
-    constants = {n: arrays[n] for n in names if n in workload.constants}
-    given = tuple(arrays[n] for n in names if n not in workload.constants)
+    from .namespaces.of_loopwright import Loopwright
 
-    def function(*args: Any) -> Any:
-        rest = iter(args)
-        return body(F, *(constants[n] if n in constants else next(rest) for n in names))
-
-    compiled = lw.compile(function, log=options.get("log"), threads=threads)
+    constants, given = _split(workload)
+    arguments = tuple(given.values())
+    function = _with_constants(workload, Loopwright(), constants)
+    compiled = lw.compile(function, log=options.get("log"))
     spent = 0.0
     if options.get("budget"):
         start = time.perf_counter()
-        compiled.tune(*given, budget=options["budget"])
+        compiled.tune(*arguments, budget=options["budget"])
         spent = time.perf_counter() - start
-    return (lambda: compiled(*given)), spent
+    return (lambda: compiled(*arguments)), spent
 
 
 def _torch(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     import torch
 
+    from .namespaces.of_torch import Torch
+
     torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
     arrays = tuple(torch.from_numpy(a) for a in workload.arrays().values())
-    body, F = workload.body, namespaces.Torch()
+    body, F = workload.body, Torch()
+    return (lambda: body(F, *arrays)), 0.0
 
-    def call() -> Any:
-        with torch.inference_mode():
-            return body(F, *arrays).numpy()
 
-    return call, 0.0
+def _inductor(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
+    import torch
+    import torch._dynamo
+    import torch._inductor.config
+
+    from .namespaces.of_torch import Torch
+
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    torch._dynamo.reset()
+    torch._inductor.config.freezing = True  # weights become constants of the code
+    torch._inductor.config.compile_threads = 1
+    constants, given = _split(workload)
+    body, F, names = workload.body, Torch(), tuple(workload.inputs)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, array in constants.items():
+                value = torch.nn.Parameter(torch.from_numpy(array), requires_grad=False)
+                self.register_parameter(f"constant_{name}", value)
+
+        def forward(self, *args: Any) -> Any:
+            rest = iter(args)
+            values = [
+                getattr(self, f"constant_{n}") if n in constants else next(rest) for n in names
+            ]
+            return body(F, *values)
+
+    compiled = torch.compile(Model().eval(), dynamic=False)
+    arguments = tuple(torch.from_numpy(a) for a in given.values())
+    return (lambda: compiled(*arguments)), 0.0
 
 
 def _jax(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
@@ -66,88 +125,125 @@ def _jax(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     import jax
 
-    arrays = {n: jax.numpy.asarray(a) for n, a in workload.arrays().items()}
-    body, F = workload.body, namespaces.Jax()
-    given = tuple(a for n, a in arrays.items() if n not in workload.constants)
+    from .namespaces.of_jax import Jax
 
-    def function(*args: Any) -> Any:
-        rest = iter(args)
-        return body(F, *(arrays[n] if n in workload.constants else next(rest) for n in arrays))
-
-    compiled = jax.jit(function)
-    return (lambda: compiled(*given).block_until_ready()), 0.0
+    jax.config.update("jax_enable_x64", workload.dtype == "float64")
+    constants, given = _split(workload)
+    known = {n: jax.numpy.asarray(a) for n, a in constants.items()}
+    arguments = tuple(jax.numpy.asarray(a) for a in given.values())
+    compiled = jax.jit(_with_constants(workload, Jax(), known))
+    return (lambda: compiled(*arguments).block_until_ready()), 0.0
 
 
-def _onnx_model(workload: Workload) -> tuple[bytes, dict[str, np.ndarray[Any, Any]]]:
-    F = namespaces.Onnx()
-    arrays = workload.arrays()
-    values = [
-        F.constant(a, n) if n in workload.constants else namespaces.OnnxValue(F, n)
-        for n, a in arrays.items()
-    ]
-    result = workload.body(F, *values)
-    given = {n: a for n, a in arrays.items() if n not in workload.constants}
-    return F.model({n: a.shape for n, a in given.items()}, result), given
+def _onnx_models(workload: Workload) -> tuple[list[bytes], dict[str, Array]]:
+    """The workload in ONNX, in one spelling or in two (with and without the large operators)."""
+    from .namespaces.of_onnx import Onnx, OnnxValue
+
+    constants, given = _split(workload)
+    models: list[bytes] = []
+    for fused in (False, True):
+        F = Onnx(fused=fused)
+        values = [
+            F.constant(constants[n], n) if n in constants else OnnxValue(F, n)
+            for n in workload.inputs
+        ]
+        result = workload.body(F, *values)
+        inputs = {n: (a.shape, a.dtype.name) for n, a in given.items()}
+        models.append(F.model(inputs, result, workload.result_dtype))
+        if not F.has_choice:
+            break
+    return models, given
+
+
+def _faster(models: list[bytes], start: Callable[[bytes], Callable[[], Any]]) -> Callable[[], Any]:
+    """The call of the model that runs faster; a model that does not run is left out."""
+    calls: list[tuple[float, Callable[[], Any]]] = []
+    errors: list[Exception] = []
+    for model in models:
+        try:
+            call = start(model)
+            call()
+            begun = time.perf_counter()
+            for _ in range(3):
+                call()
+            calls.append((time.perf_counter() - begun, call))
+        except Exception as error:
+            errors.append(error)
+    if not calls:
+        raise errors[0]
+    return min(calls, key=lambda c: c[0])[1]
 
 
 def _onnxruntime(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     import onnxruntime
 
-    model, given = _onnx_model(workload)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for name, array in given.items():
-        binding.bind_cpu_input(name, array)
-    name = session.get_outputs()[0].name
-    binding.bind_output(name, "cpu")
-    session.run_with_iobinding(binding)
-    # The result goes to the same memory every time, which is onnxruntime's best.
-    out = onnxruntime.OrtValue.ortvalue_from_numpy(binding.copy_outputs_to_cpu()[0])
-    binding.bind_ortvalue_output(name, out)
+    models, given = _onnx_models(workload)
 
-    def call() -> Any:
+    def start(model: bytes) -> Callable[[], Any]:
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = threads
+        settings.log_severity_level = 4
+        session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        for name, array in given.items():
+            binding.bind_cpu_input(name, array)
+        name = session.get_outputs()[0].name
+        binding.bind_output(name, "cpu")
         session.run_with_iobinding(binding)
-        return out
+        # The result goes to the same memory every time, which is onnxruntime's best.
+        out = onnxruntime.OrtValue.ortvalue_from_numpy(binding.copy_outputs_to_cpu()[0])
+        binding.bind_ortvalue_output(name, out)
 
-    return call, 0.0
+        def call() -> Any:
+            session.run_with_iobinding(binding)
+            return out
+
+        return call
+
+    return _faster(models, start), 0.0
 
 
 def _openvino(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     import openvino
 
-    model, given = _onnx_model(workload)
+    models, given = _onnx_models(workload)
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
-    compiled = openvino.Core().compile_model(
-        openvino.Core().read_model(model), "CPU", {**settings, "PERFORMANCE_HINT": "LATENCY"}
-    )
-    request = compiled.create_infer_request()
-    tensors = {n: openvino.Tensor(array, shared_memory=True) for n, array in given.items()}
-    for name, tensor in tensors.items():
-        request.set_tensor(name, tensor)
+    core = openvino.Core()
 
-    def call() -> Any:
-        assert given  # shared memory does not keep the arrays alive, this does
-        request.infer()
-        return request.get_output_tensor().data
+    def start(model: bytes) -> Callable[[], Any]:
+        read = core.read_model(model)
+        compiled = core.compile_model(read, "CPU", {**settings, "PERFORMANCE_HINT": "LATENCY"})
+        request = compiled.create_infer_request()
+        tensors = {n: openvino.Tensor(array, shared_memory=True) for n, array in given.items()}
+        for name, tensor in tensors.items():
+            request.set_tensor(name, tensor)
 
-    return call, 0.0
+        def call() -> Any:
+            assert given  # shared memory does not keep the arrays alive, this does
+            request.infer()
+            return request.get_output_tensor().data
+
+        return call
+
+    return _faster(models, start), 0.0
 
 
-def result_of(value: Any) -> np.ndarray[Any, Any]:
+def result_of(value: Any) -> Array:
     """A library's result as a NumPy array."""
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
 
 
-# The libraries by name, and the environment their process needs before it starts.
-LIBRARIES: dict[str, tuple[Make, dict[str, str]]] = {
-    "untuned": (_loopwright, {"LOOPWRIGHT_LOG": os.devnull}),
-    "tuned": (_loopwright, {}),
-    "numpy-haswell": (_numpy, {"OPENBLAS_CORETYPE": "Haswell"}),
-    "numpy-skylakex": (_numpy, {"OPENBLAS_CORETYPE": "SkylakeX"}),
-    "onnxruntime": (_onnxruntime, {}),
-    "openvino": (_openvino, {}),
-    "torch": (_torch, {}),
-    "jax": (_jax, {"JAX_PLATFORMS": "cpu"}),
+# Those that are us.
+OURS = ("tuned", "untuned")
+
+LIBRARIES: dict[str, Library] = {
+    "untuned": Library(_loopwright, {"LOOPWRIGHT_LOG": os.devnull}),
+    "tuned": Library(_loopwright),
+    "numpy-haswell": Library(_numpy, {"OPENBLAS_CORETYPE": "Haswell"}),
+    "numpy-skylakex": Library(_numpy, {"OPENBLAS_CORETYPE": "SkylakeX"}),
+    "onnxruntime": Library(_onnxruntime),
+    "openvino": Library(_openvino),
+    "torch": Library(_torch),
+    "inductor": Library(_inductor, patience=120.0),
+    "jax": Library(_jax, {"JAX_PLATFORMS": "cpu"}),
 }

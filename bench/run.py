@@ -3,6 +3,8 @@
     python -m bench.run                        everything, one thread and all
     python -m bench.run matmul conv --threads 1 --budget 60s
     python -m bench.run chain --libraries untuned,numpy-haswell --rounds 3
+    python -m bench.run --random 40 --seed 7   other sizes, drawn from the same families
+    python -m bench.run --resume FILE          go on with a run that was cut off
 
 Each library has a process of its own. For each workload all of them make ready, then they are
 measured in turns, so that what disturbs the machine disturbs all alike; a library's figure is the
@@ -12,145 +14,114 @@ median of its rounds. A library that is missing, or cannot do a workload, is a d
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
+from loopwright.autotune.budget import parse_budget
 from loopwright.codegen.machine import measured_machine
 from loopwright.codegen.target import Target
 
+from .allowance import Allowance
+from .families import fixed_workloads, random_workloads
 from .libraries import LIBRARIES
-from .report import Row, json_line, markdown
-from .workloads import WORKLOADS, Workload, limit_seconds
+from .measure import Settings, measure
+from .process import Worker
+from .report import markdown
+from .row import Row, append, json_line, read
+from .workload import Workload
 
-__all__ = ["main", "measure"]
+__all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[1]
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LOOPWRIGHT_THREADS")
-
-
-class Worker:
-    """A library's process."""
-
-    def __init__(self, library: str, threads: int) -> None:
-        self.library = library
-        environment = dict(os.environ, **LIBRARIES[library][1])
-        environment.update({name: str(threads) for name in _THREAD_VARIABLES})
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.worker", library],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, **command: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer; a process that died has failed."""
-        assert self._process.stdin and self._process.stdout
-        try:
-            print(json.dumps(command), file=self._process.stdin, flush=True)
-            return json.loads(self._process.stdout.readline())
-        except (OSError, ValueError):
-            return {"failed": f"its process ended with code {self._process.wait()}"}
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
-
-
-@contextmanager
-def machine_lock() -> Iterator[None]:
-    """One measurement at a time on this machine."""
-    with open(Path(tempfile.gettempdir()) / "bench.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def measure(
-    workload: Workload,
-    libraries: Sequence[str],
-    threads: int,
-    *,
-    budget: str,
-    log: str,
-    rounds: int,
-    seconds: float,
-) -> Row:
-    """All libraries on one workload."""
-    target = Target.host()
-    limit, by = limit_seconds(workload, measured_machine(target), target, threads)
-    row = Row(workload.name, threads, limit, by)
-    times: dict[str, list[float]] = {}
-    with machine_lock():
-        workers = [Worker(library, threads) for library in libraries]
-        try:
-            ready: list[Worker] = []
-            for worker in workers:
-                options = {"budget": budget, "log": log} if worker.library == "tuned" else {}
-                answer = worker.ask(
-                    do="prepare", workload=workload.name, threads=threads, options=options
-                )
-                if "failed" in answer:
-                    row.failed[worker.library] = answer["failed"]
-                    continue
-                row.tuning_seconds += answer["tuning_seconds"]
-                ready.append(worker)
-            for _ in range(rounds):
-                for worker in ready:
-                    answer = worker.ask(do="round", seconds=seconds)
-                    times.setdefault(worker.library, []).append(answer.get("seconds", float("inf")))
-        finally:
-            for worker in workers:
-                worker.close()
-    row.seconds = {library: statistics.median(taken) for library, taken in times.items()}
-    return row
+_WHOLE = "20m"  # what tuning everything may take
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 2 if it was not understood."""
-    args = _parser().parse_args(argv)
-    names = [n for n in WORKLOADS if not args.names or any(part in n for part in args.names)]
+    parser = _parser()
+    args = parser.parse_args(argv)
+    every = random_workloads(args.random, args.seed) if args.random else fixed_workloads()
+    chosen = [w for w in every if not args.names or _is_named(w, args.names)]
     libraries = args.libraries.split(",") if args.libraries else list(LIBRARIES)
+    if args.untuned:
+        libraries = [n for n in libraries if n != "tuned"]
     unknown = [n for n in libraries if n not in LIBRARIES]
-    if unknown or not names:
+    if unknown or not chosen:
         wrong = f"no library {unknown[0]}" if unknown else f"no workload like {args.names[0]}"
-        known = ", ".join(LIBRARIES if unknown else WORKLOADS)
+        known = ", ".join(LIBRARIES if unknown else [w.name for w in every])
         print(f"bench: {wrong}; there are {known}", file=sys.stderr)
         return 2
+    threads = args.threads or sorted({1, Target.host().cores})
     args.out.mkdir(parents=True, exist_ok=True)
-    stem = args.out / time.strftime("%Y%m%d-%H%M%S")
-    rows: list[Row] = []
-    for threads in args.threads or sorted({1, Target.host().cores}):
-        for name in names:
-            row = measure(
-                WORKLOADS[name],
-                libraries,
-                threads,
-                budget=args.budget,
-                log=args.log or f"{stem}.log.jsonl",
-                rounds=args.rounds,
-                seconds=args.seconds,
-            )
-            rows.append(row)
-            with open(f"{stem}.jsonl", "a") as file:
-                print(json_line(row), file=file)
-            print(json_line(row), file=sys.stderr)
+    file = args.resume or args.out / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    done = read(file) if args.resume else []
+    settings = _settings(args, chosen, every, len(threads), done, file)
+    if not args.resume:
+        append(file, json.dumps({"machine": asdict(measured_machine()), "command": sys.argv}))
+    rows = list(done)
+    for count in threads:
+        known = {row.workload for row in done if row.threads == count}
+        todo = [w for w in chosen if w.name not in known]
+        rows += _measure_all(todo, libraries, count, settings, file)
     table = markdown(rows, libraries)
-    Path(f"{stem}.md").write_text(table + "\n")
+    file.with_suffix(".md").write_text(table + "\n")
     print(table)
     return 0
+
+
+def _measure_all(
+    todo: Sequence[Workload], libraries: Sequence[str], threads: int, settings: Settings, file: Path
+) -> list[Row]:
+    """The rows of one number of threads, each written to the file when it is there."""
+    workers = [Worker(library, threads) for library in libraries]
+    rows: list[Row] = []
+    try:
+        for workload in todo:
+            rows.append(measure(workload, workers, threads, settings))
+            append(file, json_line(rows[-1]))
+            print(_progress(rows[-1]), file=sys.stderr)
+    finally:
+        for worker in workers:
+            worker.close()
+    return rows
+
+
+def _progress(row: Row) -> str:
+    times = "  ".join(f"{name} {1e3 * s:.3g}" for name, s in row.seconds.items())
+    return f"{row.workload} on {row.threads}: limit {1e3 * row.limit:.3g}  {times} ms"
+
+
+def _is_named(workload: Workload, parts: Sequence[str]) -> bool:
+    return any(part in workload.name or part == workload.family for part in parts)
+
+
+def _settings(
+    args: argparse.Namespace,
+    chosen: Sequence[Workload],
+    every: Sequence[Workload],
+    counts: int,
+    done: Sequence[Row],
+    file: Path,
+) -> Settings:
+    settings = Settings(args.rounds, args.seconds, args.log or f"{file.with_suffix('')}.log.jsonl")
+    if args.budget is not None:
+        return replace(settings, budget=_seconds(args.budget))
+    needs = [w.need for w in chosen] * counts
+    # A part of the workloads gets its part of the time for all.
+    part = sum(needs) / counts / sum(w.need for w in every) if args.total_budget is None else 1.0
+    left = _seconds(args.total_budget or _WHOLE) * part - sum(row.tuning for row in done)
+    return replace(settings, allowance=Allowance(max(0.0, left), needs))
+
+
+def _seconds(text: str) -> float:
+    seconds = parse_budget(text).seconds
+    if seconds is None:
+        raise SystemExit(f"bench: the budget {text!r} is not a time")
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -159,13 +130,20 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", help="workloads with one of these in their name")
+    parser.add_argument("names", nargs="*", help="a family, or a part of workloads' names")
     parser.add_argument("--threads", type=int, action="append", help="again for several")
-    parser.add_argument("--budget", default="20s", help="tuning time per workload (20s)")
+    parser.add_argument("--untuned", action="store_true", help="no tuning")
+    parser.add_argument("--budget", help="tuning time of each workload, instead of a total")
+    parser.add_argument(
+        "--total-budget", help=f"tuning time of the run (of everything: {_WHOLE}), spread by need"
+    )
     parser.add_argument("--log", help="tuning log to use (else a new one)")
+    parser.add_argument("--random", type=int, metavar="N", help="N workloads of other sizes")
+    parser.add_argument("--seed", type=int, default=0, help="which other sizes (0)")
     parser.add_argument("--libraries", help=f"some of {','.join(LIBRARIES)}")
-    parser.add_argument("--rounds", type=int, default=7, help="turns each library gets (7)")
-    parser.add_argument("--seconds", type=float, default=0.1, help="length of a turn (0.1)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns each library gets (5)")
+    parser.add_argument("--seconds", type=float, default=0.06, help="length of a turn (0.06)")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="lines of an earlier run")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
     return parser
 

@@ -1,93 +1,120 @@
-"""The bench's arithmetic and its worker; nothing here depends on how fast this machine is."""
+"""The bench's arithmetic; nothing here depends on how fast this machine is."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import math
 
 import numpy as np
 import pytest
-import repo_sources as sources
 from loopwright.codegen.machine import MachineModel
 from loopwright.codegen.target import Target
 
-from bench.namespaces import Numpy
-from bench.report import Row, json_line, markdown
-from bench.run import main
+from bench.allowance import Allowance
+from bench.families import FACTORS, KINDS, fixed_workloads, make, random_workloads
+from bench.namespaces.of_numpy import Numpy
+from bench.report import markdown
+from bench.row import Row, append, geomean, json_line, read
 from bench.worker import time_round
-from bench.workloads import WORKLOADS, Workload, limit_seconds
+from bench.workload import Input, Workload, limit_seconds, wrongness
 
 TARGET = Target(isa="x86-64-v3", l1=1 << 15, l2=1 << 20, l3=1 << 25)
 RATES = {"l1": 4e12, "l2": 2e12, "l3": 1e12, "dram": 1e10}
 MACHINE = MachineModel("x86-64-v3", "c", 2, 1e11, 2e11, 5e10, 1e11, RATES, RATES, RATES, RATES)
+FIXED = {w.name: w for w in fixed_workloads()}
 
 
-def test_workloads_are_what_their_numbers_say() -> None:
-    small = [w for w in WORKLOADS.values() if w.read < 20e6]
-    assert len(small) >= 5
-    for workload in small:
-        arrays = workload.arrays()
-        out = workload.body(Numpy(), *arrays.values())
-        assert out.nbytes == workload.written
-        assert sum(a.nbytes for a in arrays.values()) == workload.read
-        assert out.dtype == np.float32
-        assert workload.constants <= set(arrays)
+@pytest.mark.parametrize("kind", KINDS)
+def test_workloads_are_what_their_numbers_say(kind: str) -> None:
+    workload = make(kind, KINDS[kind].small)
+    arrays = workload.arrays()
+    out = workload.body(Numpy(), *arrays.values())
+    assert out.dtype == workload.result_dtype
+    assert out.nbytes == workload.written
+    assert sum(a.nbytes for a in arrays.values()) >= workload.read
+    assert wrongness(workload, np.asarray(out), workload.expected()) <= 1
+    assert workload.family in FACTORS
+
+
+def test_every_family_is_measured() -> None:
+    assert {w.family for w in FIXED.values()} == set(FACTORS)
+    assert len(FIXED) == sum(len(kind.fixed) for kind in KINDS.values()) >= 80
+
+
+def test_other_shapes_are_the_same_for_the_same_seed() -> None:
+    some = random_workloads(60, seed=3)
+    assert [w.name for w in some] == [w.name for w in random_workloads(60, seed=3)]
+    assert [w.name for w in some] != [w.name for w in random_workloads(60, seed=4)]
+    assert len({w.name for w in some} - set(FIXED)) == 60
+    assert len({w.kind for w in some}) > 25
+    again = [make(w.kind, json.loads(json.dumps(w.params))) for w in some]
+    assert [w.name for w in again] == [w.name for w in some]
 
 
 def test_the_limit_is_set_by_flops_or_by_the_memory_the_data_sits_in() -> None:
-    assert limit_seconds(WORKLOADS["matmul_1024"], MACHINE, TARGET, 1) == (
-        2 * 1024**3 / 1e11,
-        "flops",
-    )
-    assert limit_seconds(WORKLOADS["matmul_1024"], MACHINE, TARGET, 2)[0] == 1024**3 / 1e11
-    seconds, level = limit_seconds(WORKLOADS["chain_16M"], MACHINE, TARGET, 1)
+    matmul = FIXED["matmul_1024"]
+    assert limit_seconds(matmul, MACHINE, TARGET, 1) == (2 * 1024**3 / 1e11, "flops")
+    assert limit_seconds(matmul, MACHINE, TARGET, 2)[0] == 1024**3 / 1e11
+    seconds, level = limit_seconds(FIXED["chain_16M"], MACHINE, TARGET, 1)
     assert (level, seconds) == ("dram", 3 * 4 * (1 << 24) / 1e10)
-    assert limit_seconds(WORKLOADS["chain_1M"], MACHINE, TARGET, 1)[1] == "l3"
-    tiny = Workload("tiny", {}, Numpy.exp, 0, 100, 100)
+    assert limit_seconds(FIXED["chain_1M"], MACHINE, TARGET, 1)[1] == "l3"
+    double = make("matmul", {"m": 1024, "k": 1024, "n": 1024, "dtype": "float64"})
+    assert limit_seconds(double, MACHINE, TARGET, 1)[0] == 2 * 1024**3 / 5e10
+    tiny = Workload("tiny", "", {"x": Input((25,))}, Numpy.exp, 100, 100)
     assert limit_seconds(tiny, MACHINE, TARGET, 1)[1] == "l1"
 
 
+def test_a_wrong_result_is_told() -> None:
+    workload = make("matmul", KINDS["matmul"].small)
+    right = workload.expected()
+    assert wrongness(workload, right.astype(np.float32), right) < 1
+    assert wrongness(workload, right * (1 + 1e-3), right) > 16
+    assert wrongness(workload, right[:-1], right) == math.inf
+    assert wrongness(workload, np.full_like(right, np.nan), right) == math.inf
+    ints = make("matmul_int8", KINDS["matmul_int8"].small)
+    assert wrongness(ints, ints.expected() + 1, ints.expected()) == math.inf
+
+
 def test_the_table() -> None:
-    row = Row(
-        "matmul", 1, 0.010, "flops", {"tuned": 0.0125, "untuned": 0.02, "numpy-haswell": 0.02}
-    )
-    lone = Row("other", 2, 0.001, "dram", {"numpy-haswell": 0.005, "numpy-skylakex": 0.004})
-    text = markdown([row, lone], ["tuned", "untuned", "numpy-haswell", "numpy-skylakex", "torch"])
-    assert (
-        text.splitlines()[2] == "| matmul | 1 | 10 | flops | 12.5 | 20 | 20 | 80 | numpy | 1.60x |"
-    )
-    assert text.splitlines()[3] == "| other | 2 | 1 | dram | - | - | 4 | - | numpy | - |"
-    assert "torch" not in text
-    assert json.loads(json_line(row))["seconds"]["tuned"] == 0.0125
+    taken = {"tuned": 0.0125, "untuned": 0.02, "numpy-haswell": 0.02}
+    row = Row("matmul", 1, 0.010, "flops", seconds=taken, tuning=3.0)
+    others = {"numpy-haswell": 0.005, "numpy-skylakex": 0.004}
+    lone = Row("other", 2, 0.001, "dram", seconds=others)
+    libraries = ["tuned", "untuned", "numpy-haswell", "numpy-skylakex", "torch"]
+    lines = markdown([row, lone], libraries).splitlines()
+    assert lines[2] == "| matmul | 1 | 10 | flops | 12.5 | 20 | 20 | 3.0 | 80 | numpy | 1.60x |"
+    assert lines[3] == "| other | 2 | 1 | dram | - | - | 4 | - | - | numpy | - |"
+    assert "torch" not in lines[0]
+
+
+def test_rows_are_read_again_and_torn_lines_are_not(tmp_path) -> None:
+    row = Row("matmul", 1, 0.01, "flops", seconds={"tuned": 0.02, "jax": 0.03})
+    file = tmp_path / "rows.jsonl"
+    append(file, json.dumps({"machine": {}}))
+    append(file, json_line(row))
+    with file.open("a") as out:
+        out.write(json_line(row)[:-10])
+    assert read(file) == [row]
+    assert row.lead() == pytest.approx(1.5)
+    assert row.lead("untuned") is None
+    assert row.share() == 0.5
+
+
+def test_tuning_time_goes_where_there_is_something_to_find() -> None:
+    allowance = Allowance(100.0, [1.0, 3.0, 1.0])
+    near = allowance.seconds_for(1.0, share=0.95)
+    assert near == pytest.approx(100 * 0.1 / (0.1 + 0.5 * 4))
+    allowance.spent(near)
+    far = allowance.seconds_for(3.0, share=0.5)
+    assert far == pytest.approx((100 - near) * 0.75)
+    allowance.spent(far)
+    assert allowance.seconds_for(1.0, share=None) == pytest.approx(100 - near - far)
+    allowance.spent(1000.0)
+    assert allowance.seconds_for(1.0, share=0.5) == 1.0
 
 
 def test_a_round_is_the_best_of_its_samples() -> None:
     calls = []
     assert 0 < time_round(lambda: calls.append(0), 0.01) < 0.01
     assert len(calls) > 3
-
-
-def test_a_worker_answers_and_says_what_it_cannot_do() -> None:
-    commands = [
-        {"do": "prepare", "workload": "matmul_256", "threads": 1, "options": {}},
-        {"do": "round", "seconds": 0.01},
-        {"do": "prepare", "workload": "nonsense", "threads": 1, "options": {}},
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.worker", "numpy-haswell"],
-        input="".join(json.dumps(c) + "\n" for c in commands),
-        cwd=sources.ROOT,
-        capture_output=True,
-        text=True,
-    )
-    ready, timed, refused = map(json.loads, done.stdout.splitlines())
-    assert ready == {"error": 0.0, "tuning_seconds": 0.0}
-    assert 0 < timed["seconds"] < 10
-    assert refused == {"failed": "KeyError: 'nonsense'"}
-
-
-@pytest.mark.parametrize("line", ["--libraries tensorflow", "fft"])
-def test_unknown_names_are_told(line: str, capsys) -> None:
-    assert main(line.split()) == 2
-    assert "there are" in capsys.readouterr().err
+    assert geomean([1.0, 4.0]) == pytest.approx(2.0)
