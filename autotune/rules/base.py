@@ -59,7 +59,8 @@ k_blocks   pieces the longest reduced axis is cut into, outside of the cache til
 k_unroll   turns of the innermost reduced loop written out
 order      0: rows outside vectors; 1: the other way round
 mid_order  the same inside a cache tile
-pack       1: operands that move along the vector axis are packed into panels
+pack       1: operands that move along the vector axis are packed into panels; 2: and those that
+           the rows walk
 parallel   how many of the outer loops are fused into the parallel one
 stream     1: results are stored past the caches
 """
@@ -91,6 +92,7 @@ class Sketch:
     k_axis: str | None = None
     packable: tuple[tuple[str, bool], ...] = ()  # parameter, and whether it is constant
     tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    packable_rows: tuple[tuple[str, bool], ...] = ()  # the same for operands that rows walk
 
     # -- what a rule says ----------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ __all__ = ["TileSketch", "tile_offers"]
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
+LINE = 64  # bytes of a cache line
 MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 
 
@@ -73,6 +74,8 @@ class TileSketch(Sketch):
         first: list[Step] = []
         if choices["pack"]:
             first = [pack(name, v, width) for name, _ in self.packable]
+        if choices["pack"] == 2 and r is not None:
+            first += [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
         steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
         row_loops: list[str] = []
         mid = [f"{v}.1"]
@@ -151,8 +154,9 @@ class TileSketch(Sketch):
         good &= (v["mid_v"] - 1) * v["vectors"] < wide
         good &= (v["mid_r"] - 1) * v["rows"] < tall
         if self.k_axis is not None:
-            kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
-            good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
+            if len(self.group.stages) > 1:
+                kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
+                good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
             chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
             good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
         else:
@@ -177,8 +181,10 @@ class TileSketch(Sketch):
                     choices["rows2"] = rows
                 case "split", (axis, (blocks, _, unrolled)) if axis == self.k_axis:
                     choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
-                case "pack" | "stream", _:
-                    choices[step.name] = 1
+                case "pack", (_, axis, _):
+                    choices["pack"] = 2 if axis == self.row_axis else max(1, choices["pack"])
+                case "stream", _:
+                    choices["stream"] = 1
                 case "fuse", (loops,):
                     choices["parallel"] = len(loops)
                 case "parallel", (loop,) if "*" not in loop:
@@ -268,6 +274,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
             if constants.get(access.buffer) and _is_packable(group, main, access, v):
                 packable.append((access.buffer, True))
                 break
+    packable_rows = _packable_rows(group, row, v, k) if packable else ()
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1
@@ -277,8 +284,8 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
         "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
-        "mid_v": up_to(wide, (1, 2, 4, 8, 16)),
-        "mid_r": up_to(tall, (1, 2, 4, 8, 16, 32)) if row else (1,),
+        "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)),
+        "mid_r": up_to(tall, (1, 2, 4, 8, 16, 32, 64, 128)) if row else (1,),
         "k_blocks": tuple(
             b
             for b in ((1, 2, 3, 4, 6, 8, 12, 16) if row else (1, 4, 16, 64, 128, 256, 512, 1024))
@@ -287,11 +294,29 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),
         "mid_order": (0, 1) if row else (0,),
-        "pack": (0, 1) if packable else (0,),
+        "pack": (0, 1, 2) if packable_rows else (0, 1) if packable else (0,),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
     }
-    return TileSketch(group, target, v, row, row2, k, tuple(packable), tables)
+    return TileSketch(
+        group, target, v, row, row2, k, tuple(packable), tables, packable_rows=packable_rows
+    )
+
+
+def _packable_rows(
+    group: Group, row: str | None, v: str, k: str | None
+) -> tuple[tuple[str, bool], ...]:
+    """Operands whose elements for the rows of a tile lie lines apart from step to step."""
+    main = group.main
+    found: dict[str, bool] = {}
+    constants = {p.name: p.constant for p in group.prim.params}
+    names = [a.buffer for a in group.accesses[main.name]]
+    for access in group.accesses[main.name]:
+        far = (access.stride(k or "") or 0) * access.element_bytes >= LINE
+        once = names.count(access.buffer) == 1 and not access.depends(v)
+        if row and far and once and _is_packable(group, main, access, row):
+            found[access.buffer] = constants[access.buffer]
+    return tuple(found.items())
 
 
 def _row_axes(group: Group, v: str) -> list[str]:

@@ -25,6 +25,8 @@ CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it else
 PAGE = 4096  # bytes between addresses that fall into one cache set
 WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
+LINE = 0.5  # cycles a vector load costs where the panel does not fit the first cache
+MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduced axis
 TILE = 30.0  # cycles to begin and end a register tile
 
 
@@ -45,11 +47,14 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
     work = max(1.0, expression_cost(main) / 2.0)
     crowding = _crowding(sketch)
     total = 0.0
+    panel = vectors * sketch.target.vector_bytes * depth
+    line = LINE if panel > sketch.target.l1 // 2 else 0.0
     for n_v, v in _tail(sketch.extent(sketch.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
         for n_r, r in _tail(sketch.extent(sketch.row_axis), rows):
             for n_q, q in _tail(sketch.extent(sketch.row_axis2), rows2):
                 loads = 0.0
+                lines = 0.0
                 live = 0.0
                 walks = 0
                 for access in reads:
@@ -62,11 +67,13 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                     if sketch.row_axis2 is not None and access.depends(sketch.row_axis2):
                         count *= q
                     loads += count
+                    lines += count * moves
                     live += wide if moves and len(reads) > 1 else 1.0
                     walks += moves and _far(sketch, access)
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
                 cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
+                cycles += lines * line
                 cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
                 total += n_v * n_r * n_q * (depth * cycles + TILE)
     return total * others
@@ -104,23 +111,44 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
             reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
             constant = all(known for _, known in sketch.packable)
             strided = _strided(sketch)
-            c["pack"] = tables["pack"][-1] if constant or reuse >= 32 or strided else 0
-        panel = v * sketch.lanes * _depth(sketch) * sketch.group.element_bytes
+            c["pack"] = int(constant or reuse >= 32 or strided)
+            if c["pack"] and _reuses_rows(sketch):
+                c["pack"] = tables["pack"][-1]
         small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
         c["order"] = tables["order"][-1] if not small_rows else 0
-        while panel > sketch.target.l2 // 2 and c["k_blocks"] < tables["k_blocks"][-1]:
-            c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
-            panel = panel * 1.0 / c["k_blocks"]
-        if c["k_blocks"] > 1:
-            # A cache tile of some rows shares each piece of the panel.
-            room = 64 * 1024 // (v * sketch.lanes * sketch.group.element_bytes * r * q)
-            c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, min(room, 8)))
+        _block(sketch, c)
         if sketch.row_axis is None and _walks_pages(sketch) and not c["pack"]:
             _read_in_order(sketch, c)
         c["parallel"] = sketch.parallel_depth(c)
         c["stream"] = sketch.stream_choice()
         found.append(c)
     return found
+
+
+def _reuses_rows(sketch: Sketch) -> bool:
+    """Whether what rows walk is read again by several tiles: then it may be worth being packed."""
+    return bool(sketch.packable_rows) and sketch.extent(sketch.vector_axis) >= 8 * sketch.lanes
+
+
+def _block(sketch: Sketch, c: dict[str, int]) -> None:
+    """Panels of a cache tile stay in half of the second cache while all rows pass over them."""
+    tables, room = sketch.tables, sketch.target.l2 // 2
+    width = c["vectors"] * sketch.lanes
+    panel = width * _depth(sketch) * sketch.group.element_bytes
+    while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
+        c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
+    if c["order"] == 0:
+        return
+    panels = -(-sketch.extent(sketch.vector_axis) // width)
+    wide = max(1, min(panels, room * c["k_blocks"] // max(1, panel)))
+    tall = -(-sketch.extent(sketch.row_axis) // c["rows"])
+    if c["k_blocks"] == 1:
+        tall = 1
+    elif len(sketch.group.stages) > 1:  # a tile is kept until all pieces have been added to it
+        wide = 1
+        tall = min(tall, 8, MAX_KEPT // (width * c["rows"] * sketch.group.element_bytes))
+    c["mid_v"] = max(m for m in tables["mid_v"] if m <= wide)
+    c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, tall))
 
 
 def _walks_pages(sketch: Sketch) -> bool:

@@ -187,7 +187,7 @@ class ValueEmitter:
         lanes = env.lanes
         assert lanes is not None
         count = lanes.lanes
-        if lanes.active < count or not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
+        if not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
             return None
         for mono, coefficient in flat.terms:
             if coefficient != 1 or len(mono) != 1 or not isinstance(mono[0], Symbol):
@@ -197,17 +197,19 @@ class ValueEmitter:
             if not isinstance(turn, int):
                 continue
             start = turn // count * count
-            if start + count > self.ranges.get(name, (0, 0))[1] + 1:
+            wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
+            if wide * lanes.active * 4 < count * count:  # most of the block would be empty
                 continue
             rows = [
                 self.memory.load(
                     place,
                     self.memory.address(place, flat, env.lane(lane).bind(name, start)),
                     count,
-                    count,
+                    wide,
                 )
-                for lane in range(count)
+                for lane in range(lanes.active)
             ]
+            rows += [Value("zeroinitializer", rows[0].type, count)] * (count - len(rows))
             key = tuple(r.name for r in rows)
             if key not in self.blocks:
                 self.blocks[key] = transpose(self.w, rows)

@@ -140,6 +140,16 @@ class Pack:
         buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
         return Pack(source.name, shape, dim, tile, Stage(buffer, axes, value))
 
+    @property
+    def strided(self) -> bool:
+        """Whether neighbours in a panel do not lie side by side in the source."""
+        return self.dim != len(self.shape) - 1
+
+    @property
+    def rest(self) -> int:
+        """How many elements of the last panel are of the source; 0 if all are."""
+        return self.shape[self.dim] % self.tile
+
     def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The packed copy of an array: shape ``[panels, other dimensions..., tile]``.
 

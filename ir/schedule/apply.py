@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol
-from ..dtype import BOOL
+from ..dims import Dim, IntExpr, as_int, resolve, substitute, symbol
 from ..errors import ScheduleError
-from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, read, rewrite, select, walk
+from ..loop.expr import (
+    Expr,
+    Index,
+    Op,
+    Read,
+    children,
+    const,
+    index,
+    op,
+    read,
+    rewrite,
+    select,
+    walk,
+)
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .decide import COMPARISONS, decide, join
 from .primitives import state_of
 from .state import State
 from .steps import Schedule
@@ -85,12 +98,32 @@ Limits = Mapping[str, int]  # how much of an axis is left inside the loops so fa
 Locals = Mapping[str, _Local]
 
 
+def _short_panels(state: State) -> dict[str, Limits]:
+    """By the loop over the panels of an operand packed at run time: how much of its last panel
+    there is. Nobody reads the rest, so only that much is copied, and no element needs a guard.
+
+    Panels of a schedule that takes these loops apart are copied with the guard.
+    """
+    found: dict[str, Limits] = {}
+    for stage in state.prim.stages:
+        pack = state.packs.get(stage.name)
+        if pack is None or not pack.rest:
+            continue
+        panels, lanes = stage.axes[0].name, stage.axes[-1].name
+        places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
+        inside = [n for n, l in enumerate(state.order) if l in state.loops_of_axis(lanes)]
+        if places and len(inside) == len(state.loops_of_axis(lanes)) and places[0] < min(inside):
+            found[panels] = {lanes: pack.rest}
+    return found
+
+
 class _Writer:
     def __init__(self, state: State) -> None:
         self.state = state
         self.extents = state.extents
         self.workspace: dict[str, Buffer] = {}
         self.count = 0
+        self.short = _short_panels(state)
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -134,14 +167,15 @@ class _Writer:
         if name in self.state.fused:
             return self.fused_loop(name, values, limits, body)
         axis, block = self.state.axis_of(name), self.state.block(name)
-        full, rest = divmod(limits[axis], block)
+        full, rest, short = self.turns(name, limits)
         kind = self.state.kinds.get(name, "for")
         self.count += 1
         if self.count > MAX_STATEMENTS:
             raise ScheduleError(f"the nest has more than {MAX_STATEMENTS} statements")
 
         def at(value: IntExpr, limit: int) -> list[Stmt]:
-            return body({**values, name: value}, {**limits, axis: limit})
+            last = short if limit != block or value == full else {}
+            return body({**values, name: value}, {**limits, axis: limit, **last})
 
         if kind == "parallel" and full and rest:
             inside = op("less", index(symbol(name)), index(full))
@@ -155,6 +189,15 @@ class _Writer:
         if rest:
             written += at(full, rest)
         return written
+
+    def turns(self, name: str, limits: Limits) -> tuple[int, int, Limits]:
+        """Whole turns of a loop, how much of its axis is left for one more, and what other limits
+        hold in that one: the last panel of a packed operand may be filled in part."""
+        axis, block = self.state.axis_of(name), self.state.block(name)
+        full, rest = divmod(limits[axis], block)
+        if axis in self.short:
+            return full - 1, 1, self.short[axis]
+        return full, rest, {}
 
     def fused_loop(
         self,
@@ -189,14 +232,16 @@ class _Writer:
                 return body(fixed, inner_limits)
             part = parts[index_of]
             axis, block = self.state.axis_of(part), self.state.block(part)
-            full, rest = divmod(limits[axis], block)
+            full, rest, short = self.turns(part, limits)
             if not rest:
                 return inside(index_of + 1, {**inner_limits, axis: block}, fixed)
             if not full:
-                return inside(index_of + 1, {**inner_limits, axis: rest}, {**fixed, part: 0})
+                last = {**inner_limits, axis: rest, **short}
+                return inside(index_of + 1, last, {**fixed, part: 0})
             main = inside(index_of + 1, {**inner_limits, axis: block}, fixed)
-            last = inside(index_of + 1, {**inner_limits, axis: rest}, {**fixed, part: full})
-            return [If(op("less", index(symbol(part)), index(full)), tuple(main), tuple(last))]
+            left = {**inner_limits, axis: rest, **short}
+            tail = inside(index_of + 1, left, {**fixed, part: full})
+            return [If(op("less", index(symbol(part)), index(full)), tuple(main), tuple(tail))]
 
         stmts = inside(0, limits, inner_values)
         if total == 1:
@@ -224,9 +269,11 @@ class _Writer:
         if item.stored and stage.name not in local and stage.name not in self.state.prim.outputs:
             self.workspace.setdefault(stage.name, stage.buffer)
         if stage.combiner is None:
+            copied = stage.axes[0].name in self.short if stage.axes else False
+            expr = children(stage.expr)[1] if copied else stage.expr
 
             def store(v: Values, l: Limits) -> list[Stmt]:
-                value = self.instantiate(stage.expr, v, l, local)
+                value = self.instantiate(expr, v, l, local)
                 name, indices = self.target(stage, v, l, local)
                 return [Store(name, indices, value, name in self.state.streams)]
 
@@ -405,12 +452,12 @@ class _Writer:
                     indices = tuple(_minus(i, f) for i, f in zip(indices, where.fixed, strict=True))
                     return read(where.buffer.name, indices, node.dtype)
                 return read(node.buffer, indices, node.dtype)
-            if isinstance(node, Op) and node.name in _COMPARE:
-                return _decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
+            if isinstance(node, Op) and node.name in COMPARISONS:
+                return decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
             if isinstance(node, Op) and node.name == "where":
                 return select(*(done[id(a)] for a in node.args))
             if isinstance(node, Op) and node.name in ("logical_and", "logical_or"):
-                return _logic(node.name, done[id(node.args[0])], done[id(node.args[1])])
+                return join(node.name, done[id(node.args[0])], done[id(node.args[1])])
             return None
 
         return rewrite(expr, leaf)
@@ -420,38 +467,3 @@ def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:
     if isinstance(value, int | Dim):
         return value - fixed
     return value if fixed == 0 else op("subtract", value, index(fixed))
-
-
-_COMPARE = {
-    "less": lambda low, high: True if high < 0 else False if low >= 0 else None,
-    "less_equal": lambda low, high: True if high <= 0 else False if low > 0 else None,
-    "greater": lambda low, high: True if low > 0 else False if high <= 0 else None,
-    "greater_equal": lambda low, high: True if low >= 0 else False if high < 0 else None,
-}
-
-
-def _decide(name: str, left: Expr, right: Expr, ranges: Mapping[str, tuple[int, int]]) -> Expr:
-    """A comparison of indices, worked out where the ranges of the loops decide it."""
-    a, b = _index_value(left), _index_value(right)
-    if a is not None and b is not None:
-        inside = bounds(a - b, ranges)
-        known = _COMPARE[name](*inside) if inside is not None else None
-        if known is not None:
-            return const(known, BOOL)
-    return op(name, left, right)
-
-
-def _index_value(expr: Expr) -> IntExpr | None:
-    if isinstance(expr, Index):
-        return expr.value
-    if isinstance(expr, Const) and isinstance(expr.value, int):
-        return expr.value
-    return None
-
-
-def _logic(name: str, left: Expr, right: Expr) -> Expr:
-    decisive = name == "logical_or"
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Const):
-            return one if bool(one.value) == decisive else other
-    return op(name, left, right)

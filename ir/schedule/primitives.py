@@ -23,6 +23,8 @@ from .steps import Schedule
 __all__ = ["PRIMITIVES", "state_of"]
 
 KINDS = ("parallel", "vectorize", "unroll")
+COPIED_ROWS = 16  # rows copied of one panel before the next: a line of 4-byte elements
+SHARED_COPY = 1 << 15  # elements of an operand that is worth being packed by several threads
 
 
 def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
@@ -250,7 +252,10 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
     packed_already = {*state.packs, *(p.source for p in state.packs.values())}
     if source is None or tile < 1 or name in packed_already:
         raise ScheduleError(f"pack: {name!r} is not a parameter that can be packed")
-    if state.splits or state.fused:
+    copies = {a.name for p in state.packs.values() for a in p.stage.axes}
+    if not {state.axis_of(part) for f in state.fused.values() for part in f} <= copies:
+        raise ScheduleError("pack: must come before splits")
+    if not copies >= set(state.splits):
         raise ScheduleError("pack: must come before splits")
     dims = {
         d
@@ -284,9 +289,40 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
         prim = replace(state.prim, params=params, stages=stages)
         return replace(state, prim=prim, packs=packs)
     prim = replace(state.prim, stages=(stage, *stages))
-    mine = tuple(a.name for a in stage.axes)
-    kinds = {**state.kinds, mine[0]: "parallel", mine[-1]: "vectorize"}
-    return replace(state, prim=prim, packs=packs, order=(*mine, *state.order), kinds=kinds)
+    return _copy_nest(replace(state, prim=prim, packs=packs), record)
+
+
+def _copy_nest(state: State, record: Pack) -> State:
+    """The loops that pack an operand at run time: lines of the source are read to their end.
+
+    Where a panel's elements lie side by side, some rows of each panel are copied after another.
+    Where they do not, the loop along the source's lines is written out, so that square blocks are
+    transposed in registers.
+    """
+    panels, *rest, lanes = (a.name for a in record.stage.axes)
+    splits, kinds = dict(state.splits), {**state.kinds, lanes: "vectorize"}
+    order = [*rest, panels, lanes]
+    if rest:
+        extent = state.extents[rest[-1]]
+        rows, row = [rest[-1]], []
+        if extent > COPIED_ROWS:
+            splits[rest[-1]] = (-(-extent // COPIED_ROWS), COPIED_ROWS)
+            rows, row = [f"{rest[-1]}.0"], [f"{rest[-1]}.1"]
+        elif record.strided:
+            rows, row = [], rows
+        if record.strided:
+            kinds[row[0]] = "unroll"
+            order = [*rest[:-1], panels, *rows, *row, lanes]
+        else:
+            order = [*rest[:-1], *rows, panels, *row, lanes]
+    new = replace(state, splits=splits, kinds=kinds, order=(*order, *state.order))
+    if prod(record.shape) < SHARED_COPY:
+        return new
+    outer = [name for name in order if name != lanes and kinds.get(name) != "unroll"]
+    outer = outer[: outer.index(panels) + 1]
+    if len(outer) > 1:
+        new, outer = fuse(new, tuple(outer)), ["*".join(outer)]
+    return replace(new, kinds={**new.kinds, outer[0]: "parallel"})
 
 
 def stream(state: State, name: str) -> State:

@@ -310,6 +310,7 @@ def test_pack_of_a_constant():
 
 
 def test_pack_at_run_time():
+    """The last panel is filled only as far as somebody reads it, and nothing needs a guard."""
     text = "prim @f(x: float32[3]) -> out: float32[3] { out[i] = x[i] }"
     shows(
         text,
@@ -317,13 +318,88 @@ def test_pack_at_run_time():
         split("i", (2, 2)),
         after="""
         workspace x.packed: float32[2, 2]
-        parallel x.packed.o in 2:
-          vectorize x.packed.i in 2:
-            x.packed[x.packed.o, x.packed.i] = \
-where(index(x.packed.i + 2 * x.packed.o) <= 2, x[x.packed.i + 2 * x.packed.o], 0.0)
+        vectorize x.packed.i in 2:
+          x.packed[0, x.packed.i] = x[x.packed.i]
+        x.packed[1, 0] = x[2]
         for i.1 in 2:
           out[i.1] = x.packed[0, i.1]
         out[2] = x.packed[1, 0]
+        """,
+    )
+
+
+COLUMN = "prim @f(x: float32[{}, {}]) -> out: float32[40] {{ out[i] = x[{}] }}"
+
+
+def test_pack_copies_some_rows_of_a_panel_after_another():
+    shows(
+        COLUMN.format(1000, 40, "0, i"),
+        pack("x", "i", 32),
+        after="""
+        workspace x.packed: float32[2, 1000, 32]
+        parallel x.packed.0.0*x.packed.o in 126:
+          let x.packed.0.0 = ((x.packed.0.0*x.packed.o) // 2)
+          let x.packed.o = ((x.packed.0.0*x.packed.o) % 2)
+          if index(x.packed.0.0) < 62:
+            if index(x.packed.o) < 1:
+              for x.packed.0.1 in 16:
+                vectorize x.packed.i in 32:
+                  x.packed[x.packed.o, 16 * x.packed.0.0 + x.packed.0.1, x.packed.i] = \
+x[16 * x.packed.0.0 + x.packed.0.1, x.packed.i + 32 * x.packed.o]
+            else:
+              for x.packed.0.1 in 16:
+                vectorize x.packed.i in 8:
+                  x.packed[1, 16 * x.packed.0.0 + x.packed.0.1, x.packed.i] = \
+x[16 * x.packed.0.0 + x.packed.0.1, x.packed.i + 32]
+          else:
+            if index(x.packed.o) < 1:
+              for x.packed.0.1 in 8:
+                vectorize x.packed.i in 32:
+                  x.packed[x.packed.o, x.packed.0.1 + 992, x.packed.i] = \
+x[x.packed.0.1 + 992, x.packed.i + 32 * x.packed.o]
+            else:
+              for x.packed.0.1 in 8:
+                vectorize x.packed.i in 8:
+                  x.packed[1, x.packed.0.1 + 992, x.packed.i] = \
+x[x.packed.0.1 + 992, x.packed.i + 32]
+        for i in 40:
+          out[i] = x.packed[(i // 32), 0, (i % 32)]
+        """,
+    )
+
+
+def test_pack_of_columns_writes_out_the_loop_along_the_lines_of_the_source():
+    shows(
+        COLUMN.format(40, 20, "i, 0"),
+        pack("x", "i", 40),
+        after="""
+        workspace x.packed: float32[1, 20, 40]
+        unroll x.packed.1.1 in 16:
+          vectorize x.packed.i in 40:
+            x.packed[0, x.packed.1.1, x.packed.i] = x[x.packed.i, x.packed.1.1]
+        unroll x.packed.1.1 in 4:
+          vectorize x.packed.i in 40:
+            x.packed[0, x.packed.1.1 + 16, x.packed.i] = x[x.packed.i, x.packed.1.1 + 16]
+        for i in 40:
+          out[i] = x.packed[0, 0, i]
+        """,
+    )
+
+
+def test_panels_taken_apart_are_copied_with_a_guard():
+    text = "prim @f(x: float32[5]) -> out: float32[5] { out[i] = x[i] }"
+    shows(
+        text,
+        pack("x", "i", 2),
+        split("x.packed.o", (3, 1)),
+        after="""
+        workspace x.packed: float32[3, 2]
+        for x.packed.o.0 in 3:
+          vectorize x.packed.i in 2:
+            x.packed[x.packed.o.0, x.packed.i] = \
+where(index(x.packed.i + 2 * x.packed.o.0) <= 4, x[x.packed.i + 2 * x.packed.o.0], 0.0)
+        for i in 5:
+          out[i] = x.packed[(i // 2), (i % 2)]
         """,
     )
 
