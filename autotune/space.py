@@ -32,6 +32,7 @@ __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
 MAX_VARIANTS = 8
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
 FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
+ROWS_PER_CORE = 4  # outputs that share the threads' work evenly enough without pieces
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,13 @@ def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, 
 
 
 def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
+    """The cuts of long reductions, and none: first what is best without measuring.
+
+    A reduction with a few outputs for every core needs no cut to keep the threads busy, and the
+    pieces would only have to be joined.
+    """
     found: list[tuple[Step, ...]] = []
+    needed = False
     for stage in prim.stages:
         outputs = as_int(stage.buffer.size)
         long = max(stage.reduce_axes, key=lambda a: as_int(a.extent), default=None)
@@ -296,9 +303,10 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
             if total // parts >= 4096 and extent >= 2 * parts:
                 exact = next((p for p in range(parts, parts // 2, -1) if extent % p == 0), parts)
                 step = split_reduction(stage.name, long.name, exact)
+                needed |= outputs < ROWS_PER_CORE * target.cores
                 if (step,) not in found:
                     found.append((step,))
-    return [*found[:1], (), *found[1:]] if target.cores > 1 else [(), *found]
+    return [*found[:1], (), *found[1:]] if needed and target.cores > 1 else [(), *found]
 
 
 def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:

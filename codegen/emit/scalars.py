@@ -13,6 +13,7 @@ from ...ir.dtype import DType
 from ...ir.errors import InternalError
 from ..elementary import function as elementary_function
 from ..target import Target
+from .division import divide_by_one
 from .writer import FunctionWriter, Value, float_literal, llvm_type
 
 __all__ = ["ScalarEmitter", "literal"]
@@ -84,6 +85,8 @@ class ScalarEmitter:
     def apply(self, name: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
         """The operator on values of equal lanes; ``dtypes`` are the operands'."""
         lanes = max(a.lanes for a in args)
+        if name == "divide" and dtypes[0].is_float and self._many_by_one(*args):
+            return divide_by_one(self.w, *args)
         args = [self.w.splat(a, lanes) for a in args]
         if name == "where":
             return self.w.select(*args)
@@ -119,6 +122,10 @@ class ScalarEmitter:
         return self.w.op(_BOOL_ARITHMETIC[name], *args)
 
     # -- floats --------------------------------------------------------------------------------
+
+    def _many_by_one(self, x: Value, y: Value) -> bool:
+        """Whether a loop divides vectors by what is the same in all of its turns."""
+        return self.target.has_fma and x.lanes > y.lanes == 1 and y.depth < x.depth
 
     def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
         w = self.w

@@ -1,0 +1,89 @@
+"""Many numbers divided by one: a row divided by its sum, without a division for each element.
+
+With y = m 2^e and r = 1 / m rounded, q = x r is within an ulp of x / m, and q - r (q m - x), with
+both products unrounded, is x / m correctly rounded (P. Markstein: "Computation of elementary
+functions on the IBM RISC System/6000 processor", 1990). 2^-e comes with r, as far as r stays a
+normal number, and the rest at the end. A quotient that overflows, or of infinities, zeros and NaNs,
+has a remainder that is not finite: it stays q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .writer import FunctionWriter, Value, float_literal
+
+__all__ = ["Divisor", "divide_by_one"]
+
+FRACTION_BITS = {"float": 23, "double": 52}
+EXPONENT_BITS = {"float": 8, "double": 11}
+INTEGER = {"float": "i32", "double": "i64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Divisor:
+    """What the quotients need of a divisor, each number of its type."""
+
+    inverse: Value  # 2^-first / m
+    magnitude: Value  # m 2^first
+    correction: Value  # the inverse again, or zero where there is nothing to correct
+    scale: Value  # the rest of 2^-e, with the divisor's sign
+
+
+def divide_by_one(w: FunctionWriter, x: Value, y: Value) -> Value:
+    """The lanes of ``x`` divided by the scalar ``y``; needs fused multiply-adds.
+
+    Quotients are correctly rounded unless x or the quotient is close to the denormal numbers, where
+    they are within an ulp.
+    """
+    parts = _divisor(w, y)
+    inverse, magnitude, correction, scale = (
+        w.splat(v, x.lanes) for v in (parts.inverse, parts.magnitude, parts.correction, parts.scale)
+    )
+    q = w.op("fmul", x, inverse)
+    rest = w.intrinsic("fma", q, magnitude, w.op("fneg", x))
+    better = w.intrinsic("fma", w.op("fneg", rest), correction, q)
+    infinity = w.splat(Value(float_literal(float("inf"), x.type), x.type), x.lanes)
+    finite = w.op("fcmp olt", w.intrinsic("fabs", rest), infinity, type="i1")
+    return w.op("fmul", w.select(finite, better, q), scale)
+
+
+def _divisor(w: FunctionWriter, y: Value) -> Divisor:
+    type, whole, places = y.type, INTEGER[y.type], FRACTION_BITS[y.type]
+    bias = (1 << (EXPONENT_BITS[type] - 1)) - 1
+
+    def number(value: float) -> Value:
+        return Value(float_literal(value, type), type)
+
+    def integer(value: int) -> Value:
+        return Value(str(value), whole)
+
+    def power(exponent: Value) -> Value:
+        biased = w.op("add", exponent, integer(bias))
+        return w.convert("bitcast", w.op("shl", biased, integer(places)), type)
+
+    size = w.intrinsic("fabs", y)
+    denormal = w.op("fcmp olt", size, number(2.0 ** (1 - bias)), type="i1")
+    raised = w.select(denormal, w.op("fmul", size, number(2.0 ** (places + 1))), size)
+    bits = w.convert("bitcast", raised, whole)
+    exponent = w.op("lshr", bits, integer(places))
+    last = integer(2 * bias)
+    ordinary = w.op("icmp ult", w.op("sub", exponent, integer(1)), last, type="i1")
+    fraction = w.op("and", bits, integer((1 << places) - 1))
+    unit = w.convert("bitcast", w.op("or", fraction, integer(bias << places)), type)
+    unit = w.select(ordinary, unit, size)
+    lifted = w.select(denormal, integer(bias + places + 1), integer(bias))
+    total = w.select(ordinary, w.op("sub", lifted, exponent), integer(0))
+    # The inverse takes as much of 2^-e as leaves it and the magnitude normal numbers.
+    first = w.intrinsic("smin", total, integer(bias - 3))
+    first = w.intrinsic("smax", first, integer(3 - bias))
+    rest = w.op("sub", total, first)
+    up = power(first)
+    down = power(w.op("sub", integer(0), first))
+    inverse = w.op("fmul", w.op("fdiv", number(1.0), unit), up)
+    return Divisor(
+        inverse,
+        w.op("fmul", unit, down),
+        w.select(ordinary, inverse, number(0.0)),
+        w.intrinsic("copysign", power(rest), y),
+    )
