@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .mkl import is_intel, preloaded
 from .namespaces.of_numpy import Numpy
 from .workload import Array, Workload
 
@@ -29,8 +30,12 @@ class Library:
     starts. ``patience`` is how many seconds making ready may take."""
 
     make: Callable[[Workload, int, dict[str, Any]], Ready]
-    environment: dict[str, str] = field(default_factory=dict[str, str])
+    environment: dict[str, str] | Callable[[], dict[str, str]] = field(default_factory=dict)
     patience: float = 60.0
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables."""
+        return self.environment() if callable(self.environment) else self.environment
 
 
 def _split(workload: Workload) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -84,6 +89,12 @@ def _torch(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
     arrays = tuple(torch.from_numpy(a) for a in workload.arrays().values())
     body, F = workload.body, Torch()
     return (lambda: body(F, *arrays)), 0.0
+
+
+def _torch_mkl512(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
+    if "LD_PRELOAD" not in os.environ:
+        raise RuntimeError("no C compiler to build what makes MKL use AVX-512")
+    return _torch(workload, threads, options)
 
 
 def _inductor(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
@@ -228,6 +239,25 @@ def _openvino(workload: Workload, threads: int, options: dict[str, Any]) -> Read
     return _faster(models, start), 0.0
 
 
+def _tvm(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
+    """TVM as it comes: its own lowering, no schedules searched."""
+    import onnx
+    import tvm
+    from llvmlite.binding import get_host_cpu_name
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    models, given = _onnx_models(workload)
+    module = from_onnx(onnx.load_from_string(models[0]), keep_params_in_input=False)
+    host = {"kind": "llvm", "mcpu": get_host_cpu_name(), "num-cores": threads}
+    target = tvm.target.Target(host)
+    with target:
+        code = tvm.compile(relax.get_pipeline("zero")(module), target)
+    run = relax.VirtualMachine(code, tvm.cpu())["main"]
+    arguments = tuple(tvm.runtime.tensor(a) for a in given.values())
+    return (lambda: run(*arguments)), 0.0
+
+
 def result_of(value: Any) -> Array:
     """A library's result as a NumPy array."""
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
@@ -244,6 +274,8 @@ LIBRARIES: dict[str, Library] = {
     "onnxruntime": Library(_onnxruntime),
     "openvino": Library(_openvino),
     "torch": Library(_torch),
+    **({} if is_intel() else {"torch-mkl512": Library(_torch_mkl512, preloaded)}),
     "inductor": Library(_inductor, patience=120.0),
     "jax": Library(_jax, {"JAX_PLATFORMS": "cpu"}),
+    "tvm": Library(_tvm, patience=30.0),
 }

@@ -42,7 +42,7 @@ class Worker:
         self._rest = b""
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = dict(os.environ, **LIBRARIES[self.library].environment)
+        environment = dict(os.environ, **LIBRARIES[self.library].variables())
         environment.update({name: str(self._threads) for name in _THREAD_VARIABLES})
         self._rest = b""
         return subprocess.Popen(

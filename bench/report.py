@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .row import Row
 
-__all__ = ["columns_of", "markdown", "milliseconds"]
+__all__ = ["columns_of", "markdown", "library_column", "milliseconds", "table"]
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -16,7 +16,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def columns_of(rows: Sequence[Row], libraries: Sequence[str]) -> list[str]:
     """The libraries that have a figure; variants of one, ``numpy-*``, share a column."""
-    columns = list(dict.fromkeys(map(_column, libraries)))
+    columns = list(dict.fromkeys(map(library_column, libraries)))
     return [c for c in columns if any(_seconds(row, c) is not None for row in rows)]
 
 
@@ -28,7 +28,7 @@ def markdown(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     columns = columns_of(rows, libraries)
     head = ["workload", "threads", "limit", "by", *columns, "s tuning"]
     head += ["% of limit", "best peer", "ahead"]
-    lines = [head, ["---"] * len(head)]
+    lines: list[list[str]] = []
     for row in rows:
         ours, peer = row.ours, row.best_peer
         lines.append(
@@ -40,17 +40,24 @@ def markdown(rows: Sequence[Row], libraries: Sequence[str]) -> str:
                 *(milliseconds(_seconds(row, c)) for c in columns),
                 f"{row.tuning:.1f}" if row.tuning else "-",
                 f"{100 * row.limit / ours:.0f}" if ours else "-",
-                _column(peer[0]) if peer else "-",
+                library_column(peer[0]) if peer else "-",
                 f"{peer[1] / ours:.2f}x" if peer and ours else "-",
             ]
         )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table(head, lines)
 
 
-def _column(library: str) -> str:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in markdown."""
+    every = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in every)
+
+
+def library_column(library: str) -> str:
+    """The column of a library: variants of one, ``numpy-*``, share it."""
     return library.partition("-")[0]
 
 
 def _seconds(row: Row, column: str) -> float | None:
-    found = row.fastest(lambda name: _column(name) == column)
+    found = row.fastest(lambda name: library_column(name) == column)
     return found[1] if found else None

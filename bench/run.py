@@ -29,9 +29,11 @@ from .allowance import Allowance
 from .families import fixed_workloads, random_workloads
 from .libraries import LIBRARIES
 from .measure import Settings, measure
+from .plot import svg
 from .process import Worker
 from .report import markdown
 from .row import Row, append, json_line, read
+from .summary import bars_text, families_text
 from .workload import Workload
 
 __all__ = ["main"]
@@ -67,10 +69,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = {row.workload for row in done if row.threads == count}
         todo = [w for w in chosen if w.name not in known]
         rows += _measure_all(todo, libraries, count, settings, file)
-    table = markdown(rows, libraries)
-    file.with_suffix(".md").write_text(table + "\n")
-    print(table)
+    text = _report(rows, libraries)
+    file.with_suffix(".md").write_text(text)
+    for count in sorted({row.threads for row in rows}):
+        file.with_suffix(f".{count}.svg").write_text(svg(rows, count))
+    print(text, end="")
     return 0
+
+
+def _report(rows: Sequence[Row], libraries: Sequence[str]) -> str:
+    parts = [markdown(rows, libraries)]
+    for count in sorted({row.threads for row in rows}):
+        parts.append(f"On {count} thread{'s' * (count > 1)}:")
+        parts.append(families_text([row for row in rows if row.threads == count]))
+    return "\n\n".join([*parts, bars_text(rows)]) + "\n"
 
 
 def _measure_all(

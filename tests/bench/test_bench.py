@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from loopwright.codegen.target import Target
 from bench.allowance import Allowance
 from bench.families import FACTORS, KINDS, fixed_workloads, make, random_workloads
 from bench.namespaces.of_numpy import Numpy
+from bench.plot import svg
 from bench.report import markdown
 from bench.row import Row, append, geomean, json_line, read
+from bench.summary import bars_text, families_text
 from bench.worker import time_round
 from bench.workload import Input, Workload, limit_seconds, wrongness
 
@@ -85,6 +88,48 @@ def test_the_table() -> None:
     assert lines[2] == "| matmul | 1 | 10 | flops | 12.5 | 20 | 20 | 3.0 | 80 | numpy | 1.60x |"
     assert lines[3] == "| other | 2 | 1 | dram | - | - | 4 | - | - | numpy | - |"
     assert "torch" not in lines[0]
+
+
+def _row(name: str, family: str, tuned: float, peer: float, limit: float = 1e-3, **more) -> Row:
+    taken = {"tuned": tuned, "untuned": 2 * tuned, "numpy-haswell": peer, "jax": 2 * peer}
+    return Row(name, 1, limit, "flops", family, flops=10**9, seconds=taken, tuning=60.0, **more)
+
+
+def test_the_summary_says_which_bars_are_met() -> None:
+    rows = [_row("a", "matmul", 1e-3, 2e-3), _row("b<c", "softmax", 2e-3, 1e-3)]
+    text = families_text(rows)
+    assert "| matmul | 1 | 2.00x | 1.05x met | 1.00x | 100 | - |" in text
+    assert "| softmax | 1 | 0.50x | 2x missed | 0.25x | 50 | b<c 0.50x |" in text
+    assert bars_text(rows).splitlines() == [
+        "- MISSED: tuned, ahead of the fastest peer in 90%: 50% (b<c 0.50x)",
+        "- MISSED: tuned, none below 0.9x: 1 below (b<c 0.50x)",
+        "- MISSED: tuned, geometric mean of leads at least 1.5x: 1.00x",
+        "- MISSED: contractions of 0.1 GFLOP and more at 95% of the limit, 1 thread: 1 of 2"
+        " (b<c 50%)",
+        "- MISSED: untuned, geometric mean of leads at least 1.0x: 0.50x",
+        "- MISSED: untuned, none slower than NumPy: 1 slower (b<c 0.25x)",
+        "- MISSED: untuned within 1.3x of tuned: 2.00x",
+        "- met: every workload runs, with right results: 0 failed",
+        "- met: tuning takes at most 20 minutes: 2.0 minutes",
+    ]
+    bad = Row("d", 2, 1e-3, "dram", "softmax", failed={"tuned": "wrong", "jax": "missing"})
+    assert "- MISSED: every workload runs, with right results: 1 failed (d/2 tuned)" in bars_text(
+        [*rows, bad]
+    )
+
+
+def test_the_picture_has_a_line_per_workload() -> None:
+    rows = [_row("a", "matmul", 1e-3, 2e-3), _row("b<c", "softmax", 2e-3, 1e-3)]
+    root = ElementTree.fromstring(svg(rows, 1))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [t.text for t in root.iter(f"{space}text")]
+    assert {"a", "b<c", "matmul", "softmax", "2.00x", "0.50x", "Loopwright, tuned"} <= set(texts)
+    bars = [r for r in root.iter(f"{space}rect") if r.find(f"{space}title") is not None]
+    assert len(bars) == 4
+    # Twice the limit is further right than the limit, at which tuned "a" ends.
+    ends = {r.findtext(f"{space}title"): float(r.get("width", 0)) for r in bars}
+    assert ends["b<c, tuned: 2 ms"] > ends["a, tuned: 1 ms"] > 0
+    assert len(list(root.iter(f"{space}circle"))) == 4 + 2
 
 
 def test_rows_are_read_again_and_torn_lines_are_not(tmp_path) -> None:

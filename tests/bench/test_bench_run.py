@@ -68,7 +68,7 @@ def test_all_namespaces_agree(library: str, tmp_path) -> None:
         [sys.executable, "-m", "bench.worker", library],
         input="".join(json.dumps(c) + "\n" for c in commands),
         cwd=sources.ROOT,
-        env={**os.environ, **LIBRARIES[library].environment},
+        env={**os.environ, **LIBRARIES[library].variables()},
         capture_output=True,
         text=True,
     )
