@@ -4,6 +4,7 @@ are joined at the end: softmax and layer_norm over the last axis, row sums, dot 
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 from typing import ClassVar
 
@@ -17,12 +18,13 @@ from ...ir.schedule.steps import (
     Step,
     cache_write,
     compute_at,
+    prefetch,
     reorder,
     rfactor,
     unroll,
     vectorize,
 )
-from ..analysis import Group, stage_points
+from ..analysis import Access, Group, stage_points
 from ..protocols import BoolArray
 from .base import (
     KNOBS,
@@ -87,8 +89,34 @@ class LaneSketch(Sketch):
         steps += after
         steps += [unroll(loop) for loop in rows]
         steps += [vectorize(loop) for loop in vectors]
+        if r is not None:
+            steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
         steps += parallel_steps(outer, choices["parallel"])
         return [], [*steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def waited_for(self) -> tuple[tuple[str, str], ...]:
+        """Stages and parameters whose next rows are asked for.
+
+        The first stage that reads a row waits for memory while nothing is computed, unless the last
+        one that reads it, which has it in a near cache, asks for the next one. That pays for what
+        no near cache holds as a whole.
+        """
+        group, far = self.group, self.target.l2 // 2
+        readers: dict[str, list[str]] = {}
+        for stage in group.stages:
+            for name in {a.buffer for a in group.accesses[stage.name] if self._walks_rows(a)}:
+                readers.setdefault(name, []).append(stage.name)
+        sizes = {p.name: as_int(p.size) * p.dtype.bytes for p in group.prim.params}
+        return tuple(
+            (stages[-1], name)
+            for name, stages in readers.items()
+            if len(stages) > 1 and sizes.get(name, 0) > far
+        )
+
+    def _walks_rows(self, access: Access) -> bool:
+        row = self.row_axis
+        return row is not None and not access.irregular and access.depends(row)
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]

@@ -240,6 +240,11 @@ class Memory:
     def _from_memory(self, place: Place, value: Value) -> Value:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 
+    def prefetch(self, address: Value) -> None:
+        """Ask for the line of an address, which need not be one, into all caches."""
+        self.w.calls.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.w.line(f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)")
+
     # -- stores --------------------------------------------------------------------------------
 
     def is_aligned(self, place: Place, flat: IntExpr, env: Env) -> bool:

@@ -14,7 +14,7 @@ from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Index, Op, Read, walk
-from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Stmt, Store, statements
+from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ..target import Target
@@ -79,6 +79,8 @@ class NestEmitter(ValueEmitter):
                 self.condition(stmt, env)
             elif isinstance(stmt, Store):
                 self.store(stmt, env)
+            elif isinstance(stmt, Prefetch):
+                self.prefetch(stmt, env)
             else:
                 self.accumulate(stmt, env)
         self.places = outer_places
@@ -174,7 +176,7 @@ class NestEmitter(ValueEmitter):
             if isinstance(s, Accumulate) and not any(_mentions(i, stmt.var) for i in s.indices)
         ]
         if joins:
-            if len(joins) != len(stmt.body):
+            if any(not isinstance(s, Prefetch) for s in stmt.body if s not in joins):
                 raise ScheduleError("a vector loop both joins its lanes and stores them")
             for join in joins:
                 self.join_lanes(join, stmt, env, lanes)
@@ -195,6 +197,8 @@ class NestEmitter(ValueEmitter):
             self.store(stmt, env)
         elif isinstance(stmt, Accumulate):
             self.accumulate(stmt, env)
+        elif isinstance(stmt, Prefetch):
+            self.prefetch(stmt, env)
         else:
             raise ScheduleError("a vectorised loop holds only stores and unrolled loops")
 
@@ -272,6 +276,12 @@ class NestEmitter(ValueEmitter):
                     mask = self.memory.active_mask(env.lanes.lanes, env.lanes.active)
                     new = self.w.select(mask, new, old)
         self.assign(stmt.buffer, stmt.indices, new, env)
+
+    def prefetch(self, stmt: Prefetch, env: Env) -> None:
+        """The line of the first lane; the others are on it, or too many to ask for."""
+        place = self.places[stmt.buffer]
+        flat = self.memory.flat_index(place, stmt.indices)
+        self.memory.prefetch(self.memory.address(place, flat, env))
 
     def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
         """The value of an element (or of the lanes) before it is changed."""

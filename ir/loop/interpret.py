@@ -14,7 +14,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, evaluate
 from ..dtype import DType
 from .expr import Const, Expr, Index, Read
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["interpret"]
@@ -48,7 +48,7 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
         elif isinstance(stmt, If):
             taken = stmt.then if _value(stmt.condition, env, arrays, {}) else stmt.orelse
             _run(taken, env, arrays)
-        else:
+        elif not isinstance(stmt, Prefetch):
             at = _indices(stmt.indices, env, arrays, {})
             _check(arrays[stmt.buffer], at, stmt.buffer)
             value = _value(stmt.value, env, arrays, {})

@@ -9,6 +9,7 @@
               | scope Buffer                                    scope: workspace | registers | stack
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
+              | "prefetch" buffer "[" int_expr, ... "]"
               | "if" Expr ":" Stmt* ["else:" Stmt*]
     kind    ::= "for" | "parallel" | "vectorize" | "unroll"
 
@@ -41,6 +42,7 @@ __all__ = [
     "Nest",
     "Operand",
     "Pack",
+    "Prefetch",
     "Stmt",
     "Store",
     "statements",
@@ -92,13 +94,21 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Ask for the cache line of an element, which need not exist. Changes no result."""
+
+    buffer: str
+    indices: tuple[IntExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     condition: Expr
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
 
 
-Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | If
+Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | If
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +250,8 @@ def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | Non
             if stmt.orelse:
                 yield f"{pad}else:", None
                 yield from _lines(stmt.orelse, depth + 1)
+        elif isinstance(stmt, Prefetch):
+            yield f"{pad}prefetch {stmt.buffer}[{', '.join(map(str, stmt.indices))}]", stmt
         else:
             sign = "=" if isinstance(stmt, Store) else COMBINE_SIGNS[stmt.combiner]
             place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"

@@ -26,6 +26,7 @@ from .nest import (
     Nest,
     Operand,
     Pack,
+    Prefetch,
     Stmt,
     Store,
 )
@@ -46,7 +47,7 @@ _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, re
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
 _KIND = re.compile(r"(for|parallel|vectorize|unroll)\b(?!\s*[\[.])")
 _SCOPE = re.compile(r"(registers|stack)\b(?!\s*[\[.])")
-_WORD = re.compile(r"(let|if|else|stream)\b(?!\s*[\[.])")
+_WORD = re.compile(r"(let|if|else|prefetch|stream)\b(?!\s*[\[.])")
 INDENT = 2
 
 
@@ -344,6 +345,11 @@ class _Parser:
             if not isinstance(stmt, Store):
                 self.scan.fail("only a plain store can be streamed", at)
             return replace(stmt, stream=True)
+        if word[1] == "prefetch":
+            name = self.name(_NAME, "the name of a buffer")
+            indices = self.places()
+            self.leave()
+            return Prefetch(name, indices)
         if word[1] == "else":
             self.scan.fail("'else' without an 'if' before it", word.start())
         condition = self.expression()
@@ -362,18 +368,23 @@ class _Parser:
 
     def store(self) -> Store | Accumulate:
         name = self.name(_NAME, "a statement")
+        indices = self.places()
+        sign = self.name(_SIGN, "'=' or a combiner such as '+='")
+        value = self.expression()
+        self.leave()
+        if sign == "=":
+            return Store(name, indices, value)
+        return Accumulate(name, indices, _SIGNS[sign], value)
+
+    def places(self) -> tuple[IntExpr, ...]:
+        """The indices in brackets."""
         indices: list[IntExpr] = []
         self.scan.expect("[")
         while not self.scan.accept("]"):
             if indices:
                 self.scan.expect(",")
             indices.append(self.int_expr(",]"))
-        sign = self.name(_SIGN, "'=' or a combiner such as '+='")
-        value = self.expression()
-        self.leave()
-        if sign == "=":
-            return Store(name, tuple(indices), value)
-        return Accumulate(name, tuple(indices), _SIGNS[sign], value)
+        return tuple(indices)
 
     # -- expressions ---------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ..dims import Dim, IntExpr, Symbol, bounds, symbols
 from ..dtype import DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .scalar import COMBINERS
 
@@ -155,6 +155,8 @@ class _NestVerifier:
                 self.written.discard(stmt.buffer.name)
             elif isinstance(stmt, If):
                 self.condition(stmt, scope)
+            elif isinstance(stmt, Prefetch):
+                self.prefetch(stmt, scope)
             else:
                 self.store(stmt, scope)
 
@@ -195,6 +197,15 @@ class _NestVerifier:
         for name, (low, high) in scope.ranges.items():
             if low == high and before[name] != (low, high):
                 scope.pinned |= {name} | scope.lets.get(name, frozenset())
+
+    def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
+        """The place may lie anywhere; but there must be such a buffer."""
+        if stmt.buffer not in self.inputs:
+            self.fail(stmt, f"{stmt.buffer} is no operand that is only read")
+        if len(stmt.indices) != len(scope.buffers[stmt.buffer].shape):
+            self.fail(stmt, f"{stmt.buffer} has other dimensions")
+        for i in stmt.indices:
+            self.known(stmt, i, scope)
 
     def store(self, stmt: Store | Accumulate, scope: _Scope) -> None:
         if stmt.buffer not in scope.buffers:

@@ -25,7 +25,7 @@ from ..loop.expr import (
     select,
     walk,
 )
-from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Stmt, Store
+from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .decide import COMPARISONS, decide, join
@@ -275,7 +275,8 @@ class _Writer:
             def store(v: Values, l: Limits) -> list[Stmt]:
                 value = self.instantiate(expr, v, l, local)
                 name, indices = self.target(stage, v, l, local)
-                return [Store(name, indices, value, name in self.state.streams)]
+                stored = Store(name, indices, value, name in self.state.streams)
+                return [*self.prefetches(stage, v, l), stored]
 
             return self.nest(item.inner, values, limits, store), local
         return self.reduction(item, values, limits, local)
@@ -333,7 +334,8 @@ class _Writer:
 
         def accumulate(v: Values, l: Limits) -> list[Stmt]:
             value = self.instantiate(stage.expr, v, l, local)
-            return [Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)]
+            joined = Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)
+            return [*self.prefetches(stage, v, l), joined]
 
         written = allocs + self.nest(acc_spatial, values, limits, init)
         written += self.nest(item.inner, values, limits, accumulate)
@@ -352,6 +354,26 @@ class _Writer:
         if item.stored:
             written += self.write_back(item, tile, spatial, values, limits, local)
         return written, own if item.in_tile else local
+
+    def prefetches(self, stage: Stage, values: Values, limits: Limits) -> list[Stmt]:
+        """What the stage reads of its prefetched parameters one turn ahead, each place once."""
+        found: dict[Prefetch, None] = {}
+        for (name, buffer), loop in self.state.prefetches.items():
+            if name != stage.name:
+                continue
+            now = values.get(loop)
+            if now is None:
+                raise ScheduleError(f"prefetch: {loop} is not outside of what {name} reads")
+            if isinstance(now, int):
+                continue  # the last turn, or the only one
+            soon = {**values, loop: now + 1}
+            for node in walk(stage.expr):
+                if isinstance(node, Read) and node.buffer == buffer:
+                    place = self.instantiate(node, soon, limits, {})
+                    assert isinstance(place, Read)
+                    indices = tuple(i for i in place.indices if isinstance(i, int | Dim))
+                    found[Prefetch(buffer, indices)] = None
+        return list(found)
 
     def write_back(
         self,

@@ -338,6 +338,29 @@ def stream(state: State, name: str) -> State:
     return replace(state, streams=state.streams | {name})
 
 
+def prefetch(state: State, name: str, buffer: str, loop: str) -> State:
+    """Ask for what a stage reads of a parameter one turn of ``loop`` ahead, while it works.
+
+    ::
+
+        for i: for j: t[i, j] = x[i, j]  =>  for i: for j: prefetch x[i + 1, j]; t[i, j] = x[i, j]
+
+    It pays where the stage computes for longer than it reads, and another one would wait for the
+    next row. The place asked for may lie outside of the parameter; then nothing comes of it.
+    """
+    stage = state.require_stage(name, "prefetch")
+    state.require_loop(loop, "prefetch")
+    if loop in state.fused or buffer not in {p.name for p in state.prim.params}:
+        raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} is no parameter")
+    axis = state.axis_of(loop)
+    reads = [n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer]
+    plain = [[i for i in n.indices if isinstance(i, int | Dim)] for n in reads]
+    moved = any(axis in symbols(i) for found in plain for i in found if isinstance(i, Dim))
+    if not moved or any(len(f) < len(n.indices) for f, n in zip(plain, reads)):
+        raise ScheduleError(f"prefetch: {loop} does not move what {name} reads of {buffer}")
+    return replace(state, prefetches={**state.prefetches, (name, buffer): loop})
+
+
 PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split": split,
     "reorder": reorder,
@@ -350,6 +373,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split_reduction": split_reduction,
     "pack": pack,
     "stream": stream,
+    "prefetch": prefetch,
 }
 
 

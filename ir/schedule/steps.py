@@ -8,7 +8,7 @@
                | compute_inline(stage) | compute_at(stage, loop)
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
-               | stream(stage)
+               | stream(stage) | prefetch(stage, buffer, loop)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name in ``primitives.py``.
@@ -31,6 +31,7 @@ __all__ = [
     "fuse",
     "pack",
     "parallel",
+    "prefetch",
     "reorder",
     "rfactor",
     "split",
@@ -55,6 +56,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "split_reduction": ("name", "name", "int"),
     "pack": ("name", "name", "int"),
     "stream": ("name",),
+    "prefetch": ("name", "name", "name"),
 }
 
 
@@ -210,3 +212,8 @@ def pack(buffer: str, axis: str, tile: int) -> Step:
 def stream(stage: str) -> Step:
     """Store the result of a stage past the caches."""
     return Step("stream", (stage,))
+
+
+def prefetch(stage: str, buffer: str, loop: str) -> Step:
+    """Ask for what a stage reads of a parameter one turn of a loop ahead."""
+    return Step("prefetch", (stage, buffer, loop))

@@ -38,6 +38,9 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "cache_read":
         params = [p.name for p in state.prim.params]
         return Step(name, (rng.choice(params), rng.choice(state.order)))
+    if name == "prefetch":
+        params = [p.name for p in state.prim.params]
+        return Step(name, (rng.choice(stages), rng.choice(params), rng.choice(state.order)))
     args: list[object] = []
     for kind in SIGNATURES[name]:
         if kind == "names":

@@ -61,6 +61,7 @@ prim @mm(x: float32[4, 8], w.packed: float32[2, 8, 4] packs w[8, 7] 1, b: float3
     for k in 8:
       unroll i.1 in 2:
         vectorize j.1 in 4:
+          prefetch x[2 * i.0 + i.1, k + 1]
           t.acc[i.1, j.1] += x[2 * i.0 + i.1, k] * w.packed[j.0, k, j.1]
           t.acc[i.1, j.1] max= 0.0
     if index(j.0) < 1:

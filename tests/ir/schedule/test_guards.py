@@ -12,6 +12,7 @@ from loopwright.ir.schedule.steps import (
     fuse,
     pack,
     parallel,
+    prefetch,
     reorder,
     rfactor,
     split,
@@ -46,6 +47,7 @@ def refusal(text, *steps):
     return caught.value.message
 
 
+NO_PARAMETER = "prefetch: {loop} is a fused loop, or '{buffer}' is no parameter"
 GUARDS = [
     (COPY, [split("a", (1, 2))], "split: 'a' is not an axis that can still be split"),
     (COPY, [split("i", (50, 2))] * 2, "split: 'i' is not an axis that can still be split"),
@@ -99,6 +101,13 @@ GUARDS = [
     (MATMUL, [pack("w", "i", 2)], "pack: i does not walk exactly one dimension of w"),
     (MATMUL, [split("i", (2, 2)), pack("w", "j", 2)], "pack: must come before splits"),
     (MAPS, [stream("e")], "stream: e is not an output"),
+    (GRID, [prefetch("out", "out", "i")], NO_PARAMETER.format(loop="i", buffer="out")),
+    (
+        GRID,
+        [fuse("i", "j"), prefetch("out", "x", "i*j")],
+        NO_PARAMETER.format(loop="i*j", buffer="x"),
+    ),
+    (MATMUL, [prefetch("out", "x", "j")], "prefetch: j does not move what out reads of x"),
 ]
 
 WHOLE = {

@@ -14,6 +14,7 @@ from loopwright.ir.schedule.steps import (
     fuse,
     pack,
     parallel,
+    prefetch,
     reorder,
     rfactor,
     split,
@@ -411,6 +412,45 @@ def test_stream():
         after="""
         for i in 100:
           stream out[i] = x[i]
+        """,
+    )
+
+
+def test_prefetch():
+    shows(
+        GRID,
+        split("j", (2, 4)),
+        prefetch("out", "x", "i"),
+        vectorize("j.1"),
+        after="""
+        for i in 4:
+          vectorize j.1 in 4:
+            prefetch x[i + 1, j.1]
+            out[i, j.1] = x[i, j.1]
+          vectorize j.1 in 2:
+            prefetch x[i + 1, j.1 + 4]
+            out[i, j.1 + 4] = x[i, j.1 + 4]
+        """,
+    )
+
+
+def test_prefetch_in_a_reduction_and_a_fused_loop():
+    shows(
+        MATMUL,
+        prefetch("out", "x", "i"),
+        prefetch("out", "w", "k"),
+        fuse("i", "j"),
+        after="""
+        for i*j in 20:
+          let i = ((i*j) // 5)
+          let j = ((i*j) % 5)
+          registers out.acc: float32[1, 1]
+          out.acc[0, 0] = 0.0
+          for k in 6:
+            prefetch x[i + 1, k]
+            prefetch w[k + 1, j]
+            out.acc[0, 0] += x[i, k] * w[k, j]
+          out[i, j] = out.acc[0, 0]
         """,
     )
 

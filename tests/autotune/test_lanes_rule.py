@@ -1,0 +1,52 @@
+"""The ``lanes`` rule: rows that are read twice, and reductions that need no pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.codegen.target import Target
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.pipeline import kernels_of, lower_module
+
+TARGET = Target("x86-64-v4", "test", cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20)
+
+
+def kernel_of(function: Callable[..., Any], *specs: Any) -> PrimFunc:
+    traced = lw.compile(function).trace(*specs)
+    (prim,) = kernels_of(lower_module(traced.module)).values()
+    return prim
+
+
+def steps_of(prim: PrimFunc, name: str) -> list[tuple[Any, ...]]:
+    schedule, _ = default_schedule(prim, TARGET)
+    return [step.args for step in schedule.steps if step.name == name]
+
+
+def test_the_next_row_is_asked_for_where_no_near_cache_holds_all_rows() -> None:
+    large = kernel_of(lw.nn.softmax, lw.f32[4096, 1024])
+    assert steps_of(large, "prefetch") == [("t1", "x0", "i.0")]
+    assert steps_of(kernel_of(lw.nn.softmax, lw.f32[128, 1024]), "prefetch") == []
+
+
+def test_rows_that_are_read_once_are_left_to_the_machine() -> None:
+    prim = kernel_of(lambda x: np.sum(x, axis=1), lw.f32[4096, 1024])
+    assert steps_of(prim, "prefetch") == []
+
+
+def test_a_schedule_with_prefetches_is_found_in_its_space() -> None:
+    space = ScheduleSpace(kernel_of(lw.nn.softmax, lw.f32[4096, 1024]), TARGET)
+    (row, *_) = space.default()
+    schedule = space.schedule(row)
+    assert any(step.name == "prefetch" for step in schedule.steps)
+    np.testing.assert_array_equal(space.row_of(schedule), row)
+
+
+@pytest.mark.parametrize("rows, cut", [(1, True), (4, True), (8, False), (128, False)])
+def test_reductions_are_cut_where_rows_are_fewer_than_threads_want(rows: int, cut: bool) -> None:
+    prim = kernel_of(lambda x: np.sum(x, axis=1), lw.f32[rows, 100_000])
+    assert bool(steps_of(prim, "split_reduction")) == cut
