@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from math import prod
 
-from ...ir.dims import as_int
-from ...ir.loop.expr import Op, walk
+from ...ir.dims import as_int, symbols
+from ...ir.loop.expr import Index, Op, Read, walk
 from ..analysis import Access, expression_cost
 from .base import Choices, Sketch
 
@@ -181,10 +181,16 @@ def _strided(sketch: Sketch) -> bool:
 
 
 def _guarded(sketch: Sketch) -> bool:
-    """Whether some reads are only made under a condition: then no block can be transposed."""
-    return any(
-        isinstance(node, Op) and node.name == "where" for node in walk(sketch.group.main.expr)
-    )
+    """Whether some reads are made under a condition that differs from lane to lane, or comes from
+    data: then no block can be transposed."""
+    for node in walk(sketch.group.main.expr):
+        if isinstance(node, Op) and node.name == "where":
+            for leaf in walk(node.args[0]):
+                if isinstance(leaf, Read):
+                    return True
+                if isinstance(leaf, Index) and sketch.vector_axis in symbols(leaf.value):
+                    return True
+    return False
 
 
 def map_favourites(sketch: Sketch) -> list[Choices]:

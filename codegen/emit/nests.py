@@ -20,6 +20,7 @@ from ...ir.loop.scalar import COMBINERS
 from ..target import Target
 from .memory import Env, Lanes, Place
 from .scalars import literal
+from .transpose import transpose
 from .values import Registers, ValueEmitter
 from .writer import FunctionWriter, Value
 
@@ -119,12 +120,58 @@ class NestEmitter(ValueEmitter):
         if stmt.kind == "vectorize":
             self.vector_loop(stmt, env)
         elif stmt.kind == "unroll":
+            if self.turned_stores(stmt, env):
+                return
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
         elif stmt.kind == "parallel" and self.parallel is not None and not env.values:
             self.parallel.write(self, stmt)
         else:
             self.serial_loop(stmt, env)
+
+    def turned_stores(self, stmt: Loop, env: Env) -> bool:
+        """Write an unrolled loop whose turns store vectors with their lanes far apart, but next to
+        one another: the vectors of some turns are transposed in registers, and stored whole.
+
+        False, having done nothing, if it is no such loop.
+        """
+        inner = stmt.body[0] if len(stmt.body) == 1 else None
+        if not isinstance(inner, Loop) or inner.kind != "vectorize" or stmt.extent < 2:
+            return False
+        lanes = self.native
+        while lanes // 2 >= inner.extent:
+            lanes //= 2
+        stores: list[tuple[Store, Place, IntExpr]] = []
+        for store in inner.body:
+            if not isinstance(store, Store) or store.buffer not in self.places or lanes == 1:
+                return False
+            place = self.places[store.buffer]
+            flat = self.memory.flat_index(place, store.indices)
+            apart = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
+            if apart in (0, 1, None) or _step(flat, stmt.var) != 1 or place.buffer.dtype.is_bool:
+                return False
+            stores.append((store, place, flat))
+        stored = {store.buffer for store, _, _ in stores}
+        read = {n.buffer for s, _, _ in stores for n in walk(s.value) if isinstance(n, Read)}
+        if len(stored) < len(stores) or stored & read:
+            return False
+        for offset in range(0, inner.extent, lanes):
+            active = min(lanes, inner.extent - offset)
+            inside = Env(env.values, Lanes(inner.var, offset, lanes, active))
+            for store, place, flat in stores:
+                for start in range(0, stmt.extent, lanes):
+                    turns = range(start, min(start + lanes, stmt.extent))
+                    rows = [
+                        self.w.splat(self.value(store.value, inside.bind(stmt.var, t)), lanes)
+                        for t in turns
+                    ]
+                    columns = transpose(self.w, rows)
+                    for lane, column in enumerate(columns[:active]):
+                        address = self.memory.address(
+                            place, flat, inside.lane(lane).bind(stmt.var, start)
+                        )
+                        self.memory.store(place, address, column, len(turns))
+        return True
 
     def serial_loop(self, stmt: Loop, env: Env) -> None:
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}

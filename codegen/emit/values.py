@@ -11,7 +11,7 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.prim import Buffer
 from ..target import Target
-from .memory import Env, Memory, Place, without_mod
+from .memory import Env, Lanes, Memory, Place, without_mod
 from .scalars import ScalarEmitter, literal
 from .transpose import transpose
 from .writer import FunctionWriter, Value
@@ -56,6 +56,7 @@ class ValueEmitter:
         self.scalars = ScalarEmitter(writer, target, functions)
         self.ranges: dict[str, tuple[int, int]] = {}
         self.blocks: dict[tuple[str, ...], list[Value]] = {}  # rows of a block to its columns
+        self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
 
     def value(
         self,
@@ -89,6 +90,8 @@ class ValueEmitter:
             test = self.value(expr.args[0], env, guard, memo)
             if test.name in ("true", "false"):
                 return self.value(expr.args[1 if test.name == "true" else 2], env, guard, memo)
+            if guard is None:
+                self.conditions[test.name] = expr.args[0]
             inverse = self.scalars.apply(
                 "logical_not", [test], [expr.args[0].dtype], expr.args[0].dtype
             )
@@ -175,14 +178,17 @@ class ValueEmitter:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
-        column = self._transposed(place, flat, env) if guard is None else None
+        column = self._transposed(place, flat, env, guard)
         return column or self._per_lane(place, flat, env, guard)
 
-    def _transposed(self, place: Place, flat: IntExpr, env: Env) -> Value | None:
+    def _transposed(
+        self, place: Place, flat: IntExpr, env: Env, guard: Value | None
+    ) -> Value | None:
         """A strided vector as a column of a block that is transposed in registers.
 
         If an unrolled loop walks neighbouring elements, its turns are the columns of a square
-        block: the rows are loaded as vectors and shuffled, instead of element by element.
+        block: the rows are loaded as vectors and shuffled, instead of element by element. A guard
+        that is the same in all lanes becomes the mask of the rows.
         """
         lanes = env.lanes
         assert lanes is not None
@@ -200,21 +206,38 @@ class ValueEmitter:
             wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
             if wide * lanes.active * 4 < count * count:  # most of the block would be empty
                 continue
-            rows = [
-                self.memory.load(
-                    place,
-                    self.memory.address(place, flat, env.lane(lane).bind(name, start)),
-                    count,
-                    wide,
+            mask: Value | None = None
+            if guard is not None:
+                mask = self._mask(guard, env, Lanes(name, start, count, wide))
+                if mask is None:
+                    return None
+            rows: list[Value] = []
+            for lane in range(lanes.active):
+                address = self.memory.address(place, flat, env.lane(lane).bind(name, start))
+                rows.append(
+                    self.memory.load(place, address, count, wide)
+                    if mask is None
+                    else self.memory.masked(place, address, mask)
                 )
-                for lane in range(lanes.active)
-            ]
             rows += [Value("zeroinitializer", rows[0].type, count)] * (count - len(rows))
             key = tuple(r.name for r in rows)
             if key not in self.blocks:
                 self.blocks[key] = transpose(self.w, rows)
             return self.blocks[key][turn - start]
         return None
+
+    def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
+        """The guard of a read, which is the same in all lanes of ``env``, in the turns ``lanes`` of
+        an unrolled loop; None if it is not known where it came from."""
+        condition = self.conditions.get(guard.name)
+        if condition is None or guard.lanes > 1:
+            return None
+        assert env.lanes is not None
+        values = {n: v for n, v in env.lane(0).values.items() if n != lanes.var}
+        mask = self.w.splat(self.value(condition, Env(values, lanes)), lanes.lanes)
+        if lanes.active < lanes.lanes:
+            mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
+        return mask
 
     def _load_one(
         self, place: Place, flat: IntExpr, env: Env, guard: Value | None, extra: Value | None = None

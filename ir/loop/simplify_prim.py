@@ -1,7 +1,8 @@
 """Bringing a PrimFunc into canonical form: fewer axes, the same loops under one name, plain names.
 
-In order: axes of size 1 disappear; stages that read each other at the same index share the axis's
-name; axes that are always walked together become one; then everything is renamed.
+In order: axes of size 1 disappear; what is only turned is kept turned; stages that read each other
+at the same index share the axis's name; axes that are always walked together become one; then
+everything is renamed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from ..dims import Dim, IntExpr, Symbol, product, substitute, symbol, symbols
+from ..dims import Dim, IntExpr, product, substitute, symbol, symbols
 from .expr import (
     Expr,
     Index,
@@ -23,6 +24,8 @@ from .expr import (
     substitute_indices,
     walk,
 )
+from .lay_out import lay_out
+from .plain import plain_symbol
 from .prim import Axis, Buffer, PrimFunc, Stage
 
 __all__ = ["canonical_names", "canonical_prim", "merge_axes", "share_axes", "squeeze"]
@@ -31,6 +34,7 @@ __all__ = ["canonical_names", "canonical_prim", "merge_axes", "share_axes", "squ
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
     """``prim`` in canonical form; it computes the same, on buffers of the same elements."""
     prim = squeeze(prim)
+    prim = lay_out(prim)
     prim = share_axes(prim)
     while True:
         merged = merge_axes(prim)
@@ -104,10 +108,10 @@ def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
         for node in walk(reader.expr):
             if not isinstance(node, Read) or node.buffer != producer.name:
                 continue
-            if any(_plain_symbol(i) is None for i in node.indices):
+            if any(plain_symbol(i) is None for i in node.indices):
                 continue  # a window or a gather: the stages will not run in one loop
             for axis, i in zip(producer.axes, node.indices, strict=True):
-                name = _plain_symbol(i)
+                name = plain_symbol(i)
                 if name is None or spatial.get(name) != axis.extent:
                     continue
                 if name not in names.values():
@@ -115,14 +119,6 @@ def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
         if len(names) > len(best):
             best = names
     return best
-
-
-def _plain_symbol(i: IndexLike) -> str | None:
-    if isinstance(i, Dim) and len(i.terms) == 1:
-        (mono, coefficient) = i.terms[0]
-        if coefficient == 1 and len(mono) == 1 and isinstance(mono[0], Symbol):
-            return mono[0].name
-    return None
 
 
 def merge_axes(prim: PrimFunc) -> PrimFunc:
@@ -175,7 +171,7 @@ def _can_merge(prim: PrimFunc, outer: Axis, inner: Axis) -> bool:
         for node in walk(stage.expr):
             if isinstance(node, Read) and node.buffer in merged:
                 at = merged[node.buffer]
-                if _plain_symbol(node.indices[at]) != outer.name:
+                if plain_symbol(node.indices[at]) != outer.name:
                     return False
     return True
 
@@ -194,9 +190,9 @@ def _merges_in(
     if len(involved) != 2 or involved[1] != involved[0] + 1:
         return False
     first, second = involved
-    if _plain_symbol(node.indices[first]) != outer.name:
+    if plain_symbol(node.indices[first]) != outer.name:
         return False
-    if _plain_symbol(node.indices[second]) != inner.name:
+    if plain_symbol(node.indices[second]) != inner.name:
         return False
     if shape[first] != outer.extent or shape[second] != inner.extent:
         return False
@@ -212,7 +208,7 @@ def _merge(prim: PrimFunc, outer: Axis, inner: Axis) -> PrimFunc:
         for node in walk(stage.expr):
             if isinstance(node, Read):
                 for d, i in enumerate(node.indices):
-                    if _plain_symbol(i) == outer.name:
+                    if plain_symbol(i) == outer.name:
                         where[node.buffer] = d
     extent = outer.extent * inner.extent
 

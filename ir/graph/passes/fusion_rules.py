@@ -1,8 +1,9 @@
 """Which operators may stand in one group. The rules, in the order of ``may_fuse``:
 
 1. A group is at most 64 operators, so that its code stays small. An opaque operator stays alone.
-2. One contraction, followed by elementwise operators that keep the shape of its result. Nothing is
-   computed in front of it: it would be computed once per use instead of once.
+2. One contraction, followed by elementwise operators that keep the shape of its result, and at the
+   end perhaps a transpose: the result is then stored in the other order. Nothing is computed in
+   front of it: it would be computed once per use instead of once.
 3. Reductions of one shape over the same axes, with elementwise operators before, between and after
    them. Every value is then either *full* (the shape that is reduced) or a *row* (what is left).
    Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
@@ -58,7 +59,7 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
     if contractions:
         if len(contractions) > 1 or reductions:
             return False
-        return _is_epilogue(contractions[0], nodes, inside)
+        return _is_epilogue(contractions[0], nodes, inside, outputs)
     if reductions:
         return _are_rows(reductions, nodes, inside)
     if len(outputs) > 1 and not _all_aligned(nodes, set(outputs)):
@@ -73,11 +74,14 @@ def _is_contraction(node: Node) -> bool:
     return node.pattern == Pattern.CONTRACTION
 
 
-def _is_epilogue(contraction: Node, nodes: Sequence[Node], inside: set[int]) -> bool:
+def _is_epilogue(
+    contraction: Node, nodes: Sequence[Node], inside: set[int], outputs: Sequence[int]
+) -> bool:
     if any(e.source in inside for e in contraction.edges):
         return False
     return all(
         n is contraction
+        or _turns_the_result(n, outputs)
         or (
             n.pattern in _MAPS
             and n.shape == contraction.shape
@@ -85,6 +89,13 @@ def _is_epilogue(contraction: Node, nodes: Sequence[Node], inside: set[int]) -> 
         )
         for n in nodes
     )
+
+
+def _turns_the_result(node: Node, outputs: Sequence[int]) -> bool:
+    """Whether ``node`` is a transpose, and all that leaves the group."""
+    if node.pattern != Pattern.INJECTIVE or node.op.name != "transpose":
+        return False
+    return tuple(outputs) == (node.index,) and not any(e.chain for e in node.edges)
 
 
 def _all_aligned(nodes: Sequence[Node], outputs: set[int]) -> bool:

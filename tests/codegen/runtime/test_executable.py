@@ -79,6 +79,15 @@ def test_a_call_gives_new_arrays(exe):
     assert first.ctypes.data % 64 == 0
 
 
+def test_constants_start_on_a_cache_line(code, way):
+    spec = ArraySpec((4,), F32)
+    raw = np.zeros(33, F32)
+    odd = raw[1 + (-raw.ctypes.data % 64) // 4 :][:4]
+    assert odd.ctypes.data % 64
+    run = Executable(code.address("entry"), [spec], [spec], [odd], 64, owner=code)
+    assert all(c.ctypes.data % 64 == 0 for c in run.constants)
+
+
 def test_an_array_that_is_not_dense_is_copied(exe):
     x = np.arange(8, dtype=F32)[::2]
     assert exe.call(x) is None

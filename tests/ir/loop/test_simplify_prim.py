@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.lay_out import lay_out
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.simplify_prim import canonical_prim, merge_axes, share_axes, squeeze
 from loopwright.ir.loop.verify import verify_prim
@@ -43,6 +44,39 @@ prim @f(x: float32[4]) -> out: float32[4] {
   out[i] = t[i] + 1.0
 }""")
     assert body(share_axes(prim)) == ["t[i]: float32[4] = exp(x[i])", "out[i] = t[i] + 1.0"]
+
+
+def test_what_is_only_turned_is_kept_turned():
+    prim = parse_prim("""
+prim @f(x: float32[4, 5], y: float32[5, 6]) -> out: float32[6, 4] {
+  t[a, b]: float32[4, 6] = sum(k: 5) x[a, k] * y[k, b]
+  out[i, j] = t[j, i]
+}""")
+    assert body(canonical_prim(prim)) == ["out[i, j] = sum(k: 5) x0[j, k] * x1[k, i]"]
+    prim = parse_prim("""
+prim @f(x: float32[4, 5], y: float32[5, 6]) -> out: float32[6, 4] {
+  t[a, b]: float32[4, 6] = sum(k: 5) x[a, k] * y[k, b]
+  out[i, j] = exp(t[j, i])
+}""")
+    assert body(canonical_prim(prim)) == [
+        "t0[i, j]: float32[6, 4] = sum(k: 5) x0[j, k] * x1[k, i]",
+        "out[i, j] = exp(t0[i, j])",
+    ]
+
+
+def test_what_is_read_in_two_orders_or_needed_itself_is_not_turned():
+    prim = parse_prim("""
+prim @f(x: float32[4, 4]) -> out: float32[4, 4] {
+  t[a, b]: float32[4, 4] = sum(k: 4) x[a, k] * x[k, b]
+  out[i, j] = t[j, i] + t[i, j]
+}""")
+    assert lay_out(prim) is prim
+    prim = parse_prim("""
+prim @f(x: float32[4, 4]) -> t: float32[4, 4], out: float32[4, 4] {
+  t[a, b] = sum(k: 4) x[a, k] * x[k, b]
+  out[i, j] = t[j, i]
+}""")
+    assert lay_out(prim) is prim
 
 
 def test_windows_and_permutations_share_what_they_can():

@@ -77,6 +77,22 @@ def test_contraction_takes_what_follows_and_index_maps_in_front() -> None:
     ]
 
 
+def test_contraction_takes_a_transpose_of_its_result() -> None:
+    def make(m, x, w, b):
+        product = m.maximum(m.add(m("nn.matmul", x, w), b), scalar(0))
+        return m.transpose(product, axes=(1, 0))
+
+    program = fused(module(make, tensor(8, 16), tensor(16, 4), tensor(4)))
+    assert len(calls(program)) == 1
+
+    def needed_itself(m, x, w):
+        product = m("nn.matmul", x, w)
+        return product, m.transpose(product, axes=(1, 0))
+
+    program = fused(module(needed_itself, tensor(8, 16), tensor(16, 4)))
+    assert len(calls(program)) == 2
+
+
 def test_arithmetic_in_front_of_a_contraction_stays_apart() -> None:
     program = fused(
         module(lambda m, x, w: m("nn.matmul", m.exp(x), w), tensor(8, 16), tensor(16, 4))

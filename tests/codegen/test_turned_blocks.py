@@ -1,0 +1,96 @@
+"""Blocks that are transposed in registers: when they are loaded, when they are stored."""
+
+from __future__ import annotations
+
+import loopwright as lw
+import numpy as np
+import pytest
+from compiled import run_kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cache_write,
+    reorder,
+    split,
+    unroll,
+    vectorize,
+)
+from loopwright.pipeline import kernels_of, lower_module
+
+HOST = Target.host()
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+
+
+def kernel_of(function, *arrays: np.ndarray) -> PrimFunc:
+    traced = lw.compile(function).trace(*arrays)
+    (prim,) = kernels_of(lower_module(traced.module)).values()
+    return prim
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_a_tile_is_stored_across_its_vectors(dtype: str, isa: str, data: st.DataObject) -> None:
+    """``(a @ b).T`` with vectors along the rows of the result: any number of turns and lanes."""
+    rows, columns = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
+    turns, width = data.draw(st.integers(1, 18)), data.draw(st.integers(1, 40))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    a = rng.integers(-5, 6, (columns, 3)).astype(dtype)
+    b = rng.integers(-5, 6, (3, rows)).astype(dtype)
+    prim = kernel_of(lambda a, b: (a @ b).T, a, b)
+    if len(prim.stage("out").axes) < 2:
+        return
+    schedule = Schedule.of(
+        split("i", (-(-rows // width), width)),
+        split("j", (-(-columns // turns), turns)),
+        reorder("i.0", "j.0", "k", "j.1", "i.1"),
+        cache_write("out", "registers", "j.0"),
+        unroll("j.1"),
+        vectorize("i.1"),
+    )
+    target = HOST.with_isa(isa)
+    kernel = compile_kernel(prim, schedule, target)
+    (found,) = run_kernel(kernel, target, {"x0": a, "x1": b})
+    np.testing.assert_array_equal(found.reshape(rows, columns), (a @ b).T)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("isa", LEVELS)
+def test_a_padded_copy_is_turned_under_its_condition(isa: str, data: st.DataObject) -> None:
+    height, width = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 40))
+    depth, turns = data.draw(st.integers(2, 20)), data.draw(st.integers(1, 18))
+    before, after = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
+    x = np.random.default_rng(0).standard_normal((depth, height, width), dtype=np.float32)
+    pads = ((1, 0), (before, after), (0, 0))
+    prim = kernel_of(lambda x: np.pad(np.transpose(x, (1, 2, 0)), pads), x)
+    total = before + width + after
+    schedule = Schedule.of(
+        split("j", (-(-total // turns), turns)),
+        split("l", (-(-depth // 16), 16)),
+        reorder("i", "j.0", "l.0", "j.1", "l.1"),
+        unroll("j.1"),
+        vectorize("l.1"),
+    )
+    target = HOST.with_isa(isa)
+    kernel = compile_kernel(prim, schedule, target)
+    (found,) = run_kernel(kernel, target, {"x0": x})
+    np.testing.assert_array_equal(
+        found.reshape(height + 1, total, depth), np.pad(x.transpose(1, 2, 0), pads)
+    )
+
+
+def test_the_block_is_loaded_and_stored_in_vectors() -> None:
+    """Neither way element by element, where the machine has masks."""
+    if not HOST.has_masks:
+        pytest.skip("this machine has no masks")
+    x = np.ones((16, 4, 40), np.float32)
+    w = np.ones((32, 16, 3, 3), np.float32)
+    text = lw.compile(lambda x: lw.nn.conv2d(x[None], w, padding=1)).lower(x).as_text("llvm")
+    assert "insertelement <16 x float> zeroinitializer" not in text
+    assert "store float" not in text
