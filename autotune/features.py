@@ -1,7 +1,7 @@
 """What the cost model sees of a candidate: named numbers, the same for every task and machine.
 
 They are computed for whole populations from the integer arrays, without applying a schedule. Sizes
-and counts are log2; shares are plain. Version 1 is the list below; another list is another version.
+and counts are log2; shares are plain. Version 2 is the list below; another list is another version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "space_features"]
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 FEATURES: dict[str, str] = {
     "flops": "log2 of the arithmetic instructions of one call",
     "bytes": "log2 of the bytes read and written at least once",
@@ -62,6 +62,8 @@ FEATURES: dict[str, str] = {
     "vectors_mid": "1 if it does inside a cache tile",
     "packed": "1 if an operand is packed",
     "streamed": "1 if results are stored past the caches",
+    "prefetched": "log2 of the turns ahead that operands are asked for, 0 if not",
+    "row_packed": "1 if an operand that rows walk is packed, too",
     "pack_bytes": "bytes packed at run time over the bytes of the call",
     "parallel": "log2 of the turns of the parallel loop",
     "chunks": "log2 of the parallel turns per core",
@@ -107,7 +109,7 @@ def _variant_features(
     footprint = _footprints(sketch, v)
     trips, per_core = _parallel(sketch, v)
     operations = whole["flops"] / sketch.lanes
-    packed = v["pack"].astype(float)
+    packed = (v["pack"] > 0).astype(float)
     runtime = sum(
         a.size * a.element_bytes
         for a in group.accesses[group.main.name]
@@ -154,6 +156,8 @@ def _variant_features(
         "vectors_mid": v["mid_order"].astype(float),
         "packed": packed,
         "streamed": v["stream"].astype(float),
+        "prefetched": _log(v["prefetch"] + 1),
+        "row_packed": (v["pack"] == 2).astype(float),
         "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
         "parallel": _log(trips),
         "chunks": _log(per_core),
@@ -204,7 +208,7 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
                 count = count * v[knob]
         rough = moves and access.stride(axis or "") not in (1, -1)
         if rough:
-            smoothed = (v["pack"] == 1) & (access.buffer in packed)
+            smoothed = (v["pack"] > 0) & (access.buffer in packed)
             gathers += np.where(smoothed, 0.0, count * lanes)
         loads += count
         live += vectors if moves else 1.0

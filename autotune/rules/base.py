@@ -47,6 +47,7 @@ KNOBS: tuple[str, ...] = (
     "pack",
     "parallel",
     "stream",
+    "prefetch",
 )
 """Knobs of every sketch, in the order of a population's columns; unused ones have one value.
 
@@ -63,6 +64,8 @@ pack       1: operands that move along the vector axis are packed into panels; 2
            the rows walk
 parallel   how many of the outer loops are fused into the parallel one
 stream     1: results are stored past the caches
+prefetch   what vectors read is asked for: 1: a register tile along the vectors ahead; n > 1: n
+           turns of the innermost reduced loop ahead
 """
 
 MAX_PARALLEL = 4
@@ -71,7 +74,7 @@ TYPICAL_FLOPS = 2e10  # of one thread on plain code; only to tell microseconds f
 # Choices of which a knob that a schedule does not mention has made no use.
 UNUSED = {
     **dict.fromkeys(KNOBS, 1),
-    **dict.fromkeys(("order", "mid_order", "pack", "parallel", "stream"), 0),
+    **dict.fromkeys(("order", "mid_order", "pack", "parallel", "stream", "prefetch"), 0),
 }
 
 
@@ -92,6 +95,7 @@ class Sketch:
     k_axis: str | None = None
     packable: tuple[tuple[str, bool], ...] = ()  # parameter, and whether it is constant
     tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    streamed: tuple[str, ...] = ()  # parameters whose vectors may be asked for early
     packable_rows: tuple[tuple[str, bool], ...] = ()  # the same for operands that rows walk
 
     # -- what a rule says ----------------------------------------------------------------------

@@ -225,5 +225,6 @@ def _lane_sketch(group: Group, target: Target) -> Sketch:
         "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
         "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
         "stream": stream_choices(group, target),
+        "prefetch": (0,),
     }
     return LaneSketch(group, target, None, row, None, None, (), tables)

@@ -19,6 +19,7 @@ from ...ir.schedule.steps import (
     cache_write,
     compute_at,
     pack,
+    prefetch,
     reorder,
     split,
     unroll,
@@ -123,8 +124,19 @@ class TileSketch(Sketch):
         steps += [cache_write(s.name, "registers", at) for s in group.reductions]
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
         steps += [unroll(loop) for loop in unrolled]
+        steps += self.prefetch_steps(choices)
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
         return first, [*steps, *stream_steps(group, choices["stream"])]
+
+    def prefetch_steps(self, choices: Choices) -> list[Step]:
+        """What vectors read, asked for before it is needed."""
+        turns, k = choices["prefetch"], self.k_axis
+        if not turns or k is None:
+            return []
+        packed = {name for name, _ in self.packable} if choices["pack"] else set[str]()
+        names = [f"{name}.packed" if name in packed else name for name in self.streamed]
+        loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
+        return [prefetch(self.group.main.name, name, loop, turns) for name in names]
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]
@@ -185,6 +197,8 @@ class TileSketch(Sketch):
                     choices["pack"] = 2 if axis == self.row_axis else max(1, choices["pack"])
                 case "stream", _:
                     choices["stream"] = 1
+                case "prefetch", (_, _, _, turns):
+                    choices["prefetch"] = turns
                 case "fuse", (loops,):
                     choices["parallel"] = len(loops)
                 case "parallel", (loop,) if "*" not in loop:
@@ -274,6 +288,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
             if constants.get(access.buffer) and _is_packable(group, main, access, v):
                 packable.append((access.buffer, True))
                 break
+    streamed = _streamed(group, v, k)
     packable_rows = _packable_rows(group, row, v, k) if packable else ()
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
@@ -284,12 +299,12 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
         "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
-        "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)),
+        "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
         "mid_r": up_to(tall, (1, 2, 4, 8, 16, 32, 64, 128)) if row else (1,),
         "k_blocks": tuple(
             b
-            for b in ((1, 2, 3, 4, 6, 8, 12, 16) if row else (1, 4, 16, 64, 128, 256, 512, 1024))
-            if b == 1 or (single and k_extent // b >= (64 if row else 4))
+            for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)
+            if b == 1 or (single and k_extent // b >= (8 if row else 4))
         ),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),
@@ -297,10 +312,20 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "pack": (0, 1, 2) if packable_rows else (0, 1) if packable else (0,),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
+        "prefetch": (0, 1, 8, 32) if streamed else (0,),
     }
     return TileSketch(
-        group, target, v, row, row2, k, tuple(packable), tables, packable_rows=packable_rows
+        group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows
     )
+
+
+def _streamed(group: Group, v: str, k: str | None) -> tuple[str, ...]:
+    """Parameters that vectors walk in every turn of the reduced axis, each once."""
+    if k is None:
+        return ()
+    params = {p.name for p in group.prim.params}
+    moving = [a for a in group.accesses[group.main.name] if a.depends(v) and a.depends(k)]
+    return tuple(dict.fromkeys(a.buffer for a in moving if a.buffer in params and not a.irregular))
 
 
 def _packable_rows(

@@ -7,7 +7,7 @@ latency take on a machine with ``vector_registers`` registers, and what the tail
 from __future__ import annotations
 
 import itertools
-from math import prod
+from math import ceil, gcd, prod
 
 from ...ir.dims import as_int, symbols
 from ...ir.loop.expr import Index, Op, Read, walk
@@ -27,6 +27,13 @@ WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
 LINE = 0.5  # cycles a vector load costs where the panel does not fit the first cache
 MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduced axis
+FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying with it
+AHEAD = 8  # turns of the reduced loop that panels are asked for early
+FEW_PAGES = 64  # that are found without a table walk
+CACHE_LINE = 64  # bytes
+WAYS = 8  # lines of one set that a first cache keeps
+UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
+SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
 TILE = 30.0  # cycles to begin and end a register tile
 
 
@@ -107,22 +114,39 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
     found: list[Choices] = []
     for _, _, v, r, q in ranked[:4]:
         c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
-        if sketch.packable:
+        if _is_skinny(sketch):
+            _read_in_order(sketch, c)
+        elif sketch.packable:
             reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
             constant = all(known for _, known in sketch.packable)
             strided = _strided(sketch)
-            c["pack"] = int(constant or reuse >= 32 or strided)
+            c["pack"] = int(constant or strided or (reuse >= 32 and not _lies_well(sketch, v)))
             if c["pack"] and _reuses_rows(sketch):
                 c["pack"] = tables["pack"][-1]
         small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
-        c["order"] = tables["order"][-1] if not small_rows else 0
-        _block(sketch, c)
-        if sketch.row_axis is None and _walks_pages(sketch) and not c["pack"]:
-            _read_in_order(sketch, c)
+        if not _is_skinny(sketch):
+            c["order"] = tables["order"][-1] if not small_rows else 0
+            _block(sketch, c)
         c["parallel"] = sketch.parallel_depth(c)
         c["stream"] = sketch.stream_choice()
         found.append(c)
     return found
+
+
+def _lies_well(sketch: Sketch, vectors: int) -> bool:
+    """Whether operands that could be packed are read as they lie: a tile takes most of each of
+    their rows, or all steps of the reduced axes are few pages that stay in the first cache."""
+    names = {name for name, _ in sketch.packable}
+    depth = _depth(sketch)
+    small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= sketch.target.l1 // 2
+    for access in sketch.group.accesses[sketch.group.main.name]:
+        if access.buffer not in names:
+            continue
+        step = (access.stride(sketch.k_axis or "") or 0) * access.element_bytes
+        same_sets = depth > WAYS * (PAGE // gcd(step, PAGE))
+        if step > 2 * vectors * sketch.target.vector_bytes and (not small or same_sets):
+            return False
+    return True
 
 
 def _reuses_rows(sketch: Sketch) -> bool:
@@ -131,10 +155,13 @@ def _reuses_rows(sketch: Sketch) -> bool:
 
 
 def _block(sketch: Sketch, c: dict[str, int]) -> None:
-    """Panels of a cache tile stay in half of the second cache while all rows pass over them."""
-    tables, room = sketch.tables, sketch.target.l2 // 2
+    """Panels of a cache tile stay in a part of the second cache while all rows pass over them; what
+    is too large for the first is asked for early."""
+    tables, room = sketch.tables, sketch.target.l2 * 3 // 8
     width = c["vectors"] * sketch.lanes
     panel = width * _depth(sketch) * sketch.group.element_bytes
+    if panel > sketch.target.l1 // 2 and c["pack"]:
+        c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
     if c["order"] == 0:
@@ -151,20 +178,44 @@ def _block(sketch: Sketch, c: dict[str, int]) -> None:
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, tall))
 
 
-def _walks_pages(sketch: Sketch) -> bool:
-    return any(_far(sketch, a) for a in sketch.group.accesses[sketch.group.main.name])
+def _is_skinny(sketch: Sketch) -> bool:
+    """Whether an operand too large for the second cache is used by few rows, with every step of
+    the reduced axis on another page: reading it is the work, in the order of its pages."""
+    rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
+    if rows > FEW_ROWS or sketch.k_axis is None or sketch.outer_axes:
+        return False
+    return sketch.tables["k_blocks"][-1] > 1 and any(
+        a.stride(sketch.vector_axis or "") == 1
+        and (a.stride(sketch.k_axis) or 0) * a.element_bytes >= PAGE // 4
+        and a.size * a.element_bytes > sketch.target.l2
+        for a in sketch.group.accesses[sketch.group.main.name]
+    )
 
 
 def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
-    """Nothing is used twice, and each step of the reduced axis is on another page: a few steps at a
-    time over as many outputs as there are for each core, so that memory is read in its order."""
+    """A few steps of the reduced axis at a time over as many outputs as there are for each core, so
+    that memory is read in its order; what the next tile reads is asked for."""
     tables = sketch.tables
-    c["vectors"] = max(v for v in tables["vectors"] if v <= 8)
+    rows = sketch.extent(sketch.row_axis)
+    single = rows * sketch.extent(sketch.row_axis2) == 1
+    if single:
+        c["vectors"] = max(v for v in tables["vectors"] if v <= 8)
     width = c["vectors"] * sketch.lanes
-    share = -(-sketch.extent(sketch.vector_axis) // (width * sketch.target.cores))
-    c["mid_v"] = max(m for m in tables["mid_v"] if m <= max(1, share))
+    tiles = -(-sketch.extent(sketch.vector_axis) // width)
+    cores = sketch.target.cores
+
+    def even(mid: int) -> bool:
+        """Whether the core with most tiles has few more than its share."""
+        blocks = ceil(tiles / mid)
+        return ceil(blocks / cores) * mid <= UNEVEN * ceil(tiles / cores)
+
+    c["mid_v"] = max((m for m in tables["mid_v"] if even(m)), default=1)
+    c["mid_r"] = max(m for m in tables["mid_r"] if m <= ceil(rows / c["rows"]))
+    c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
     depth = sketch.extent(sketch.k_axis)
-    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 8)
+    short = SHORT // 2 if single else SHORT
+    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= short)
+    c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
 
 
 def _depth(sketch: Sketch) -> int:

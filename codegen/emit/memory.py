@@ -241,9 +241,11 @@ class Memory:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 
     def prefetch(self, address: Value) -> None:
-        """Ask for the line of an address, which need not be one, into all caches."""
+        """Ask for the line of an address, which need not be one, into all caches: once a turn of
+        the loops it depends on."""
         self.w.calls.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.w.line(f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)")
+        text = f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)"
+        self.w.once(text, address.depth)
 
     # -- stores --------------------------------------------------------------------------------
 

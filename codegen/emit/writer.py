@@ -219,6 +219,13 @@ class FunctionWriter:
         """An instruction with an effect, at the current place."""
         self.levels[-1].code.append("  " + text)
 
+    def once(self, text: str, depth: int) -> None:
+        """An instruction without a result that is worth having once, at ``depth``."""
+        level = self.levels[depth]
+        if ("once", text) not in level.known:
+            level.known["once", text] = Value("", "void")
+            level.code.append("  " + text)
+
     def alloca(self, type: str, count: int, align: int = 64) -> Value:
         """``count`` elements on the stack, for the life of the function."""
         name = self.fresh("stack")

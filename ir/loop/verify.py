@@ -200,7 +200,8 @@ class _NestVerifier:
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
         """The place may lie anywhere; but there must be such a buffer."""
-        if stmt.buffer not in self.inputs:
+        packed = {b.name for b in self.nest.workspace}
+        if stmt.buffer not in self.inputs | packed:
             self.fail(stmt, f"{stmt.buffer} is no operand that is only read")
         if len(stmt.indices) != len(scope.buffers[stmt.buffer].shape):
             self.fail(stmt, f"{stmt.buffer} has other dimensions")

@@ -356,9 +356,9 @@ class _Writer:
         return written, own if item.in_tile else local
 
     def prefetches(self, stage: Stage, values: Values, limits: Limits) -> list[Stmt]:
-        """What the stage reads of its prefetched parameters one turn ahead, each place once."""
+        """What the stage reads of its prefetched operands some turns ahead, each place once."""
         found: dict[Prefetch, None] = {}
-        for (name, buffer), loop in self.state.prefetches.items():
+        for (name, buffer), (loop, turns) in self.state.prefetches.items():
             if name != stage.name:
                 continue
             now = values.get(loop)
@@ -366,7 +366,7 @@ class _Writer:
                 raise ScheduleError(f"prefetch: {loop} is not outside of what {name} reads")
             if isinstance(now, int):
                 continue  # the last turn, or the only one
-            soon = {**values, loop: now + 1}
+            soon = {**values, loop: now + turns}
             for node in walk(stage.expr):
                 if isinstance(node, Read) and node.buffer == buffer:
                     place = self.instantiate(node, soon, limits, {})

@@ -338,19 +338,24 @@ def stream(state: State, name: str) -> State:
     return replace(state, streams=state.streams | {name})
 
 
-def prefetch(state: State, name: str, buffer: str, loop: str) -> State:
-    """Ask for what a stage reads of a parameter one turn of ``loop`` ahead, while it works.
+def prefetch(state: State, name: str, buffer: str, loop: str, turns: int) -> State:
+    """Ask for what a stage reads of an operand some turns of ``loop`` ahead, while it works.
 
     ::
 
         for i: for j: t[i, j] = x[i, j]  =>  for i: for j: prefetch x[i + 1, j]; t[i, j] = x[i, j]
 
     It pays where the stage computes for longer than it reads, and another one would wait for the
-    next row. The place asked for may lie outside of the parameter; then nothing comes of it.
+    next row, or where an operand comes from too far for the machine to guess what is next. An
+    operand that is packed goes by the name of its panels. The place asked for may lie outside of
+    it; then nothing comes of it.
     """
     stage = state.require_stage(name, "prefetch")
     state.require_loop(loop, "prefetch")
-    if loop in state.fused or buffer not in {p.name for p in state.prim.params}:
+    operands = {p.name for p in state.prim.params} | set(state.packs)
+    if turns < 1:
+        raise ScheduleError("prefetch: it is some turns ahead, at least one")
+    if loop in state.fused or buffer not in operands:
         raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} is no parameter")
     axis = state.axis_of(loop)
     reads = [n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer]
@@ -358,7 +363,7 @@ def prefetch(state: State, name: str, buffer: str, loop: str) -> State:
     moved = any(axis in symbols(i) for found in plain for i in found if isinstance(i, Dim))
     if not moved or any(len(f) < len(n.indices) for f, n in zip(plain, reads)):
         raise ScheduleError(f"prefetch: {loop} does not move what {name} reads of {buffer}")
-    return replace(state, prefetches={**state.prefetches, (name, buffer): loop})
+    return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, turns)})
 
 
 PRIMITIVES: Mapping[str, Callable[..., State]] = {

@@ -40,7 +40,7 @@ class State:
     rfactors: Mapping[str, str] = field(default_factory=dict)
     packs: Mapping[str, Pack] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
-    prefetches: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     @staticmethod
     def of(prim: PrimFunc) -> State:

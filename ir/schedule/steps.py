@@ -8,7 +8,7 @@
                | compute_inline(stage) | compute_at(stage, loop)
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
-               | stream(stage) | prefetch(stage, buffer, loop)
+               | stream(stage) | prefetch(stage, buffer, loop, turns)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name in ``primitives.py``.
@@ -56,7 +56,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "split_reduction": ("name", "name", "int"),
     "pack": ("name", "name", "int"),
     "stream": ("name",),
-    "prefetch": ("name", "name", "name"),
+    "prefetch": ("name", "name", "name", "int"),
 }
 
 
@@ -214,6 +214,6 @@ def stream(stage: str) -> Step:
     return Step("stream", (stage,))
 
 
-def prefetch(stage: str, buffer: str, loop: str) -> Step:
-    """Ask for what a stage reads of a parameter one turn of a loop ahead."""
-    return Step("prefetch", (stage, buffer, loop))
+def prefetch(stage: str, buffer: str, loop: str, turns: int = 1) -> Step:
+    """Ask for what a stage reads of an operand some turns of a loop ahead."""
+    return Step("prefetch", (stage, buffer, loop, int(turns)))

@@ -29,7 +29,7 @@ def steps_of(prim: PrimFunc, name: str) -> list[tuple[Any, ...]]:
 
 def test_the_next_row_is_asked_for_where_no_near_cache_holds_all_rows() -> None:
     large = kernel_of(lw.nn.softmax, lw.f32[4096, 1024])
-    assert steps_of(large, "prefetch") == [("t1", "x0", "i.0")]
+    assert steps_of(large, "prefetch") == [("t1", "x0", "i.0", 1)]
     assert steps_of(kernel_of(lw.nn.softmax, lw.f32[128, 1024]), "prefetch") == []
 
 

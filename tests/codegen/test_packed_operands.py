@@ -15,6 +15,7 @@ from loopwright.ir.schedule.steps import (
     cache_write,
     pack,
     parallel,
+    prefetch,
     reorder,
     split,
     unroll,
@@ -89,3 +90,24 @@ def test_packed_columns_are_transposed_in_registers(isa):
     lanes = HOST.with_isa(isa).lanes(4)
     assert f"= load <{lanes} x float>" in text
     assert "insertelement" not in text
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_lines_asked_for_early(isa, rng):
+    """One hint per vector in a turn, however many rows use it, and also past the end."""
+    prim = parse_prim(
+        "prim @f(x: float32[4, 9], w: float32[9, 64]) -> out: float32[4, 64] {"
+        " out[i, j] = sum(k: 9) x[i, k] * w[k, j] }"
+    )
+    schedule = Schedule.of(
+        reorder("k", "i", "j"),
+        prefetch("out", "w", "k", 1000),
+        unroll("i"),
+        vectorize("j"),
+    )
+    target = HOST.with_isa(isa)
+    kernel = compile_kernel(prim, schedule, target)
+    assert kernel.text.count("call void @llvm.prefetch") == 64 // target.lanes(4)
+    x, w = (rng.integers(-9, 10, s).astype(np.float32) for s in ((4, 9), (9, 64)))
+    (found,) = run_kernel(kernel, target, {"x": x, "w": w})
+    np.testing.assert_array_equal(found, x @ w)

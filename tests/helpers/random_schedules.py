@@ -39,8 +39,9 @@ def random_step(rng: random.Random, state: State) -> Step:
         params = [p.name for p in state.prim.params]
         return Step(name, (rng.choice(params), rng.choice(state.order)))
     if name == "prefetch":
-        params = [p.name for p in state.prim.params]
-        return Step(name, (rng.choice(stages), rng.choice(params), rng.choice(state.order)))
+        operands = [p.name for p in state.prim.params] + list(state.packs)
+        loop, turns = rng.choice(state.order), rng.randint(1, 3)
+        return Step(name, (rng.choice(stages), rng.choice(operands), loop, turns))
     args: list[object] = []
     for kind in SIGNATURES[name]:
         if kind == "names":

@@ -107,6 +107,12 @@ GUARDS = [
         [fuse("i", "j"), prefetch("out", "x", "i*j")],
         NO_PARAMETER.format(loop="i*j", buffer="x"),
     ),
+    (MATMUL, [prefetch("out", "x", "i", 0)], "prefetch: it is some turns ahead, at least one"),
+    (
+        MATMUL,
+        [pack("w", "j", 2), prefetch("out", "w", "k")],
+        NO_PARAMETER.format(loop="k", buffer="w"),
+    ),
     (MATMUL, [prefetch("out", "x", "j")], "prefetch: j does not move what out reads of x"),
 ]
 

@@ -455,6 +455,30 @@ def test_prefetch_in_a_reduction_and_a_fused_loop():
     )
 
 
+def test_prefetch_of_panels_some_turns_ahead():
+    shows(
+        "prim @f(x: float32[8], w: float32[8, 4]) -> out: float32[4] "
+        "{ out[j] = sum(k: 8) x[k] * w[k, j] }",
+        pack("w", "j", 4),
+        split("k", (2, 4)),
+        prefetch("out", "w.packed", "k.1", 2),
+        after="""
+        workspace w.packed: float32[1, 8, 4]
+        for w.packed.0 in 8:
+          vectorize w.packed.i in 4:
+            w.packed[0, w.packed.0, w.packed.i] = w[w.packed.0, w.packed.i]
+        for j in 4:
+          registers out.acc: float32[1]
+          out.acc[0] = 0.0
+          for k.0 in 2:
+            for k.1 in 4:
+              prefetch w.packed[0, 4 * k.0 + k.1 + 2, j]
+              out.acc[0] += x[4 * k.0 + k.1] * w.packed[0, 4 * k.0 + k.1, j]
+          out[j] = out.acc[0]
+        """,
+    )
+
+
 def test_a_step_prints_as_the_python_that_makes_it():
     step = Step("split", ("i", (4, 8)))
     assert str(step) == "split('i', (4, 8))"

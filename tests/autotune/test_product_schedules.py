@@ -1,0 +1,89 @@
+"""Schedules of products, as the rules choose them without a log, give what NumPy gives.
+
+The caches are made small, so that small products meet every way of blocking them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiled import run_kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.steps import Schedule
+
+HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+
+
+def product(m: int, k: int, n: int, dtype: str, left: bool, right: bool, known: bool) -> PrimFunc:
+    return parse_prim(
+        f"prim @f(x: {dtype}[{k if left else m}, {m if left else k}], "
+        f"w: {dtype}[{n if right else k}, {k if right else n}]{' const' if known else ''}, "
+        f"b: {dtype}[{n}]) -> out: {dtype}[{m}, {n}] {{\n"
+        f" t[i, j]: {dtype}[{m}, {n}] = sum(k: {k}) x[{'k, i' if left else 'i, k'}]"
+        f" * w[{'j, k' if right else 'k, j'}]\n out[i, j] = t[i, j] + b[j] }}"
+    )
+
+
+def check(prim: PrimFunc, schedule: Schedule, target: Target, left: bool, right: bool) -> None:
+    rng = np.random.default_rng(1)
+    inputs = {
+        p.name: rng.integers(-3, 4, [int(str(s)) for s in p.shape]).astype(p.dtype.numpy)
+        for p in prim.params
+    }
+    x, w, b = inputs.values()
+    (found,) = run_kernel(compile_kernel(prim, schedule, target), target, inputs)
+    np.testing.assert_array_equal(found, (x.T if left else x) @ (w.T if right else w) + b)
+
+
+@given(
+    st.sampled_from(LEVELS),
+    st.sampled_from(["float32", "float64"]),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    st.tuples(st.integers(1, 50), st.integers(1, 130), st.integers(1, 300)),
+)
+@settings(max_examples=60, deadline=None)
+def test_favourites(isa, dtype, flags, sizes):
+    left, right, known = flags
+    target = HOST.with_isa(isa)
+    prim = product(*sizes, dtype, left, right, known)
+    check(prim, default_schedule(prim, target)[0], target, left, right)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_any_candidate(isa, flags):
+    left, right = flags
+    target = HOST.with_isa(isa)
+    prim = product(19, 100, 77, "float32", left, right, False)
+    space = ScheduleSpace(prim, target)
+    for row in space.sample(12, np.random.default_rng(2)):
+        check(prim, space.schedule(row), target, left, right)
+        assert space.row_of(space.schedule(row)) is not None
+
+
+def test_what_few_rows_use_is_read_in_the_order_of_memory():
+    prim = parse_prim(
+        "prim @f(x: float32[6, 64], w: float32[64, 1024] const) -> out: float32[6, 1024] {\n"
+        " out[i, j] = sum(k: 64) x[i, k] * w[k, j] }"
+    )
+    steps = [str(s) for s in default_schedule(prim, HOST)[0].steps]
+    assert not any(s.startswith("pack") for s in steps)
+    assert "prefetch('out', 'w', 'j.1', 1)" in steps
+
+
+def test_what_rows_walk_line_by_line_is_packed():
+    prim = parse_prim(
+        "prim @f(x: float32[90, 64], w: float32[90, 128]) -> out: float32[64, 128] {\n"
+        " out[i, j] = sum(k: 90) x[k, i] * w[k, j] }"
+    )
+    packs = [s.args[0] for s in default_schedule(prim, HOST)[0].steps if s.name == "pack"]
+    assert packs == ["w", "x"]
