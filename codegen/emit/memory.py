@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...ir.dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, as_int, floordiv, symbols
+from ...ir.dims import (
+    Dim,
+    FloorDiv,
+    IntExpr,
+    Max,
+    Min,
+    Mod,
+    Symbol,
+    as_int,
+    evaluate,
+    floordiv,
+    symbols,
+)
 from ...ir.loop.prim import Buffer
 from ..target import Target
 from .writer import FunctionWriter, Value, llvm_type
@@ -136,6 +148,18 @@ class Memory:
             total = scaled if total is None else self.w.add(total, scaled)
         return total, constant
 
+    def constant(self, expr: IntExpr, env: Env) -> int | None:
+        """The value of ``expr`` (at lane 0) if the loops in it are written out, else None.
+
+        Nothing is written: divisions of what is not known are left alone.
+        """
+        known = {name: v for name, v in env.values.items() if isinstance(v, int)}
+        if env.lanes is not None:
+            known[env.lanes.var] = env.lanes.offset
+        if not isinstance(expr, Dim):
+            return expr
+        return evaluate(expr, known) if symbols(expr) <= known.keys() else None
+
     def _atom(self, atom: Symbol | FloorDiv | Mod | Min | Max, env: Env) -> int | Value:
         if isinstance(atom, Symbol):
             if env.lanes is not None and atom.name == env.lanes.var:
@@ -198,11 +222,33 @@ class Memory:
         return self.w.shuffle(wide or zero, grown, picks)
 
     def active_mask(self, lanes: int, active: int) -> Value:
-        bits = ", ".join(f"i1 {'true' if l < active else 'false'}" for l in range(lanes))
-        return Value(f"<{bits}>", "i1", lanes)
+        return self.mask_of(tuple(l < active for l in range(lanes)))
 
-    def masked(self, place: Place, address: Value, mask: Value) -> Value:
-        """A load that touches only the lanes of ``mask``; the others are zero."""
+    def mask_of(self, wanted: tuple[bool, ...]) -> Value:
+        """The literal that holds these bits."""
+        bits = ", ".join(f"i1 {'true' if w else 'false'}" for w in wanted)
+        return Value(f"<{bits}>", "i1", len(wanted))
+
+    def load_some(
+        self, place: Place, address: Value, wanted: tuple[bool, ...], other: Value
+    ) -> Value:
+        """Neighbours from ``address`` on, of which only those ``wanted`` are touched; the other
+        lanes hold ``other``."""
+        lanes = len(wanted)
+        if self.target.has_masks:
+            return self.masked(place, address, self.mask_of(wanted), other)
+        wide: Value = self.w.splat(other, lanes)
+        for first, length in _runs(wanted):
+            for start, count in _powers(length):
+                where = self.w.offset(address, place.type, None, first + start)
+                part = self._load(place, where, count)
+                wide = self._place_lanes(wide, part, first + start, count, lanes)
+        return wide
+
+    def masked(
+        self, place: Place, address: Value, mask: Value, other: Value | None = None
+    ) -> Value:
+        """A load that touches only the lanes of ``mask``; the others are ``other``, or zero."""
         kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
         lanes = mask.lanes
         full = Value("", place.type, lanes).full_type
@@ -210,11 +256,11 @@ class Memory:
         self.w.calls.add(f"declare {full} @{symbol}(ptr, <{lanes} x i1>, {full})")
         depth = self._load_depth(place, max(address.depth, mask.depth))
         align = place.buffer.dtype.bytes
+        rest = f"{full} zeroinitializer" if other is None else str(self.w.splat(other, lanes))
         return self.w.pure(
-            ("masked", address.name, mask.name, full, self._version(place)),
+            ("masked", address.name, mask.name, rest, full, self._version(place)),
             lambda name: (
-                f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, "
-                f"{mask}, {full} zeroinitializer)"
+                f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, {mask}, {rest})"
             ),
             place.type,
             lanes,
@@ -299,6 +345,17 @@ class Memory:
                 part = self.w.shuffle(value, value, tuple(range(start, start + count)))
             where = self.w.offset(address, place.type, None, start)
             self.w.line(f"store {part}, {where}, align {align}")
+
+
+def _runs(wanted: tuple[bool, ...]) -> list[tuple[int, int]]:
+    """The runs of true entries as (start, length)."""
+    runs: list[tuple[int, int]] = []
+    for l, w in enumerate(wanted):
+        if w and runs and sum(runs[-1]) == l:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        elif w:
+            runs.append((l, 1))
+    return runs
 
 
 def _powers(count: int) -> list[tuple[int, int]]:

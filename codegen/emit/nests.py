@@ -13,6 +13,7 @@ from typing import Protocol
 from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
+from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Index, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
@@ -302,6 +303,8 @@ class NestEmitter(ValueEmitter):
     def accumulate(self, stmt: Accumulate, env: Env) -> None:
         combiner = COMBINERS[stmt.combiner]
         dtype = stmt.value.dtype
+        if self._adds_nothing(stmt, env):
+            return
         old = self.current(stmt.buffer, stmt.indices, dtype, env)
         value = stmt.value
         if (
@@ -329,6 +332,17 @@ class NestEmitter(ValueEmitter):
         place = self.places[stmt.buffer]
         flat = self.memory.flat_index(place, stmt.indices)
         self.memory.prefetch(self.memory.address(place, flat, env))
+
+    def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:
+        """Whether every lane reads outside of a border, where the identity stands (or a zero that
+        is multiplied): a tap that is skipped."""
+        for guarded, neutral in guarded_parts(stmt.value, stmt.combiner):
+            if isinstance(guarded.args[2], Const) and guarded.args[2].value == neutral:
+                sure = self.known.mask(guarded.args[0], env)
+                active = env.lanes.active if env.lanes is not None else 1
+                if sure is not None and not any(sure[:active]):
+                    return True
+        return False
 
     def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:
         """The value of an element (or of the lanes) before it is changed."""

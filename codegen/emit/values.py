@@ -11,6 +11,8 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.prim import Buffer
 from ..target import Target
+from .cover import MAX_WINDOWS, cover
+from .known import Known
 from .memory import Env, Lanes, Memory, Place, without_mod
 from .scalars import ScalarEmitter, literal
 from .transpose import transpose
@@ -57,6 +59,7 @@ class ValueEmitter:
         self.ranges: dict[str, tuple[int, int]] = {}
         self.blocks: dict[tuple[str, ...], list[Value]] = {}  # rows of a block to its columns
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
+        self.known = Known(self.memory)
 
     def value(
         self,
@@ -86,6 +89,10 @@ class ValueEmitter:
             return self.index_vector(expr.value, env)
         if isinstance(expr, Read):
             return self.read(expr, env, guard, memo)
+        if expr.name == "where":
+            sure = self.known.mask(expr.args[0], env)
+            if sure is not None:
+                return self._known_choice(expr, sure, env, guard, memo)
         if expr.name == "where" and self._needs_guard(expr):
             test = self.value(expr.args[0], env, guard, memo)
             if test.name in ("true", "false"):
@@ -101,6 +108,66 @@ class ValueEmitter:
         else:
             args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _known_choice(
+        self,
+        expr: Op,
+        sure: tuple[bool, ...],
+        env: Env,
+        guard: Value | None,
+        memo: dict[object, Value],
+    ) -> Value:
+        """A ``where`` whose condition is known, lane by lane, while the code is written."""
+        if all(sure) or not any(sure):
+            return self.value(expr.args[2 - sure[0]], env, guard, memo)
+        then, orelse = expr.args[1], expr.args[2]
+        if guard is None and isinstance(then, Read) and isinstance(orelse, Const):
+            some = self._read_some(then, env, sure, literal(orelse.value, orelse.dtype))
+            if some is not None:
+                return some
+        test = self.memory.mask_of(sure)
+        inverse = self.memory.mask_of(tuple(not s for s in sure))
+        args = [
+            test,
+            self.value(then, env, self._both(guard, test), memo),
+            self.value(orelse, env, self._both(guard, inverse), memo),
+        ]
+        return self.scalars.apply("where", args, [a.dtype for a in expr.args], expr.dtype)
+
+    def _read_some(
+        self, node: Read, env: Env, wanted: tuple[bool, ...], other: Value
+    ) -> Value | None:
+        """The lanes ``wanted`` of a read, ``other`` in the rest; None if there is no short way."""
+        place = self.places.get(node.buffer)
+        if place is None or env.lanes is None or node.dtype.is_bool:
+            return None
+        indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
+        if len(indices) < len(node.indices):
+            return None
+        flat = self.memory.flat_index(place, indices)
+        stride = self.memory.lane_stride(flat, env)
+        mask = tuple(w and l < env.lanes.active for l, w in enumerate(wanted))
+        if not any(mask):
+            return self.w.splat(other, env.lanes.lanes)
+        if stride == 1:
+            address = self.memory.address(place, flat, env)
+            return self.memory.load_some(place, address, mask, other)
+        covered = self._covered(place, flat, stride, mask, env)
+        if covered is None:
+            return None
+        return self.w.select(self.memory.mask_of(mask), covered, self.w.splat(other, len(mask)))
+
+    def _covered(
+        self, place: Place, flat: IntExpr, stride: int | None, mask: tuple[bool, ...], env: Env
+    ) -> Value | None:
+        """A strided vector from the whole vectors around it, if it takes few of them."""
+        if stride is None or place.buffer.dtype.is_bool or len(mask) < 2 or not any(mask):
+            return None
+        taken = [l for l, m in enumerate(mask) if m]
+        span = abs(stride) * (taken[-1] - taken[0]) + 1
+        if span > MAX_WINDOWS * len(mask) or len(taken) < 2:
+            return None
+        return cover(self.memory, place, flat, stride, mask, env, self.ranges)
 
     def _both(self, guard: Value | None, test: Value) -> Value:
         if guard is None:
@@ -178,8 +245,11 @@ class ValueEmitter:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
-        column = self._transposed(place, flat, env, guard)
-        return column or self._per_lane(place, flat, env, guard)
+        found = self._transposed(place, flat, env, guard)
+        if found is None and guard is None:
+            mask = tuple(l < lanes.active for l in range(lanes.lanes))
+            found = self._covered(place, flat, stride, mask, env)
+        return found or self._per_lane(place, flat, env, guard)
 
     def _transposed(
         self, place: Place, flat: IntExpr, env: Env, guard: Value | None

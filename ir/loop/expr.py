@@ -47,6 +47,7 @@ __all__ = [
     "const",
     "expr_text",
     "index",
+    "index_value",
     "map_reads",
     "op",
     "read",
@@ -139,6 +140,15 @@ def index(value: IntExpr) -> Const | Index:
     if not isinstance(value, Dim):
         return const(int(value), INT64)
     return _intern(Index, (value,), {"value": value})
+
+
+def index_value(expr: Expr) -> IntExpr | None:
+    """The index that an Expr is the value of, None if it is none: what ``index`` was given."""
+    if isinstance(expr, Index):
+        return expr.value
+    if isinstance(expr, Const) and expr.dtype == INT64:
+        return int(expr.value)
+    return None
 
 
 def read(buffer: str, indices: Sequence[IndexLike], dtype: DType) -> Read:

@@ -4,5 +4,6 @@
 
     steps        the data: printed as Python, logged as JSON
     primitives   what each step means, and when it is illegal      state   what has been decided
-    tree, apply  the decisions written out as a loop nest
+    borders      primitives for the edges of images
+    tree, apply  the decisions written out as a loop nest; decide works conditions out
 """

@@ -6,30 +6,29 @@ constant extents: where a split does not divide its axis, the body stands once m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from ..dims import Dim, IntExpr, as_int, resolve, substitute, symbol
+from ..dims import Dim, IntExpr, as_int, resolve, symbol
 from ..errors import ScheduleError
+from ..loop.border import is_skipped
 from ..loop.expr import (
     Expr,
-    Index,
-    Op,
     Read,
     children,
     const,
     index,
     op,
     read,
-    rewrite,
-    select,
     walk,
 )
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
-from .decide import COMPARISONS, decide, join
+from .decide import worked_out
 from .primitives import state_of
+from .private import check_private
 from .state import State
 from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
@@ -53,25 +52,8 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     limits = state.extents
     for root in forest:
         body += writer.items((root,), {}, limits, {})
-    _check_private(body, set(), None)
+    check_private(body)
     return Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
-
-
-def _check_private(body: Sequence[Stmt], private: set[str], parallel: str | None) -> None:
-    """Threads share no private buffer: ``private`` are those from outside the parallel loop."""
-    own = {s.buffer.name for s in body if isinstance(s, Alloc)}
-    outside = private - own if parallel else private | own
-    for stmt in body:
-        if isinstance(stmt, Loop):
-            inside = stmt.var if stmt.kind == "parallel" else parallel
-            if outside or inside is None:
-                _check_private(stmt.body, outside, inside)
-        elif isinstance(stmt, If):
-            _check_private((*stmt.then, *stmt.orelse), outside, parallel)
-        elif parallel and isinstance(stmt, Store | Accumulate):
-            used = {stmt.buffer} | {n.buffer for n in walk(stmt.value) if isinstance(n, Read)}
-            for name in sorted(used & outside):
-                raise ScheduleError(f"parallel: the turns of {parallel} would share {name}")
 
 
 def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:
@@ -124,6 +106,7 @@ class _Writer:
         self.workspace: dict[str, Buffer] = {}
         self.count = 0
         self.short = _short_panels(state)
+        self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around, where less than all
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -177,17 +160,18 @@ class _Writer:
             last = short if limit != block or value == full else {}
             return body({**values, name: value}, {**limits, axis: limit, **last})
 
-        if kind == "parallel" and full and rest:
-            inside = op("less", index(symbol(name)), index(full))
-            both = If(inside, tuple(at(symbol(name), block)), tuple(at(full, rest)))
-            return [Loop(kind, name, full + 1, (both,))]
+        pieces = self.pieces(name, full, rest)
+        if kind == "parallel" and pieces:
+            chosen = self.chosen(name, name, pieces, block, rest, at)
+            return [Loop(kind, name, full + bool(rest), tuple(chosen))]
         written: list[Stmt] = []
-        if full == 1:
-            written += at(0, block)
-        elif full > 1:
-            written.append(Loop(kind, name, full, tuple(at(symbol(name), block))))
-        if rest:
-            written += at(full, rest)
+        for first, count in pieces:
+            if count == 1:
+                written += at(first, block if first < full else rest)
+                continue
+            with self.within(name, (0, count - 1)):
+                inside = at(symbol(name) + first, block)
+            written.append(Loop(kind, name, count, tuple(inside)))
         return written
 
     def turns(self, name: str, limits: Limits) -> tuple[int, int, Limits]:
@@ -198,6 +182,52 @@ class _Writer:
         if axis in self.short:
             return full - 1, 1, self.short[axis]
         return full, rest, {}
+
+    def pieces(self, name: str, full: int, rest: int) -> list[tuple[int, int]]:
+        """The turns of a loop as runs of (first, count) with one body each: what is peeled and the
+        rest of the axis stand alone."""
+        turns = full + bool(rest)
+        before, after = self.state.peels.get(name, (0, 0))
+        before = min(before, turns)
+        after = min(max(after, int(bool(rest))), turns - before)
+        middle = turns - before - after
+        runs = [(t, 1) for t in range(before)]
+        runs += [(before, middle)] if middle else []
+        return runs + [(t, 1) for t in range(before + middle, turns)]
+
+    def chosen(
+        self,
+        loop: str,
+        part: str,
+        pieces: Sequence[tuple[int, int]],
+        block: int,
+        rest: int,
+        at: Callable[[IntExpr, int], list[Stmt]],
+    ) -> list[Stmt]:
+        """The bodies of the pieces of one loop that must stay one: each behind a condition."""
+        (first, count), later = pieces[0], pieces[1:]
+        behind = bool(rest) and not later
+        if behind or (count == 1 and part in self.state.peels):
+            mine = at(first, rest if behind else block)
+        else:
+            with self.within(part, (first, first + count - 1)):
+                mine = at(symbol(part), block)
+        if not later:
+            return mine
+        inside = op("less", index(symbol(part)), index(first + count))
+        others = self.chosen(loop, part, later, block, rest, at)
+        return [If(inside, tuple(mine), tuple(others))]
+
+    @contextmanager
+    def within(self, name: str, inclusive: tuple[int, int]) -> Iterator[None]:
+        """A loop that runs through a part of its range only."""
+        before = self.ranges.get(name)
+        self.ranges[name] = inclusive
+        yield
+        if before is None:
+            del self.ranges[name]
+        else:
+            self.ranges[name] = before
 
     def fused_loop(
         self,
@@ -233,15 +263,15 @@ class _Writer:
             part = parts[index_of]
             axis, block = self.state.axis_of(part), self.state.block(part)
             full, rest, short = self.turns(part, limits)
-            if not rest:
-                return inside(index_of + 1, {**inner_limits, axis: block}, fixed)
-            if not full:
-                last = {**inner_limits, axis: rest, **short}
-                return inside(index_of + 1, last, {**fixed, part: 0})
-            main = inside(index_of + 1, {**inner_limits, axis: block}, fixed)
-            left = {**inner_limits, axis: rest, **short}
-            tail = inside(index_of + 1, left, {**fixed, part: full})
-            return [If(op("less", index(symbol(part)), index(full)), tuple(main), tuple(tail))]
+
+            def at(value: IntExpr, limit: int) -> list[Stmt]:
+                there = fixed if value == symbol(part) else {**fixed, part: value}
+                last = short if limit != block or value == full else {}
+                return inside(index_of + 1, {**inner_limits, axis: limit, **last}, there)
+
+            if not isinstance(fixed[part], Dim):  # the part has one turn
+                return at(fixed[part], block if full else rest)
+            return self.chosen(name, part, self.pieces(part, full, rest), block, rest, at)
 
         stmts = inside(0, limits, inner_values)
         if total == 1:
@@ -334,6 +364,8 @@ class _Writer:
 
         def accumulate(v: Values, l: Limits) -> list[Stmt]:
             value = self.instantiate(stage.expr, v, l, local)
+            if is_skipped(stage.expr, value, combiner):
+                return []
             joined = Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)
             return [*self.prefetches(stage, v, l), joined]
 
@@ -457,35 +489,7 @@ class _Writer:
                 if axis in self.state.splits:
                     factor = self.state.splits[axis][int(loop.rpartition(".")[2])]
                     ranges[loop] = (0, factor - 1)
+        ranges.update(self.ranges)
 
-        def place_index(i: IntExpr) -> IntExpr:
-            return resolve(substitute(i, axes), ranges)
-
-        def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
-            if isinstance(node, Index):
-                return index(place_index(node.value))
-            if isinstance(node, Read):
-                indices = tuple(
-                    place_index(i) if isinstance(i, int | Dim) else done[id(i)]
-                    for i in node.indices
-                )
-                if node.buffer in local:
-                    where = local[node.buffer]
-                    indices = tuple(_minus(i, f) for i, f in zip(indices, where.fixed, strict=True))
-                    return read(where.buffer.name, indices, node.dtype)
-                return read(node.buffer, indices, node.dtype)
-            if isinstance(node, Op) and node.name in COMPARISONS:
-                return decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
-            if isinstance(node, Op) and node.name == "where":
-                return select(*(done[id(a)] for a in node.args))
-            if isinstance(node, Op) and node.name in ("logical_and", "logical_or"):
-                return join(node.name, done[id(node.args[0])], done[id(node.args[1])])
-            return None
-
-        return rewrite(expr, leaf)
-
-
-def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:
-    if isinstance(value, int | Dim):
-        return value - fixed
-    return value if fixed == 0 else op("subtract", value, index(fixed))
+        private = {n: (where.buffer.name, where.fixed) for n, where in local.items()}
+        return worked_out(expr, axes, ranges, private)

@@ -1,14 +1,30 @@
-"""Conditions that the ranges of the loops decide when the nest is written."""
+"""Expressions where the loops have their values: what the ranges decide is worked out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dims import IntExpr, bounds
+from ..dims import Dim, IntExpr, bounds, resolve, substitute
 from ..dtype import BOOL
-from ..loop.expr import Const, Expr, Index, const, op
+from ..loop.expr import (
+    Const,
+    Expr,
+    Index,
+    Op,
+    Read,
+    const,
+    index,
+    index_value,
+    op,
+    read,
+    rewrite,
+    select,
+)
 
-__all__ = ["COMPARISONS", "decide", "join"]
+__all__ = ["decide", "join", "worked_out"]
+
+Ranges = Mapping[str, tuple[int, int]]
+
 
 COMPARISONS = {
     "less": lambda low, high: True if high < 0 else False if low >= 0 else None,
@@ -18,23 +34,15 @@ COMPARISONS = {
 }
 
 
-def decide(name: str, left: Expr, right: Expr, ranges: Mapping[str, tuple[int, int]]) -> Expr:
+def decide(name: str, left: Expr, right: Expr, ranges: Ranges) -> Expr:
     """A comparison of indices, worked out where the ranges of the loops decide it."""
-    a, b = _index_value(left), _index_value(right)
+    a, b = index_value(left), index_value(right)
     if a is not None and b is not None:
         inside = bounds(a - b, ranges)
         known = COMPARISONS[name](*inside) if inside is not None else None
         if known is not None:
             return const(known, BOOL)
     return op(name, left, right)
-
-
-def _index_value(expr: Expr) -> IntExpr | None:
-    if isinstance(expr, Index):
-        return expr.value
-    if isinstance(expr, Const) and isinstance(expr.value, int):
-        return expr.value
-    return None
 
 
 def join(name: str, left: Expr, right: Expr) -> Expr:
@@ -44,3 +52,46 @@ def join(name: str, left: Expr, right: Expr) -> Expr:
         if isinstance(one, Const):
             return one if bool(one.value) == decisive else other
     return op(name, left, right)
+
+
+def worked_out(
+    expr: Expr,
+    axes: Mapping[str, IntExpr],
+    ranges: Ranges,
+    private: Mapping[str, tuple[str, tuple[IntExpr, ...]]],
+) -> Expr:
+    """``expr`` where the axes have these values and the loops in them these ranges.
+
+    ``private`` are buffers kept in another one, whose indices begin at what the loops around fix.
+    """
+
+    def place(i: IntExpr) -> IntExpr:
+        return resolve(substitute(i, axes), ranges)
+
+    def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
+        if isinstance(node, Index):
+            return index(place(node.value))
+        if isinstance(node, Read):
+            indices = tuple(
+                place(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
+            )
+            if node.buffer not in private:
+                return read(node.buffer, indices, node.dtype)
+            name, fixed = private[node.buffer]
+            moved = [_minus(i, f) for i, f in zip(indices, fixed, strict=True)]
+            return read(name, moved, node.dtype)
+        if isinstance(node, Op) and node.name in COMPARISONS:
+            return decide(node.name, done[id(node.args[0])], done[id(node.args[1])], ranges)
+        if isinstance(node, Op) and node.name == "where":
+            return select(*(done[id(a)] for a in node.args))
+        if isinstance(node, Op) and node.name in ("logical_and", "logical_or"):
+            return join(node.name, done[id(node.args[0])], done[id(node.args[1])])
+        return None
+
+    return rewrite(expr, leaf)
+
+
+def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:
+    if isinstance(value, int | Dim):
+        return value - fixed
+    return value if fixed == 0 else op("subtract", value, index(fixed))

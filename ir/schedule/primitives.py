@@ -13,10 +13,21 @@ from typing import Any
 
 from ..dims import Dim, IntExpr, as_int, floordiv, mod, symbol, symbols
 from ..errors import ScheduleError
-from ..loop.expr import Expr, Read, const, map_reads, read, select, substitute_indices, walk, within
+from ..loop.expr import (
+    Expr,
+    Read,
+    const,
+    map_reads,
+    read,
+    select,
+    substitute_indices,
+    walk,
+    within,
+)
 from ..loop.nest import Pack
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .borders import peel, unpad
 from .state import Cache, State
 from .steps import Schedule
 
@@ -40,8 +51,8 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
     extents = state.extents
     if axis not in extents or axis in state.splits or axis not in state.order:
         raise ScheduleError(f"split: {axis!r} is not an axis that can still be split")
-    if axis in state.kinds:
-        raise ScheduleError(f"split: {axis} is already {state.kinds[axis]}")
+    if axis in state.kinds or axis in state.peels:
+        raise ScheduleError(f"split: {axis} is already {state.kinds.get(axis, 'peeled')}")
     inner = prod(factors[1:])
     if len(factors) < 2 or inner < 1 or factors[0] != max(1, -(-extents[axis] // inner)):
         raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extents[axis]}")
@@ -104,6 +115,8 @@ def _annotate(kind: str) -> Callable[[State, str], State]:
             raise ScheduleError(f"{kind}: {loop} is already {state.kinds[loop]}")
         if kind != "parallel" and loop in state.fused:
             raise ScheduleError(f"{kind}: {loop} is a fused loop")
+        if kind == "vectorize" and loop in state.peels:
+            raise ScheduleError(f"{kind}: {loop} is peeled")
         return replace(state, kinds={**state.kinds, loop: kind})
 
     annotate.__doc__ = f"Run the loop as ``{kind}``; see the grammar of nests."
@@ -379,6 +392,8 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "pack": pack,
     "stream": stream,
     "prefetch": prefetch,
+    "unpad": unpad,
+    "peel": peel,
 }
 
 

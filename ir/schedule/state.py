@@ -41,6 +41,7 @@ class State:
     packs: Mapping[str, Pack] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    peels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @staticmethod
     def of(prim: PrimFunc) -> State:

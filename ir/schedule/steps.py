@@ -9,6 +9,7 @@
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
                | stream(stage) | prefetch(stage, buffer, loop, turns)
+               | unpad(stage) | peel(loop, first, last)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name in ``primitives.py``.
@@ -31,12 +32,14 @@ __all__ = [
     "fuse",
     "pack",
     "parallel",
+    "peel",
     "prefetch",
     "reorder",
     "rfactor",
     "split",
     "split_reduction",
     "stream",
+    "unpad",
     "unroll",
     "vectorize",
 ]
@@ -57,6 +60,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "pack": ("name", "name", "int"),
     "stream": ("name",),
     "prefetch": ("name", "name", "name", "int"),
+    "unpad": ("name",),
+    "peel": ("name", "int", "int"),
 }
 
 
@@ -217,3 +222,13 @@ def stream(stage: str) -> Step:
 def prefetch(stage: str, buffer: str, loop: str, turns: int = 1) -> Step:
     """Ask for what a stage reads of an operand some turns of a loop ahead."""
     return Step("prefetch", (stage, buffer, loop, int(turns)))
+
+
+def unpad(stage: str) -> Step:
+    """Keep what is inside of a padded stage; its readers ask where they are."""
+    return Step("unpad", (stage,))
+
+
+def peel(loop: str, first: int, last: int) -> Step:
+    """Write the first and the last turns of a loop out, apart from the others."""
+    return Step("peel", (loop, int(first), int(last)))

@@ -13,6 +13,7 @@ from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, split
 __all__ = ["random_schedule"]
 
 LIKELY = ("split", "split", "split", "reorder", "compute_at", "compute_at", "cache_write")
+STAGES_ONLY = ("compute_inline", "stream", "unpad")
 
 
 def random_step(rng: random.Random, state: State) -> Step:
@@ -35,6 +36,8 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "cache_write":
         scope = rng.choice(("registers", "stack"))
         return Step(name, (rng.choice(stages), scope, rng.choice(state.order)))
+    if name == "peel":
+        return Step(name, (rng.choice(state.order), rng.randint(0, 2), rng.randint(0, 2)))
     if name == "cache_read":
         params = [p.name for p in state.prim.params]
         return Step(name, (rng.choice(params), rng.choice(state.order)))
@@ -47,7 +50,7 @@ def random_step(rng: random.Random, state: State) -> Step:
         if kind == "names":
             count = min(len(state.order), rng.choice((2, 3, 4, 99)))
             args.append(tuple(rng.sample(state.order, count)))
-        elif (not args and len(SIGNATURES[name]) == 2) or name in ("compute_inline", "stream"):
+        elif (not args and len(SIGNATURES[name]) == 2) or name in STAGES_ONLY:
             args.append(rng.choice(stages))
         else:
             args.append(rng.choice(state.order))
