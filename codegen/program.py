@@ -52,12 +52,15 @@ class CompiledProgram:
 
 
 def compile_program(
-    program: Program, kernels: Mapping[str, KernelText], target: Target
+    program: Program,
+    kernels: Mapping[str, KernelText],
+    target: Target,
+    threads: int | None = None,
 ) -> CompiledProgram:
     """Compile the entry and the kernels (those not compiled before) and link them.
 
     ``kernels`` has every kernel the program calls, by the name it is called by; every constant of
-    the program must have its value.
+    the program must have its value. It runs on ``threads`` threads, or as many as its caller has.
     """
     called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
     symbols = {name: f"lw.{code_hash(kernels[name].text)[:32]}" for name in called}
@@ -71,12 +74,15 @@ def compile_program(
         text,
         code,
         {name: object_code(kernels[name].text, target) for name in called},
-        _executable(program, entry, tuple(loaded.values())),
+        _executable(program, entry, tuple(loaded.values()), threads),
     )
 
 
 def _executable(
-    program: Program, entry: LoadedObject, kernels: tuple[LoadedObject, ...]
+    program: Program,
+    entry: LoadedObject,
+    kernels: tuple[LoadedObject, ...],
+    threads: int | None,
 ) -> Executable:
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):
@@ -88,6 +94,7 @@ def _executable(
         constants,
         program.arena or 0,
         owner=(entry, *kernels),
+        threads=threads,
     )
 
 

@@ -17,15 +17,16 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
 from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .tracer import (
     Arguments,
     ArraySpec,
@@ -50,63 +51,9 @@ __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Specialisation:
-    """Code for one request: run on arrays, then put into the user's structure."""
-
-    traced: Traced
-    built: pipeline.Built
-    reason: str
-    seconds: float
-
-
 def _pipeline() -> Any:
     """The compiler, loaded when it is first needed: importing the package takes half the time."""
     return importlib.import_module(".pipeline", __package__)
-
-
-def _nothing(*args: Any) -> None:
-    """The code of a function that has not been called."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Code for calls with one quick key; ``finish`` is None where the result is one array."""
-
-    direct: Callable[..., list[Array] | None]
-    call: Callable[[Sequence[Array]], list[Array]]
-    finish: Callable[[list[Array]], Any] | None
-
-    @staticmethod
-    def of(made: Specialisation) -> Ready:
-        finish = None if made.traced.returns_one_array else made.traced.result
-        return Ready(made.built.direct or _nothing, made.built.call, finish)
-
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
-        results = self.direct(*arrays)
-        if results is None:
-            results = self.call([to_array(a) for a in arrays])
-        return results[0] if self.finish is None else self.finish(results)
-
-
-NOTHING = Ready(_nothing, list, None)
-
-
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
-    """What has been compiled: ``signatures`` in order, and for each why it was needed."""
-
-    hits: int
-    misses: int
-    currsize: int
-    signatures: tuple[str, ...]
-    reasons: tuple[str, ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.currsize} compiled, {self.hits} hits, {self.misses} misses"]
-        lines += [f"  {s}   ({r})" for s, r in zip(self.signatures, self.reasons)]
-        return "\n".join(lines)
 
 
 class CompiledFunction:
@@ -121,8 +68,7 @@ class CompiledFunction:
         threads: int | None = None,
         target: Target | None = None,
     ) -> None:
-        if threads is not None and threads < 1:
-            raise LoopwrightValueError(f"threads must be at least 1, not {threads}")
+        _check_threads(threads)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         functools.update_wrapper(self, function)
         self.function = function
@@ -134,6 +80,10 @@ class CompiledFunction:
         self._static = frozenset(names)
         places = {n: i for i, n in enumerate(self._signature.parameters)}
         self._static_places = frozenset((*names, *(places[n] for n in names if n in places)))
+        self._takes_threads = "threads" in places or any(
+            p.kind is p.VAR_KEYWORD for p in self._signature.parameters.values()
+        )
+        self._others: dict[int, CompiledFunction] = {}
         self._known: dict[Request, Specialisation] = {}
         self._ready: dict[Any, Ready] = {}
         self._last = NOTHING
@@ -149,18 +99,53 @@ class CompiledFunction:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result on these arguments; compiles first if their kind is new."""
+        """The function's result on these arguments; compiles first if their kind is new.
+
+        ``threads=2`` is no argument of the function (unless it has one of that name) but how many
+        threads this call may use, as with ``with_threads``.
+        """
         if not kwargs:
             last = self._last
             results = last.direct(*args)
             if results is not None:
                 self._hits += 1
                 return results[0] if last.finish is None else last.finish(results)
+        elif "threads" in kwargs and not self._takes_threads:
+            count = kwargs.pop("threads")
+            return (self if count is None else self.with_threads(count))(*args, **kwargs)
         try:
             return self._call(args, kwargs)
         except Exception as error:
             shown = _shown(error)
         raise shown
+
+    def with_threads(self, count: int) -> CompiledFunction:
+        """The same function for ``count`` threads: with the schedules that are best on so many.
+
+        ``f(x, threads=1)`` is ``f.with_threads(1)(x)``. Its code is kept as well; ``count`` is from
+        1 to 256.
+
+        >>> import numpy as np
+        >>> import loopwright as lw
+        >>> f = lw.compile(lambda x: x + 1)
+        >>> f(np.zeros(2, np.float32), threads=1)
+        array([1., 1.], dtype=float32)
+        """
+        _check_threads(count)
+        if count == self.threads:
+            return self
+        with self._lock:
+            other = self._others.get(count)
+            if other is None:
+                other = self._others[count] = CompiledFunction(
+                    self.function,
+                    static_argnames=tuple(self._static),
+                    log=self.log,
+                    threads=count,
+                    target=self.target,
+                )
+            other.log = self.log
+        return other
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         quick = quick_key(args, kwargs, self._static_places)
@@ -304,6 +289,7 @@ class CompiledFunction:
     def cache_clear(self) -> None:
         """Forget all compiled code; the next call traces again and reads captured arrays anew."""
         with self._lock:
+            self._others.clear()
             self._known.clear()
             self._ready.clear()
             self._last = NOTHING
@@ -373,6 +359,16 @@ def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeEr
     return LoopwrightTypeError(
         f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
     )
+
+
+def _check_threads(count: object) -> None:
+    if count is None:
+        return
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise LoopwrightTypeError(f"threads is a number of threads, not {count!r}")
+    if not 1 <= count <= MAX_THREADS:
+        least = f"at least 1, not {count}" if count < 1 else f"at most {MAX_THREADS}, not {count}"
+        raise LoopwrightValueError(f"threads must be {least}")
 
 
 def _any_traced(values: Iterable[Any]) -> bool:
@@ -451,7 +447,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
       bools, None and functions always are.
     - ``log``: the tuning log to read schedules from and append to; else ``LOOPWRIGHT_LOG``.
-    - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores.
+    - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores. A single call may
+      have another number: ``f(x, threads=1)``.
     - ``target``: the machine to make code for; this one unless given.
 
     >>> import numpy as np

@@ -15,6 +15,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import ISA_LEVELS
 from .ir.errors import LoopwrightValueError
 
@@ -82,7 +83,9 @@ class Config:
     )
     threads: int | None = field(
         default=None,
-        metadata=_about(_between(1, 4096), "n", "threads compiled code uses; else all cores"),
+        metadata=_about(
+            _between(1, MAX_THREADS), "n", "threads compiled code uses; else all cores"
+        ),
     )
     isa: str | None = field(
         default=None,

@@ -164,10 +164,10 @@ def build(
             verify_prim(prim)
             verify_nest(kernels[name].nest)
     program = optimise(program_from_module(lowered, kernels), in_place_rule(prims))
-    compiled = compile_program(program, kernels, target)
+    compiled = compile_program(program, kernels, target, threads)
     return Built(
-        _with_threads(compiled.executable, threads),
-        compiled.executable.call if threads is None else None,
+        compiled.executable,
+        compiled.executable.call,
         tuple(kernels),
         _summary(chosen, log),
         _levels(module, lowered, prims, kernels, compiled, target),
@@ -197,20 +197,6 @@ def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
             while len(_kernels) > KEPT_KERNELS:
                 _kernels.popitem(last=False)
     return found
-
-
-def _with_threads(
-    call: Callable[[Sequence[Array]], list[Array]], threads: int | None
-) -> Callable[[Sequence[Array]], list[Array]]:
-    """``call`` with a number of threads of its own, if it has one."""
-    if threads is None:
-        return call
-
-    def limited(arrays: Sequence[Array]) -> list[Array]:
-        with pool.limited(threads):
-            return call(arrays)
-
-    return limited
 
 
 _ORIGINS = {

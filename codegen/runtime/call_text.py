@@ -4,7 +4,8 @@
 the call's context (``executable`` fills it)::
 
     context   0 entry   1 inputs   2 outputs   3 input specs   4 output specs   5 first idle frame
-              6 Python function that adds an idle frame
+              6 Python function that adds an idle frame   7 lw_pool_limit
+              8 threads the entry may use, or 0: as many as the caller
     spec      0 dtype object   1 rank   2 sizes   3 bin of the memory, or 0: NumPy allocates it
     frame     0 next idle frame   1 arena   2 ... the pointers handed to the entry
 
@@ -39,7 +40,7 @@ page.
 _template = r"""
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
 %Spec = type { ptr, i64, ptr, ptr }
-%Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr }
+%Context = type { ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64 }
 %Bin = type { ptr, i64, i64 }
 
 @idle = internal global i64 0
@@ -398,8 +399,22 @@ placing:
   br label %result
 run:
   %entry.fn = load ptr, ptr %context
+  %threads.p = getelementptr %Context, ptr %context, i32 0, i32 8
+  %threads = load i64, ptr %threads.p
+  %own.number = icmp ne i64 %threads, 0
   %thread = call ptr @PyEval_SaveThread()
+  br i1 %own.number, label %limited, label %plain
+plain:
   call void %entry.fn(ptr %pointers, ptr %arena)
+  br label %ran
+limited:
+  %limit.p = getelementptr %Context, ptr %context, i32 0, i32 7
+  %limit.fn = load ptr, ptr %limit.p
+  %before = call i64 %limit.fn(i64 %threads)
+  call void %entry.fn(ptr %pointers, ptr %arena)
+  %ignored.limit = call i64 %limit.fn(i64 %before)
+  br label %ran
+ran:
   call void @PyEval_RestoreThread(ptr %thread)
   br label %return
 drop:
@@ -408,7 +423,7 @@ drop:
 undo:
   br label %return
 return:
-  %answer = phi ptr [ %results, %run ], [ null, %undo ]
+  %answer = phi ptr [ %results, %ran ], [ null, %undo ]
   %idle.then = load ptr, ptr %idle.p
   store ptr %idle.then, ptr %own
   store ptr %own, ptr %idle.p

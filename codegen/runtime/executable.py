@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from . import pool
 from .buffers import ALIGNMENT, ArraySpec, aligned_bytes, bin_address
 from .native_call import Context, available, make_call
 
@@ -47,7 +49,7 @@ class Executable:
     Constants are made dense, start on a multiple of 64 bytes, and are kept. Calling takes one array
     per input and answers with one new array per output, which starts on a multiple of 64 bytes;
     while native code runs, other Python threads may run as well. A call costs about 0.2 us beside
-    the entry.
+    the entry. ``threads`` is how many its parallel loops use, the caller's number if it is None.
 
     ``call(*arrays)`` is the way in without detours: it answers None, having done nothing, if an
     array is not exactly what the code was made for (an ``ndarray`` of that shape and dtype, dense).
@@ -63,12 +65,13 @@ class Executable:
         constants: Sequence[Array] = (),
         arena_bytes: int = 0,
         owner: object = None,
+        threads: int | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.constants = tuple(_placed(c) for c in constants)
         self.arena_bytes = arena_bytes
-        shared = (self.constants, arena_bytes, owner)
+        shared = (self.constants, arena_bytes, owner, threads)
         make = _native if available() else _portable
         self.call = make(entry, self.inputs, self.outputs, *shared)
 
@@ -119,10 +122,11 @@ def _native(
     constants: Sequence[Array],
     arena_bytes: int,
     owner: object,
+    threads: int | None,
 ) -> Callable[..., list[Array] | None]:
     """The call as a builtin function of native code; see ``call_text`` for the words it reads."""
     kept: list[object] = [owner, constants]
-    words = np.zeros(7, np.int64)
+    words = np.zeros(9, np.int64)
     context = words.view(Context)
     idle = context.ctypes.data + 5 * _POINTER
     frames: list[_Frame] = []
@@ -146,6 +150,8 @@ def _native(
         out_specs.ctypes.data,
         0,
         id(add_frame),
+        0 if threads is None else pool.limit_address(),
+        threads or 0,
     )
     context.kept = tuple(kept)
     return make_call(context)
@@ -169,6 +175,7 @@ def _portable(
     constants: Sequence[Array],
     arena_bytes: int,
     owner: object,
+    threads: int | None,
 ) -> Callable[..., list[Array] | None]:
     """The same by way of ctypes, for interpreters whose objects lie otherwise in memory."""
     native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
@@ -190,7 +197,8 @@ def _portable(
             frame = _Frame(len(inputs) + len(outputs), constants, arena_bytes)
         for i, array in enumerate((*arrays, *results)):
             frame.words[2 + i] = array.__array_interface__["data"][0]
-        native(frame.pointers, frame.words[1])
+        with nullcontext() if threads is None else pool.limited(threads):
+            native(frame.pointers, frame.words[1])
         frames.append(frame)
         return results
 

@@ -7,10 +7,11 @@ loop. Its code (``pool_text``) is native; Python only sets how many threads take
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..llvm.engine import LoadedObject, compile_object, load_object
@@ -22,6 +23,7 @@ __all__ = [
     "configure",
     "default_threads",
     "get_threads",
+    "limit_address",
     "limited",
     "parallel_for",
     "set_threads",
@@ -32,8 +34,9 @@ SPIN_SECONDS = 50e-6
 """How long an idle worker spins before it sleeps: longer than the gap between two kernels."""
 
 
-CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-"""Microseconds of all cores together, and the period they are for (control groups, version 2)."""
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+OWN_GROUP = Path("/proc/self/cgroup")
+"""Where the limits of control groups stand, and which groups this process is in."""
 
 
 class _Pool:
@@ -96,12 +99,38 @@ def default_threads() -> int:
 
 
 def _share() -> int:
-    """The cores the control group may use, rounded up; ``MAX_THREADS`` without a limit."""
-    try:
-        quota, period = CPU_LIMIT.read_text().split()
-        return max(1, -(-int(quota) // int(period)))
-    except (OSError, ValueError):  # no control groups, or the quota is "max"
-        return MAX_THREADS
+    """The cores the control groups may use, rounded up; ``MAX_THREADS`` without a limit.
+
+    A limit is microseconds of all cores together, and the period they are for. It may stand at the
+    own group or at any above it.
+    """
+    quotas = [_quota(folder) for folder in _groups()]
+    return min((-(-quota // period) for quota, period in quotas if quota > 0), default=MAX_THREADS)
+
+
+def _groups() -> Iterator[Path]:
+    """The folders with the limits of this process's group and of those above it."""
+    roots = {"": CONTROL_GROUPS, "cpu": CONTROL_GROUPS / "cpu"}
+    yield from roots.values()
+    with contextlib.suppress(OSError, ValueError):
+        for line in OWN_GROUP.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for name in {"cpu" if "cpu" in controllers.split(",") else controllers} & {*roots}:
+                own = Path(path.strip("/"))
+                yield from (roots[name] / group for group in (own, *own.parents))
+
+
+def _quota(folder: Path) -> tuple[int, int]:
+    """Quota and period of one group; without a limit the quota is not above 0."""
+    with contextlib.suppress(OSError, ValueError):  # version 2; the quota may be "max"
+        quota, period = (folder / "cpu.max").read_text().split()
+        return int(quota), max(1, int(period))
+    with contextlib.suppress(OSError, ValueError):  # version 1; without a limit it is -1
+        quota, period = (
+            (folder / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        )
+        return int(quota), max(1, int(period))
+    return 0, 1
 
 
 def _checked(count: int) -> int:
@@ -163,6 +192,11 @@ def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None
     pool.dynamic = pool.dynamic if dynamic is None else dynamic
     pool.spin = pool.spin if spin is None else spin
     pool.apply()
+
+
+def limit_address() -> int:
+    """Native ``i64 (i64)``: what ``limited`` does, for the calling thread; 0 ends it."""
+    return _get().code.address("lw_pool_limit")
 
 
 def symbols() -> Mapping[str, int]:

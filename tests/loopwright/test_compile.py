@@ -345,10 +345,35 @@ def test_wrapper_keeps_name_and_documentation() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(lw.LoopwrightValueError, match="threads must be at least 1, not 0"):
         lw.compile(threads=0)(lambda x: x)
+    with pytest.raises(lw.LoopwrightValueError, match="threads must be at most 256, not 257"):
+        lw.compile(lambda x: x)(X, threads=257)
+    with pytest.raises(lw.LoopwrightTypeError, match="threads is a number of threads, not '2'"):
+        lw.compile(lambda x: x)(X, threads="2")
     with pytest.raises(lw.LoopwrightValueError, match="has no parameter 'axes'"):
         lw.compile(static_argnames="axes")(lambda x, axis: x)
     with pytest.raises(lw.LoopwrightTypeError, match=r"lw\.compile takes a function, not 3"):
         lw.compile(3)  # type: ignore[call-overload]
+
+
+def test_a_call_may_have_its_own_number_of_threads() -> None:
+    f = lw.compile(lambda x: x + 1, threads=2)
+    assert f.with_threads(2) is f
+    assert f.with_threads(1) is f.with_threads(1)
+    assert f.with_threads(1).threads == 1
+    for result in (f(X, threads=1), f(x=X, threads=1), f(X, threads=None)):
+        np.testing.assert_array_equal(result, X + 1)
+    assert f.with_threads(1).cache_info().currsize == 1
+    assert f.cache_info().currsize == 1
+    f.cache_clear()
+    assert f.with_threads(1).cache_info().currsize == 0
+
+
+def test_a_parameter_of_the_name_is_the_functions() -> None:
+    f = lw.compile(lambda x, threads: x * threads)
+    np.testing.assert_array_equal(f(X, threads=3), X * 3)
+    g = lw.compile(lambda x, **rest: x * rest["threads"])
+    np.testing.assert_array_equal(g(X, threads=3), X * 3)
+    np.testing.assert_array_equal(g.with_threads(1)(X, threads=3), X * 3)
 
 
 def test_threads_share_one_compilation(builds: list[Any]) -> None:

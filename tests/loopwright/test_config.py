@@ -48,7 +48,7 @@ def test_values(monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: An
         ("DEBUG", "9", "an int from 0 to 5"),
         ("DEBUG", "yes", "an int from 0 to 5"),
         ("VERIFY", "maybe", "0 or 1"),
-        ("THREADS", "0", "an int from 1 to 4096"),
+        ("THREADS", "0", "an int from 1 to 256"),
         ("ISA", "avx2", "one of x86-64, x86-64-v3, x86-64-v4"),
     ],
 )

@@ -1,5 +1,7 @@
 """Memory of results is recycled, never while anything still looks at it."""
 
+import resource
+
 import numpy as np
 import pytest
 from loopwright.codegen.llvm.engine import compile_object, load_object
@@ -86,6 +88,28 @@ def test_idle_memory_has_a_limit(monkeypatch):
     kept = [exe([]) for _ in range(20)]
     kept.clear()
     assert 0 < buffers.idle_bytes() <= buffers.IDLE_LIMIT
+
+
+def test_large_results_come_without_page_faults():
+    spec = buffers.ArraySpec((16, 1024, 1024), np.dtype("float32"))
+    text = """
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+define void @f(ptr %args, ptr %arena) {
+  %out = load ptr, ptr %args
+  call void @llvm.memset.p0.i64(ptr %out, i8 1, i64 67108864, i1 false)
+  ret void
+}"""
+    code = load_object(compile_object(text, Target.host()))
+    exe = Executable(code.address("f"), [], [spec], owner=code)
+    last = exe([])[0]
+    last = exe([])[0]  # now there is memory for two: the last result and the next one
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        last = exe([])[0]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 50
+    assert last.nbytes == 1 << 26
+    del last
+    buffers.trim()
 
 
 def test_large_results_can_be_written(run):

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from loopwright.codegen.llvm.engine import compile_object, load_object
-from loopwright.codegen.runtime import executable, native_call
+from loopwright.codegen.runtime import executable, native_call, pool
 from loopwright.codegen.runtime.executable import ArraySpec, Executable
 from loopwright.codegen.target import Target
 
@@ -197,6 +197,28 @@ def test_threads_may_call_at_once(exe):
 
     _in_threads(work, 4)
     assert not wrong
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_a_call_may_have_a_number_of_threads_of_its_own(way, threads):
+    text = """
+declare i64 @lw_pool_threads()
+define void @ask(ptr %args, ptr %arena) {
+  %out = load ptr, ptr %args
+  %n = call i64 @lw_pool_threads()
+  store i64 %n, ptr %out
+  ret void
+}"""
+    asked = {"lw_pool_threads": pool.loaded_code().address("lw_pool_threads")}
+    code = load_object(compile_object(text, Target.host()), asked)
+    spec = ArraySpec((1,), np.dtype("int64"))
+    exe = Executable(code.address("ask"), [], [spec], owner=code, threads=threads)
+    before = pool.get_threads()
+    assert exe([])[0] == [threads or before]
+    with pool.limited(2):
+        assert exe([])[0] == [threads or 2]
+        assert pool.get_threads() == 2
+    assert pool.get_threads() == before
 
 
 def test_calls_overlap_in_time(code, way):

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -187,15 +188,56 @@ def test_the_number_of_threads_is_a_setting(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limit", "share"), [("max 100000", 64), ("150000 100000", 2), ("1000 100000", 1), (None, 64)]
+    ("groups", "limits", "share"),
+    [
+        ("0::/", {}, 64),
+        ("0::/", {"cpu.max": "max 100000"}, 64),
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/", {"cpu.max": "1000 100000"}, 1),
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        ("0::/a/b", {"a/b/cpu.max": "400000 100000", "c/cpu.max": "100000 100000"}, 4),
+        ("3:cpu,cpuacct:/k", {"cpu/k/cpu.cfs_quota_us": "-1", "cpu/k/cpu.cfs_period_us": "1"}, 64),
+        ("3:cpu,cpuacct:/k", {"cpu/k/cpu.cfs_quota_us": "9", "cpu/k/cpu.cfs_period_us": "2"}, 5),
+        ("0::/", {"cpu.max": "not a limit"}, 64),
+    ],
 )
-def test_the_default_is_what_the_process_may_use(monkeypatch, tmp_path, limit, share):
+def test_the_default_is_what_the_process_may_use(monkeypatch, tmp_path, groups, limits, share):
     monkeypatch.delenv("LOOPWRIGHT_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
-    monkeypatch.setattr(pool, "CPU_LIMIT", tmp_path / "cpu.max")
-    if limit is not None:
-        (tmp_path / "cpu.max").write_text(limit + "\n")
+    monkeypatch.setattr(pool, "CONTROL_GROUPS", tmp_path)
+    monkeypatch.setattr(pool, "OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text(groups + "\n")
+    for name, text in limits.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
     assert pool.default_threads() == share
+
+
+def test_an_idle_pool_burns_no_time(code):
+    pool.set_threads(3)
+    data = np.zeros(64, np.int64)
+    for _ in range(20):
+        _run(code, "count", data, 64)
+    time.sleep(0.05)  # longer than workers spin
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    time.sleep(0.3)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert spent < 0.02
+
+
+@pytest.mark.parametrize(("turns", "threads"), [(7, 2), (5, 4), (9, 4)])
+def test_turns_that_do_not_divide_are_shared_evenly(code, turns, threads):
+    """No thread has more turns than need be, as long as all of them run."""
+    pool.set_threads(threads)
+    pool.configure(spin=0.01)
+    most = []
+    for _ in range(10):  # a busy machine may keep a thread from its turns
+        data = np.zeros(turns, np.int64)
+        _run(code, "who", data, turns)
+        most.append(max(np.unique(data, return_counts=True)[1]))
+    assert min(most) == -(-turns // threads)
 
 
 def test_a_thread_may_have_a_number_of_its_own(code):

@@ -1,0 +1,184 @@
+"""What it costs to call, to fork and to wake: ``python -m bench.overheads``.
+
+::
+
+    call             from Python to a compiled function of no work and back, beside NumPy's add
+    fork and join    a parallel loop of one turn per thread, while the workers spin
+    wake             the same after a pause in which they have gone to sleep
+    alone            the same of no work, for which the pool does not wake them
+    idle             processor time burnt in a second after a call, per thread
+    result of 64 MB  page faults of a call that makes one
+
+Medians, so that a busy machine disturbs little; what is shared with others moves all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+from loopwright.codegen.llvm.engine import LoadedObject, compile_object, load_object
+from loopwright.codegen.runtime import pool
+from loopwright.codegen.target import Target
+
+__all__ = ["main", "overheads"]
+
+# @idle does nothing; @busy spends the nanoseconds that its context holds on each turn.
+_TEXT = """
+declare i32 @clock_gettime(i32, ptr)
+define void @idle(ptr %context, i64 %begin, i64 %end) { ret void }
+define internal i64 @now() {
+  %time = alloca [2 x i64]
+  %r = call i32 @clock_gettime(i32 1, ptr %time)
+  %s = load i64, ptr %time
+  %p = getelementptr i64, ptr %time, i64 1
+  %ns = load i64, ptr %p
+  %scaled = mul i64 %s, 1000000000
+  %t = add i64 %scaled, %ns
+  ret i64 %t
+}
+declare void @lw_parallel_for(ptr, ptr, i64)
+
+; Nanoseconds of so many loops over n turns of @busy.
+define i64 @forks(i64 %loops, i64 %n, ptr %context) {
+entry:
+  %start = call i64 @now()
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @lw_parallel_for(ptr @busy, ptr %context, i64 %n)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %loops
+  br i1 %more, label %loop, label %done
+done:
+  %end = call i64 @now()
+  %ns = sub i64 %end, %start
+  ret i64 %ns
+}
+define void @busy(ptr %context, i64 %begin, i64 %end) {
+entry:
+  %turns = sub i64 %end, %begin
+  %each = load i64, ptr %context
+  %long = mul i64 %turns, %each
+  %start = call i64 @now()
+  %until = add i64 %start, %long
+  br label %loop
+loop:
+  %t = call i64 @now()
+  %more = icmp slt i64 %t, %until
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+SHORT, LONG = 5_000, 500_000  # nanoseconds of a turn
+
+Row = tuple[str, float, str]
+
+
+def overheads(threads: int, rounds: int = 200) -> Iterator[Row]:
+    """Name, figure and unit of each row."""
+    code = load_object(compile_object(_TEXT, Target.host()), pool.symbols())
+    yield from _calls(rounds)
+    with pool.limited(threads):
+        if threads > 1:
+            yield from _forks(code, threads, rounds)
+        yield "idle, per second", _idle(code, threads) * 1e6, "us"
+    yield "result of 64 MB", _faults(), "faults"
+
+
+def _calls(rounds: int) -> Iterator[Row]:
+    x = np.ones(8, np.float32)
+    plus = lw.compile(lambda x: x + x)
+    plus(x)
+    yield "call", _each(lambda: plus(x), rounds) * 1e6, "us"
+    one = plus.with_threads(1)
+    one(x)
+    yield "call with its own threads", _each(lambda: one(x), rounds) * 1e6, "us"
+    yield "numpy.add", _each(lambda: np.add(x, x), rounds) * 1e6, "us"
+
+
+def _forks(code: LoadedObject, threads: int, rounds: int) -> Iterator[Row]:
+    i64 = ctypes.c_int64
+    forks = ctypes.CFUNCTYPE(i64, i64, i64, ctypes.c_void_p)(code.address("forks"))
+    short = np.array([SHORT])
+    pool.configure(spin=1.0)
+    forks(100, threads, short.ctypes.data)
+    turns = statistics.median(forks(10, threads, short.ctypes.data) / 10 for _ in range(rounds))
+    yield "fork and join", (turns - SHORT) / 1e3, "us"
+    pool.configure(spin=0.0)
+    for name, function, nanoseconds in (("wake", "busy", LONG), ("alone", "idle", 0)):
+        seconds = _after_pauses(code.address(function), threads, nanoseconds, max(10, rounds // 10))
+        yield name, seconds * 1e6 - nanoseconds / 1e3, "us"
+    pool.configure(spin=pool.SPIN_SECONDS)
+
+
+def _after_pauses(function: int, threads: int, nanoseconds: int, times: int) -> float:
+    """Median seconds of a loop that finds the workers asleep."""
+    context = np.array([nanoseconds])
+    found: list[float] = []
+    for _ in range(times):
+        time.sleep(1e-3)
+        start = time.perf_counter()
+        pool.parallel_for(function, context.ctypes.data, threads)
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def _each(call: Callable[[], Any], rounds: int, calls: int = 100) -> float:
+    """Median seconds of one call."""
+    found: list[float] = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        found.append((time.perf_counter() - start) / calls)
+    return statistics.median(found)
+
+
+def _idle(code: LoadedObject, threads: int) -> float:
+    context = np.array([LONG])
+    pool.parallel_for(code.address("busy"), context.ctypes.data, threads)
+    time.sleep(0.01)
+    before = _processor_seconds()
+    time.sleep(1.0)
+    return (_processor_seconds() - before) / threads
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _faults() -> float:
+    x = np.ones(1 << 24, np.float32)
+    plus = lw.compile(lambda x: x + x)
+    kept = [plus(x), plus(x)]
+    kept.pop()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        kept[0] = plus(x)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="bench.overheads", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--threads", type=int, default=pool.default_threads())
+    parser.add_argument("--rounds", type=int, default=200, help="of each measurement (200)")
+    args = parser.parse_args()
+    print(f"{args.threads} threads")
+    for name, figure, unit in overheads(args.threads, args.rounds):
+        print(f"{name:<26} {figure:9.2f} {unit}")
+
+
+if __name__ == "__main__":
+    main()
