@@ -44,6 +44,9 @@ from .base import (
 __all__ = ["LaneSketch", "lane_axis", "lane_offers"]
 
 
+NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
+
+
 class LaneSketch(Sketch):
     """See the module."""
 
@@ -125,11 +128,9 @@ class LaneSketch(Sketch):
         return tuple(others)
 
     def favourites(self) -> list[Choices]:
-        reads = self.group.accesses[self.group.main.name]
-        row = self.row_axis
-        shared_reads = row is not None and any(not a.depends(row) for a in reads)
+        most = self._rows_at_once()
         found: list[Choices] = []
-        for vectors, rows in ((4, 4 if shared_reads else 1), (2, 4 if shared_reads else 1), (8, 1)):
+        for vectors, rows in ((4, most), (2, most), (8, 1)):
             c = self.base_choices()
             c["vectors"] = max(v for v in self.tables["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.tables["rows"] if r <= rows)
@@ -137,6 +138,25 @@ class LaneSketch(Sketch):
             c["stream"] = self.stream_choice()
             found.append(c)
         return found
+
+    def _rows_at_once(self) -> int:
+        """How many rows to walk together, as many as the near cache holds.
+
+        They share what does not depend on the row, and while one waits for its sum or maximum the
+        others are worked on.
+        """
+        group = self.group
+        turns = prod(self.extent(a) for a in group.shared)
+        width = max(stage_points(s) for s in group.stages) // max(1, turns)
+        read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
+        read &= {p.name for p in group.prim.params}
+        maps = len(group.stages) - len(group.reductions)
+        row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
+        for rows in (4, 2):
+            few = turns < 4 * rows * self.target.cores
+            if not few and rows * row_bytes <= self.target.l1 * NEAR_SHARE:
+                return rows
+        return 1
 
     def fits(self, values: Values) -> BoolArray:
         tile = values["vectors"] * values["rows"] * values["rows2"]

@@ -72,6 +72,7 @@ _FLOAT_INTRINSICS = {
     "round": "rint",
     "copysign": "copysign",
 }
+_WIDTHS = {"float": 4, "double": 8}  # bytes
 
 
 class ScalarEmitter:
@@ -171,10 +172,28 @@ class ScalarEmitter:
         """``a > b ? a : b`` is one instruction and passes NaN in b on; a needs its own look."""
         if _is_number(b):
             a, b = b, a
-        chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
+        symbol = self._machine_extreme(relation, a)
+        if symbol:
+            rounding = (Value("4", "i32"),) if a.lanes * _WIDTHS[a.type] == 64 else ()
+            chosen = self.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
+        else:
+            chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
         if _is_number(a):
             return chosen
         return self.w.select(self.w.op("fcmp uno", a, a, type="i1"), a, chosen)
+
+    def _machine_extreme(self, relation: str, a: Value) -> str:
+        """The machine's instruction by name: LLVM would merge a comparison with the next one."""
+        size = a.lanes * _WIDTHS[a.type]
+        if a.lanes == 1 or size not in (16, 32, 64) or size > self.target.vector_bytes:
+            return ""
+        kind = {"float": "ps", "double": "pd"}[a.type]
+        name = "max" if relation == "ogt" else "min"
+        if size == 64:
+            return f"llvm.x86.avx512.{name}.{kind}.512"
+        if size == 32:
+            return f"llvm.x86.avx.{name}.{kind}.256"
+        return f"llvm.x86.{'sse' if kind == 'ps' else 'sse2'}.{name}.{kind}"
 
     def _float_fmax(self, dtype: DType, a: Value, b: Value) -> Value:
         return self._extreme_number("oge", a, b)

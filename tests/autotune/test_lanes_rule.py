@@ -50,3 +50,13 @@ def test_a_schedule_with_prefetches_is_found_in_its_space() -> None:
 def test_reductions_are_cut_where_rows_are_fewer_than_threads_want(rows: int, cut: bool) -> None:
     prim = kernel_of(lambda x: np.sum(x, axis=1), lw.f32[rows, 100_000])
     assert bool(steps_of(prim, "split_reduction")) == cut
+
+
+@pytest.mark.parametrize(
+    "shape, rows",
+    [((1536, 128), 4), ((128, 1024), 2), ((4096, 1024), 1), ((64, 50257), 1), ((12, 128), 1)],
+)
+def test_as_many_rows_at_once_as_the_near_cache_holds(shape: tuple[int, int], rows: int) -> None:
+    """Few rows are left to the threads one by one."""
+    prim = kernel_of(lw.nn.softmax, lw.f32[shape])
+    assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")
