@@ -57,11 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = ", ".join(LIBRARIES if unknown else [w.name for w in every])
         print(f"bench: {wrong}; there are {known}", file=sys.stderr)
         return 2
-    threads = args.threads or sorted({1, Target.host().cores})
+    threads = args.threads or _thread_counts()
     args.out.mkdir(parents=True, exist_ok=True)
     file = args.resume or args.out / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
     done = read(file) if args.resume else []
-    settings = _settings(args, chosen, every, len(threads), done, file)
+    settings = _settings(args, chosen, threads, done, file)
     if not args.resume:
         append(file, json.dumps({"machine": asdict(measured_machine()), "command": sys.argv}))
     rows = list(done)
@@ -104,7 +104,9 @@ def _measure_all(
 
 def _progress(row: Row) -> str:
     times = "  ".join(f"{name} {1e3 * s:.3g}" for name, s in row.seconds.items())
-    return f"{row.workload} on {row.threads}: limit {1e3 * row.limit:.3g}  {times} ms"
+    lead = row.lead() or row.lead("untuned")
+    ahead = f"  {lead:.2f}x" if lead else ""
+    return f"{row.workload} on {row.threads}: limit {1e3 * row.limit:.3g}  {times} ms{ahead}"
 
 
 def _is_named(workload: Workload, parts: Sequence[str]) -> bool:
@@ -114,19 +116,28 @@ def _is_named(workload: Workload, parts: Sequence[str]) -> bool:
 def _settings(
     args: argparse.Namespace,
     chosen: Sequence[Workload],
-    every: Sequence[Workload],
-    counts: int,
+    threads: Sequence[int],
     done: Sequence[Row],
     file: Path,
 ) -> Settings:
     settings = Settings(args.rounds, args.seconds, args.log or f"{file.with_suffix('')}.log.jsonl")
     if args.budget is not None:
         return replace(settings, budget=_seconds(args.budget))
-    needs = [w.need for w in chosen] * counts
-    # A part of the workloads gets its part of the time for all.
-    part = sum(needs) / counts / sum(w.need for w in every) if args.total_budget is None else 1.0
-    left = _seconds(args.total_budget or _WHOLE) * part - sum(row.tuning for row in done)
-    return replace(settings, allowance=Allowance(max(0.0, left), needs))
+    needs = [w.need for w in chosen] * len(threads)
+    if args.total_budget is None:
+        # As much for each as it has when everything is measured.
+        whole = sum(w.need for w in fixed_workloads()) * len(_thread_counts())
+        total = _seconds(_WHOLE) * sum(needs) / whole
+    else:
+        total = _seconds(args.total_budget)
+    left = max(0.0, total - sum(row.tuning for row in done))
+    known = {(row.workload, row.threads) for row in done}
+    to_come = [w.need for t in threads for w in chosen if (w.name, t) not in known]
+    return replace(settings, allowance=Allowance(left, to_come))
+
+
+def _thread_counts() -> list[int]:
+    return sorted({1, Target.host().cores})
 
 
 def _seconds(text: str) -> float:
