@@ -43,6 +43,8 @@ from .base import (
 
 __all__ = ["LaneSketch", "lane_axis", "lane_offers"]
 
+AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
+
 
 NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
 
@@ -190,7 +192,8 @@ def lane_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
     """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
     if not _lanes_apply(group):
         return []
-    return [(_lane_cost(group), _lane_sketch(group, target))]
+    sketch = _lane_sketch(group, target)
+    return [(_lane_cost(group) + _again_cost(group, sketch), sketch)]
 
 
 def lane_axis(group: Group, stage: Stage) -> str | None:
@@ -224,6 +227,17 @@ def _lane_cost(group: Group) -> float:
         cost += rough_cost(group.accesses[stage.name], axis, points) * (waste if axis else 10.0)
         if stage.combiner is not None:  # joining the lanes of every output element
             cost += 6.0 * prod(as_int(a.extent) for a in stage.axes)
+    return cost
+
+
+def _again_cost(group: Group, sketch: Sketch) -> float:
+    """What it costs that operands no near cache holds are read again for every turn of the loops
+    around the rows: that is as slow for each element as many operations."""
+    cost = 0.0
+    for access in group.accesses[group.main.name]:
+        turns = prod(group.extents[a] for a in sketch.outer_axes if not access.depends(a))
+        if access.size * access.element_bytes > sketch.target.l2 and access.size > 1:
+            cost += AGAIN * access.size * (turns - 1)
     return cost
 
 

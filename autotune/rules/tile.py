@@ -48,6 +48,7 @@ __all__ = ["TileSketch", "tile_offers"]
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
+COPY = 8.0  # of an element transposed at run time, where one that is read costs 0.2
 LINE = 64  # bytes of a cache line
 MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 
@@ -219,7 +220,8 @@ def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
 
 
 def _vector_axes(group: Group) -> list[str]:
-    """Shared axes along which vectors may run: the last one, and where most reads are smooth."""
+    """Shared axes along which vectors may run: the last one, where most reads are smooth, and where
+    no operand has to be transposed at run time that would be along the last one."""
     shared = [a for a in group.shared if group.extents[a] > 1]
     if not shared:
         return []
@@ -232,7 +234,17 @@ def _vector_axes(group: Group) -> list[str]:
     found = [shared[-1]]
     if best not in found and smooth(best) > smooth(shared[-1]):
         found.append(best)
+    main = group.main
+    for access in group.accesses[main.name]:
+        if _turned(group, access, shared[-1]) and _is_packable(group, main, access, shared[-1]):
+            found += [a for a in shared if a not in found and not access.depends(a)][-1:]
     return found
+
+
+def _turned(group: Group, access: Access, axis: str) -> bool:
+    """Whether vectors along an axis take elements of a run-time parameter that lie apart."""
+    known = {p.name for p in group.prim.params if p.constant}
+    return access.stride(axis) not in (0, 1) and access.buffer not in known
 
 
 def _tile_cost(group: Group, axis: str) -> float:
@@ -246,7 +258,7 @@ def _tile_cost(group: Group, axis: str) -> float:
             step = access.stride(axis)
             packed = step not in (0, 1) and _is_packable(group, stage, access, axis)
             if packed:
-                cost += 0.2 * points + 3.0 * access.size
+                cost += 0.2 * points + COPY * access.size * _turned(group, access, axis)
             else:
                 cost += rough_cost((access,), axis, points)
         last = stage.axes[-1].name if stage.axes else None

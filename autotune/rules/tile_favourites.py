@@ -28,6 +28,7 @@ TURN = 1.5  # cycles a turn of the innermost loop costs
 LINE = 0.5  # cycles a vector load costs where the panel does not fit the first cache
 MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduced axis
 FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying with it
+FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
 AHEAD = 8  # turns of the reduced loop that panels are asked for early
 FEW_PAGES = 64  # that are found without a table walk
 CACHE_LINE = 64  # bytes
@@ -182,12 +183,14 @@ def _is_skinny(sketch: Sketch) -> bool:
     """Whether an operand too large for the second cache is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
     rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
-    if rows > FEW_ROWS or sketch.k_axis is None or sketch.outer_axes:
+    known = {p.name for p in sketch.group.prim.params if p.constant}
+    if sketch.k_axis is None or sketch.outer_axes:
         return False
     return sketch.tables["k_blocks"][-1] > 1 and any(
         a.stride(sketch.vector_axis or "") == 1
         and (a.stride(sketch.k_axis) or 0) * a.element_bytes >= PAGE // 4
         and a.size * a.element_bytes > sketch.target.l2
+        and rows <= (FEW_ROWS if a.buffer in known else FEW_ROWS_UNPACKED)
         for a in sketch.group.accesses[sketch.group.main.name]
     )
 
@@ -213,7 +216,7 @@ def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= ceil(rows / c["rows"]))
     c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
     depth = sketch.extent(sketch.k_axis)
-    short = SHORT // 2 if single else SHORT
+    short = SHORT // 2 if single else SHORT if rows <= FEW_ROWS // 2 else 2 * SHORT
     c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= short)
     c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
 

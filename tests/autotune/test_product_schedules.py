@@ -87,3 +87,20 @@ def test_what_rows_walk_line_by_line_is_packed():
     )
     packs = [s.args[0] for s in default_schedule(prim, HOST)[0].steps if s.name == "pack"]
     assert packs == ["w", "x"]
+
+
+def test_a_large_operand_that_would_have_to_be_transposed_is_broadcast_instead():
+    """``x @ w.T``: vectors run along the few rows of x, which are packed, and blocks of the result
+    are turned when they are stored."""
+    prim = parse_prim(
+        "prim @f(x: float32[16, 64], w: float32[1000, 64]) -> out: float32[16, 1000] {\n"
+        " out[i, j] = sum(k: 64) x[i, k] * w[j, k] }"
+    )
+    schedule, name = default_schedule(prim, HOST)
+    assert name.startswith("tile.i")
+    assert [s.args[0] for s in schedule.steps if s.name == "pack"] == ["x"]
+    wide = parse_prim(
+        "prim @f(x: float32[1000, 64], w: float32[1000, 64]) -> out: float32[1000, 1000] {\n"
+        " out[i, j] = sum(k: 64) x[i, k] * w[j, k] }"
+    )
+    assert default_schedule(wide, HOST)[1].startswith("tile.j")
