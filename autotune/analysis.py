@@ -78,10 +78,19 @@ class Group:
 
     @cached_property
     def element_bytes(self) -> int:
-        """Size of the widest element, at least 4: what a vector's lanes are counted by."""
-        widths = [4, *(s.buffer.dtype.bytes for s in self.stages)]
+        """Size of the widest element: what a vector's lanes are counted by.
+
+        At least 4 where some do not lie side by side: they are put together one by one.
+        """
+        least = 1 if all(self._is_smooth(s) for s in self.stages) else 4
+        widths = [least, *(s.buffer.dtype.bytes for s in self.stages)]
         widths += [a.element_bytes for reads in self.accesses.values() for a in reads]
         return max(widths)
+
+    def _is_smooth(self, stage: Stage) -> bool:
+        axes = (*stage.axes, *stage.reduce_axes)
+        last = axes[-1].name if axes else ""
+        return all(a.stride(last) in (0, 1) and not a.irregular for a in self.accesses[stage.name])
 
 
 def accesses_of(prim: PrimFunc, stage: Stage) -> tuple[Access, ...]:

@@ -56,14 +56,18 @@ class NestEmitter(ValueEmitter):
     # -- statements ----------------------------------------------------------------------------
 
     def roots(self, stmts: Sequence[Stmt]) -> None:
-        """Write a whole kernel, with as many lanes as hold the widest element in a vector loop."""
+        """Write a whole kernel, with as many lanes as hold the widest element in a vector loop.
+
+        Elements of less than four bytes fill vectors only where all of them lie side by side.
+        """
         vectors = [
-            inner
+            (loop.var, inner)
             for loop in statements(tuple(stmts))
             if isinstance(loop, Loop) and loop.kind == "vectorize"
             for inner in statements(loop.body)
         ]
-        self.native = self.target.lanes(max([4, *map(_element_bytes, vectors)]))
+        least = 1 if vectors and all(_is_smooth(inner, var) for var, inner in vectors) else 4
+        self.native = self.target.lanes(max([least, *(_element_bytes(s) for _, s in vectors)]))
         self.body(stmts, Env({}))
 
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
@@ -387,6 +391,26 @@ def _element_bytes(stmt: Stmt) -> int:
     sizes = [stmt.value.dtype.bytes]
     sizes += [n.dtype.bytes for n in walk(stmt.value) if not isinstance(n, Index | Const)]
     return max(sizes)
+
+
+def _is_smooth(stmt: Stmt, var: str) -> bool:
+    """Whether each place of a statement stays, or moves on by one element, where ``var`` does."""
+    if not isinstance(stmt, Store | Accumulate):
+        return not isinstance(stmt, If)
+    places: list[Sequence[object]] = [stmt.indices]
+    for node in walk(stmt.value):
+        if isinstance(node, Index) and _mentions(node.value, var):
+            return False
+        if isinstance(node, Read):
+            places.append(node.indices)
+    return all(_moves_on(indices, var) for indices in places)
+
+
+def _moves_on(indices: Sequence[object], var: str) -> bool:
+    if not all(isinstance(i, int | Dim) for i in indices):
+        return False
+    steps = [_step(i, var) for i in indices if isinstance(i, int | Dim)]
+    return all(s == 0 for s in steps[:-1]) and (not steps or steps[-1] in (0, 1))
 
 
 def _mentions(expr: object, var: str) -> bool:

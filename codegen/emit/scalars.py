@@ -259,7 +259,8 @@ class ScalarEmitter:
         by_zero = w.op("icmp eq", b, zero, type="i1")
         if dtype.kind == "u":
             safe = w.select(by_zero, one, b)
-            value = w.op("udiv" if name == "floor_divide" else "urem", a, safe)
+            quotient = self._quotient(a, safe, dtype)
+            value = quotient if name == "floor_divide" else self._rest(a, safe, quotient)
             return w.select(by_zero, zero, value)
         minus_one = self.integer(-1, a)
         least = self.integer(-(1 << (dtype.bits - 1)), a)
@@ -267,7 +268,8 @@ class ScalarEmitter:
             "and", w.op("icmp eq", a, least, type="i1"), w.op("icmp eq", b, minus_one, type="i1")
         )
         safe = w.select(w.op("or", by_zero, wraps), one, b)
-        remainder = w.op("srem", a, safe)
+        quotient = self._quotient(a, safe, dtype)
+        remainder = self._rest(a, safe, quotient)
         if name == "truncate_mod":
             return w.select(by_zero, zero, remainder)
         inexact = w.op("icmp ne", remainder, zero, type="i1")
@@ -276,9 +278,29 @@ class ScalarEmitter:
         if name == "floor_mod":
             value = w.select(adjust, w.op("add", remainder, safe), remainder)
         else:
-            quotient = w.op("sdiv", a, safe)
             value = w.select(adjust, w.op("sub", quotient, one), quotient)
         return w.select(by_zero, zero, value)
+
+    def _quotient(self, a: Value, b: Value, dtype: DType) -> Value:
+        """The quotient rounded to zero, of operands for which there is one.
+
+        Vectors have no integer division: they are divided as floats with twice as many bits, where
+        a quotient that is no integer cannot be rounded to the next one.
+        """
+        w, signed = self.w, dtype.kind == "i"
+        variable = b.name.startswith("%")
+        if a.lanes == 1 or dtype.bits == 64 or not variable:
+            return w.op("sdiv" if signed else "udiv", a, b)
+        if dtype.bits == 32:
+            to_float, to_whole = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+            x, y = (w.convert(to_float, v, "double") for v in (a, b))
+            return w.convert(to_whole, w.op("fdiv", x, y), "i32")
+        grow = "sext" if signed else "zext"
+        x, y = (w.convert("sitofp", w.convert(grow, v, "i32"), "float") for v in (a, b))
+        return w.convert("trunc", w.convert("fptosi", w.op("fdiv", x, y), "i32"), a.type)
+
+    def _rest(self, a: Value, b: Value, quotient: Value) -> Value:
+        return self.w.op("sub", a, self.w.op("mul", quotient, b))
 
     def _shift(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
         w = self.w
