@@ -11,11 +11,15 @@ from functools import cached_property
 from math import prod
 
 from ..ir.dims import Dim, as_int, linear, symbol, symbols
-from ..ir.loop.expr import Op, Read, walk
+from ..ir.loop.cases import flips, inside, longest_piece
+from ..ir.loop.expr import Expr, Op, Read, walk
 from ..ir.loop.prim import PrimFunc, Stage
 from ..ir.loop.scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "prim_flops"]
+
+MIN_PIECE = 8  # elements of the innermost axis that are worth a piece of their own
+MAX_BODIES = 64  # bodies that all pieces of a nest make together
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,48 @@ class Group:
         return max(self.stages, key=stage_flops)
 
     @cached_property
+    def cuts(self) -> dict[str, tuple[int, ...]]:
+        """Where the axes of maps are worth being cut: a condition flips there.
+
+        The innermost axis also where its index into an operand turns round or jumps, which costs
+        nothing outside of vectors, but only into pieces that fill some. All pieces together make
+        no more than a few bodies.
+        """
+        if self.reductions or not self.shared:
+            return {}
+        reduced = {a.name for s in self.prim.stages for a in s.reduce_axes}
+        found: dict[str, set[int]] = {}
+        for stage in self.stages:
+            last = flips(stage.expr, self.extents).get(self.shared[-1], ())
+            others = flips(stage.expr, self.extents, indices=False)
+            for axis, points in {**others, self.shared[-1]: last}.items():
+                if axis not in reduced:
+                    found.setdefault(axis, set()).update(points)
+        kept: dict[str, tuple[int, ...]] = {}
+        bodies = 1
+        for axis in reversed(self.shared):
+            count = len(found.get(axis, ())) + 1
+            short = axis == self.shared[-1] and self.extents[axis] < MIN_PIECE * count
+            if count > 1 and not short and bodies * count <= MAX_BODIES:
+                kept[axis] = tuple(sorted(found[axis]))
+                bodies *= count
+        return kept
+
+    @cached_property
+    def typical(self) -> dict[str, Expr]:
+        """The expression of every stage where its axes are in their longest pieces."""
+        if not self.cuts:
+            return {s.name: s.expr for s in self.stages}
+        ranges = {
+            axis: longest_piece(self.cuts.get(axis, ()), extent)
+            for axis, extent in self.extents.items()
+        }
+        return {s.name: inside(s.expr, ranges) for s in self.stages}
+
+    @cached_property
     def accesses(self) -> dict[str, tuple[Access, ...]]:
-        """The reads of every stage."""
-        return {s.name: accesses_of(self.prim, s) for s in self.stages}
+        """The reads of every stage, in the longest pieces."""
+        return {s.name: accesses_of(self.prim, self.typical[s.name]) for s in self.stages}
 
     @cached_property
     def output_bytes(self) -> int:
@@ -93,11 +136,11 @@ class Group:
         return all(a.stride(last) in (0, 1) and not a.irregular for a in self.accesses[stage.name])
 
 
-def accesses_of(prim: PrimFunc, stage: Stage) -> tuple[Access, ...]:
-    """The distinct reads in a stage's expression."""
+def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
+    """The distinct reads in an expression."""
     buffers = prim.buffers
     found: list[Access] = []
-    for node in walk(stage.expr):
+    for node in walk(expr):
         if not isinstance(node, Read):
             continue
         buffer = buffers[node.buffer]

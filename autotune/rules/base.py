@@ -208,7 +208,7 @@ def stream_steps(group: Group, wanted: int) -> list[Step]:
 
 def stream_choices(group: Group, target: Target) -> tuple[int, ...]:
     """Storing past the caches is on offer for results that no near cache holds."""
-    return (0, 1) if group.output_bytes > 2 * target.l2 else (0,)
+    return (0, 1) if group.output_bytes >= 2 * target.l2 else (0,)
 
 
 def reduced_axes(group: Group) -> list[str]:

@@ -18,6 +18,7 @@ from ...ir.schedule.steps import (
     Step,
     cache_write,
     compute_at,
+    cut,
     pack,
     prefetch,
     reorder,
@@ -127,6 +128,7 @@ class TileSketch(Sketch):
         steps += [unroll(loop) for loop in unrolled]
         steps += self.prefetch_steps(choices)
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        steps += [cut(axis, points) for axis, points in group.cuts.items()]
         return first, [*steps, *stream_steps(group, choices["stream"])]
 
     def prefetch_steps(self, choices: Choices) -> list[Step]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 from math import ceil, gcd, prod
 
+from ...codegen.machine import known_machine
+from ...codegen.target import Target
 from ...ir.dims import as_int, symbols
 from ...ir.loop.expr import Index, Op, Read, walk
 from ..analysis import Access, expression_cost
@@ -22,6 +24,7 @@ SPILL = 4.0  # cycles per register that does not fit
 FETCH = 0.12  # cycles per load even where the multiply-adds hide most of it
 STREAMS = 8  # rows beyond this many evict each other where their distance is a power of two
 CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it elsewhere
+LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes between addresses that fall into one cache set
 WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
@@ -237,7 +240,7 @@ def _strided(sketch: Sketch) -> bool:
 def _guarded(sketch: Sketch) -> bool:
     """Whether some reads are made under a condition that differs from lane to lane, or comes from
     data: then no block can be transposed."""
-    for node in walk(sketch.group.main.expr):
+    for node in walk(sketch.group.typical[sketch.group.main.name]):
         if isinstance(node, Op) and node.name == "where":
             for leaf in walk(node.args[0]):
                 if isinstance(leaf, Read):
@@ -257,11 +260,27 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
         c = sketch.base_choices()
         width = 1 if rough else wanted
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
-        if rough and not _guarded(sketch):
-            # Square blocks are transposed in registers; several of them share pages and lines.
-            c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
-            c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
-        c["parallel"] = sketch.parallel_depth(c)
         c["stream"] = sketch.stream_choice()
+        if rough and not _guarded(sketch):
+            _blocks(sketch, c)
+        c["parallel"] = sketch.parallel_depth(c)
         found.append(c)
     return found
+
+
+def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
+    """Square blocks are transposed in registers. Down a strip two cache lines wide, every line of
+    the result is written whole and soon; what is read comes in as many runs as are prefetched."""
+    tables = sketch.tables
+    c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
+    c["order"] = tables["order"][-1]
+    wide = max(1, LINE // (sketch.lanes * sketch.group.element_bytes))
+    if sketch.group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
+        c["stream"] = tables["stream"][-1]
+    c["mid_v"] = max(m for m in tables["mid_v"] if m <= 2 * wide)
+
+
+def _memory_is_near(target: Target) -> bool:
+    """Whether lines that are written in no order are better not read first from the last cache."""
+    machine = known_machine(target)
+    return machine.bandwidth("l3", writes=True) < 2 * machine.bandwidth("dram", writes=True)

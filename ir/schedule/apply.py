@@ -6,13 +6,14 @@ constant extents: where a split does not divide its axis, the body stands once m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from ..dims import Dim, IntExpr, as_int, resolve, symbol
 from ..errors import ScheduleError
 from ..loop.border import is_skipped
+from ..loop.decide import worked_out
 from ..loop.expr import (
     Expr,
     Read,
@@ -26,9 +27,9 @@ from ..loop.expr import (
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
-from .decide import worked_out
 from .primitives import state_of
 from .private import check_private
+from .runs import Limits, Run, runs
 from .state import State
 from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
@@ -75,8 +76,12 @@ class _Local:
     fixed: tuple[IntExpr, ...]
 
 
+def _start_of(axis: str) -> str:
+    """The key in ``Values`` of where on its axis the piece begins that the loops are in."""
+    return f"{axis}@"
+
+
 Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
-Limits = Mapping[str, int]  # how much of an axis is left inside the loops so far
 Locals = Mapping[str, _Local]
 
 
@@ -106,7 +111,7 @@ class _Writer:
         self.workspace: dict[str, Buffer] = {}
         self.count = 0
         self.short = _short_panels(state)
-        self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around, where less than all
+        self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around what is written now
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -146,88 +151,55 @@ class _Writer:
         limits: Limits,
         body: Callable[[Values, Limits], list[Stmt]],
     ) -> list[Stmt]:
-        """A loop around ``body``, which is written again where the axis has a rest."""
+        """A loop around ``body``, which is written again where the axis has a rest or is cut."""
         if name in self.state.fused:
             return self.fused_loop(name, values, limits, body)
-        axis, block = self.state.axis_of(name), self.state.block(name)
-        full, rest, short = self.turns(name, limits)
         kind = self.state.kinds.get(name, "for")
         self.count += 1
         if self.count > MAX_STATEMENTS:
             raise ScheduleError(f"the nest has more than {MAX_STATEMENTS} statements")
-
-        def at(value: IntExpr, limit: int) -> list[Stmt]:
-            last = short if limit != block or value == full else {}
-            return body({**values, name: value}, {**limits, axis: limit, **last})
-
-        pieces = self.pieces(name, full, rest)
-        if kind == "parallel" and pieces:
-            chosen = self.chosen(name, name, pieces, block, rest, at)
-            return [Loop(kind, name, full + bool(rest), tuple(chosen))]
+        turns = runs(self.state, name, limits, self.short)
+        if kind == "parallel" and len(turns) > 1:
+            total = turns[-1].last + 1
+            return [
+                Loop(kind, name, total, tuple(self.branches(name, turns, values, limits, body)))
+            ]
         written: list[Stmt] = []
-        for first, count in pieces:
-            if count == 1:
-                written += at(first, block if first < full else rest)
-                continue
-            with self.within(name, (0, count - 1)):
-                inside = at(symbol(name) + first, block)
-            written.append(Loop(kind, name, count, tuple(inside)))
+        for run in turns:
+            self.ranges[name] = (0, run.count - 1)
+            skipped = run.first - run.base
+            value = symbol(name) + skipped if run.count > 1 else skipped
+            inner = tuple(body(*self.enter(name, run, value, values, limits)))
+            written += [Loop(kind, name, run.count, inner)] if run.count > 1 else inner
         return written
 
-    def turns(self, name: str, limits: Limits) -> tuple[int, int, Limits]:
-        """Whole turns of a loop, how much of its axis is left for one more, and what other limits
-        hold in that one: the last panel of a packed operand may be filled in part."""
-        axis, block = self.state.axis_of(name), self.state.block(name)
-        full, rest = divmod(limits[axis], block)
-        if axis in self.short:
-            return full - 1, 1, self.short[axis]
-        return full, rest, {}
+    def enter(
+        self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
+    ) -> tuple[Values, Limits]:
+        """Values and limits in the turns of a run; ``value`` counts from its piece's first."""
+        axis = self.state.axis_of(name)
+        if run.start:
+            values = {**values, _start_of(axis): run.start}
+        return {**values, name: value}, {**limits, axis: run.limit, **run.others}
 
-    def pieces(self, name: str, full: int, rest: int) -> list[tuple[int, int]]:
-        """The turns of a loop as runs of (first, count) with one body each: what is peeled and the
-        rest of the axis stand alone."""
-        turns = full + bool(rest)
-        before, after = self.state.peels.get(name, (0, 0))
-        before = min(before, turns)
-        after = min(max(after, int(bool(rest))), turns - before)
-        middle = turns - before - after
-        runs = [(t, 1) for t in range(before)]
-        runs += [(before, middle)] if middle else []
-        return runs + [(t, 1) for t in range(before + middle, turns)]
-
-    def chosen(
+    def branches(
         self,
-        loop: str,
-        part: str,
-        pieces: Sequence[tuple[int, int]],
-        block: int,
-        rest: int,
-        at: Callable[[IntExpr, int], list[Stmt]],
+        name: str,
+        turns: Sequence[Run],
+        values: Values,
+        limits: Limits,
+        body: Callable[[Values, Limits], list[Stmt]],
     ) -> list[Stmt]:
-        """The bodies of the pieces of one loop that must stay one: each behind a condition."""
-        (first, count), later = pieces[0], pieces[1:]
-        behind = bool(rest) and not later
-        if behind or (count == 1 and part in self.state.peels):
-            mine = at(first, rest if behind else block)
-        else:
-            with self.within(part, (first, first + count - 1)):
-                mine = at(symbol(part), block)
-        if not later:
+        """What a turn of a loop does: which run it belongs to is asked in each."""
+        run, *others = turns
+        self.ranges[name] = (run.first, run.last)
+        value = symbol(name) - run.base if run.count > 1 else run.first - run.base
+        mine = body(*self.enter(name, run, value, values, limits))
+        if not others:
             return mine
-        inside = op("less", index(symbol(part)), index(first + count))
-        others = self.chosen(loop, part, later, block, rest, at)
-        return [If(inside, tuple(mine), tuple(others))]
-
-    @contextmanager
-    def within(self, name: str, inclusive: tuple[int, int]) -> Iterator[None]:
-        """A loop that runs through a part of its range only."""
-        before = self.ranges.get(name)
-        self.ranges[name] = inclusive
-        yield
-        if before is None:
-            del self.ranges[name]
-        else:
-            self.ranges[name] = before
+        inside = op("less", index(symbol(name)), index(run.last + 1))
+        rest = self.branches(name, others, values, limits, body)
+        return [If(inside, tuple(mine), tuple(rest))]
 
     def fused_loop(
         self,
@@ -237,14 +209,12 @@ class _Writer:
         body: Callable[[Values, Limits], list[Stmt]],
     ) -> list[Stmt]:
         parts = self.state.fused[name]
-        counts = [-(-limits[self.state.axis_of(p)] // self.state.block(p)) for p in parts]
-        total = 1
-        for count in counts:
-            total *= count
+        turns = [runs(self.state, part, limits, self.short) for part in parts]
+        counts = [found[-1].last + 1 if found else 0 for found in turns]
+        total = prod(counts)
         if total == 0:
             return []
         lets: list[Stmt] = []
-        inner_values = dict(values)
         left: IntExpr = symbol(name)
         stride = total
         for part, count in zip(parts, counts):
@@ -253,31 +223,25 @@ class _Writer:
             left = left % stride if total > 1 else 0
             if isinstance(value, Dim):
                 lets.append(Let(part, value))
-                inner_values[part] = symbol(part)
-            else:
-                inner_values[part] = value
-
-        def inside(index_of: int, inner_limits: Limits, fixed: Values) -> list[Stmt]:
-            if index_of == len(parts):
-                return body(fixed, inner_limits)
-            part = parts[index_of]
-            axis, block = self.state.axis_of(part), self.state.block(part)
-            full, rest, short = self.turns(part, limits)
-
-            def at(value: IntExpr, limit: int) -> list[Stmt]:
-                there = fixed if value == symbol(part) else {**fixed, part: value}
-                last = short if limit != block or value == full else {}
-                return inside(index_of + 1, {**inner_limits, axis: limit, **last}, there)
-
-            if not isinstance(fixed[part], Dim):  # the part has one turn
-                return at(fixed[part], block if full else rest)
-            return self.chosen(name, part, self.pieces(part, full, rest), block, rest, at)
-
-        stmts = inside(0, limits, inner_values)
+        stmts = self.fused_parts(list(zip(parts, turns)), values, limits, body)
         if total == 1:
             return stmts
         kind = self.state.kinds.get(name, "for")
         return [Loop(kind, name, total, (*lets, *stmts))]
+
+    def fused_parts(
+        self,
+        parts: Sequence[tuple[str, Sequence[Run]]],
+        values: Values,
+        limits: Limits,
+        body: Callable[[Values, Limits], list[Stmt]],
+    ) -> list[Stmt]:
+        if not parts:
+            return body(values, limits)
+        (name, turns), *others = parts
+        return self.branches(
+            name, turns, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
+        )
 
     def nest(
         self,
@@ -351,6 +315,7 @@ class _Writer:
             width = as_int(acc.buffer.shape[-1])
             if width == 1:
                 return make({**v, lanes: 0}, l)
+            self.ranges[lanes] = (0, width - 1)
             return [Loop(kind, lanes, width, tuple(make({**v, lanes: symbol(lanes)}, l)))]
 
         def extra(v: Values) -> tuple[IntExpr, ...]:
@@ -454,7 +419,7 @@ class _Writer:
         return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
 
     def axis_value(self, axis: str, values: Values) -> IntExpr:
-        total: IntExpr = 0
+        total = values.get(_start_of(axis), 0)
         for loop in self.state.loops_of_axis(axis):
             if loop in values:
                 total = total + values[loop] * self.state.block(loop)
@@ -478,18 +443,6 @@ class _Writer:
 
     def instantiate(self, expr: Expr, values: Values, limits: Limits, local: Locals) -> Expr:
         """The expression of one stage element where the loops have these values."""
-        axes: dict[str, IntExpr] = {}
-        ranges: dict[str, tuple[int, int]] = {}
-        for axis in self.extents:
-            axes[axis] = self.axis_value(axis, values)
-        for loop, value in values.items():
-            if isinstance(value, Dim):
-                axis = self.state.axis_of(loop)
-                ranges[loop] = (0, max(0, -(-self.extents[axis] // self.state.block(loop)) - 1))
-                if axis in self.state.splits:
-                    factor = self.state.splits[axis][int(loop.rpartition(".")[2])]
-                    ranges[loop] = (0, factor - 1)
-        ranges.update(self.ranges)
-
+        axes = {axis: self.axis_value(axis, values) for axis in self.extents}
         private = {n: (where.buffer.name, where.fixed) for n, where in local.items()}
-        return worked_out(expr, axes, ranges, private)
+        return worked_out(expr, axes, self.ranges, private)

@@ -379,6 +379,27 @@ def prefetch(state: State, name: str, buffer: str, loop: str, turns: int) -> Sta
     return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, turns)})
 
 
+def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
+    """Run an axis in pieces that begin at these points, each with a body of its own.
+
+    ::
+
+        for i in 100: out[i] = where(i < 92, x[i], 0)     =>    for i in 92: out[i] = x[i]
+                                                                for i in 8: out[i + 92] = 0
+
+    What the conditions in a body come to is worked out, so that a piece in which none flips has
+    none. In a parallel or fused loop each turn asks which piece it belongs to.
+    """
+    extents = state.extents
+    if axis not in extents or axis in state.cuts:
+        raise ScheduleError(f"cut: {axis!r} is not an axis that can still be cut")
+    if any(axis == a.name for s in state.prim.stages for a in s.reduce_axes):
+        raise ScheduleError(f"cut: {axis} is reduced")
+    if not points or list(points) != sorted({*points} - {0}) or points[-1] >= extents[axis]:
+        raise ScheduleError(f"cut: {points} are no points inside {axis} of extent {extents[axis]}")
+    return replace(state, cuts={**state.cuts, axis: points})
+
+
 PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split": split,
     "reorder": reorder,
@@ -394,6 +415,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "prefetch": prefetch,
     "unpad": unpad,
     "peel": peel,
+    "cut": cut,
 }
 
 

@@ -42,6 +42,7 @@ class State:
     streams: frozenset[str] = frozenset()
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     peels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(prim: PrimFunc) -> State:

@@ -9,7 +9,7 @@
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
                | stream(stage) | prefetch(stage, buffer, loop, turns)
-               | unpad(stage) | peel(loop, first, last)
+               | unpad(stage) | peel(loop, first, last) | cut(axis, points)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name in ``primitives.py``.
@@ -29,6 +29,7 @@ __all__ = [
     "cache_write",
     "compute_at",
     "compute_inline",
+    "cut",
     "fuse",
     "pack",
     "parallel",
@@ -62,6 +63,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "prefetch": ("name", "name", "name", "int"),
     "unpad": ("name",),
     "peel": ("name", "int", "int"),
+    "cut": ("name", "ints"),
 }
 
 
@@ -232,3 +234,8 @@ def unpad(stage: str) -> Step:
 def peel(loop: str, first: int, last: int) -> Step:
     """Write the first and the last turns of a loop out, apart from the others."""
     return Step("peel", (loop, int(first), int(last)))
+
+
+def cut(axis: str, points: Sequence[int]) -> Step:
+    """Run an axis in pieces, each with a body of its own: ``cut("i", (8, 92))``."""
+    return Step("cut", (axis, tuple(int(p) for p in points)))

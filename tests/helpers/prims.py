@@ -63,6 +63,10 @@ prim @gather(x: D[a, b], at: int64[a]) -> out: D[a, b] {
   t[i, j]: D[a, b] = x[i, j] + 1:D
   out[i, j] = t[at[i], j]
 }""",
+    "framed": """
+prim @framed(x: D[a, b + 2]) -> out: D[a + 2, b + 2] {
+  out[h, g] = where((1 <= index(h)) and (index(h) <= a), x[h - 1, max(g - 2, 1)], 7:D)
+}""",
     "outer_sum": """
 prim @outer_sum(x: D[a, b]) -> out: D[b] {
   out[j] = sum(k: a) x[k, j]

@@ -12,7 +12,7 @@ from loopwright.ir.schedule.steps import SIGNATURES, Schedule, Step, split
 
 __all__ = ["random_schedule"]
 
-LIKELY = ("split", "split", "split", "reorder", "compute_at", "compute_at", "cache_write")
+LIKELY = ("split", "split", "split", "cut", "reorder", "compute_at", "compute_at", "cache_write")
 STAGES_ONLY = ("compute_inline", "stream", "unpad")
 
 
@@ -28,6 +28,10 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "fuse":
         at, count = rng.randrange(len(state.order)), rng.choice((2, 2, 3))
         return Step("fuse", (state.order[at : at + count],))
+    if name == "cut":
+        axis = rng.choice(axes)
+        points = rng.sample(range(1, state.extents[axis] + 1), min(2, state.extents[axis]))
+        return Step(name, (axis, tuple(sorted(points))))
     if name == "pack":
         params = [p.name for p in state.prim.params]
         return Step("pack", (rng.choice(params), rng.choice(axes), rng.randint(1, 4)))

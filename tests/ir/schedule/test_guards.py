@@ -9,6 +9,7 @@ from loopwright.ir.schedule.steps import (
     cache_write,
     compute_at,
     compute_inline,
+    cut,
     fuse,
     pack,
     parallel,
@@ -137,6 +138,13 @@ GUARDS = [
     (COPY, [peel("i", 1, 1), vectorize("i")], "vectorize: i is peeled"),
     (COPY, [peel("i", 1, 1), split("i", (13, 8))], "split: i is already peeled"),
     (SUM, [peel("k", 1, 1)], "peel: k is a reduced loop"),
+    (COPY, [cut("a", (1,))], "cut: 'a' is not an axis that can still be cut"),
+    (COPY, [cut("i", (1,)), cut("i", (2,))], "cut: 'i' is not an axis that can still be cut"),
+    (SUM, [cut("k", (1,))], "cut: k is reduced"),
+    (COPY, [cut("i", ())], "cut: () are no points inside i of extent 100"),
+    (COPY, [cut("i", (0, 3))], "cut: (0, 3) are no points inside i of extent 100"),
+    (COPY, [cut("i", (5, 3))], "cut: (5, 3) are no points inside i of extent 100"),
+    (COPY, [cut("i", (100,))], "cut: (100,) are no points inside i of extent 100"),
 ]
 
 WHOLE = {

@@ -123,7 +123,7 @@ def test_fused_loops_with_a_rest():
           let j = ((i.0*j) % 6)
           if index(i.0) < 1:
             for i.1 in 3:
-              out[3 * i.0 + i.1, j] = x[3 * i.0 + i.1, j]
+              out[i.1, j] = x[i.1, j]
           else:
             out[3, j] = x[3, j]
         """,
@@ -345,8 +345,8 @@ def test_pack_copies_some_rows_of_a_panel_after_another():
             if index(x.packed.o) < 1:
               for x.packed.0.1 in 16:
                 vectorize x.packed.i in 32:
-                  x.packed[x.packed.o, 16 * x.packed.0.0 + x.packed.0.1, x.packed.i] = \
-x[16 * x.packed.0.0 + x.packed.0.1, x.packed.i + 32 * x.packed.o]
+                  x.packed[0, 16 * x.packed.0.0 + x.packed.0.1, x.packed.i] = \
+x[16 * x.packed.0.0 + x.packed.0.1, x.packed.i]
             else:
               for x.packed.0.1 in 16:
                 vectorize x.packed.i in 8:
@@ -356,8 +356,8 @@ x[16 * x.packed.0.0 + x.packed.0.1, x.packed.i + 32]
             if index(x.packed.o) < 1:
               for x.packed.0.1 in 8:
                 vectorize x.packed.i in 32:
-                  x.packed[x.packed.o, x.packed.0.1 + 992, x.packed.i] = \
-x[x.packed.0.1 + 992, x.packed.i + 32 * x.packed.o]
+                  x.packed[0, x.packed.0.1 + 992, x.packed.i] = \
+x[x.packed.0.1 + 992, x.packed.i]
             else:
               for x.packed.0.1 in 8:
                 vectorize x.packed.i in 8:

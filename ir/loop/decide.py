@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..dims import Dim, IntExpr, bounds, resolve, substitute
 from ..dtype import BOOL
-from ..loop.expr import (
+from .expr import (
     Const,
     Expr,
     Index,
@@ -21,16 +21,17 @@ from ..loop.expr import (
     select,
 )
 
-__all__ = ["decide", "join", "worked_out"]
+__all__ = ["COMPARISONS", "decide", "join", "worked_out"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
 
-COMPARISONS = {
+COMPARISONS: Mapping[str, Callable[[int, int], bool | None]] = {
     "less": lambda low, high: True if high < 0 else False if low >= 0 else None,
     "less_equal": lambda low, high: True if high <= 0 else False if low > 0 else None,
     "greater": lambda low, high: True if low > 0 else False if high <= 0 else None,
     "greater_equal": lambda low, high: True if low >= 0 else False if high < 0 else None,
+    "equal": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
 }
 
 

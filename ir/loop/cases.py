@@ -1,0 +1,173 @@
+"""Where index expressions change their meaning: the points of an axis at which a condition flips.
+
+``where(i < 37, x[i + 963], x[i - 37])`` is one read for ``i`` below 37 and another from there on,
+and ``x[min(j, 99)]`` walks up to 99 and stands still behind it. A loop cut at these points has
+bodies without any condition; ``inside`` gives what remains of an expression inside of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from ..dims import (
+    Atom,
+    Dim,
+    IntExpr,
+    Max,
+    Min,
+    Mod,
+    Symbol,
+    bounds,
+    evaluate,
+    linear,
+    symbols,
+)
+from .decide import COMPARISONS, worked_out
+from .expr import Expr, Op, Read, index_value, walk
+
+__all__ = ["flips", "inside", "longest_piece", "pieces"]
+
+Ranges = Mapping[str, tuple[int, int]]
+MAX_FORMS = 16  # linear forms of one index, and values of one quotient, that are looked at
+SHORT = 8  # a quotient by less flips too often
+
+
+def inside(expr: Expr, ranges: Ranges) -> Expr:
+    """What remains of ``expr`` where every axis lies in its range."""
+    return worked_out(expr, {}, ranges, {})
+
+
+def pieces(points: Iterable[int], extent: int) -> list[tuple[int, int]]:
+    """(start, size) of the pieces into which sorted points cut an axis."""
+    return [(a, b - a) for a, b in pairwise((0, *points, extent))]
+
+
+def longest_piece(points: Iterable[int], extent: int) -> tuple[int, int]:
+    """The first and the last index of the longest piece."""
+    start, size = max(pieces(points, extent), key=lambda piece: piece[1])
+    return start, start + size - 1
+
+
+def flips(
+    expr: Expr, extents: Mapping[str, int], *, indices: bool = True
+) -> dict[str, tuple[int, ...]]:
+    """By axis, the sorted indices from which on another case holds than before.
+
+    Looked at are comparisons and, in ``indices``, min, max and quotients; of them those that depend
+    on one axis alone and flip at few points.
+
+    >>> from loopwright.ir.dims import symbol
+    >>> from loopwright.ir.loop.expr import within
+    >>> flips(within(symbol("i") - 2, 0, 5), {"i": 9})
+    {'i': (2, 7)}
+    """
+    ranges = {axis: (0, extent - 1) for axis, extent in extents.items()}
+    found: dict[str, set[int]] = {}
+    for axis, zeros, case in _cases(expr, ranges, indices):
+        points = _points(axis, zeros, case, ranges) if axis in ranges else set[int]()
+        if points:
+            found.setdefault(axis, set()).update(points)
+    return {axis: tuple(sorted(points)) for axis, points in found.items()}
+
+
+Case = Callable[[int], object]  # which case holds at an index
+Flip = tuple[str, list[IntExpr], Case]  # an axis, what is 0 where it may flip, and the case
+
+
+def _cases(expr: Expr, ranges: Ranges, indices: bool) -> Iterator[Flip]:
+    """Everything in an expression that may flip."""
+    for node in walk(expr):
+        if isinstance(node, Op) and node.name in COMPARISONS:
+            left, right = (index_value(a) for a in node.args)
+            if left is not None and right is not None:
+                yield from _comparison(left - right, COMPARISONS[node.name])
+                yield from _atom_cases(left, ranges)
+                yield from _atom_cases(right, ranges)
+        elif isinstance(node, Read) and indices:
+            for i in node.indices:
+                if isinstance(i, int | Dim):
+                    yield from _atom_cases(i, ranges)
+
+
+def _comparison(difference: IntExpr, known: Callable[[int, int], bool | None]) -> Iterator[Flip]:
+    used = symbols(difference)
+    if len(used) == 1:
+        (axis,) = used
+
+        def case(at: int) -> object:
+            value = evaluate(difference, {axis: at})
+            return known(value, value)
+
+        yield axis, [difference], case
+
+
+def _atom_cases(expr: IntExpr, ranges: Ranges) -> Iterator[Flip]:
+    for mono, _ in expr.terms if isinstance(expr, Dim) else ():
+        for atom in mono:
+            if isinstance(atom, Symbol):
+                continue
+            yield from _atom_cases(atom.left, ranges)
+            yield from _atom_cases(atom.right, ranges)
+            if isinstance(atom, Min | Max):
+                yield from _comparison(atom.left - atom.right, COMPARISONS["less_equal"])
+            else:
+                yield from _quotient(atom.left, atom.right, ranges)
+
+
+def _quotient(left: IntExpr, right: IntExpr, ranges: Ranges) -> Iterator[Flip]:
+    used, turns = symbols(left), _turns(left, right, ranges)
+    if len(used) == 1 and isinstance(right, int) and right >= SHORT and turns:
+        (axis,) = used
+        yield (
+            axis,
+            [left - right * n for n in turns],
+            lambda at: evaluate(left, {axis: at}) // right,
+        )
+
+
+def _turns(left: IntExpr, right: IntExpr, ranges: Ranges) -> range:
+    """The values of a quotient; none if they are not known, or many."""
+    reached = bounds(left, ranges)
+    if not isinstance(right, int) or right < 1 or reached is None:
+        return range(0)
+    turns = range(reached[0] // right, reached[1] // right + 1)
+    return turns if len(turns) <= MAX_FORMS else range(0)
+
+
+def _points(axis: str, zeros: list[IntExpr], case: Case, ranges: Ranges) -> set[int]:
+    last = ranges[axis][1]
+    found: set[int] = set()
+    for zero in zeros:
+        for form in _linear_forms(zero, ranges):
+            parts = linear(form)
+            if parts is None or not parts[0].get(axis):
+                continue
+            near = -parts[1] // parts[0][axis]
+            found.update(p for p in range(near - 1, near + 3) if 0 < p <= last)
+    return {p for p in found if case(p) != case(p - 1)}
+
+
+def _linear_forms(expr: IntExpr, ranges: Ranges) -> list[IntExpr]:
+    """What an index is in each of its cases, as far as they are few."""
+    forms: list[IntExpr] = [0]
+    for mono, coefficient in expr.terms if isinstance(expr, Dim) else (((), expr),):
+        if len(mono) > 1:
+            return []
+        options = _atom_forms(mono[0], ranges) if mono else [1]
+        forms = [form + coefficient * option for form in forms for option in options]
+        if len(forms) > MAX_FORMS:
+            return []
+    return forms
+
+
+def _atom_forms(atom: Atom, ranges: Ranges) -> list[IntExpr]:
+    if isinstance(atom, Symbol):
+        return [Dim((((atom,), 1),))]
+    left = _linear_forms(atom.left, ranges)
+    if isinstance(atom, Min | Max):
+        return [*left, *_linear_forms(atom.right, ranges)]
+    turns = _turns(atom.left, atom.right, ranges)
+    if isinstance(atom, Mod):
+        return [form - atom.right * n for form in left for n in turns]
+    return list(turns)
