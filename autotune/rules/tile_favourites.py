@@ -24,7 +24,6 @@ SPILL = 4.0  # cycles per register that does not fit
 FETCH = 0.12  # cycles per load even where the multiply-adds hide most of it
 STREAMS = 8  # rows beyond this many evict each other where their distance is a power of two
 CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it elsewhere
-LINE = 64  # bytes of a cache line
 PAGE = 4096  # bytes between addresses that fall into one cache set
 WALK = 6.0  # cycles a step to another page costs
 TURN = 1.5  # cycles a turn of the innermost loop costs
