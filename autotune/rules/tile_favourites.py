@@ -273,7 +273,7 @@ def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
     tables = sketch.tables
     c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
     c["order"] = tables["order"][-1]
-    wide = max(1, LINE // (sketch.lanes * sketch.group.element_bytes))
+    wide = max(1, CACHE_LINE // (sketch.lanes * sketch.group.element_bytes))
     if sketch.group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
         c["stream"] = tables["stream"][-1]
     c["mid_v"] = max(m for m in tables["mid_v"] if m <= 2 * wide)
