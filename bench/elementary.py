@@ -10,12 +10,9 @@ temporary folder keeps other measurements away.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +21,12 @@ from loopwright.codegen.elementary.oracle import oracle
 from loopwright.codegen.elementary.sweep import compile_function
 from loopwright.codegen.target import Target
 
+from .lock import MachineLock
+
 SIZE = 16384
 RANGES = {"acosh": (1.0, 20.0), "log1p": (0.0, 10.0), "power": (0.1, 4.0), "rsqrt": (0.1, 10.0)}
 RANGES |= dict.fromkeys(("log", "log2", "log10"), (1e-3, 1e3))
 RANGES |= dict.fromkeys(("asin", "acos", "atanh"), (-0.99, 0.99))
-LOCK = Path(tempfile.gettempdir()) / "bench.lock"
 
 
 def best_seconds(calls: Sequence[Callable[[], Any]], rounds: int = 15) -> list[float]:
@@ -75,8 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     itemsize = np.dtype(options.dtype).itemsize
     sys.stdout.write(f"{options.dtype} on {target.isa}, ns per element\n")
     sys.stdout.write(f"{'function':14}{'ours':>8}{'NumPy':>8}{'ratio':>8}{'GB/s':>8}\n")
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with MachineLock():
         for name in options.functions.split(","):
             ours, theirs = measure(name, options.dtype, target)
             moved = itemsize * (3 if name in BINARY else 2)

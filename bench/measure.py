@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from loopwright.codegen.machine import measured_machine
@@ -20,7 +17,7 @@ from .process import Worker
 from .row import Row
 from .workload import Workload, limit_seconds
 
-__all__ = ["Settings", "machine_lock", "measure"]
+__all__ = ["Settings", "measure"]
 
 _ROUND_PATIENCE = 60.0  # seconds an answer to "measure for 0.1 s" may take
 _HOPELESS = 20.0  # times the fastest: one call tells enough
@@ -39,21 +36,13 @@ class Settings:
     allowance: Allowance | None = None
 
 
-@contextmanager
-def machine_lock() -> Iterator[None]:
-    """One measurement at a time on this machine."""
-    with open(Path(tempfile.gettempdir()) / "bench.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def measure(workload: Workload, workers: Sequence[Worker], threads: int, settings: Settings) -> Row:
     """Make it ready in every process, check the results, then let them take turns."""
     target = Target.host()
     limit = limit_seconds(workload, measured_machine(target), target, threads)
     row = Row.of(workload, threads, limit)
     once: dict[str, float] = {}
-    with machine_lock(), tempfile.NamedTemporaryFile(suffix=".npy") as expected:
+    with tempfile.NamedTemporaryFile(suffix=".npy") as expected:
         np.save(expected, workload.expected())
         expected.flush()
         for worker in workers:

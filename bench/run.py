@@ -18,6 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from loopwright.codegen.target import Target
 from .allowance import Allowance
 from .families import fixed_workloads, random_workloads
 from .libraries import LIBRARIES
+from .lock import MachineLock
 from .measure import Settings, measure
 from .plot import svg
 from .process import Worker
@@ -89,16 +91,17 @@ def _measure_all(
     todo: Sequence[Workload], libraries: Sequence[str], threads: int, settings: Settings, file: Path
 ) -> list[Row]:
     """The rows of one number of threads, each written to the file when it is there."""
-    workers = [Worker(library, threads) for library in libraries]
     rows: list[Row] = []
-    try:
+    with ExitStack() as stack:
+        workers = [Worker(library, threads) for library in libraries]
+        for worker in workers:
+            stack.callback(worker.close)
+        lock = stack.enter_context(MachineLock())
         for workload in todo:
+            lock.between()
             rows.append(measure(workload, workers, threads, settings))
             append(file, json_line(rows[-1]))
             print(_progress(rows[-1]), file=sys.stderr)
-    finally:
-        for worker in workers:
-            worker.close()
     return rows
 
 

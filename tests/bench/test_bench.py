@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import tempfile
+import time
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,6 +16,7 @@ from loopwright.codegen.target import Target
 
 from bench.allowance import Allowance
 from bench.families import FACTORS, KINDS, fixed_workloads, make, random_workloads
+from bench.lock import MachineLock
 from bench.namespaces.of_numpy import Numpy
 from bench.plot import svg
 from bench.report import markdown
@@ -163,3 +167,26 @@ def test_a_round_is_the_best_of_its_samples() -> None:
     assert 0 < time_round(lambda: calls.append(0), 0.01) < 0.01
     assert len(calls) > 3
     assert geomean([1.0, 4.0]) == pytest.approx(2.0)
+
+
+def test_the_lock_lets_others_in_between(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def is_free() -> bool:
+        with (tmp_path / "bench.lock").open("w") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    seen: list[bool] = []
+    monkeypatch.setattr(time, "sleep", lambda seconds: seen.append(is_free()))
+    with MachineLock(turn=0.0) as lock:
+        assert not is_free()
+        lock.between()
+        assert not is_free()
+    with MachineLock(turn=1000.0) as lock:
+        lock.between()
+    assert is_free()
+    assert seen == [True]
