@@ -6,21 +6,33 @@ program around it; the entry is one more, which finds the kernels by the hash of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, places
 from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
-from .llvm.engine import LoadedObject, load_object
+from .llvm.engine import load_object
 from .objects import code_hash, loaded_code, object_code
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
 from .target import Target
 
-__all__ = ["ENTRY", "CompiledProgram", "KernelText", "compile_program", "entry_text"]
+__all__ = [
+    "ENTRY",
+    "CompiledProgram",
+    "EntryWriter",
+    "KernelText",
+    "called_symbols",
+    "compile_program",
+    "entry_text",
+    "link_program",
+]
 
+Array = np.ndarray[Any, Any]
 ENTRY = "lw.entry"
 """The symbol of every entry: ``void (ptr args, ptr arena)``."""
 
@@ -62,38 +74,48 @@ def compile_program(
     ``kernels`` has every kernel the program calls, by the name it is called by; every constant of
     the program must have its value. It runs on ``threads`` threads, or as many as its caller has.
     """
-    called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
-    symbols = {name: f"lw.{code_hash(kernels[name].text)[:32]}" for name in called}
-    text = entry_text(program, symbols)
+    called = called_symbols(program, kernels)
+    text = entry_text(program, called)
     code = object_code(text, target)
-    loaded = {name: loaded_code(kernels[name].text, target) for name in called}
-    addresses = {symbols[name]: loaded[name].address(kernels[name].name) for name in called}
-    entry = load_object(code, addresses)
-    return CompiledProgram(
-        program,
-        text,
-        code,
-        {name: object_code(kernels[name].text, target) for name in called},
-        _executable(program, entry, tuple(loaded.values()), threads),
-    )
+    executable = link_program(program, kernels, target, code, threads=threads)
+    objects = {name: object_code(kernels[name].text, target) for name in called}
+    return CompiledProgram(program, text, code, objects, executable)
 
 
-def _executable(
+def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[str, str]:
+    """The kernels a program calls, and the symbol its entry calls each by."""
+    called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
+    return {name: f"lw.{code_hash(kernels[name].text)[:32]}" for name in called}
+
+
+def link_program(
     program: Program,
-    entry: LoadedObject,
-    kernels: tuple[LoadedObject, ...],
-    threads: int | None,
+    kernels: Mapping[str, KernelText],
+    target: Target,
+    entry: bytes,
+    more: Sequence[Array] = (),
+    threads: int | None = None,
 ) -> Executable:
+    """The entry's object code with its kernels, ready to run.
+
+    ``more`` are arrays that the entry finds behind the program's constants.
+    """
+    symbols = called_symbols(program, kernels)
+    loaded = {name: loaded_code(kernels[name].text, target) for name in symbols}
+    code = load_object(
+        entry,
+        {symbol: loaded[name].address(kernels[name].name) for name, symbol in symbols.items()},
+    )
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):
         raise InternalError(f"a constant of program @{program.name} has no value")
     return Executable(
-        entry.address(ENTRY),
+        code.address(ENTRY),
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in program.outputs],
-        constants,
+        [*constants, *more],
         program.arena or 0,
-        owner=(entry, *kernels),
+        owner=(code, *loaded.values()),
         threads=threads,
     )
 
@@ -107,10 +129,12 @@ def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
 
     ``args`` points to the pointers of the inputs, outputs and constants in the program's order.
     """
-    return _Entry(program, symbols).text()
+    return EntryWriter(program, symbols).text()
 
 
-class _Entry:
+class EntryWriter:
+    """Writes the entry of a program, instruction by instruction."""
+
     def __init__(self, program: Program, symbols: Mapping[str, str]) -> None:
         self.program = program
         self.symbols = symbols
@@ -122,6 +146,7 @@ class _Entry:
         self.values: dict[tuple[str, int], str] = {}
 
     def text(self) -> str:
+        """The whole module."""
         declared: dict[str, int] = {}
         for instr in self.program.body:
             if isinstance(instr, Call):
@@ -151,11 +176,13 @@ class _Entry:
         )
 
     def call(self, call: Call, symbol: str) -> None:
+        """The call of one kernel."""
         pointers = [self.pointer(o.name) for o in call.operands]
         pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
         self.lines.append(f'  call void @"{symbol}"({", ".join(f"ptr {p}" for p in pointers)})')
 
     def copy(self, copy: Copy) -> None:
+        """A copy of one region."""
         place = self.places[copy.target]
         self.lines.append(
             f"  call void @llvm.memcpy.p0.p0.i64(ptr {self.pointer(copy.target)}, "
@@ -163,6 +190,7 @@ class _Entry:
         )
 
     def pointer(self, name: str) -> str:
+        """The address of a region."""
         place: Place = self.places[name]
         slot = self.slots.get(place.root)
         if slot is not None:
@@ -173,6 +201,7 @@ class _Entry:
         return self.shifted("%arena", "", offset + place.begin)
 
     def argument(self, root: str, slot: int) -> str:
+        """The address in one slot of ``args``."""
         found = self.values.get((root, 0))
         if found is None:
             found = self.values[root, 0] = f"%arg{slot}"
@@ -181,6 +210,7 @@ class _Entry:
         return found
 
     def shifted(self, base: str, root: str, offset: int) -> str:
+        """An address some bytes further on."""
         if offset == 0:
             return base
         found = self.values.get((root, offset))

@@ -315,6 +315,10 @@ class Lowered:
         """A callable for arguments of exactly this kind."""
         return Compiled(self.traced, self.built, self._static)
 
+    def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
+        """The arrays among the arguments of one call, as ``built.call`` takes them."""
+        return self.compile().operands(args, kwargs)
+
 
 class Compiled:
     """Code for one kind of arguments. Calling it never compiles; other arguments are an error."""
@@ -327,12 +331,15 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result; raises LoopwrightTypeError for arguments of another kind."""
         try:
-            arguments = self._arguments(args, kwargs)
-            arrays = [to_array(arguments.values[i]) for i in self.traced.parameters]
-            return self.traced.result(self.built.call(arrays))
+            return self.traced.result(self.built.call(self.operands(args, kwargs)))
         except Exception as error:
             shown = _shown(error)
         raise shown
+
+    def operands(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
+        """The arrays among the arguments, in the order of the code's parameters."""
+        arguments = self._arguments(args, kwargs)
+        return [to_array(arguments.values[i]) for i in self.traced.parameters]
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         traced = self.traced

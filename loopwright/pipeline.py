@@ -40,6 +40,7 @@ from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.to_prim import group_to_prim
+from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .ir.schedule.steps import Schedule
 
@@ -47,6 +48,7 @@ __all__ = [
     "LEVELS",
     "Array",
     "Built",
+    "Parts",
     "build",
     "called_kernels",
     "kernels_of",
@@ -59,6 +61,18 @@ LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a build is made of: kernels by name, and the program that calls them."""
+
+    prims: Mapping[str, PrimFunc]
+    kernels: Mapping[str, Kernel]
+    program: Program
+    target: Target
+    threads: int
+    logs: Sequence[TuningLog]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
     """A module ready to run.
@@ -68,7 +82,8 @@ class Built:
     it answers None, having done nothing, for arguments that are not exactly those arrays.
     ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
     schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
-    hashes mean the same code. ``chosen`` are the schedules by kernel.
+    hashes mean the same code. ``chosen`` are the schedules by kernel. ``parts`` is what it was made
+    of.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
@@ -78,6 +93,7 @@ class Built:
     levels: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     code_hash: str = ""
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    parts: Parts | None = None
 
     def as_text(self, level: str) -> str:
         """The module at ``level``, one of ``LEVELS``."""
@@ -173,6 +189,7 @@ def build(
         _levels(module, lowered, prims, kernels, compiled, target),
         compiled.code_hash,
         chosen,
+        Parts(prims, kernels, compiled.program, target, used, tuple(logs)),
     )
 
 

@@ -80,6 +80,18 @@ def test_bench_compares_and_times(capsys) -> None:
     assert [line.split()[0] for line in out.splitlines()[2:]] == ["loopwright", "python"]
 
 
+def test_explain_tells_of_every_kernel(folder: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("loopwright.commands.explain.measured_machine", estimated_machine)
+    words = ["explain", "net.py:layer", "--seconds", "0.05", "--threads", "1"]
+    out = shown(capsys, *words, "--loops", "--svg", "roof.svg")
+    assert out.startswith("net.py:layer   ")
+    assert "1 thread; estimated, not measured:" in out
+    assert "by the rules, the logs have nothing like it" in out
+    assert "prim @matmul" in out and "picture    roof.svg" in out
+    assert "prim @" not in shown(capsys, *words)
+    assert (folder / "roof.svg").read_text().startswith("<svg")
+
+
 # A command line that cannot be carried out, and a part of the one line it is answered with.
 MISTAKES = {
     "show nope.py:f": "there is no file nope.py",
@@ -100,6 +112,11 @@ MISTAKES = {
     "bench net.py:layer --threads 0": "--threads 0: there must be at least one",
     "bench net.py:layer --seconds 0": "--seconds 0: the time must be more than nothing",
     "bench net.py:named --arg x=f32[n]": "float32[n] has a symbolic size",
+    "explain net.py:layer --threads 0": "--threads 0: there must be at least one",
+    "explain net.py:layer --seconds 0": "--seconds 0: the time must be more than nothing",
+    "explain net.py:layer --svg a.png": "--svg a.png: the picture is an SVG; name it a.svg",
+    "explain net.py:layer --svg no/a.svg": "--svg no/a.svg: there is no folder no",
+    "explain net.py:layer --log nope.jsonl": "no tuning log at nope.jsonl",
     "tune net.py:layer --budget 1x --log a.jsonl": "budget '1x' is not understood; write seconds",
     "tune net.py:layer --trials 0 --log a.jsonl": "--trials 0: there must be at least one",
     "tune net.py:layer": "give --log FILE (it may be new), or set LOOPWRIGHT_LOG",

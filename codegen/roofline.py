@@ -1,0 +1,69 @@
+"""Rooflines: how fast a kernel could be at best, given what it computes and what it moves.
+
+A kernel takes at least its operations over the peak rate, and at least the bytes it moves to and
+from each level of memory over that level's bandwidth. The longest of these bounds it. ("Roofline:
+an insightful visual performance model for multicore architectures", Williams, Waterman, Patterson,
+CACM 2009; with one roof for each level as in the cache-aware variants.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .machine import MachineModel
+from .traffic import LEVELS, Traffic
+
+__all__ = ["COMPUTE", "Roof", "Work"]
+
+COMPUTE = "compute"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one call of a kernel does: ``flops`` on elements of that size, and its traffic."""
+
+    flops: float
+    traffic: Mapping[str, Traffic]
+    element_bytes: int = 4
+
+    def intensity(self, level: str) -> float:
+        """Operations per byte moved to or from a level; infinite where nothing moves."""
+        moved = self.traffic[level].total
+        return self.flops / moved if moved else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a machine allows on so many threads."""
+
+    machine: MachineModel
+    threads: int = 1
+
+    def peak(self, element_bytes: int = 4) -> float:
+        """FLOP/s."""
+        return self.machine.peak_flops(self.threads, element_bytes)
+
+    def bandwidth(self, level: str, writes: bool = False) -> float:
+        """Bytes per second of reading, or of reading and writing."""
+        return self.machine.bandwidth(level, self.threads, writes=writes)
+
+    def seconds(self, work: Work) -> dict[str, float]:
+        """The least time by each roof, ``COMPUTE`` first, then the levels."""
+        times = {COMPUTE: work.flops / self.peak(work.element_bytes)}
+        for level in LEVELS:
+            moved = work.traffic[level]
+            times[level] = moved.total / self.bandwidth(level, moved.written > 0)
+        return times
+
+    def bound(self, work: Work) -> tuple[str, float]:
+        """The roof that is lowest for this work, and the seconds it allows at best."""
+        times = self.seconds(work)
+        name = max(times, key=times.__getitem__)
+        return name, times[name]
+
+    def memory_bound(self, work: Work) -> tuple[str, float]:
+        """The same of the levels of memory alone."""
+        times = self.seconds(work)
+        name = max(LEVELS, key=times.__getitem__)
+        return name, times[name]

@@ -1,0 +1,213 @@
+"""Where the time of a call goes, and how near each kernel is to what the machine allows.
+
+::
+
+    build, arguments -> timed program -> seconds of each kernel
+    loop nests -> traffic -> the roof of each                       -> Explanation
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .autotune.analysis import prim_flops
+from .autotune.lookup import lookup
+from .autotune.rules.base import UNUSED
+from .autotune.select import Chosen, workload_of
+from .autotune.space import ScheduleSpace
+from .codegen.kernel import Kernel
+from .codegen.machine import MachineModel
+from .codegen.reuse import reuse_distances
+from .codegen.roofline import Roof, Work
+from .codegen.target import Target
+from .codegen.timed_program import timed_program
+from .codegen.traffic import traffic_of
+from .ir.errors import UnsupportedError
+from .ir.loop.prim import PrimFunc
+from .ir.program.nodes import Call
+from .ir.schedule.steps import Schedule
+from .pipeline import Built, Parts
+
+__all__ = ["Explained", "Explanation", "explain", "work_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One kernel: ``seconds`` of all its ``calls`` together, and the work of one.
+
+    ``roof`` is that of the threads it runs on. ``source`` says where the schedule came from,
+    ``choices`` what it is made of, and ``nest`` is the loop nest it gives.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    work: Work
+    roof: Roof
+    source: str
+    sketch: str
+    choices: Mapping[str, int]
+    nest: str
+
+    @property
+    def bound(self) -> str:
+        """The roof it cannot get past: "compute" or a level of memory."""
+        return self.roof.bound(self.work)[0]
+
+    @property
+    def limit(self) -> float:
+        """The least seconds of all calls."""
+        return self.roof.bound(self.work)[1] * self.calls
+
+    @property
+    def share(self) -> float:
+        """How much of what the roof allows is reached."""
+        return self.limit / self.seconds
+
+    @property
+    def flops_per_second(self) -> float:
+        """The rate that was measured."""
+        return self.work.flops * self.calls / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All kernels in the order of their first call, and the seconds ``between`` them in a call."""
+
+    kernels: tuple[Explained, ...]
+    between: float
+    machine: MachineModel
+    threads: int
+
+    @property
+    def in_kernels(self) -> float:
+        """Seconds that the kernels take together."""
+        return sum(k.seconds for k in self.kernels)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a whole call."""
+        return self.in_kernels + self.between
+
+
+def explain(
+    built: Built, arrays: Sequence[Array], machine: MachineModel, seconds: float = 1.0
+) -> Explanation:
+    """Run ``built`` on ``arrays`` for about ``seconds`` and hold each kernel against its roof.
+
+    Times are the best of all runs, since whatever disturbs them only makes them longer.
+    """
+    parts = built.parts
+    if parts is None:
+        raise UnsupportedError("this build does not say what it is made of")
+    per_call, between = _measure(parts, arrays, seconds)
+    spent: defaultdict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
+    for name, took in per_call:
+        spent[name] += took
+        calls[name] += 1
+    far = _distances(parts)
+    kernels = tuple(
+        _explained(parts, name, built.chosen[name], calls[name], spent[name], machine, far[name])
+        for name in calls
+    )
+    return Explanation(kernels, between, machine, parts.threads)
+
+
+def _measure(
+    parts: Parts, arrays: Sequence[Array], seconds: float
+) -> tuple[list[tuple[str, float]], float]:
+    """Best seconds of every kernel call, by kernel, and of what stands between them."""
+    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
+    best = timed.run(arrays)
+    between = np.inf
+    end = time.perf_counter() + seconds
+    runs = 0
+    while runs < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        took = timed.run(arrays)
+        between = min(between, time.perf_counter() - start - took.sum())
+        best = np.minimum(best, took)
+        runs += 1
+    names = [call.kernel for call in timed.calls]
+    return [(n, max(float(s), 1e-9)) for n, s in zip(names, best)], max(0.0, float(between))
+
+
+def _distances(parts: Parts) -> dict[str, dict[str, float]]:
+    """By kernel (its first call) and operand: how far away its other uses are."""
+    calls = [i for i in parts.program.body if isinstance(i, Call)]
+    found: dict[str, dict[str, float]] = {}
+    for call, distances in zip(calls, reuse_distances(parts.program)):
+        names = [o.buffer.name for o in parts.kernels[call.kernel].operands]
+        found.setdefault(call.kernel, dict(zip(names, map(float, distances))))
+    return found
+
+
+def work_of(
+    prim: PrimFunc,
+    kernel: Kernel,
+    target: Target,
+    threads: int = 1,
+    distances: Mapping[str, float] | None = None,
+) -> Work:
+    """The work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
+    wide = any(o.buffer.dtype.bytes == 8 and o.buffer.dtype.kind == "f" for o in kernel.operands)
+    used = threads if kernel.parallel else 1
+    return Work(
+        prim_flops(prim), traffic_of(kernel.nest, target, used, distances), 8 if wide else 4
+    )
+
+
+def _explained(
+    parts: Parts,
+    name: str,
+    chosen: Chosen,
+    calls: int,
+    seconds: float,
+    machine: MachineModel,
+    distances: Mapping[str, float],
+) -> Explained:
+    prim, kernel = parts.prims[name], parts.kernels[name]
+    return Explained(
+        name=name,
+        calls=calls,
+        seconds=seconds,
+        work=work_of(prim, kernel, parts.target, parts.threads, distances),
+        roof=Roof(machine, parts.threads if kernel.parallel else 1),
+        source=_source(parts, prim, chosen),
+        sketch=chosen.sketch,
+        choices=_choices(prim, parts, chosen.schedule),
+        nest=str(kernel.nest),
+    )
+
+
+def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
+    if chosen.origin == "rules":
+        return "by the rules, the logs have nothing like it"
+    record = lookup(parts.logs, workload_of(prim), parts.target, parts.threads).record
+    if record is None:
+        return chosen.origin
+    if chosen.origin == "near":
+        return f"fitted to this shape from the log's {record.workload.text}"
+    took = f"{record.cost * 1e3:.3g} ms"
+    if chosen.origin == "exact":
+        return f"from the log, measured {took}"
+    where = f"{record.target.cpu}, {record.target.isa}, {record.target.threads} threads"
+    return f"from the log of another machine ({where}: {took})"
+
+
+def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:
+    """The knobs that the schedule makes use of; none if the rules cannot make it."""
+    space = ScheduleSpace(prim, parts.target)
+    row = space.row_of(schedule)
+    if row is None:
+        return {}
+    return {k: v for k, v in space.choices(row).items() if v != UNUSED[k]}
