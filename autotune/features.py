@@ -138,7 +138,7 @@ def _variant_features(
         "loads_per_op": inner["loads"] / tile,
         "gathers_per_op": inner["gathers"] / tile,
         "unroll": _log(v["k_unroll"]),
-        "code": _log(tile * v["k_unroll"]),
+        "code": _log(tile * v["k_unroll"] * sketch.taps),
         "inner_trips": _log(inner["trips"]),
         "depth": _log(inner["depth"]),
         "vector_waste": inner["waste"],
@@ -175,7 +175,7 @@ def _tail(extent: int, tile: IntArray) -> FloatArray:
 def _sizes(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
     """How far each tiled axis reaches in one register tile."""
     sizes: dict[str, IntArray] = {}
-    if sketch.rule == "tile" and sketch.vector_axis is not None:
+    if sketch.in_tiles and sketch.vector_axis is not None:
         wide = v["vectors"] * sketch.lanes
         sizes[sketch.vector_axis] = np.minimum(wide, sketch.extent(sketch.vector_axis))
     if sketch.row_axis is not None:
@@ -224,13 +224,13 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         * -(-sketch.extent(sketch.row_axis) // v["rows"])
         * -(-sketch.extent(sketch.row_axis2) // v["rows2"])
     )
-    steps = float(depth) if sketch.rule == "tile" else depth / max(1, width)
+    steps = float(depth) if sketch.in_tiles else depth / max(1, width)
     chains = vectors * v["rows"] * v["rows2"]
     work = max(1.0, expression_cost(main) / 2.0)
     wanted = chains + np.minimum(live, vectors + 1)
     spilled = np.maximum(0.0, wanted - sketch.target.vector_registers)
     per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
-    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"]
+    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"] / sketch.taps
     return {
         "loads": loads,
         "gathers": gathers,
@@ -250,6 +250,8 @@ def _inner_trips(
     reduced = [a.name for a in main.reduce_axes]
     one = np.ones(len(v["rows"]), np.int64)
     loops: list[IntArray] = []
+    if sketch.taps > 1:
+        return one.astype(float)
     if sketch.rule == "lanes":
         others = [name for name in reduced if name != axis]
         loops += [one * sketch.extent(name) for name in others]
@@ -282,7 +284,7 @@ def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     register = {**tile, **inner}
     cache = dict(register)
     for axis, knob in ((sketch.vector_axis, "mid_v"), (sketch.row_axis, "mid_r")):
-        if sketch.rule == "tile" and axis is not None:
+        if sketch.in_tiles and axis is not None:
             cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
     order = v["order"] == 1
     panel, sweep = dict(cache), dict(cache)
@@ -331,7 +333,7 @@ def _parallel(sketch: Sketch, v: Mapping[str, IntArray]) -> tuple[FloatArray, Fl
         rows.append(np.ceil(sketch.extent(sketch.row_axis2) / v["rows2"]))
     if sketch.row_axis is not None:
         rows.append(np.ceil(sketch.extent(sketch.row_axis) / (v["rows"] * v["mid_r"])))
-    if sketch.rule == "tile":
+    if sketch.in_tiles:
         tile = v["vectors"] * sketch.lanes * v["mid_v"]
         wide = np.ceil(sketch.extent(sketch.vector_axis) / tile)
         outer = v["order"] == 1

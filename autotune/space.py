@@ -26,6 +26,7 @@ from .analysis import Group, groups_of
 from .features import space_features
 from .protocols import BoolArray, Knob, Population
 from .rules import KNOBS, Choices, Sketch, sketches_of
+from .rules.window import is_windowed
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
 
@@ -273,7 +274,9 @@ def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, 
     pieces = _pieces(prim, target)
     maps = [s.name for s in prim.stages if s.combiner is None and s.name not in prim.outputs]
     subsets: list[tuple[str, ...]] = [(), tuple(maps)] if maps else [()]
-    if 1 < len(maps) <= 3:
+    if maps and is_windowed(prim):
+        subsets = [tuple(maps), ()]  # each element is read a few times: no copy pays
+    elif 1 < len(maps) <= 3:
         subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
     for cut in pieces:
         for subset in subsets:

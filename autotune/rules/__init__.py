@@ -3,6 +3,7 @@
     base              what every sketch says of itself, and the knobs
     tile              vectors along a shared axis, a register tile of rows and vectors
     tile_favourites   its choices without a log, by a model of the inner tile's cycles
+    window            short windows, all taps written out, with rows that share what they read
     lanes             vectors along each stage's own innermost axis, joined at the end
 
 By structure and not by operator. A sketch turns one choice per knob into schedule steps;
@@ -16,10 +17,11 @@ from ..analysis import Group
 from .base import KNOBS, Choices, Sketch
 from .lanes import lane_offers
 from .tile import tile_offers
+from .window import window_offers
 
 __all__ = ["KNOBS", "RULES", "Choices", "Sketch", "sketches_of"]
 
-RULES = (tile_offers, lane_offers)
+RULES = (tile_offers, lane_offers, window_offers)
 
 
 def sketches_of(group: Group, target: Target) -> list[Sketch]:

@@ -86,6 +86,7 @@ class Sketch:
     """
 
     rule: ClassVar[str]
+    in_tiles: ClassVar[bool] = False  # vectors run along an axis that is cut into register tiles
 
     group: Group
     target: Target
@@ -133,6 +134,11 @@ class Sketch:
     @property
     def name(self) -> str:
         return f"{self.rule}.{self.vector_axis or 'k'}"
+
+    @property
+    def taps(self) -> int:
+        """Turns of reduced loops that the rule writes out whatever is chosen."""
+        return 1
 
     @cached_property
     def lanes(self) -> int:

@@ -58,6 +58,7 @@ class TileSketch(Sketch):
     """See the module."""
 
     rule: ClassVar[str] = "tile"
+    in_tiles: ClassVar[bool] = True
 
     def tiled_axes(self) -> set[str | None]:
         return {self.row_axis, self.row_axis2, self.vector_axis}

@@ -38,41 +38,35 @@ def cover(
     lanes = len(mask)
     taken = [stride * l for l, wanted in enumerate(mask) if wanted]
     low, high = min(taken), max(taken)
-    starts = _common_windows(memory, place, flat, stride, low, high, lanes, env, ranges)
+    value, constant = memory.index_value(flat, env)
+    first = low - (constant + low) % abs(stride)
+    starts = list(range(first, high + 1, lanes))  # from a multiple of the stride on: others share
     active = lanes
-    if starts is None:
+    if not _inside(place, flat, first, starts[-1] + lanes, env, ranges):
         starts = list(range(low, high + 1, lanes))
         if len(starts) > 1:  # the last one ends with the last element
             starts[-1] = high - lanes + 1
         active = min(lanes, high - low + 1)
     windows: list[tuple[int, Value]] = []
     for start in starts:
-        address = memory.address(place, flat + start, env)
+        address = memory.w.offset(place.base, place.type, value, constant + start)
         windows.append((start, memory.load(place, address, lanes, active)))
     return _picked(memory, windows, stride, mask)
 
 
-def _common_windows(
-    memory: Memory,
+def _inside(
     place: Place,
     flat: IntExpr,
-    stride: int,
-    low: int,
-    high: int,
-    lanes: int,
+    first: int,
+    end: int,
     env: Env,
     ranges: Mapping[str, tuple[int, int]],
-) -> list[int] | None:
-    """Windows from a multiple of the stride on, which the other elements between share; None if
-    they may reach out of the buffer."""
-    _, constant = memory.index_value(flat, env)
-    first = low - (constant + low) % abs(stride)
-    starts = list(range(first, high + 1, lanes))
+) -> bool:
+    """Whether the elements ``flat + first`` up to ``flat + end`` are known to lie in the buffer."""
     inside = bounds(flat, {**ranges, **_pinned(env)})
     if inside is None:
-        return None
-    fits = inside[0] + first >= 0 and inside[1] + starts[-1] + lanes <= as_int(place.buffer.size)
-    return starts if fits else None
+        return False
+    return inside[0] + first >= 0 and inside[1] + end <= as_int(place.buffer.size)
 
 
 def _pinned(env: Env) -> dict[str, tuple[int, int]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.dims import linear
 from ...ir.loop.expr import Const, Expr, Op, index_value
-from .memory import Env, Memory
+from .memory import Env
 
 __all__ = ["Known"]
 
@@ -23,11 +24,14 @@ _COMPARE: dict[str, Callable[[int], bool]] = {
 }
 
 
-class Known:
-    """Works conditions out through the values that ``memory`` gives indices."""
+_Linear = tuple[dict[str, int], int]
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+
+class Known:
+    """Works conditions out by the values that an Env gives the loops written out."""
+
+    def __init__(self) -> None:
+        self.differences: dict[int, tuple[Op, _Linear | None]] = {}  # by the identity of the Op
 
     def mask(self, condition: Expr, env: Env) -> tuple[bool, ...] | None:
         """Whether the condition holds, one entry per lane (one alone outside of a vector loop), or
@@ -41,18 +45,32 @@ class Known:
             return self._joined(condition, env)
         if condition.name not in _COMPARE:
             return None
-        left, right = (index_value(a) for a in condition.args)
-        if left is None or right is None:
+        parts = self._difference(condition)
+        if parts is None:
             return None
-        difference = left - right
-        stride = self.memory.lane_stride(difference, env)
-        if stride is None:
-            return None
-        value = self.memory.constant(difference, env)
-        if value is None:
-            return None
+        value, stride = parts[1], 0
+        for name, coefficient in parts[0].items():
+            if env.lanes is not None and name == env.lanes.var:
+                value, stride = value + coefficient * env.lanes.offset, coefficient
+                continue
+            turn = env.values.get(name)
+            if not isinstance(turn, int):
+                return None
+            value += coefficient * turn
         holds = _COMPARE[condition.name]
+        if stride == 0:
+            return (holds(value),) * lanes
         return tuple(holds(value + stride * lane) for lane in range(lanes))
+
+    def _difference(self, condition: Op) -> _Linear | None:
+        """What is compared with zero, as coefficients and a constant; None if it is not linear."""
+        found = self.differences.get(id(condition))
+        if found is None:
+            left, right = (index_value(a) for a in condition.args)
+            plain = left is not None and right is not None
+            found = condition, linear(left - right) if plain else None
+            self.differences[id(condition)] = found
+        return found[1]
 
     def _joined(self, condition: Op, env: Env) -> tuple[bool, ...] | None:
         decisive = condition.name == "logical_or"

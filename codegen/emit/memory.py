@@ -14,7 +14,6 @@ from ...ir.dims import (
     Mod,
     Symbol,
     as_int,
-    evaluate,
     floordiv,
     symbols,
 )
@@ -96,6 +95,7 @@ class Memory:
     def __init__(self, writer: FunctionWriter, target: Target) -> None:
         self.w = writer
         self.target = target
+        self.strides: dict[tuple[int, str], tuple[Dim, int | None]] = {}  # by an index's identity
         self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
 
     # -- indices -------------------------------------------------------------------------------
@@ -115,11 +115,17 @@ class Memory:
         """How far the index moves from lane to lane, or None if that is no constant."""
         if env.lanes is None or not isinstance(flat, Dim):
             return 0
-        stride = 0
+        key = (id(flat), env.lanes.var)
+        if key not in self.strides:
+            self.strides[key] = (flat, self._lane_stride(flat, env.lanes.var))
+        return self.strides[key][1]
+
+    def _lane_stride(self, flat: Dim, var: str) -> int | None:
+        stride: int | None = 0
         for mono, coefficient in flat.terms:
-            if len(mono) == 1 and mono[0] == Symbol(env.lanes.var):
+            if len(mono) == 1 and mono[0] == Symbol(var):
                 stride = coefficient
-            elif any(env.lanes.var in symbols(Dim((((atom,), 1),))) for atom in mono):
+            elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
                 return None
         return stride
 
@@ -147,18 +153,6 @@ class Memory:
             scaled = self.w.scale(factor, coefficient)
             total = scaled if total is None else self.w.add(total, scaled)
         return total, constant
-
-    def constant(self, expr: IntExpr, env: Env) -> int | None:
-        """The value of ``expr`` (at lane 0) if the loops in it are written out, else None.
-
-        Nothing is written: divisions of what is not known are left alone.
-        """
-        known = {name: v for name, v in env.values.items() if isinstance(v, int)}
-        if env.lanes is not None:
-            known[env.lanes.var] = env.lanes.offset
-        if not isinstance(expr, Dim):
-            return expr
-        return evaluate(expr, known) if symbols(expr) <= known.keys() else None
 
     def _atom(self, atom: Symbol | FloorDiv | Mod | Min | Max, env: Env) -> int | Value:
         if isinstance(atom, Symbol):

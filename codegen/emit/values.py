@@ -59,7 +59,8 @@ class ValueEmitter:
         self.ranges: dict[str, tuple[int, int]] = {}
         self.blocks: dict[tuple[str, ...], list[Value]] = {}  # rows of a block to its columns
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
-        self.known = Known(self.memory)
+        self.known = Known()
+        self.register_keys: dict[object, IntExpr] = {}
 
     def value(
         self,
@@ -163,9 +164,7 @@ class ValueEmitter:
         """A strided vector from the whole vectors around it, if it takes few of them."""
         if stride is None or place.buffer.dtype.is_bool or len(mask) < 2 or not any(mask):
             return None
-        taken = [l for l, m in enumerate(mask) if m]
-        span = abs(stride) * (taken[-1] - taken[0]) + 1
-        if span > MAX_WINDOWS * len(mask) or len(taken) < 2:
+        if abs(stride) > MAX_WINDOWS or sum(mask) < 2:
             return None
         return cover(self.memory, place, flat, stride, mask, env, self.ranges)
 
@@ -245,10 +244,11 @@ class ValueEmitter:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
-        found = self._transposed(place, flat, env, guard)
-        if found is None and guard is None:
+        found: Value | None = None
+        if guard is None:
             mask = tuple(l < lanes.active for l in range(lanes.lanes))
             found = self._covered(place, flat, stride, mask, env)
+        found = found or self._transposed(place, flat, env, guard)
         return found or self._per_lane(place, flat, env, guard)
 
     def _transposed(
@@ -384,13 +384,23 @@ class ValueEmitter:
         raise ScheduleError(f"{held.buffer.name} is read before it is written")
 
     def register_key(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> int:
-        key, step = 0, 1
-        last = held.lane_axis % max(1, len(indices))
-        order = [n for n in range(len(indices)) if n != last] + [last] * bool(indices)
-        for n in reversed(order):
-            value, constant = self.memory.index_value(without_mod(indices[n]), env)
-            assert value is None
-            key += constant * step
-            size = as_int(held.buffer.shape[n])
-            step *= size if n != last else -(-size // MOST_LANES) * MOST_LANES
-        return key
+        key = (held.buffer.shape, held.lane_axis, indices)
+        flat = self.register_keys.get(key)
+        if flat is None:
+            flat = self.register_keys[key] = _register_index(held, indices)
+        value, constant = self.memory.index_value(flat, env)
+        assert value is None
+        return constant
+
+
+def _register_index(held: Registers, indices: tuple[IntExpr, ...]) -> IntExpr:
+    """The number of an element held in registers; see ``Registers``."""
+    number: IntExpr = 0
+    step = 1
+    last = held.lane_axis % max(1, len(indices))
+    order = [n for n in range(len(indices)) if n != last] + [last] * bool(indices)
+    for n in reversed(order):
+        number = number + without_mod(indices[n]) * step
+        size = as_int(held.buffer.shape[n])
+        step *= size if n != last else -(-size // MOST_LANES) * MOST_LANES
+    return number

@@ -1,0 +1,139 @@
+"""Depthwise convolutions and pools as compiled without a log, against float64 references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import lower, operator_module, run_module
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from loopwright.autotune.rules.window import WindowSketch
+from loopwright.autotune.space import ScheduleSpace
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.errors import LoopwrightValueError
+from loopwright.ir.graph.operators import OPERATORS
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.tolerance import tolerance
+
+HOST = Target.host()
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+TERM = 8.0  # the size of a product of two of the random numbers
+PADS = st.tuples(*[st.integers(0, 2)] * 4)
+PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+def check(name: str, arrays: list[np.ndarray], attrs: dict[str, object], isa: str) -> None:
+    """The operator's compiled kernels against its reference on the same numbers in float64."""
+    operator = OPERATORS[name]
+    try:
+        module = lower(operator_module(operator, arrays, attrs))
+    except LoopwrightValueError:
+        assume(False)
+    found = run_module(module, arrays, HOST.with_isa(isa))
+    exact = operator.reference([a.astype(np.float64) for a in arrays], module_attrs(name, attrs))
+    taps = int(np.prod(arrays[1].shape[2:] if len(arrays) > 1 else attrs["pool_size"]))
+    rtol, atol = tolerance(FLOAT32, taps, scale=TERM)
+    np.testing.assert_allclose(found, exact, rtol=rtol, atol=atol)
+
+
+def module_attrs(name: str, attrs: dict[str, object]) -> dict[str, object]:
+    return {**{a.name: a.default for a in OPERATORS[name].attrs}, **attrs}
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 2), st.integers(1, 40), st.integers(3, 40), st.integers(3, 40)),
+    kernel=PAIRS,
+    multiplier=st.sampled_from((1, 1, 2)),
+    strides=PAIRS,
+    dilation=PAIRS,
+    padding=PADS,
+    layout=st.sampled_from(("NCHW", "NHWC")),
+)
+def test_depthwise_convolution(isa, shape, kernel, multiplier, strides, dilation, padding, layout):
+    rng = np.random.default_rng(5)
+    batch, channels, height, width = shape
+    if layout == "NHWC":
+        shape = (batch, height, width, channels)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    w = rng.standard_normal((channels * multiplier, 1, *kernel), dtype=np.float32)
+    attrs = {
+        "strides": strides,
+        "dilation": dilation,
+        "padding": padding,
+        "groups": channels,
+        "data_layout": layout,
+    }
+    check("nn.conv2d", [x, w], attrs, isa)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 2), st.integers(1, 20), st.integers(2, 40), st.integers(2, 40)),
+    window=PAIRS,
+    strides=PAIRS,
+    dilation=PAIRS,
+    padding=PADS,
+    ceil=st.booleans(),
+    layout=st.sampled_from(("NCHW", "NHWC")),
+)
+def test_pools(isa, kind, shape, window, strides, dilation, padding, ceil, layout):
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    if layout == "NHWC":
+        x = np.ascontiguousarray(np.moveaxis(x, 1, 3))
+    attrs: dict[str, object] = {
+        "pool_size": window,
+        "strides": strides,
+        "dilation": dilation,
+        "padding": padding,
+        "ceil_mode": ceil,
+        "layout": layout,
+    }
+    if kind == "avg":
+        attrs["count_include_pad"] = bool(shape[0] - 1)
+    check(f"nn.{kind}_pool2d", [x], attrs, isa)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_nan_wins_in_a_padded_max_pool(isa, rng):
+    x = rng.standard_normal((1, 2, 9, 37), dtype=np.float32)
+    x[0, 0, 4, 5], x[0, 1, 0, 36] = np.nan, -np.inf
+    attrs = {"pool_size": (3, 3), "strides": 2, "padding": 1}
+    check("nn.max_pool2d", [x], attrs, isa)
+
+
+DEPTHWISE = """
+prim @f(x0: float32[8, 30, 30], x1: float32[3, 3, 8] const, x2: float32[8]) \
+-> out: float32[8, 30, 30] {
+  t0[m, n, o]: float32[32, 32, 8] = where(((1 <= index(m)) and (index(m) <= 30)) and \
+((1 <= index(n)) and (index(n) <= 30)), x0[o, m - 1, n - 1], 0.0)
+  t1[i, j, l]: float32[8, 30, 30] = sum(k: 3, r: 3) t0[j + k, l + r, i] * x1[k, r, i]
+  out[i, j, l] = maximum(t1[i, j, l] + x2[i], 0.0)
+}"""
+
+
+def test_depthwise_runs_along_the_width_without_a_copy_or_a_condition():
+    space = ScheduleSpace(parse_prim(DEPTHWISE), HOST)
+    best = space.variants[0].sketch
+    assert isinstance(best, WindowSketch) and best.vector_axis == "l"
+    kernel = compile_kernel(space.prim, space.schedule(space.default()[0]), HOST)
+    assert not kernel.nest.workspace
+    verify_nest(kernel.nest)
+    middle = str(kernel.nest).split("for l.0 in")[0]
+    assert "where" in middle  # the border asks, in lanes
+    assert "icmp" not in kernel.text.replace("icmp ult i64 %i", "")  # and is answered beforehand
+
+
+def test_rows_of_the_window_space_read_back():
+    space = ScheduleSpace(parse_prim(DEPTHWISE), HOST)
+    rows = space.sample(40, np.random.default_rng(3))
+    for row in rows[rows[:, 0] == 0]:
+        found = space.row_of(space.schedule(row))
+        assert found is not None and space.schedule(found) == space.schedule(row)
