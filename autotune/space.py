@@ -25,7 +25,7 @@ from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
 from .analysis import Group, groups_of
 from .features import space_features
 from .protocols import BoolArray, Knob, Population
-from .rules import KNOBS, Choices, Sketch, sketches_of
+from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of
 from .rules.window import is_windowed
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
@@ -218,12 +218,31 @@ class ScheduleSpace:
 
 def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
     """The steps that make a variant, without the sizes in them."""
-    kinds = ("compute_inline", "split_reduction")
-    return [(s.name, *s.args[:2]) for s in schedule.steps if s.name in kinds]
+    kinds = (
+        "compute_inline",
+        "split_reduction",
+        "blockwise",
+        "layout",
+        "cache_read",
+        "own_axis",
+    )
+    return [
+        (s.name, *(a for a in s.args if not isinstance(a, int)))
+        for s in schedule.steps
+        if s.name in kinds
+    ]
 
 
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """What may be inlined times what sketches the main group is offered, most promising first."""
+    chained = False
+    for prepare, sketch in chain_sketches(prim, target):
+        variant = Variant(_name(sketch, prepare), prepare, sketch, ())
+        if _works(prim, variant):
+            chained = True
+            yield variant
+    if chained:
+        return
     made = 0
     for prepare, prepared in _preparations(prim, target):
         groups = groups_of(prepared)
@@ -235,14 +254,18 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
             if group is not main and (offers := sketches_of(group, target)):
                 others.append(offers[0])
         for sketch in sketches_of(main, target):
-            names = ",".join(str(s.args[0]) for s in prepare)
-            name = f"{sketch.name}({names})"
-            variant = Variant(name, prepare, sketch, tuple(others))
+            variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
             if _works(prim, variant):
                 yield variant
                 made += 1
                 if made == MAX_VARIANTS:
                     return
+
+
+def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
+    cuts = ("compute_inline", "split_reduction", "blockwise")
+    names = [str(s.args[0]) for s in prepare if s.name in cuts]
+    return f"{sketch.name}({','.join(names)})"
 
 
 def _works(prim: PrimFunc, variant: Variant) -> bool:

@@ -5,6 +5,7 @@
     tile_favourites   its choices without a log, by a model of the inner tile's cycles
     window            short windows, all taps written out, with rows that share what they read
     lanes             vectors along each stage's own innermost axis, joined at the end
+    chain             contraction, softmax of its rows, contraction of that, a block at a time
 
 By structure and not by operator. A sketch turns one choice per knob into schedule steps;
 ``space.py`` holds the choices as arrays. Another rule is another file, and a line in ``RULES``.
@@ -15,11 +16,12 @@ from __future__ import annotations
 from ...codegen.target import Target
 from ..analysis import Group
 from .base import KNOBS, Choices, Sketch
+from .chain import chain_sketches
 from .lanes import lane_offers
 from .tile import tile_offers
 from .window import window_offers
 
-__all__ = ["KNOBS", "RULES", "Choices", "Sketch", "sketches_of"]
+__all__ = ["KNOBS", "RULES", "Choices", "Sketch", "chain_sketches", "sketches_of"]
 
 RULES = (tile_offers, lane_offers, window_offers)
 

@@ -51,6 +51,7 @@ class NestEmitter(ValueEmitter):
         super().__init__(target, writer, places, functions)
         self.parallel = parallel
         self.stack_bytes = 0
+        self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
         self.native = target.lanes(4)
 
     # -- statements ----------------------------------------------------------------------------
@@ -113,11 +114,21 @@ class NestEmitter(ValueEmitter):
                 if _fits_registers(buffer, rest, axis):
                     self.registers[buffer.name] = Registers(buffer, axis)
                     return
-        self.stack_bytes += count * buffer.dtype.bytes
-        if self.stack_bytes > MAX_STACK_BYTES:
-            raise ScheduleError(f"private buffers take more than {MAX_STACK_BYTES} bytes of stack")
         place = Place(buffer, Value("", "ptr"), True)
-        place.base = self.w.alloca(place.type, count)
+        size = count * buffer.dtype.bytes
+        before = self.stack.get(buffer.name)
+        if before is not None and size <= before[0]:
+            # Of another copy of the loop, where a split does not divide: that one is done with it.
+            place.base, place.version = before[1].base, before[1].version + 1
+            self.stack[buffer.name] = before[0], place
+        else:
+            self.stack_bytes += size
+            if self.stack_bytes > MAX_STACK_BYTES:
+                raise ScheduleError(
+                    f"private buffers take more than {MAX_STACK_BYTES} bytes of stack"
+                )
+            place.base = self.w.alloca(place.type, count)
+            self.stack[buffer.name] = size, place
         self.places[buffer.name] = place
 
     def loop(self, stmt: Loop, env: Env) -> None:

@@ -17,6 +17,7 @@ from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, read
+from ..loop.hoist_factors import hoist_factors
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
@@ -36,7 +37,10 @@ def group_to_prim(name: str, group: Function, constant: Collection[int] = ()) ->
     Raises InternalError if an operator in the group is not a primitive.
     """
     lowering = _Lowering(group, frozenset(constant))
-    return canonical_prim(lowering.prim(name))
+    prim = lowering.prim(name)
+    if lowering.contractions > 1:
+        prim = hoist_factors(prim)
+    return canonical_prim(prim)
 
 
 @dataclass(slots=True)
@@ -69,6 +73,10 @@ class _Lowering:
         self.stages: list[Stage] = []
         self.stored = self._choose_stages()
 
+    @property
+    def contractions(self) -> int:
+        return sum(_operator(call).pattern == Pattern.CONTRACTION for _, call in self.calls)
+
     def prim(self, name: str) -> PrimFunc:
         for var, call in self.calls:
             self._lower(var, call)
@@ -95,6 +103,7 @@ class _Lowering:
                 users.setdefault(id(arg), []).append((var, call))
         results = {id(r) for r in self.results}
         costs = self._inlined_costs()
+        scores = self._scores()
         stored: dict[int, str] = {}
         owners: dict[int, set[int]] = {}
         for var, call in reversed(self.calls):
@@ -107,10 +116,28 @@ class _Lowering:
             padded = _operator(call).name == "nn.pad" and any(
                 _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
             )
-            again = len(within) > 1 and costs[id(var)] > CHEAP
+            again = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
             if reduces or padded or again or id(var) in results:
                 stored[id(var)] = f"s{len(stored)}"
         return stored
+
+    def _scores(self) -> set[int]:
+        """Maps of the first of two contractions, of its shape: they are done on its tile."""
+        if self.contractions < 2:
+            return set()
+        kinds = [_operator(call).pattern for _, call in self.calls]
+        first = kinds.index(Pattern.CONTRACTION)
+        found = {id(self.calls[first][0])}
+        shape = _tensor(self.calls[first][0].type).shape
+        for var, call in self.calls[first + 1 :]:
+            is_map = _operator(call).pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+            if (
+                is_map
+                and _tensor(var.type).shape == shape
+                and any(id(a) in found for a in call.args)
+            ):
+                found.add(id(var))
+        return found
 
     def _inlined_costs(self) -> dict[int, float]:
         """Rough cost of one element of each value if all maps below it are computed anew."""

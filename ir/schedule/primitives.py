@@ -27,9 +27,11 @@ from ..loop.expr import (
 from ..loop.nest import Pack
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .blockwise import blockwise
 from .borders import peel, unpad
 from .state import Cache, State
 from .steps import Schedule
+from .storage import cache_read, layout, own_axis
 
 __all__ = ["PRIMITIVES", "state_of"]
 
@@ -416,6 +418,10 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "unpad": unpad,
     "peel": peel,
     "cut": cut,
+    "blockwise": blockwise,
+    "layout": layout,
+    "cache_read": cache_read,
+    "own_axis": own_axis,
 }
 
 

@@ -10,9 +10,11 @@
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
                | stream(stage) | prefetch(stage, buffer, loop, turns)
                | unpad(stage) | peel(loop, first, last) | cut(axis, points)
+               | blockwise(stage, parts) | layout(stage, axis, ...)
+               | cache_read(buffer, axis, ...) | own_axis(stage, axis)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
-means is said by the function of its name in ``primitives.py``.
+means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from ..errors import ScheduleError
 __all__ = [
     "Schedule",
     "Step",
+    "blockwise",
+    "cache_read",
     "cache_write",
     "compute_at",
     "compute_inline",
     "cut",
     "fuse",
+    "layout",
+    "own_axis",
     "pack",
     "parallel",
     "peel",
@@ -64,6 +70,10 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "unpad": ("name",),
     "peel": ("name", "int", "int"),
     "cut": ("name", "ints"),
+    "blockwise": ("name", "int"),
+    "layout": ("name", "names"),
+    "cache_read": ("name", "names"),
+    "own_axis": ("name", "name"),
 }
 
 
@@ -239,3 +249,23 @@ def peel(loop: str, first: int, last: int) -> Step:
 def cut(axis: str, points: Sequence[int]) -> Step:
     """Run an axis in pieces, each with a body of its own: ``cut("i", (8, 92))``."""
     return Step("cut", (axis, tuple(int(p) for p in points)))
+
+
+def blockwise(stage: str, parts: int) -> Step:
+    """Cut rows into ``parts`` pieces, each with a maximum of its own (online softmax)."""
+    return Step("blockwise", (stage, int(parts)))
+
+
+def layout(stage: str, *axes: str) -> Step:
+    """Keep an intermediate value with its dimensions in this order."""
+    return Step("layout", (stage, tuple(axes)))
+
+
+def cache_read(buffer: str, *axes: str) -> Step:
+    """Copy what is read of a buffer into a stage that walks these axes."""
+    return Step("cache_read", (buffer, tuple(axes)))
+
+
+def own_axis(stage: str, axis: str) -> Step:
+    """Let a stage walk an axis in a loop of its own."""
+    return Step("own_axis", (stage, axis))

@@ -20,7 +20,7 @@ def random_step(rng: random.Random, state: State) -> Step:
     """A step whose arguments exist; whether it is legal is for the primitive to say."""
     name = rng.choice([*SIGNATURES, *LIKELY])
     stages = [s.name for s in state.prim.stages]
-    axes = list(state.extents)
+    axes = list(state.extents) or ["i"]
     if name == "split":
         axis = rng.choice(axes)
         inner = [rng.randint(1, 5) for _ in range(rng.choice((1, 1, 2)))]
@@ -43,12 +43,20 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "peel":
         return Step(name, (rng.choice(state.order), rng.randint(0, 2), rng.randint(0, 2)))
     if name == "cache_read":
-        params = [p.name for p in state.prim.params]
-        return Step(name, (rng.choice(params), rng.choice(state.order)))
+        buffers = list(state.prim.buffers)
+        return Step(name, (rng.choice(buffers), tuple(rng.sample(axes, rng.randint(0, len(axes))))))
     if name == "prefetch":
         operands = [p.name for p in state.prim.params] + list(state.packs)
         loop, turns = rng.choice(state.order), rng.randint(1, 3)
         return Step(name, (rng.choice(stages), rng.choice(operands), loop, turns))
+    if name == "layout":
+        stage = rng.choice(state.prim.stages)
+        own = [a.name for a in stage.axes]
+        return Step(name, (stage.name, tuple(rng.sample(own, len(own)))))
+    if name == "own_axis":
+        return Step(name, (rng.choice(stages), rng.choice(axes)))
+    if name == "blockwise":
+        return Step(name, (rng.choice(stages), rng.randint(2, 4)))
     args: list[object] = []
     for kind in SIGNATURES[name]:
         if kind == "names":

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from ...ops.registry import Pattern
 from ..nodes import Atom, Binding, Block, Function, If, Module
+from .fusion_chain import find_chain
 from .fusion_emit import GroupTable, emit_block
 from .fusion_graph import Graph, build_graph
 from .fusion_order import Groups
@@ -71,6 +72,7 @@ def _fuse_block(block: Block, table: GroupTable) -> Block:
     if all(node.pattern is None for node in graph.nodes) and not graph.views:
         return block
     groups = Groups(graph)
+    _join_chains(graph, groups)
     _join_post_dominators(graph, groups)
     groups.sort()
     _join_neighbours(graph, groups)
@@ -93,6 +95,18 @@ def _fuse_nested(block: Block, table: GroupTable) -> Block:
     if all(a is b for a, b in zip(bindings, block.bindings)):
         return block
     return Block(tuple(bindings), block.result)
+
+
+def _join_chains(graph: Graph, groups: Groups) -> None:
+    """Contractions with a softmax between them: what is between has no other use."""
+    contractions = [n.index for n in graph.nodes if n.pattern == Pattern.CONTRACTION]
+    if len(contractions) < 2:
+        return
+    above = post_dominators(graph)
+    for first in contractions:
+        members = find_chain(graph, above, first)
+        if members is not None:
+            groups.unite(members)
 
 
 def _join_post_dominators(graph: Graph, groups: Groups) -> None:

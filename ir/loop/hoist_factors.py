@@ -1,0 +1,77 @@
+"""What all terms of a sum have in common is multiplied, or divided by, once::
+
+    o[i, m] = sum(k) e[i, k] / s[i] * v[k, m]    =>    o.sum[i, m] = sum(k) e[i, k] * v[k, m]
+                                                       o[i, m] = o.sum[i, m] / s[i]
+
+Equal up to rounding. Softmax before a contraction divides as many elements as the result has,
+instead of all scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dims import Dim, symbol, symbols
+from .expr import Expr, Index, Op, Read, op, read, walk
+from .prim import PrimFunc, Stage
+
+__all__ = ["hoist_factors"]
+
+
+def hoist_factors(prim: PrimFunc) -> PrimFunc:
+    """``prim`` with factors and divisors that no reduced axis moves taken out of sums of floats;
+    the same object if there are none."""
+    stages: list[Stage] = []
+    for stage in prim.stages:
+        stages += _hoisted(stage)
+    if len(stages) == len(prim.stages):
+        return prim
+    return replace(prim, stages=tuple(stages))
+
+
+def _hoisted(stage: Stage) -> list[Stage]:
+    if stage.combiner != "sum" or not stage.buffer.dtype.is_float:
+        return [stage]
+    reduced = {a.name for a in stage.reduce_axes}
+    outside: list[tuple[str, Expr]] = []
+    inside = _without(stage.expr, reduced, outside)
+    if not outside or not _walks(inside) & reduced:
+        return [stage]
+    name = f"{stage.name}.sum"
+    summed = replace(stage, buffer=replace(stage.buffer, name=name), expr=inside)
+    value: Expr = read(name, [symbol(a.name) for a in stage.axes], stage.buffer.dtype)
+    for how, factor in outside:
+        value = op(how, value, factor)
+    return [summed, replace(stage, expr=value, reduce_axes=(), combiner=None)]
+
+
+def _without(expr: Expr, reduced: set[str], outside: list[tuple[str, Expr]]) -> Expr:
+    """A product without the factors, constants aside, that do not move along ``reduced``."""
+    if not isinstance(expr, Op) or expr.name not in ("multiply", "divide"):
+        return expr
+    left, right = expr.args
+    if _fixed(right, reduced):
+        outside.append((expr.name, right))
+        return _without(left, reduced, outside)
+    if expr.name == "multiply" and _fixed(left, reduced):
+        outside.append(("multiply", left))
+        return _without(right, reduced, outside)
+    new = _without(left, reduced, outside)
+    if expr.name == "multiply":
+        right = _without(right, reduced, outside)
+    return op(expr.name, new, right)
+
+
+def _fixed(expr: Expr, reduced: set[str]) -> bool:
+    return any(isinstance(n, Read) for n in walk(expr)) and not _walks(expr) & reduced
+
+
+def _walks(expr: Expr) -> set[str]:
+    found: set[str] = set()
+    for node in walk(expr):
+        if isinstance(node, Read):
+            for i in node.indices:
+                found |= symbols(i) if isinstance(i, Dim) else set()
+        elif isinstance(node, Index):
+            found |= symbols(node.value)
+    return found

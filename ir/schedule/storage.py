@@ -1,0 +1,132 @@
+"""Primitives on how values are kept: the order of a buffer, copies, loops of a stage's own.
+
+They come before all steps on loops, since they change which axes there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dims import Dim, IntExpr, symbol, symbols
+from ..errors import ScheduleError
+from ..loop.expr import Expr, Read, map_reads, read, substitute_indices, walk
+from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from .state import State
+
+__all__ = ["cache_read", "layout", "own_axis", "require_no_loops", "with_prim"]
+
+
+def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
+    """Keep an intermediate value with its dimensions in the order of ``axes``.
+
+    ::
+
+        t[i, j]: f32[4, 6] = v;  out[i] = t[i, 2]    =>    t[j, i]: f32[6, 4] = v;  out[i] = t[2, i]
+    """
+    stage = state.require_stage(name, "layout")
+    require_no_loops(state, "layout")
+    own = [a.name for a in stage.axes]
+    if name in state.prim.outputs or sorted(axes) != sorted(own):
+        raise ScheduleError(
+            f"layout: {name} is an output, or its axes are not {', '.join(axes)} but "
+            f"{', '.join(own)}"
+        )
+    places = [own.index(a) for a in axes]
+
+    def permuted(node: Read) -> Expr | None:
+        if node.buffer != name:
+            return None
+        return read(name, [node.indices[p] for p in places], node.dtype)
+
+    shape = tuple(stage.buffer.shape[p] for p in places)
+    changed = replace(
+        stage,
+        buffer=replace(stage.buffer, shape=shape),
+        axes=tuple(stage.axes[p] for p in places),
+    )
+    stages = (
+        changed if s is stage else replace(s, expr=map_reads(s.expr, permuted))
+        for s in state.prim.stages
+    )
+    return with_prim(state, replace(state.prim, stages=tuple(stages)))
+
+
+def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
+    """Copy what is read of a buffer into a new stage that walks ``axes``, in this order.
+
+    ::
+
+        out[i, j] = sum(k) x[i, k] * w[k, j]    =>    x.copy[k, i] = x[i, k]
+                                                      out[i, j] = sum(k) x.copy[k, i] * w[k, j]
+
+    All reads must be at the same place. A parameter is copied before all else.
+    """
+    buffer = state.prim.buffers.get(name)
+    require_no_loops(state, "cache_read")
+    nodes = {
+        node
+        for s in state.prim.stages
+        for node in walk(s.expr)
+        if isinstance(node, Read) and node.buffer == name
+    }
+    if buffer is None or len(nodes) != 1:
+        raise ScheduleError(f"cache_read: {name} is not read at exactly one place")
+    (node,) = nodes
+    extents = state.extents
+    used: set[str] = set()
+    for i in node.indices:
+        if not isinstance(i, int | Dim):
+            raise ScheduleError(f"cache_read: {name} is indexed by data")
+        used |= symbols(i)
+    if not used <= set(axes) or not set(axes) <= set(extents) or len(set(axes)) != len(axes):
+        raise ScheduleError(
+            f"cache_read: {name} is read along {', '.join(sorted(used))}, not {', '.join(axes)}"
+        )
+    made = Buffer(f"{name}.copy", tuple(extents[a] for a in axes), buffer.dtype)
+    if made.name in state.prim.buffers:
+        raise ScheduleError(f"cache_read: {name} is copied already")
+    copy = Stage(made, tuple(Axis(a, extents[a]) for a in axes), node)
+    instead = read(made.name, [symbol(a) for a in axes], buffer.dtype)
+
+    def copied(node: Read) -> Expr | None:
+        return instead if node.buffer == name else None
+
+    stages = [replace(s, expr=map_reads(s.expr, copied)) for s in state.prim.stages]
+    made_by = [n for n, s in enumerate(stages) if s.name == name]
+    stages.insert(made_by[0] + 1 if made_by else 0, copy)
+    return with_prim(state, replace(state.prim, stages=tuple(stages)))
+
+
+def own_axis(state: State, name: str, axis: str) -> State:
+    """Let a stage walk one of its axes in a loop of its own, which no other stage runs.
+
+    ::
+
+        t[i] = v;  out[i] = t[i] + 1    =>    t[i] = v;  out[out.i] = t[out.i] + 1
+    """
+    stage = state.require_stage(name, "own_axis")
+    require_no_loops(state, "own_axis")
+    new = f"{name}.{axis}"
+    if axis not in {a.name for a in stage.axes} or new in state.extents:
+        raise ScheduleError(f"own_axis: {axis} is not an axis of {name}")
+    values: dict[str, IntExpr | Expr] = {axis: symbol(new)}
+    changed = replace(
+        stage,
+        axes=tuple(Axis(new, a.extent) if a.name == axis else a for a in stage.axes),
+        expr=substitute_indices(stage.expr, values),
+    )
+    stages = tuple(changed if s is stage else s for s in state.prim.stages)
+    return with_prim(state, replace(state.prim, stages=stages))
+
+
+def require_no_loops(state: State, step: str) -> None:
+    """Raise ScheduleError if a step on loops came before."""
+    placed = state.at or state.caches or state.rfactors
+    if state.splits or state.fused or placed or state.order != State.of(state.prim).order:
+        raise ScheduleError(f"{step}: must come before all steps on loops")
+
+
+def with_prim(state: State, prim: PrimFunc) -> State:
+    """The state of another PrimFunc, with what was said of buffers so far."""
+    new = State.of(prim)
+    return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)

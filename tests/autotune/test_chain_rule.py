@@ -1,0 +1,191 @@
+"""Fused attention: every schedule of the ``chain`` rule computes what NumPy computes in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import interpret_kernel, run_kernel
+from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import Target
+from loopwright.ir.dtype import dtype_of
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.primitives import state_of
+from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.tolerance import tolerance
+
+ISAS = ("x86-64-v4", "x86-64-v3", "x86-64")
+CAUSAL = "where(m[j, l], x[i, j, l] * 0.25, -inf)"
+ADDED = "(x[i, j, l] * 0.25) + m[j, l]"
+
+
+def chain(heads, rows, length, depth, columns, scores="x[i, j, l] * 0.25", dtype="float32"):
+    """softmax(scores of q @ k.T) @ v."""
+    mask = ""
+    if "m[" in scores:
+        mask = f", m: {'bool' if 'where' in scores else dtype}[{rows}, {length}]"
+    here = f"{dtype}[{heads}, {rows}, {length}]"
+    made = scores.replace("0.25", "0.25" if dtype == "float32" else f"0.25:{dtype}")
+    made = made.replace("-inf", "-inf" if dtype == "float32" else f"-inf:{dtype}")
+    params = f"q: {dtype}[{heads}, {rows}, {depth}], k: {dtype}[{heads}, {length}, {depth}]"
+    params += f", v: {dtype}[{heads}, {length}, {columns}]{mask}"
+    return parse_prim(f"""
+prim @f({params}) -> out: {dtype}[{heads}, {rows}, {columns}] {{
+  x[i, j, l]: {here} = sum(c: {depth}) q[i, j, c] * k[i, l, c]
+  y[i, j, l]: {here} = {made}
+  t[i, j]: {dtype}[{heads}, {rows}] = max(r: {length}) y[i, j, r]
+  e[i, j, l]: {here} = exp(y[i, j, l] - t[i, j])
+  s[i, j]: {dtype}[{heads}, {rows}] = sum(w: {length}) e[i, j, w]
+  o[i, j, n]: {dtype}[{heads}, {rows}, {columns}] = sum(z: {length}) e[i, j, z] * v[i, z, n]
+  out[i, j, n] = o[i, j, n] / s[i, j]
+}}""")
+
+
+def inputs_of(prim, scale=1.0):
+    rng = np.random.default_rng(0)
+    found = {}
+    for p in prim.params:
+        shape = [int(s) for s in p.shape]
+        if p.name == "m" and p.dtype.is_bool:
+            found["m"] = np.tri(*shape, dtype=bool)
+        else:
+            found[p.name] = rng.standard_normal(shape).astype(p.dtype.numpy) * p.dtype.numpy.type(
+                scale
+            )
+    return found
+
+
+def expected(prim, inputs):
+    factor = 0.25 if "0.25" in str(prim) else 1.0
+    wide = {n: a.astype(np.float64) if a.dtype != bool else a for n, a in inputs.items()}
+    scores = wide["q"] @ wide["k"].swapaxes(-1, -2) * factor
+    if "m" in wide:
+        masked = wide["m"].dtype == bool
+        scores = np.where(wide["m"], scores, -np.inf) if masked else scores + wide["m"]
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (powers / powers.sum(axis=-1, keepdims=True)) @ wide["v"]
+
+
+def check(prim, schedule, target, scale=1.0):
+    kernel = compile_kernel(prim, schedule, target)
+    verify_nest(kernel.nest)
+    inputs = inputs_of(prim, scale)
+    dtype = prim.output_buffers[0].dtype
+    length = int(prim.stages[-2].reduce_axes[0].extent)
+    depth = int(prim.stages[0].reduce_axes[0].extent)
+    # An error of the scores is one of the exponents: relative to what they are a factor of.
+    worst = np.abs(inputs["q"]).max() * np.abs(inputs["k"]).max()
+    rtol, atol = tolerance(dtype, length + depth, operations=12, scale=float(worst) + 1)
+    (found,) = run_kernel(kernel, target, inputs)
+    np.testing.assert_allclose(found, expected(prim, inputs), rtol=rtol, atol=atol)
+    return kernel, found
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 16, 16, 16, 16),
+        (2, 77, 77, 32, 32),
+        (1, 197, 197, 64, 64),
+        (3, 33, 300, 5, 7),
+        (1, 20, 1500, 80, 40),
+        (2, 48, 1024, 64, 128),
+    ],
+)
+def test_the_rules_schedule_on_every_target(sizes, isa):
+    prim = chain(*sizes)
+    target = Target.host().with_isa(isa)
+    schedule, name = default_schedule(prim, target)
+    assert name.startswith("chain.")
+    check(prim, schedule, target)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("scores", ["x[i, j, l]", CAUSAL, ADDED])
+@pytest.mark.parametrize("length", [40, 250])
+def test_scores_may_be_masked(scores, length, isa):
+    prim = chain(2, 40, length, 16, 16, scores)
+    target = Target.host().with_isa(isa)
+    schedule, name = default_schedule(prim, target)
+    assert name.startswith("chain.")
+    check(prim, schedule, target)
+
+
+def test_float64():
+    prim = chain(2, 37, 210, 12, 20, dtype="float64")
+    target = Target.host()
+    schedule, name = default_schedule(prim, target)
+    assert name.startswith("chain.")
+    check(prim, schedule, target)
+
+
+def test_large_scores_do_not_overflow():
+    prim = chain(1, 24, 260, 16, 16)
+    target = Target.host()
+    kernel = compile_kernel(prim, default_schedule(prim, target)[0], target)
+    inputs = inputs_of(prim, scale=300.0)
+    (found,) = run_kernel(kernel, target, inputs)
+    assert np.isfinite(found).all()
+    # With scores this far apart a row is the value at its greatest score.
+    np.testing.assert_allclose(found, expected(prim, inputs), rtol=2e-2, atol=1.0)
+
+
+@pytest.mark.parametrize("length", [48, 300])
+def test_rows_that_are_masked_throughout_are_not_numbers(length):
+    prim = chain(1, 32, length, 16, 16, CAUSAL)
+    target = Target.host()
+    kernel = compile_kernel(prim, default_schedule(prim, target)[0], target)
+    inputs = inputs_of(prim)
+    inputs["m"][5] = False
+    inputs["m"][6] = True
+    with np.errstate(invalid="ignore"):
+        (found,) = run_kernel(kernel, target, inputs)
+        want = expected(prim, inputs)
+    assert np.isnan(found[0, 5]).all() and np.isnan(want[0, 5]).all()
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(2, 50, 60, 8, 24), (1, 40, 500, 8, 8)])
+def test_every_row_of_the_space_is_right_and_reads_back(sizes):
+    prim = chain(*sizes, CAUSAL)
+    target = Target.host()
+    space = ScheduleSpace(prim, target)
+    rows = space.sample(12, np.random.default_rng(1))
+    assert len(rows) and space.valid(space.default()).all()
+    assert np.isfinite(space.features(rows)).all()
+    for row in [*space.default()[:2], *rows[:6]]:
+        schedule = space.schedule(row)
+        np.testing.assert_array_equal(space.row_of(schedule), row)
+        assert Schedule.from_json(schedule.to_json()) == schedule
+        check(prim, schedule, target)
+
+
+def test_the_nest_computes_the_same_in_the_interpreter():
+    prim = chain(1, 18, 70, 4, 6, CAUSAL)
+    target = Target.host().with_isa("x86-64-v3")
+    for row in ScheduleSpace(prim, target).default()[:3]:
+        kernel = compile_kernel(prim, ScheduleSpace(prim, target).schedule(row), target)
+        inputs = inputs_of(prim)
+        (found,) = interpret_kernel(kernel, inputs)
+        np.testing.assert_allclose(found, expected(prim, inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_the_scores_are_never_an_array():
+    prim = chain(4, 512, 512, 32, 32)
+    schedule, _ = default_schedule(prim, Target.host())
+    nest = apply_schedule(prim, schedule)
+    assert nest.workspace == ()
+    kept = [b for b in nest.buffers.values() if b.name in ("x", "y", "e")]
+    assert kept and all(np.prod(b.shape) <= 512 * 96 for b in kept)
+
+
+def test_the_prepared_stages_are_those_of_the_prim():
+    prim = chain(1, 32, 400, 8, 8)
+    schedule, _ = default_schedule(prim, Target.host())
+    first = [s for s in schedule.steps if s.name in ("blockwise", "cache_read", "layout")]
+    assert first[0].name == "blockwise" and first[0].args[0] == "t"
+    assert state_of(prim, schedule).prim.outputs == prim.outputs
+    assert dtype_of(prim.output_buffers[0].dtype.numpy).name == "float32"
