@@ -43,7 +43,6 @@ from ...ir.schedule.steps import (
 from ..analysis import Group, accesses_of
 from ..protocols import BoolArray
 from .base import (
-    KNOBS,
     MAX_PARALLEL,
     UNUSED,
     Choices,
@@ -176,7 +175,7 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
     params = {p.name for p in prim.params}
     copies: dict[str, tuple[str, ...]] = {}
     for stage in prim.stages:
-        for access, node in zip(accesses_of(prim, stage), _reads(stage), strict=True):
+        for access, node in zip(accesses_of(prim, stage.expr), _reads(stage), strict=True):
             walked = _walks(node)
             if node.buffer in params and row in walked and access.stride(row) != 1:
                 names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
@@ -407,8 +406,7 @@ def _sketch(group: Group, roles: _Roles, target: Target) -> Sketch:
     depth = group.extents[roles.first.reduce_axes[-1].name]
     keys = group.extents[[a.name for a in roles.first.axes if a.name not in group.shared][-1]]
     tables: dict[str, tuple[int, ...]] = {
-        **dict.fromkeys(KNOBS, (1,)),
-        **dict.fromkeys(("order", "mid_order", "pack", "stream"), (0,)),
+        **{knob: (value,) for knob, value in UNUSED.items()},
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6)),
         "rows": up_to(keys, tuple(range(1, 15))),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if depth % u == 0 and u <= max(1, depth // 2)),
