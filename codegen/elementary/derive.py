@@ -228,6 +228,13 @@ POLYNOMIALS: dict[str, Fit] = {
         lambda z: mp.mpf(1),
         53,
     ),
+    "LOG2_CUBIC32": Fit(
+        lambda f: (mp.log1p(f) - f + f**2 / 2) / mp.log(2) / f**3,
+        -1 / 16 - 1e-6,
+        1 / 16 + 1e-6,
+        4,
+        lambda f: f**2,
+    ),
     "LOG_FIFTH64": Fit(
         lambda z: (_log_series(z) / 2 - mp.mpf(1) / 3) / z,
         1e-9,

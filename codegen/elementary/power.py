@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .emitter import Emitter, Value
 from .exp import EXP2, HIGHEST2, LOWEST2, power_of_two, scale
 from .log import split
+from .power_table import applies, power_by_table
 
 __all__ = ["power32", "power64", "signed_power", "unsigned_power"]
 
@@ -125,7 +126,23 @@ def power64(e: Emitter, x: Value, y: Value) -> Value:
 
 
 def power32(e: Emitter, x: Value, y: Value) -> Value:
-    """x^y in float32, the magnitude by doubles."""
+    """x^y in float32: by tables in registers where there are such, else by doubles.
+
+    Where some lane is no matter of course (zeros, infinities, denormals, a result close to the ends
+    of the range), doubles give the magnitudes of all; the signs are looked at where some x is
+    negative. In each case a branch decides, as such numbers are few or many.
+    """
+    if not applies(e):
+        return with_sign(e, x, y, magnitude32(e, x, y))
+    u = e.abs(x)
+    quick, right = power_by_table(e, u, y)
+    (magnitude,) = e.rarely(~right, [quick], lambda: [magnitude32(e, x, y)])
+    usual = right & (x > 0.0)
+    return e.rarely(~usual, [magnitude], lambda: [with_sign(e, x, y, magnitude)])[0]
+
+
+def magnitude32(e: Emitter, x: Value, y: Value) -> Value:
+    """|x|^y in float32 by doubles, for positive finite |x|."""
     wide = e.twin("float64")
     wide_y = wide.adopt(e.widen(y))
     k, f = split(wide, wide.adopt(e.widen(e.abs(x))), normal=True)
@@ -139,7 +156,7 @@ def power32(e: Emitter, x: Value, y: Value) -> Value:
     r = exponent - n
     y2 = wide.fma(r, wide.polynomial(r, EXP2_SHORT), 1.0)
     magnitude = y2 * power_of_two(wide, shifted + float(wide.exponent_bias))
-    return with_sign(e, x, y, Value(e, e.narrow(magnitude).ref, "float"))
+    return Value(e, e.narrow(magnitude).ref, "float")
 
 
 def is_integer(e: Emitter, v: Value) -> Value:

@@ -10,7 +10,17 @@ from loopwright.codegen.elementary.derive import POLYNOMIALS, fit, horner
 
 MODULES = [
     importlib.import_module(f"loopwright.codegen.elementary.{name}")
-    for name in ("erf", "exp", "hyperbolic", "inverse_trig", "log", "power", "root", "trig")
+    for name in (
+        "erf",
+        "exp",
+        "hyperbolic",
+        "inverse_trig",
+        "log",
+        "power",
+        "power_table",
+        "root",
+        "trig",
+    )
 ]
 COARSE = {"INVERSE_ROOT": -8.3, "EXP2_SHORT": -40.0}
 
