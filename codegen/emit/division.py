@@ -31,7 +31,7 @@ class Divisor:
 
 
 def divide_by_one(w: FunctionWriter, x: Value, y: Value) -> Value:
-    """The lanes of ``x`` divided by the scalar ``y``; needs fused multiply-adds.
+    """``x`` divided by ``y``, a scalar or as many lanes; needs fused multiply-adds.
 
     Quotients are correctly rounded unless x or the quotient is close to the denormal numbers, where
     they are within an ulp.
@@ -53,10 +53,10 @@ def _divisor(w: FunctionWriter, y: Value) -> Divisor:
     bias = (1 << (EXPONENT_BITS[type] - 1)) - 1
 
     def number(value: float) -> Value:
-        return Value(float_literal(value, type), type)
+        return w.splat(Value(float_literal(value, type), type), y.lanes)
 
     def integer(value: int) -> Value:
-        return Value(str(value), whole)
+        return w.splat(Value(str(value), whole), y.lanes)
 
     def power(exponent: Value) -> Value:
         biased = w.op("add", exponent, integer(bias))

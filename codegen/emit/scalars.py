@@ -126,7 +126,7 @@ class ScalarEmitter:
 
     def _many_by_one(self, x: Value, y: Value) -> bool:
         """Whether a loop divides vectors by what is the same in all of its turns."""
-        return self.target.has_fma and x.lanes > y.lanes == 1 and y.depth < x.depth
+        return self.target.has_fma and x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
     def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
         w = self.w

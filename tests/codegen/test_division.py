@@ -59,3 +59,18 @@ def test_quotients_at_the_ends_of_the_range_are_within_an_ulp(
     ulp = np.spacing(np.abs(wanted[finite]))
     assert (np.abs(found[finite] - wanted[finite]) <= ulp).all()
     np.testing.assert_array_equal(found[~np.isfinite(wanted)], wanted[~np.isfinite(wanted)])
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_columns_share_their_divisors(dtype: str, isa: str, rng: np.random.Generator) -> None:
+    """Down a loop each lane has a divisor of its own."""
+    low = np.finfo(dtype).minexp // 2 + 3
+    x = -np.abs(numbers(rng, 64 * 300, dtype, low, 0).reshape(64, 300))
+    x[5] = numbers(rng, 300, dtype, 0, -low)
+    x[5, :6] = np.array([0.0, np.inf, -0.0, np.nan, -2.0, 1.0], dtype)
+    with np.errstate(all="ignore"):
+        wanted = x / np.max(x, axis=0)
+    target = HOST.with_isa(isa)
+    found = lw.compile(lambda x: x / np.max(x, axis=0), target=target)(x)
+    np.testing.assert_array_equal(found, wanted)

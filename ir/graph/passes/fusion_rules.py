@@ -7,7 +7,7 @@
 3. Reductions of one shape over the same axes, with elementwise operators before, between and after
    them. Every value is then either *full* (the shape that is reduced) or a *row* (what is left).
    Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
-   in the cache.
+   in the cache, and for others in short columns.
 4. Otherwise elementwise operators and index maps as they come, if nothing costly is computed more
    often than before.
 """
@@ -35,6 +35,13 @@ LONGEST_ROW = 1 << 18
 
 LONGEST_LONE_ROW = 1 << 14
 """The same where there is only one row: a longer one is better reduced by all threads first."""
+
+LONGEST_COLUMN = 512
+"""Elements of a column that is walked more than once, side by side with as many others as fill a
+few vectors: together they fit a core's cache."""
+
+SHORTEST_LINE = 16
+"""Columns side by side from which vectors run across them."""
 
 _HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
 _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
@@ -134,9 +141,12 @@ class _Rows:
     def may_go_back(self) -> bool:
         """Whether a full value may be computed from a row in the same group."""
         rank = len(self.full)
-        if self.axes != frozenset(range(rank - len(self.axes), rank)):
-            return False
         length, rows = product(self.full[i] for i in self.axes), product(self.outer)
+        if self.axes != frozenset(range(rank - len(self.axes), rank)):
+            last = self.full[-1]
+            if rank - 1 in self.axes or not isinstance(length, int) or not isinstance(last, int):
+                return False
+            return length <= LONGEST_COLUMN and last >= SHORTEST_LINE
         if not isinstance(length, int):
             return True
         return length <= (LONGEST_LONE_ROW if rows == 1 else LONGEST_ROW)

@@ -47,6 +47,26 @@ def test_softmax_over_long_lone_row_is_not_one_kernel() -> None:
     assert calls(fused(module(make, tensor(1, 20_000)))) == ["exp", "sum", "divide"]
 
 
+@pytest.mark.parametrize(
+    "shape, axis, kernels",
+    [
+        ((4, 64, 32), 1, 1),
+        ((4, 64, 15), 1, 4),  # lines too short for vectors across them
+        ((513, 16), 0, 4),  # columns too long for the near caches
+        ((4, 3, 16), (0, 2), 4),  # lines are reduced, too
+    ],
+)
+def test_softmax_over_short_columns_is_one_kernel(shape, axis, kernels) -> None:
+    axes = axis if isinstance(axis, tuple) else (axis,)
+
+    def make(m, x):
+        top = m.max(x, axis=axes, keepdims=True)
+        e = m.exp(m.subtract(x, top))
+        return m.divide(e, m.sum(e, axis=axes, keepdims=True))
+
+    assert len(calls(fused(module(make, tensor(*shape))))) == kernels
+
+
 def test_layer_norm_with_everything_around_it_is_one_kernel() -> None:
     def make(m, x, gamma, beta):
         x = m.tanh(x)
