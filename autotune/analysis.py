@@ -116,6 +116,13 @@ class Group:
         return sum(as_int(b.size) * b.dtype.bytes for b in outputs)
 
     @cached_property
+    def bytes(self) -> int:
+        """Bytes of the results, and of the parameters that this nest reads."""
+        read = {a.buffer for reads in self.accesses.values() for a in reads}
+        sizes = (as_int(p.size) * p.dtype.bytes for p in self.prim.params if p.name in read)
+        return self.output_bytes + sum(sizes)
+
+    @cached_property
     def flops(self) -> float:
         return sum(stage_flops(s) for s in self.stages)
 

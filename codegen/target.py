@@ -11,7 +11,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["ISA_LEVELS", "IsaLevel", "Target"]
+__all__ = ["CACHE_LINE", "ISA_LEVELS", "IsaLevel", "Target"]
+
+CACHE_LINE = 64  # bytes, on every x86-64 there is
 
 
 @dataclass(frozen=True, slots=True)

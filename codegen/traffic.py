@@ -26,11 +26,10 @@ from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ..ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import Buffer
-from .target import Target
+from .target import CACHE_LINE, Target
 
-__all__ = ["LEVELS", "LINE", "Traffic", "traffic_of"]
+__all__ = ["LEVELS", "Traffic", "traffic_of"]
 
-LINE = 64
 LEVELS = ("l1", "l2", "l3", "dram")
 """Where bytes come from and go to: l1 is between registers and the first cache, and so on."""
 
@@ -69,7 +68,7 @@ def traffic_of(
     distances = {**_own_distances(nest), **(distances or {})}
     moved = {"l1": _Model(0, 1, threads).body(roots, _NONE)}
     for level, capacity in (("l2", target.l1), ("l3", target.l2), ("dram", target.l3)):
-        model = _Model(capacity, LINE, 1 if level == "dram" else threads)
+        model = _Model(capacity, CACHE_LINE, 1 if level == "dram" else threads)
         near = {name for name, distance in distances.items() if distance <= capacity}
         moved[level] = model.without(model.body(roots, _NONE), roots, near)
     return moved

@@ -65,7 +65,7 @@ pack       1: operands that move along the vector axis are packed into panels; 2
 parallel   how many of the outer loops are fused into the parallel one
 stream     1: results are stored past the caches
 prefetch   what vectors read is asked for: 1: a register tile along the vectors ahead; n > 1: n
-           turns of the innermost reduced loop ahead
+           turns of the innermost reduced loop ahead; of a map, n cache lines ahead
 """
 
 MAX_PARALLEL = 4

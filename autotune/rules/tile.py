@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...codegen.target import Target
+from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import Stage
 from ...ir.schedule.steps import (
@@ -135,12 +135,29 @@ class TileSketch(Sketch):
     def prefetch_steps(self, choices: Choices) -> list[Step]:
         """What vectors read, asked for before it is needed."""
         turns, k = choices["prefetch"], self.k_axis
-        if not turns or k is None:
+        if not turns:
             return []
+        if k is None:
+            ahead = self.turns_ahead(turns, choices["vectors"])
+            main, loop = self.group.main.name, f"{self.vector_axis}.0"
+            return [prefetch(main, name, loop, ahead) for name in self.streamed]
         packed = {name for name, _ in self.packable} if choices["pack"] else set[str]()
         names = [f"{name}.packed" if name in packed else name for name in self.streamed]
         loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
         return [prefetch(self.group.main.name, name, loop, turns) for name in names]
+
+    def prefetch_choice(self, turns: int, vectors: int) -> int:
+        """What ``prefetch`` was chosen to be, given the turns of a step."""
+        if self.k_axis is not None:
+            return turns
+        offered = self.tables["prefetch"]
+        fits = (n for n in offered if n and self.turns_ahead(n, vectors) == turns)
+        return next(fits, offered[-1])
+
+    def turns_ahead(self, lines: int, vectors: int) -> int:
+        """Register tiles along the vectors that many cache lines reach over, for maps."""
+        width = vectors * self.lanes * self.group.element_bytes
+        return max(1, lines * CACHE_LINE // width)
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]
@@ -202,7 +219,7 @@ class TileSketch(Sketch):
                 case "stream", _:
                     choices["stream"] = 1
                 case "prefetch", (_, _, _, turns):
-                    choices["prefetch"] = turns
+                    choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
                 case "fuse", (loops,):
                     choices["parallel"] = len(loops)
                 case "parallel", (loop,) if "*" not in loop:
@@ -303,7 +320,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
             if constants.get(access.buffer) and _is_packable(group, main, access, v):
                 packable.append((access.buffer, True))
                 break
-    streamed = _streamed(group, v, k)
+    streamed = _streamed(group, v, k, target.l2 // 2)
     packable_rows = _packable_rows(group, row, v, k) if packable else ()
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
@@ -327,20 +344,27 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "pack": (0, 1, 2) if packable_rows else (0, 1) if packable else (0,),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
-        "prefetch": (0, 1, 8, 32) if streamed else (0,),
+        "prefetch": (0,)
+        if not streamed
+        else (0, 1, 8, 32)
+        if k is not None
+        else (0, 8, 16, 32, 64),
     }
     return TileSketch(
         group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows
     )
 
 
-def _streamed(group: Group, v: str, k: str | None) -> tuple[str, ...]:
-    """Parameters that vectors walk in every turn of the reduced axis, each once."""
-    if k is None:
-        return ()
+def _streamed(group: Group, v: str, k: str | None, near: int) -> tuple[str, ...]:
+    """Parameters whose next vectors can be asked for, each once: those that vectors walk in every
+    turn of the reduced axis; and of more than ``near`` bytes, those that a map reads in order."""
     params = {p.name for p in group.prim.params}
-    moving = [a for a in group.accesses[group.main.name] if a.depends(v) and a.depends(k)]
-    return tuple(dict.fromkeys(a.buffer for a in moving if a.buffer in params and not a.irregular))
+    reads = [a for a in group.accesses[group.main.name] if a.buffer in params and not a.irregular]
+    if group.main.combiner is not None:
+        moving = [a for a in reads if k is not None and a.depends(v) and a.depends(k)]
+    else:
+        moving = [a for a in reads if a.stride(v) == 1 and a.size * a.element_bytes > near]
+    return tuple(dict.fromkeys(a.buffer for a in moving))
 
 
 def _packable_rows(

@@ -10,7 +10,7 @@ import itertools
 from math import ceil, gcd, prod
 
 from ...codegen.machine import known_machine
-from ...codegen.target import Target
+from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int, symbols
 from ...ir.loop.expr import Index, Op, Read, walk
 from ..analysis import Access, expression_cost
@@ -33,7 +33,8 @@ FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying 
 FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
 AHEAD = 8  # turns of the reduced loop that panels are asked for early
 FEW_PAGES = 64  # that are found without a table walk
-CACHE_LINE = 64  # bytes
+LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
+FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
 WAYS = 8  # lines of one set that a first cache keeps
 SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
 UNROLL = 4  # turns of it written out
@@ -265,6 +266,10 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
         width = 1 if rough else wanted
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         c["stream"] = sketch.stream_choice()
+        if sketch.group.output_bytes > FAR * sketch.target.l2 and _memory_is_near(sketch.target):
+            c["stream"] = tables["stream"][-1]
+        if not rough and sketch.group.bytes > sketch.target.l2:
+            c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
         if rough and not _guarded(sketch):
             _blocks(sketch, c)
         c["parallel"] = sketch.parallel_depth(c)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, symbols
+from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, linear, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.border import guarded_parts
@@ -18,7 +18,7 @@ from ...ir.loop.expr import Const, Index, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
-from ..target import Target
+from ..target import CACHE_LINE, Target
 from .memory import Env, Lanes, Place
 from .scalars import literal
 from .transpose import transpose
@@ -343,9 +343,17 @@ class NestEmitter(ValueEmitter):
         self.assign(stmt.buffer, stmt.indices, new, env)
 
     def prefetch(self, stmt: Prefetch, env: Env) -> None:
-        """The line of the first lane; the others are on it, or too many to ask for."""
+        """The line of the first lane; the others are on it, or too many to ask for.
+
+        Of vectors that lie on one line the first asks for it.
+        """
         place = self.places[stmt.buffer]
         flat = self.memory.flat_index(place, stmt.indices)
+        parts = linear(flat)
+        if env.lanes is not None and parts is not None:
+            moved = parts[0].get(env.lanes.var, 0) * env.lanes.offset * place.buffer.dtype.bytes
+            if moved % CACHE_LINE:
+                return
         self.memory.prefetch(self.memory.address(place, flat, env))
 
     def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:

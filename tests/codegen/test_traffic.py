@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from loopwright.codegen.reuse import reuse_distances
+from loopwright.codegen.target import CACHE_LINE as LINE
 from loopwright.codegen.target import Target
-from loopwright.codegen.traffic import LINE, Traffic, traffic_of
+from loopwright.codegen.traffic import Traffic, traffic_of
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop import interpret as interpreter
 from loopwright.ir.loop.nest import Alloc, Nest, statements

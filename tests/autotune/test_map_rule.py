@@ -1,0 +1,74 @@
+"""What the rules choose for maps without a log, where memory is all that counts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from loopwright.autotune.rules import tile_favourites
+from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.machine import MachineModel, estimated_machine
+from loopwright.codegen.target import CACHE_LINE, ISA_LEVELS, Target
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.apply import apply_schedule
+from prims import random_inputs, run_nest
+
+TARGET = Target(isa="x86-64-v4", cores=2, l1=1 << 15, l2=1 << 16, l3=1 << 28)
+
+
+def _prim(rows: int, columns: int) -> PrimFunc:
+    whole = f"float32[{rows}, {columns}]"
+    return parse_prim(f"""
+prim @scaled(x: {whole}, b: float32[{columns}]) -> out: {whole} {{
+  out[i, j] = (x[i, j] + b[j]) * 2.0
+}}""")
+
+
+def _machine(near: bool) -> MachineModel:
+    plain = estimated_machine(TARGET)
+    dram = plain.triad_1["l3"] * (0.8 if near else 0.2)
+    return dataclasses.replace(plain, triad_1={**plain.triad_1, "dram": dram})
+
+
+@pytest.mark.parametrize("isa", ISA_LEVELS)
+def test_what_comes_from_afar_is_asked_for_once_a_line(isa: str) -> None:
+    prim, target = _prim(64, 4096), TARGET.with_isa(isa)
+    schedule, _ = default_schedule(prim, target)
+    steps = [step for step in schedule.steps if step.name == "prefetch"]
+    assert [step.args[:2] for step in steps] == [("out", "x")], "a row of b stays near"
+    kernel = compile_kernel(prim, schedule, target)
+    width = schedule.steps[0].args[1][-1] * 4
+    assert steps[0].args[3] * width == 32 * CACHE_LINE
+    asked = kernel.text.count("call void @llvm.prefetch")
+    assert asked == width // CACHE_LINE or (width < CACHE_LINE and asked == 1)
+
+
+def test_what_is_near_is_not_asked_for() -> None:
+    schedule, _ = default_schedule(_prim(4, 1024), TARGET)
+    assert not [step for step in schedule.steps if step.name == "prefetch"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "near", "streamed"), [(128, True, True), (128, False, False), (16, True, False)]
+)
+def test_large_results_go_past_a_last_cache_that_is_hardly_faster(
+    rows: int, near: bool, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tile_favourites, "known_machine", lambda target: _machine(near))
+    schedule, _ = default_schedule(_prim(rows, 4096), TARGET)
+    assert ("stream" in [step.name for step in schedule.steps]) == streamed
+
+
+@pytest.mark.parametrize("columns", [4096, 4100])
+def test_such_schedules_are_rows_of_the_space_and_compute_the_same(columns: int) -> None:
+    prim = _prim(5, columns)
+    space = ScheduleSpace(prim, TARGET)
+    schedule, _ = default_schedule(prim, TARGET)
+    row = space.row_of(schedule)
+    assert row is not None and space.choices(row)["prefetch"] == 32
+    inputs = random_inputs(prim, np.random.default_rng(0))
+    out = run_nest(apply_schedule(prim, schedule), inputs)["out"]
+    np.testing.assert_allclose(out, (inputs["x"] + inputs["b"]) * 2)
