@@ -72,7 +72,8 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"], \
 	        sep="\n")' \
 	  | while read -r peer; do \
-	    $(PIP) install --quiet --extra-index-url $(TORCH_CPU) "$$peer" || echo "without $$peer"; \
+	    case $$peer in torch*) index="--extra-index-url $(TORCH_CPU)";; *) index=;; esac; \
+	    $(PIP) install --quiet --retries 1 $$index "$$peer" || echo "without $$peer"; \
 	  done
 	@touch $@
 

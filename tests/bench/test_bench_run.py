@@ -12,7 +12,7 @@ import pytest
 import repo_sources as sources
 
 from bench import libraries, measure, process
-from bench.families import KINDS, make
+from bench.families import KINDS, make, random_workloads
 from bench.libraries import LIBRARIES, Library
 from bench.row import read
 from bench.run import main
@@ -106,3 +106,15 @@ def test_a_worker_answers_and_says_what_it_cannot_do(tmp_path) -> None:
 def test_unknown_names_are_told(line: str, capsys) -> None:
     assert main(line.split()) == 2
     assert "there are" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fake_libraries")
+def test_other_shapes_are_measured_and_drawn(tmp_path) -> None:
+    line = f"--random 3 --seed 1 --threads 1 --threads 2 --libraries untuned --out {tmp_path}"
+    assert main(line.split()) == 0
+    (file,) = tmp_path.glob("*.jsonl")
+    names = [w.name for w in random_workloads(3, 1)]
+    assert [(r.workload, r.threads) for r in read(file)] == [(n, t) for t in (1, 2) for n in names]
+    for threads in (1, 2):
+        picture = file.with_suffix(f".{threads}.svg").read_text()
+        assert all(name in picture for name in names)
