@@ -67,8 +67,8 @@ class Known:
         found = self.differences.get(id(condition))
         if found is None:
             left, right = (index_value(a) for a in condition.args)
-            plain = left is not None and right is not None
-            found = condition, linear(left - right) if plain else None
+            parts = None if left is None or right is None else linear(left - right)
+            found = condition, parts
             self.differences[id(condition)] = found
         return found[1]
 
