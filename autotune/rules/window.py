@@ -139,7 +139,10 @@ class WindowSketch(Sketch):
         ranked.sort(key=lambda item: item[:2])
         found: list[Choices] = []
         for _, _, c in ranked[:4]:
-            c["order"] = tables["order"][-1] if self.border(self.vector_axis or "").free else 0
+            # Down all rows of some channels weights stay in registers; a large image would come
+            # from afar again for every few channels.
+            turned = self.border(self.vector_axis or "").free and not memory
+            c["order"] = tables["order"][-1] if turned else 0
             c["parallel"] = self.parallel_depth(c)
             c["stream"] = self.stream_choice()
             found.append(c)
