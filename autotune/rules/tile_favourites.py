@@ -36,6 +36,8 @@ FEW_PAGES = 64  # that are found without a table walk
 LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
 FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
 WAYS = 8  # lines of one set that a first cache keeps
+SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
+UNROLL = 4  # turns of it written out
 UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
 SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
 TILE = 30.0  # cycles to begin and end a register tile
@@ -131,6 +133,9 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
         if not _is_skinny(sketch):
             c["order"] = tables["order"][-1] if not small_rows else 0
             _block(sketch, c)
+        turns = ceil(sketch.extent(sketch.k_axis) / c["k_blocks"])
+        if v * r * q <= SMALL_TILE and len(sketch.group.main.reduce_axes) == 1:
+            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= UNROLL and turns % u == 0)
         c["parallel"] = sketch.parallel_depth(c)
         c["stream"] = sketch.stream_choice()
         found.append(c)

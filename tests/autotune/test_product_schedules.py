@@ -104,3 +104,25 @@ def test_a_large_operand_that_would_have_to_be_transposed_is_broadcast_instead()
         " out[i, j] = sum(k: 64) x[i, k] * w[j, k] }"
     )
     assert default_schedule(wide, HOST)[1].startswith("tile.j")
+
+
+@pytest.mark.parametrize("sizes", [(300, 64, 10), (6, 64, 1024), (9, 60, 700), (2, 7, 3)])
+def test_favourites_are_candidates_of_their_space(sizes):
+    m, k, n = sizes
+    prim = parse_prim(
+        f"prim @f(x: float32[{m}, {k}], w: float32[{k}, {n}]) -> out: float32[{m}, {n}] {{\n"
+        f" out[i, j] = sum(k: {k}) x[i, k] * w[k, j] }}"
+    )
+    space = ScheduleSpace(prim, HOST)
+    assert len(space.default()) >= sum(len(v.sketch.favourites()[:1]) for v in space.variants)
+    for row in space.default():
+        found = space.row_of(space.schedule(row))
+        assert found is not None and space.schedule(found) == space.schedule(row)
+
+
+def test_a_narrow_tile_writes_out_some_turns():
+    prim = parse_prim(
+        "prim @f(x: float32[300, 64], w: float32[64, 10]) -> out: float32[300, 10] {\n"
+        " out[i, j] = sum(k: 64) x[i, k] * w[k, j] }"
+    )
+    assert "split('k', (2, 8, 4))" in [str(s) for s in default_schedule(prim, HOST)[0].steps]
