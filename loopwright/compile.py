@@ -26,6 +26,7 @@ from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
 from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .tracer import (
     Arguments,
@@ -66,14 +67,18 @@ class CompiledFunction:
         static_argnames: Sequence[str] = (),
         log: str | Path | None = None,
         threads: int | None = None,
+        precision: Precision | None = None,
         target: Target | None = None,
     ) -> None:
         _check_threads(threads)
+        if precision is not None:
+            error_growth(precision)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         functools.update_wrapper(self, function)
         self.function = function
         self.log = Path(log) if log is not None else None
         self.threads = threads
+        self.precision = precision
         self.target = target
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = signature_of(function, names)
@@ -197,6 +202,7 @@ class CompiledFunction:
             target=self.target,
             log=self.log or config.log,
             threads=self.threads or config.threads,
+            precision=self.precision or config.precision,
             verify=config.verify,
         )
 
@@ -263,6 +269,7 @@ class CompiledFunction:
             target=self.target,
             log=self.log or config.log,
             threads=self.threads or config.threads,
+            precision=self.precision or config.precision,
             budget=budget,
             trials=trials,
             seed=seed,
@@ -440,6 +447,7 @@ def compile(
     static_argnames: Sequence[str] | str = (),
     log: str | Path | None = None,
     threads: int | None = None,
+    precision: Precision | None = None,
     target: Target | None = None,
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
@@ -456,6 +464,9 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     - ``log``: the tuning log to read schedules from and append to; else ``LOOPWRIGHT_LOG``.
     - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores. A single call may
       have another number: ``f(x, threads=1)``.
+    - ``precision``: ``"strict"`` takes every sum term by term, ``"standard"`` allows algorithms
+      whose results stay within the same tolerance, such as Winograd's convolution; a number is how
+      many times the error of sums taken term by term is welcome. Else ``LOOPWRIGHT_PRECISION``.
     - ``target``: the machine to make code for; this one unless given.
 
     >>> import numpy as np

@@ -52,6 +52,18 @@ def _isa(text: str) -> str | None:
     return text or None
 
 
+def _precision(text: str) -> str | float | None:
+    if text in ("strict", "standard", ""):
+        return text or None
+    try:
+        growth = float(text)
+    except ValueError:
+        growth = 0.0
+    if not growth >= 1.0:
+        raise ValueError("strict, standard or a number from 1 on")
+    return growth
+
+
 def _about(read: Callable[[str], Any], takes: str, help: str) -> dict[str, Any]:
     return {"read": read, "takes": takes, "help": help}
 
@@ -85,6 +97,14 @@ class Config:
         default=None,
         metadata=_about(
             _between(1, MAX_THREADS), "n", "threads compiled code uses; else all cores"
+        ),
+    )
+    precision: str | float | None = field(
+        default=None,
+        metadata=_about(
+            _precision,
+            "strict|standard|n",
+            "how far algorithms may lie from sums taken term by term (standard)",
         ),
     )
     isa: str | None = field(

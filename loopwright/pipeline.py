@@ -35,7 +35,7 @@ from .codegen.runtime import pool
 from .codegen.target import Target
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
-from .ir.graph.passes import default_pipeline
+from .ir.graph.passes import DEFAULT_PREFERENCES, Preferences, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
@@ -43,6 +43,7 @@ from .ir.ops.to_prim import group_to_prim
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .ir.schedule.steps import Schedule
+from .precision import Precision, error_growth
 
 __all__ = [
     "LEVELS",
@@ -53,6 +54,7 @@ __all__ = [
     "called_kernels",
     "kernels_of",
     "lower_module",
+    "preferences_of",
     "session_log",
 ]
 
@@ -106,11 +108,16 @@ class Built:
         return self.levels[level]()
 
 
-def lower_module(module: Module) -> Module:
+def lower_module(module: Module, preferences: Preferences = DEFAULT_PREFERENCES) -> Module:
     """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``)."""
-    for one in default_pipeline():
+    for one in default_pipeline(preferences):
         module = one(module)
     return module
+
+
+def preferences_of(precision: Precision | None, target: Target) -> Preferences:
+    """What the choice of algorithms goes by on a target."""
+    return Preferences(error_growth(precision), target.l2, target.lanes(4))
 
 
 def kernels_of(module: Module) -> dict[str, PrimFunc]:
@@ -155,6 +162,7 @@ def build(
     target: Target | None = None,
     log: Path | None = None,
     threads: int | None = None,
+    precision: Precision | None = None,
     verify: bool = False,
 ) -> Built:
     """``module`` as machine code, with the schedules that the logs or the rules give.
@@ -162,7 +170,7 @@ def build(
     Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
     """
     target = target or Target.host()
-    lowered = lower_module(module)
+    lowered = lower_module(module, preferences_of(precision, target))
     prims = kernels_of(lowered)
     own = log or session_log()
     logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]

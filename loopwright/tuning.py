@@ -19,7 +19,8 @@ from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
 from .ir.graph.nodes import Module
-from .pipeline import called_kernels, lower_module, session_log
+from .pipeline import called_kernels, lower_module, preferences_of, session_log
+from .precision import Precision
 
 __all__ = ["tune"]
 
@@ -30,6 +31,7 @@ def tune(
     target: Target | None = None,
     log: Path | None = None,
     threads: int | None = None,
+    precision: Precision | None = None,
     budget: str | float | Budget | None = None,
     trials: int | None = None,
     seed: int = 0,
@@ -41,7 +43,8 @@ def tune(
     """
     target = target or Target.host()
     used = threads or pool.get_threads()
-    tasks = tasks_of(called_kernels(lower_module(module)), target, used)
+    lowered = lower_module(module, preferences_of(precision, target))
+    tasks = tasks_of(called_kernels(lowered), target, used)
     records = TuningLog(log or session_log())
     machine = known_machine(target)
     return tune_tasks(

@@ -184,6 +184,7 @@ def conv2d(
     groups: int = 1,
     data_layout: str = "NCHW",
     kernel_layout: str | None = None,
+    algorithm: str = "auto",
 ) -> Any:
     """Two-dimensional convolution (cross-correlation, as everywhere in deep learning).
 
@@ -192,7 +193,9 @@ def conv2d(
     ``(kh, kw, c / groups, out)`` for ``"HWIO"`` (the default with NHWC). ``bias`` is ``(out,)``.
     ``padding`` is one int, ``(vertical, horizontal)``, ``(top, left, bottom, right)``, ``"same"``
     or ``"valid"``; the result has ``(h + top + bottom - dilation * (kh - 1) - 1) // stride + 1``
-    rows. Raises LoopwrightTypeError where shapes do not fit.
+    rows. ``algorithm`` is ``"direct"``, ``"winograd2"``, ``"winograd4"`` or ``"auto"``: what is
+    quickest within the ``precision`` of ``lw.compile``. Raises LoopwrightTypeError where shapes do
+    not fit.
     """
     kernel = kernel_layout or ("HWIO" if data_layout == "NHWC" else "OIHW")
     step, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
@@ -207,6 +210,7 @@ def conv2d(
         groups=groups,
         data_layout=data_layout,
         kernel_layout=kernel,
+        algorithm=algorithm,
     )
     if bias is None:
         return result

@@ -31,6 +31,7 @@ from . import (
     pool,
     reduce,
     shape,
+    winograd,
 )
 from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
 
@@ -48,6 +49,7 @@ __all__ = [
     "pool",
     "reduce",
     "shape",
+    "winograd",
     "Attr",
     "Operator",
     "Pattern",

@@ -15,7 +15,7 @@ import numpy as np
 from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
-from ..graph.nodes import Atom
+from ..graph.nodes import Atom, Constant
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Reduction, Tensor, index_add, index_div, index_mul
@@ -33,8 +33,9 @@ from .window import (
     window_count,
     window_span,
 )
+from .winograd import ERROR_GROWTH, winograd
 
-__all__: list[str] = []
+__all__ = ["winograd_fits"]
 
 _STRIDES = Attr("strides", "distance of neighbouring windows, an int or one per axis", (1, 1))
 _GROUPS = Attr("groups", "number of groups of channels that do not see one another", 1)
@@ -72,7 +73,31 @@ def _kernel_size(name: str, w: TensorType, axes: Sequence[int]) -> tuple[int, in
 
 
 def _infer_conv2d(types: tuple[Type, ...], attrs: Attrs) -> Type:
+    if attrs["algorithm"] not in ("auto", "direct"):
+        _check_algorithm(types, attrs)
     return _infer_named("nn.conv2d", types, attrs)
+
+
+def _check_algorithm(types: tuple[Type, ...], attrs: Attrs) -> None:
+    _, w = tensors("nn.conv2d", types, 2)
+    known = ", ".join(ERROR_GROWTH)
+    if attrs["algorithm"] not in ERROR_GROWTH:
+        raise LoopwrightValueError(
+            f"nn.conv2d: algorithm {attrs['algorithm']!r} is none of {known}"
+        )
+    if not winograd_fits(w, attrs):
+        raise LoopwrightValueError(
+            f"nn.conv2d: {attrs['algorithm']} is for kernels of 3x3 floats in one group without "
+            f"strides and dilation, not for {w.short}"
+        )
+
+
+def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
+    """Whether a convolution with this kernel can be done by Winograd's algorithm."""
+    plain = all(pair("nn.conv2d", key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
+    order = _KERNEL_AXES.get(attrs["kernel_layout"], (0, 1, 2, 3))
+    square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
+    return plain and square and w.dtype.is_float and attrs["groups"] == 1
 
 
 def _infer_named(name: str, types: tuple[Type, ...], attrs: Attrs) -> Type:
@@ -110,8 +135,15 @@ def _decompose_conv2d(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
     if planar:
         x = call(b, "transpose", x, axes=(0, 2, 3, 1))
     if attrs["kernel_layout"] != "HWIO":
-        w = call(b, "transpose", w, axes=_KERNEL_AXES[attrs["kernel_layout"]])
+        order = _KERNEL_AXES[attrs["kernel_layout"]]
+        if isinstance(w, Constant):
+            w = Constant(np.ascontiguousarray(w.value.transpose(order)), w.name, w.span)
+        else:
+            w = call(b, "transpose", w, axes=order)
     padding = padding_of("nn.conv2d", attrs["padding"])
+    if attrs["algorithm"] not in ("auto", "direct"):
+        result = winograd(b, x, w, attrs["algorithm"], padding)
+        return call(b, "transpose", result, axes=(0, 3, 1, 2)) if planar else result
     if any(side != 0 for side in padding):
         x = call(b, "nn.pad", x, pad_width=spatial_pads((1, 2), padding))
     result = call(
@@ -175,6 +207,9 @@ def _samples_conv2d(rng: np.random.Generator) -> list[Sample]:
         sample((1, 4, 4, 3), (5, 3, 1, 1), data_layout="NHWC"),
         sample((1, 1, 1, 1), (1, 1, 1, 1)),
         sample((0, 3, 5, 5), (2, 3, 3, 3), padding=1),
+        sample((1, 3, 7, 9), (4, 3, 3, 3), padding=1, algorithm="winograd2"),
+        sample((2, 3, 9, 8), (5, 3, 3, 3), padding=(1, 0, 2, 1), algorithm="winograd4"),
+        sample((1, 6, 6, 4), (3, 3, 4, 7), "float64", algorithm="winograd4", **nhwc),
         sample((1, 3, 6, 6), (4, 3, 5, 5), "int32", padding=2),
         sample((1, 3, 5, 4), (2, 3, 3, 3), "int8", padding=1),
     ]
@@ -205,6 +240,12 @@ LoopwrightValueError for a bad attribute or a window that is larger than the pad
             _GROUPS,
             Attr("data_layout", "layout of x and of the result, NCHW or NHWC", "NCHW"),
             Attr("kernel_layout", "layout of w, OIHW or HWIO", "OIHW"),
+            Attr(
+                "algorithm",
+                "direct, or for plain 3x3 windows winograd2 or winograd4: fewer multiplications, "
+                "rounded otherwise; auto leaves the choice to the compiler",
+                "auto",
+            ),
         ),
         pattern=Pattern.CONTRACTION,
         infer=_infer_conv2d,

@@ -71,7 +71,9 @@ class Operator:
     Exactly one of ``compute`` (tensor expression of the result) and ``decompose`` (the same in
     other operators, emitted through a Builder) is given. ``reference(arrays, attrs)`` is NumPy.
     ``samples(rng)`` are at least one ``Sample``. ``cost`` is the arithmetic instructions that one
-    element of the result takes; fusion decides by it what may be computed twice.
+    element of the result takes; fusion decides by it what may be computed twice. ``maps`` says that
+    the result is a map though the pattern is that of a contraction: what follows becomes a part of
+    its expression.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Operator:
     )
     decompose: Callable[[Builder, Sequence[Atom], Mapping[str, Any]], Atom] | None = None
     cost: float = 1.0
+    maps: bool = False
 
     def __repr__(self) -> str:
         return f"Operator({self.name})"

@@ -22,6 +22,7 @@ from .to_tensor import operator_prim
 __all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
 
 _TERMS = {"add": 2, "subtract": 2}  # inside a decomposition these may cancel, as a sum does
+_TAPS = {"winograd_result": 9}  # terms of a window that each product of the algorithm stands for
 LARGEST_TERM = 1e4  # special values beyond it swallow a sum instead of cancelling in it
 
 
@@ -118,6 +119,7 @@ def _evaluate_decomposed(
         if isinstance(node, Call) and isinstance(node.op, Operator):
             part = evaluate_operator(node.op, [value_of(a) for a in node.args], node.attrs)
             length = max(length, part.reduction_length, _TERMS.get(node.op.name, 0))
+            length *= _TAPS.get(node.op.name, 1)
             values[binding.var] = part.value
         elif isinstance(node, Tuple):
             values[binding.var] = tuple(value_of(f) for f in node.fields)

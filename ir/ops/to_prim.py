@@ -113,6 +113,7 @@ class _Lowering:
                 within |= {id(user)} if id(user) in stored else owners.get(id(user), set())
             owners[id(var)] = within
             reduces = _operator(call).pattern in (Pattern.REDUCTION, Pattern.CONTRACTION)
+            reduces = reduces and not _operator(call).maps
             padded = _operator(call).name == "nn.pad" and any(
                 _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
             )

@@ -6,6 +6,7 @@ traced program to groups of operators that become kernels.
 
 from __future__ import annotations
 
+from .choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .context import PassContext
 from .eliminate_common_subexpressions import eliminate_common_subexpressions
 from .eliminate_dead_code import eliminate_dead_code
@@ -18,8 +19,11 @@ from .simplify import simplify
 from .sink_transposes import sink_transposes
 
 __all__ = [
+    "DEFAULT_PREFERENCES",
     "Pass",
     "PassContext",
+    "Preferences",
+    "choose_algorithms",
     "default_pipeline",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
@@ -32,8 +36,11 @@ __all__ = [
 ]
 
 
-def default_pipeline() -> list[Pass]:
-    """The passes in their order, with the reason for each place."""
+def default_pipeline(preferences: Preferences = DEFAULT_PREFERENCES) -> list[Pass]:
+    """The passes in their order, with the reason for each place.
+
+    ``preferences`` say which of several algorithms for one operator may be chosen.
+    """
     return [
         # First, so that all the others see through calls.
         inline_calls,
@@ -41,6 +48,8 @@ def default_pipeline() -> list[Pass]:
         simplify,
         fold_constants,
         eliminate_dead_code,
+        # The kernels of convolutions are constants now, if they ever are.
+        choose_algorithms(preferences),
         # From here on there are only primitives.
         lower_to_primitives,
         # Convolutions come out of it with transposes around them, which keep neighbours apart.

@@ -1,0 +1,135 @@
+"""Choose how each convolution is computed, where there are several ways that are exact enough.
+
+Before::
+
+    def @main(%x: Tensor[(1, 64, 56, 56), float32]) -> Tensor[(1, 64, 56, 56), float32] {
+      nn.conv2d(%x, meta[w], padding=1)
+    }
+
+After::
+
+    def @main(%x: Tensor[(1, 64, 56, 56), float32]) -> Tensor[(1, 64, 56, 56), float32] {
+      nn.conv2d(%x, meta[w], padding=1, algorithm="winograd4")
+    }
+
+An algorithm is taken if it is estimated to be quicker by ``MARGIN`` and its error grows by no more
+than the preferences allow. Only kernels that are constants are considered: the others would have to
+be transformed in every call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ops.conv import winograd_fits
+from ...ops.winograd import ERROR_GROWTH, TILES
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
+from ..types import TensorType
+from .rewrite import Pass, map_functions, rewrite_function
+
+__all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
+
+MARGIN = 0.85
+"""Another algorithm must take less than this share of the direct one's estimated time."""
+
+# The estimate counts in multiply-adds of full vectors, as a machine does them at its best.
+_IMAGE = 20.0  # to transform an element of the image, of each channel filled up to whole vectors
+_RESULT = 15.0  # to transform a product back
+_PRODUCT = 1.1  # products of many small matrices, beside sums over a whole window
+_FETCH = 16.0  # to bring an element from behind the near caches, or there
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """``error_growth``: how many times the error of sums taken term by term is still welcome.
+
+    ``cache_bytes`` are those of the cache next to a core that a kernel's operands stay in between
+    its parts, ``lanes`` the elements of a vector.
+    """
+
+    error_growth: float = 16.0
+    cache_bytes: int = 1 << 20
+    lanes: int = 16
+
+
+DEFAULT_PREFERENCES = Preferences()
+
+
+def choose_algorithms(preferences: Preferences = DEFAULT_PREFERENCES) -> Pass:
+    """The pass for these preferences."""
+
+    def choose(module: Module) -> Module:
+        return map_functions(module, lambda function: _choose(function, preferences))
+
+    choose.__name__ = "choose_algorithms"
+    return choose
+
+
+def _choose(function: Function, preferences: Preferences) -> Function:
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+            return None
+        if value.op.name != "nn.conv2d" or value.attrs["algorithm"] != "auto":
+            return None
+        best = _best(value, var, preferences)
+        if best == "direct":
+            return None
+        return builder.emit(value.op, value.args, {**value.attrs, "algorithm": best})
+
+    return rewrite_function(function, step)
+
+
+def _best(call: Call, var: Var, preferences: Preferences) -> str:
+    x, w = call.args
+    result, images = var.type, x.type
+    assert isinstance(result, TensorType) and isinstance(images, TensorType)
+    if not isinstance(w, Constant) or not winograd_fits(w.type, call.attrs):
+        return "direct"
+    sizes = result.shape if call.attrs["data_layout"] == "NHWC" else _channels_last(result.shape)
+    n, height, width, outputs = sizes
+    channels = w.value.size // (
+        9 * w.value.shape[3 if call.attrs["kernel_layout"] == "HWIO" else 0]
+    )
+    known = [s for s in (n, height, width, outputs) if isinstance(s, int)]
+    if len(known) < 4 or 0 in known or not channels:
+        return "direct"
+    shape = (known[0], known[1], known[2], channels, known[3])
+    found = {
+        name: estimate(name, shape, result.dtype.bytes, preferences)
+        for name, growth in ERROR_GROWTH.items()
+        if name == "direct" or growth <= preferences.error_growth
+    }
+    best = min(found, key=lambda name: found[name])
+    return best if found[best] < MARGIN * found["direct"] else "direct"
+
+
+def _channels_last(shape: tuple[object, ...]) -> tuple[object, ...]:
+    return (shape[0], shape[2], shape[3], shape[1])
+
+
+def estimate(
+    algorithm: str, shape: tuple[int, int, int, int, int], bytes: int, preferences: Preferences
+) -> float:
+    """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs.
+
+    >>> same = (1, 56, 56, 64, 64)
+    >>> direct, tiled = (estimate(a, same, 4, Preferences()) for a in ("direct", "winograd4"))
+    >>> tiled < 0.6 * direct
+    True
+    """
+    n, height, width, channels, outputs = shape
+    wide = -(-outputs // preferences.lanes) * preferences.lanes
+
+    def fetched(elements: float) -> float:
+        return _FETCH * max(0.0, elements - preferences.cache_bytes / bytes)
+
+    if algorithm == "direct":
+        weights = 9 * channels * outputs
+        return n * height * width * 9 * channels * wide + fetched(weights)
+    tile = TILES[algorithm]
+    tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
+    deep = -(-channels // preferences.lanes) * preferences.lanes
+    work = _PRODUCT * channels * wide + _IMAGE * deep + _RESULT * wide
+    between = fetched(tiles * points * (channels + outputs)) / 2  # in runs, which are prefetched
+    return tiles * points * work + between + fetched(points * channels * outputs)

@@ -1,0 +1,396 @@
+"""Winograd's convolution: 3x3 windows by fewer multiplications.
+
+A tile of ``m`` x ``m`` results is made of ``(m + 2)²`` products per channel instead of ``9 m²``
+(S. Winograd, "Arithmetic complexity of computations", 1980; A. Lavin and S. Gray, "Fast algorithms
+for convolutional neural networks", CVPR 2016)::
+
+    result = A^T [ sum over channels of (G kernel G^T) * (B^T image B) ] A
+
+``nn.conv2d`` with ``algorithm="winograd2"`` or ``"winograd4"`` is lowered to the three transforms
+below and a batched matrix product, one matrix for each of the ``(m + 2)²`` points.
+
+The matrices are those of polynomials known at the points 0, ±1 and infinity (m = 2), or 0, ±3/4,
+±3/2 and infinity (m = 4). The common choice 0, ±1, ±2 has an error several times as large. All
+entries of A and B are exact in binary; those of G are rounded once, since G is used in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..dims import IntExpr, ceildiv, floordiv
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.builder import Builder
+from ..graph.nodes import Atom, Constant
+from ..graph.types import TensorType, Type
+from ..loop.expr import Expr, IndexLike, const, op, select
+from ..loop.tensor import Map, Tensor, index_add, index_div, index_less, index_mod, index_mul
+from .compose import call, tensor_type
+from .registry import Attr, Operator, Pattern, Sample, register
+from .rules import Attrs, require_kind, tensors
+from .sampling import ints
+
+__all__ = ["TILES", "ERROR_GROWTH", "winograd"]
+
+TILES: dict[str, int] = {"winograd2": 2, "winograd4": 4}
+"""The side of a tile of results, by the algorithm's name."""
+
+ERROR_GROWTH: dict[str, float] = {"direct": 1.0, "winograd2": 2.0, "winograd4": 16.0}
+"""How many times the error of sums taken term by term an algorithm's error is at most (measured
+against float64 on random, positive and spiked images of 4 to 512 channels)."""
+
+_TILE = Attr("tile", "side of a tile of results, 2 or 4")
+_POINTS: dict[int, tuple[float, ...]] = {
+    2: (1.0,),
+    4: (0.75, 1.5),
+}  # beside 0 and infinity, each with both signs
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic(Generic[T]):
+    """How values are added and scaled: expressions in compiled code, arrays in the reference."""
+
+    add: Callable[[T, T], T]
+    sub: Callable[[T, T], T]
+    scaled: Callable[[float, T], T]
+
+
+def _scaled(factor: float, value: Expr) -> Expr:
+    return value if factor == 1.0 else op("multiply", value, const(factor, value.dtype))
+
+
+_SCALARS: _Arithmetic[Expr] = _Arithmetic(
+    lambda a, b: op("add", a, b), lambda a, b: op("subtract", a, b), _scaled
+)
+_ARRAYS: _Arithmetic[Any] = _Arithmetic(lambda a, b: a + b, lambda a, b: a - b, lambda f, a: f * a)
+
+
+def _kernel_matrix(tile: int) -> np.ndarray[Any, Any]:
+    """G, float64 of shape (tile + 2, 3): the kernel's polynomial at the points, scaled."""
+    squares = [p * p for p in _POINTS[tile]]
+    rows = [[1.0 / prod(-s for s in squares), 0.0, 0.0]]
+    for n, p in enumerate(_POINTS[tile]):
+        scale = 2.0 * p * p * prod(squares[n] - s for k, s in enumerate(squares) if k != n)
+        rows += [[1.0 / scale, sign * p / scale, p * p / scale] for sign in (1.0, -1.0)]
+    return np.array([*rows, [0.0, 0.0, 1.0]])
+
+
+def _image_line(tile: int, d: Sequence[T], by: _Arithmetic[T]) -> list[T]:
+    """B^T d: what one line of a tile of the image contributes at each point."""
+    add, sub, scaled = by.add, by.sub, by.scaled
+    if tile == 2:
+        return [sub(d[2], d[0]), add(d[2], d[1]), sub(d[2], d[1]), sub(d[3], d[1])]
+    a, b = _POINTS[4]
+    total, product = a * a + b * b, a * a * b * b
+    lines = [add(sub(d[4], scaled(total, d[2])), scaled(product, d[0]))]
+    for p, q in ((a, b), (b, a)):
+        even = sub(d[4], scaled(q * q, d[2]))
+        odd = sub(scaled(p, d[3]), scaled(p * q * q, d[1]))
+        lines += [add(even, odd), sub(even, odd)]
+    return [*lines, add(sub(d[5], scaled(total, d[3])), scaled(product, d[1]))]
+
+
+def _result_line(tile: int, m: Sequence[T], by: _Arithmetic[T]) -> list[T]:
+    """A^T m: a line of results from the products at each point."""
+    add, sub, scaled = by.add, by.sub, by.scaled
+    if tile == 2:
+        return [add(m[0], add(m[1], m[2])), add(sub(m[1], m[2]), m[3])]
+    evens = add(m[1], m[2]), add(m[3], m[4])
+    odds = sub(m[1], m[2]), sub(m[3], m[4])
+
+    def joined(power: int) -> T:
+        first, second = odds if power % 2 else evens
+        a, b = _POINTS[4]
+        return add(scaled(a**power, first), scaled(b**power, second))
+
+    return [add(m[0], joined(0)), joined(1), joined(2), add(joined(3), m[5])]
+
+
+def _pick(place: IndexLike, values: Sequence[Expr]) -> Expr:
+    """The value number ``place``."""
+    found = values[-1]
+    for n in reversed(range(len(values) - 1)):
+        found = select(index_less(place, n + 1), values[n], found)
+    return found
+
+
+def _tile_of(name: str, attrs: Attrs) -> int:
+    tile = attrs["tile"]
+    if tile not in _POINTS:
+        raise LoopwrightValueError(f"{name}: there are tiles of 2 and 4, not of {tile!r}")
+    return tile
+
+
+def _infer_image(types: tuple[Type, ...], attrs: Attrs) -> Type:
+    (x,) = tensors("winograd_image", types, 1)
+    require_kind("winograd_image", "f", (x,))
+    tile = _tile_of("winograd_image", attrs)
+    if x.rank != 4:
+        raise LoopwrightTypeError(f"winograd_image: needs images (N, H, W, C), not {x.short}")
+    n, height, width, channels = x.shape
+    for size in (height, width):
+        if isinstance(size, int) and (size < tile + 2 or (size - 2) % tile):
+            raise LoopwrightTypeError(
+                f"winograd_image: {x.short} is not made of tiles of {tile} with a border of 1"
+            )
+    rows, columns = floordiv(height - 2, tile), floordiv(width - 2, tile)
+    return TensorType((n, rows, columns, tile + 2, tile + 2, channels), x.dtype)
+
+
+def _compute_image(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
+    (x,) = inputs
+    tile = attrs["tile"]
+
+    def element(*place: IndexLike) -> Expr:
+        n, row, column, a, b, channel = place
+
+        def at(i: int, j: int) -> Expr:
+            y, z = index_add(index_mul(row, tile), i), index_add(index_mul(column, tile), j)
+            return x(n, y, z, channel)
+
+        points = tile + 2
+        lines = [
+            _pick(a, _image_line(tile, [at(i, j) for i in range(points)], _SCALARS))
+            for j in range(points)
+        ]
+        return _pick(b, _image_line(tile, lines, _SCALARS))
+
+    return Map(out.shape, out.dtype, element)
+
+
+def _infer_result(types: tuple[Type, ...], attrs: Attrs) -> Type:
+    (m,) = tensors("winograd_result", types, 1)
+    require_kind("winograd_result", "f", (m,))
+    tile = _tile_of("winograd_result", attrs)
+    points, height, width = tile + 2, attrs["height"], attrs["width"]
+    wanted = (ceildiv(height, tile), ceildiv(width, tile), points, points)
+    fits = m.rank == 6 and all(
+        a == b or not isinstance(a, int) or not isinstance(b, int)
+        for a, b in zip(m.shape[1:5], wanted, strict=True)
+    )
+    if not fits:
+        raise LoopwrightTypeError(
+            f"winograd_result: {m.short} does not hold the {points}x{points} points of tiles that "
+            f"cover {height}x{width}"
+        )
+    return TensorType((m.shape[0], height, width, m.shape[5]), m.dtype)
+
+
+def _compute_result(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
+    (m,) = inputs
+    tile = attrs["tile"]
+
+    def element(*place: IndexLike) -> Expr:
+        n, y, x, channel = place
+        row, column = index_div(y, tile), index_div(x, tile)
+        points = tile + 2
+        lines = [
+            _pick(
+                index_mod(y, tile),
+                _result_line(
+                    tile, [m(n, row, column, a, b, channel) for a in range(points)], _SCALARS
+                ),
+            )
+            for b in range(points)
+        ]
+        return _pick(index_mod(x, tile), _result_line(tile, lines, _SCALARS))
+
+    return Map(out.shape, out.dtype, element)
+
+
+def _reference_image(arrays: Sequence[Any], attrs: Attrs) -> Any:
+    x, tile = arrays[0].astype(np.float64), attrs["tile"]
+    rows, columns = (x.shape[1] - 2) // tile, (x.shape[2] - 2) // tile
+
+    def at(i: int, j: int) -> Any:
+        return x[:, i::tile, j::tile][:, :rows, :columns]
+
+    points = range(tile + 2)
+    lines = [_image_line(tile, [at(i, j) for i in points], _ARRAYS) for j in points]
+    parts = [_image_line(tile, [lines[j][a] for j in points], _ARRAYS) for a in points]
+    # parts: [points, points, n, rows, columns, channels]
+    return np.array(parts).transpose(2, 3, 4, 0, 1, 5).astype(arrays[0].dtype)
+
+
+def _reference_result(arrays: Sequence[Any], attrs: Attrs) -> Any:
+    m, tile = arrays[0].astype(np.float64), attrs["tile"]
+    points = range(tile + 2)
+    lines = [_result_line(tile, [m[:, :, :, a, b] for a in points], _ARRAYS) for b in points]
+    parts = np.array(
+        [_result_line(tile, [lines[b][u] for b in points], _ARRAYS) for u in range(tile)]
+    )  # [tile, tile, n, rows, columns, channels]
+    whole = parts.transpose(2, 3, 0, 4, 1, 5)
+    n, rows, _, columns, _, channels = whole.shape
+    whole = whole.reshape(n, rows * tile, columns * tile, channels)
+    return whole[:, : attrs["height"], : attrs["width"]].astype(arrays[0].dtype)
+
+
+def _infer_kernel(types: tuple[Type, ...], attrs: Attrs) -> Type:
+    (w,) = tensors("winograd_kernel", types, 1)
+    require_kind("winograd_kernel", "f", (w,))
+    points = _tile_of("winograd_kernel", attrs) + 2
+    if w.rank != 4 or any(isinstance(s, int) and s != 3 for s in w.shape[:2]):
+        raise LoopwrightTypeError(f"winograd_kernel: needs a kernel (3, 3, C, O), not {w.short}")
+    return TensorType((points, points, *w.shape[2:]), w.dtype)
+
+
+def _compute_kernel(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
+    (w,) = inputs
+    matrix = _kernel_matrix(attrs["tile"])
+
+    def line(g: Sequence[Expr]) -> list[Expr]:
+        found: list[Expr] = []
+        for row in matrix:
+            terms = [_scaled(float(f), v) for f, v in zip(row, g, strict=True) if f]
+            found.append(reduce(_SCALARS.add, terms))
+        return found
+
+    def element(*place: IndexLike) -> Expr:
+        a, b, own, channel = place
+        lines = [_pick(a, line([w(i, j, own, channel) for i in range(3)])) for j in range(3)]
+        return _pick(b, line(lines))
+
+    return Map(out.shape, out.dtype, element)
+
+
+def _reference_kernel(arrays: Sequence[Any], attrs: Attrs) -> Any:
+    matrix = _kernel_matrix(attrs["tile"])
+    w = arrays[0]
+    return np.einsum("ai,ijco,bj->abco", matrix, w.astype(np.float64), matrix).astype(w.dtype)
+
+
+def winograd(b: Builder, x: Atom, w: Atom, algorithm: str, padding: Sequence[IntExpr]) -> Atom:
+    """The convolution of images (N, H, W, C) with a kernel (3, 3, C, O), padded, as (N, H', W', O).
+
+    The image is padded further until it is made of whole tiles.
+    """
+    tile = TILES[algorithm]
+    images, kernel = tensor_type(x), tensor_type(w)
+    n, channels, outputs = images.shape[0], images.shape[3], kernel.shape[3]
+    top, left, bottom, right = padding
+    height, width = images.shape[1] + top + bottom - 2, images.shape[2] + left + right - 2
+    rows, columns = ceildiv(height, tile), ceildiv(width, tile)
+    below, behind = rows * tile - height, columns * tile - width
+    pads = ((0, 0), (top, bottom + below), (left, right + behind), (0, 0))
+    if any(side != 0 for pair in pads for side in pair):
+        x = call(b, "nn.pad", x, pad_width=pads)
+    points, tiles = (tile + 2) ** 2, n * rows * columns
+    image = call(b, "winograd_image", x, tile=tile)
+    image = call(b, "reshape", image, newshape=(tiles, points, channels))
+    if isinstance(w, Constant):
+        w = Constant(_reference_kernel([w.value], {"tile": tile}), w.name, w.span)
+    else:
+        w = call(b, "winograd_kernel", w, tile=tile)
+    w = call(b, "reshape", w, newshape=(points, channels, outputs))
+    # The points of a tile lie side by side: what a tile needs is written and read in one run.
+    product = call(b, "nn.matmul", call(b, "transpose", image, axes=(1, 0, 2)), w)
+    product = call(b, "transpose", product, axes=(1, 0, 2))
+    shape = (n, rows, columns, tile + 2, tile + 2, outputs)
+    product = call(b, "reshape", product, newshape=shape)
+    return call(b, "winograd_result", product, tile=tile, height=height, width=width)
+
+
+def _whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    """Whole numbers: the transforms of an image and of products are exact on them."""
+    return ints(rng, shape, "int32", -8, 8).astype(dtype)
+
+
+_DOC = """
+
+One of the transforms that ``nn.conv2d`` with a Winograd ``algorithm`` is made of. ``tile`` is the
+side of a tile of results, 2 or 4. LoopwrightTypeError for other shapes and for integers,
+LoopwrightValueError for another tile.
+
+    fn (%x: {x}) -> {out} {{
+      {name}(%x, {attrs})
+    }}
+"""
+
+register(
+    Operator(
+        name="winograd_image",
+        doc="The tiles of images (N, H, W, C), which overlap by 2, at each point: B^T tile B."
+        + _DOC.format(
+            name="winograd_image",
+            x="Tensor[(1, 58, 58, 64), float32]",
+            out="Tensor[(1, 14, 14, 6, 6, 64), float32]",
+            attrs="tile=4",
+        ),
+        params=("x",),
+        attrs=(_TILE,),
+        pattern=Pattern.CONTRACTION,
+        infer=_infer_image,
+        compute=_compute_image,
+        reference=_reference_image,
+        samples=lambda rng: [
+            Sample((_whole(rng, (1, 6, 10, 5)),), {"tile": 4}),
+            Sample((_whole(rng, (2, 10, 6, 3), "float64"),), {"tile": 4}),
+            Sample((_whole(rng, (2, 4, 8, 17)),), {"tile": 2}),
+        ],
+        cost=12.0,
+        maps=True,
+    )
+)
+register(
+    Operator(
+        name="winograd_result",
+        doc="Images (N, height, width, O) from the products at each point: A^T products A."
+        + _DOC.format(
+            name="winograd_result",
+            x="Tensor[(1, 14, 14, 6, 6, 64), float32]",
+            out="Tensor[(1, 56, 55, 64), float32]",
+            attrs="tile=4, height=56, width=55",
+        ),
+        params=("x",),
+        attrs=(
+            _TILE,
+            Attr("height", "rows of the result, of which the last tiles may hold more"),
+            Attr("width", "columns of the result"),
+        ),
+        pattern=Pattern.CONTRACTION,
+        infer=_infer_result,
+        compute=_compute_result,
+        reference=_reference_result,
+        samples=lambda rng: [
+            Sample((_whole(rng, (1, 2, 3, 6, 6, 5)),), {"tile": 4, "height": 7, "width": 12}),
+            Sample(
+                (_whole(rng, (2, 1, 1, 6, 6, 3), "float64"),),
+                {"tile": 4, "height": 4, "width": 3},
+            ),
+            Sample((_whole(rng, (2, 2, 1, 4, 4, 17)),), {"tile": 2, "height": 3, "width": 2}),
+        ],
+        cost=12.0,
+        maps=True,
+    )
+)
+register(
+    Operator(
+        name="winograd_kernel",
+        doc="A kernel (3, 3, C, O) at each point: G kernel G^T."
+        + _DOC.format(
+            name="winograd_kernel",
+            x="Tensor[(3, 3, 64, 64), float32]",
+            out="Tensor[(6, 6, 64, 64), float32]",
+            attrs="tile=4",
+        ),
+        params=("x",),
+        attrs=(_TILE,),
+        pattern=Pattern.CONTRACTION,
+        infer=_infer_kernel,
+        compute=_compute_kernel,
+        reference=_reference_kernel,
+        samples=lambda rng: [
+            Sample((np.abs(_whole(rng, (3, 3, 2, 5))) + 1,), {"tile": 2}),
+        ],
+        cost=12.0,
+        maps=True,
+    )
+)

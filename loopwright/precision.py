@@ -1,0 +1,37 @@
+"""What ``precision=`` means: how far results may lie from those of sums taken term by term."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .ir.errors import LoopwrightValueError
+
+__all__ = ["PRECISIONS", "Precision", "error_growth"]
+
+Precision: TypeAlias = str | float
+
+PRECISIONS = {"strict": 1.0, "standard": 16.0}
+"""By name, how many times the error of sums taken term by term an algorithm's may be."""
+
+
+def error_growth(precision: Precision | None) -> float:
+    """How many times the error of sums taken term by term is welcome.
+
+    ``"strict"``: every sum is taken term by term. ``"standard"`` (and None): an algorithm may sum
+    otherwise if the result stays within ``ir.tolerance`` of the exact one, as a sum taken term by
+    term does; Winograd's convolution is one. Where an image holds infinities or NaNs, they may then
+    spread to the whole tile of results (up to 5 pixels) instead of their own windows only. A number
+    from 1 on is the growth itself. LoopwrightValueError for anything else.
+
+    >>> error_growth("strict"), error_growth(4)
+    (1.0, 4.0)
+    """
+    if isinstance(precision, str | None):
+        growth = PRECISIONS.get(precision or "standard", 0.0)
+    else:
+        growth = float(precision)
+    if not growth >= 1.0:
+        raise LoopwrightValueError(
+            f"precision {precision!r} is none of {', '.join(PRECISIONS)}, nor a number from 1 on"
+        )
+    return growth

@@ -1,0 +1,68 @@
+"""Convolutions become Winograd's where that is estimated to pay, and only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import module, tensor
+from loopwright.ir.graph.nodes import Call, Constant, Module
+from loopwright.ir.graph.passes import DEFAULT_PREFERENCES, Preferences, choose_algorithms
+from loopwright.ir.graph.verify import verify
+
+
+def conv(
+    size: int, channels: int, outputs: int, kernel: int = 3, *, known: bool = True, **attrs: Any
+) -> Module:
+    own = channels // attrs.get("groups", 1)
+    shape = (outputs, own, kernel, kernel)
+
+    def make(m: Any, x: Any, *rest: Any) -> Any:
+        w = Constant(np.ones(shape, np.float32)) if known else rest[0]
+        return m("nn.conv2d", x, w, **attrs)
+
+    extra = () if known else (tensor(*shape),)
+    return module(make, tensor(1, channels, size, size), *extra)
+
+
+def chosen(program: Module, preferences: Preferences = DEFAULT_PREFERENCES) -> str:
+    after = verify(choose_algorithms(preferences)(program))
+    assert choose_algorithms(preferences)(after) is after
+    (call,) = (b.value for b in after.main.body.bindings)
+    assert isinstance(call, Call)
+    if call.attrs["algorithm"] == "auto":
+        assert after is program
+    return call.attrs["algorithm"]
+
+
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128)])
+def test_large_images_take_large_tiles(size: int, channels: int) -> None:
+    assert chosen(conv(size, channels, channels, padding=1)) == "winograd4"
+
+
+def test_small_deep_images_are_left_alone_where_the_kernel_would_not_fit_the_caches() -> None:
+    assert chosen(conv(7, 512, 512, padding=1)) == "auto"
+
+
+def test_kernels_that_are_no_constants_are_left_alone() -> None:
+    assert chosen(conv(56, 64, 64, padding=1, known=False)) == "auto"
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"strides": 2}, {"dilation": 2}, {"groups": 2}, {"algorithm": "direct"}]
+)
+def test_other_windows_are_left_alone(attrs: dict[str, Any]) -> None:
+    assert chosen(conv(58, 64, 64, **attrs)) in ("auto", "direct")
+    assert chosen(conv(58, 64, 64, 1)) == "auto"
+    assert chosen(conv(58, 64, 64, 5)) == "auto"
+
+
+def test_the_first_layer_of_three_channels_is_left_alone() -> None:
+    assert chosen(conv(224, 3, 64, padding=1)) == "auto"
+
+
+def test_an_error_that_is_not_welcome_rules_an_algorithm_out() -> None:
+    program = conv(56, 64, 64, padding=1)
+    assert chosen(program, Preferences(error_growth=1.0)) == "auto"
+    assert chosen(program, Preferences(error_growth=4.0)) == "winograd2"
