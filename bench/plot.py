@@ -74,6 +74,7 @@ def _header(threads: int, height: int) -> str:
                 "in multiples of what the machine needs at least (red line); shorter is better",
                 fill="#555",
             ),
+            _text(_WIDTH - 16, 46, "the fastest peer, over us", text_anchor="end", fill="#555"),
         ]
     )
 
@@ -86,7 +87,7 @@ def _legend(rows: Sequence[Row]) -> str:
         if name in present:
             parts.append(f'<rect x="{x}" y="58" width="22" height="10" fill="{colour}"/>')
             parts.append(_text(x + 27, 67, f"Loopwright, {name}"))
-            x += 160
+            x += 172
     for name, colour in _COLOURS.items():
         if any(library_column(one) == name for one in present):
             parts.append(f'<circle cx="{x + 5}" cy="63" r="4.5" fill="{colour}"/>')
