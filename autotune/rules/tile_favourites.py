@@ -121,7 +121,10 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
     for _, _, v, r, q in ranked[:4]:
         c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
         if _is_skinny(sketch):
-            _read_in_order(sketch, c)
+            if _prepared(sketch) and sketch.extent(sketch.row_axis) > r:
+                _pass_over_pieces(sketch, c)
+            else:
+                _read_in_order(sketch, c)
         elif sketch.packable:
             reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
             constant = all(known for _, known in sketch.packable)
@@ -201,6 +204,23 @@ def _is_skinny(sketch: Sketch) -> bool:
         and rows <= (FEW_ROWS if a.buffer in known else FEW_ROWS_UNPACKED)
         for a in sketch.group.accesses[sketch.group.main.name]
     )
+
+
+def _prepared(sketch: Sketch) -> bool:
+    """Whether panels cost nothing, because they are packed when the kernel is compiled."""
+    return bool(sketch.packable) and all(known for _, known in sketch.packable)
+
+
+def _pass_over_pieces(sketch: Sketch, c: dict[str, int]) -> None:
+    """All rows pass over a short piece of a panel, while the next one is asked for: the far caches
+    deliver all the time, not only while the first rows pass."""
+    tables, depth = sketch.tables, sketch.extent(sketch.k_axis)
+    c["pack"], c["order"] = 1, tables["order"][-1]
+    tall = ceil(sketch.extent(sketch.row_axis) / c["rows"])
+    c["mid_r"] = max(m for m in tables["mid_r"] if m <= tall)
+    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 2 * SHORT)
+    piece = ceil(depth / c["k_blocks"])
+    c["prefetch"] = max(p for p in tables["prefetch"] if p <= piece)
 
 
 def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:

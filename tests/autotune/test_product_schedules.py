@@ -126,3 +126,15 @@ def test_a_narrow_tile_writes_out_some_turns():
         " out[i, j] = sum(k: 64) x[i, k] * w[k, j] }"
     )
     assert "split('k', (2, 8, 4))" in [str(s) for s in default_schedule(prim, HOST)[0].steps]
+
+
+def test_rows_pass_over_pieces_of_constant_panels():
+    """With more rows than one tile has, the next piece of a panel is asked for meanwhile."""
+    prim = parse_prim(
+        "prim @f(x: float32[30, 256], w: float32[256, 1024] const) -> out: float32[30, 1024] {\n"
+        " out[i, j] = sum(k: 256) x[i, k] * w[k, j] }"
+    )
+    steps = [str(s) for s in default_schedule(prim, HOST)[0].steps]
+    assert steps[0].startswith("pack('w', 'j'")
+    assert "split('k', (8, 32, 1))" in steps
+    assert "prefetch('out', 'w.packed', 'k.1', 32)" in steps
