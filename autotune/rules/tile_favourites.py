@@ -13,7 +13,7 @@ from ...codegen.machine import known_machine
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int, symbols
 from ...ir.loop.expr import Index, Op, Read, walk
-from ..analysis import Access, expression_cost
+from ..analysis import Access, expression_cost, stage_points
 from .base import Choices, Sketch
 
 __all__ = ["map_favourites", "tile_cycles", "tile_favourites"]
@@ -112,6 +112,8 @@ def _crowding(sketch: Sketch) -> float:
 def tile_favourites(sketch: Sketch) -> list[Choices]:
     """Choices for a group that reduces, best first by ``tile_cycles``."""
     tables = sketch.tables
+    if sketch.row_axis is not None and _reads_all_once(sketch):
+        return [_down_columns(sketch, vectors) for vectors in (8, 16, 4)]
     ranked = sorted(
         (tile_cycles(sketch, v, r, q), -v * r * q, v, r, q)
         for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["rows2"])
@@ -143,6 +145,25 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
         c["stream"] = sketch.stream_choice()
         found.append(c)
     return found
+
+
+def _reads_all_once(sketch: Sketch) -> bool:
+    """Whether an operand is as large as the work, and lies along the vectors: no tile uses what
+    another has read, and only the order in which memory is read matters."""
+    main = sketch.group.main
+    reads = sketch.group.accesses[main.name]
+    axis = sketch.vector_axis or ""
+    return any(a.size >= stage_points(main) and a.stride(axis) == 1 for a in reads)
+
+
+def _down_columns(sketch: Sketch, vectors: int) -> Choices:
+    """One row after the other, and in each a few lines of neighbouring columns, in memory's order:
+    several rows at once would be as many streams, often at the same place of their pages."""
+    c = sketch.base_choices()
+    c["vectors"] = max(v for v in sketch.tables["vectors"] if v <= vectors)
+    c["parallel"] = sketch.parallel_depth(c)
+    c["stream"] = sketch.stream_choice()
+    return c
 
 
 def _lies_well(sketch: Sketch, vectors: int) -> bool:
