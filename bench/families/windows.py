@@ -33,7 +33,7 @@ def _conv(
 
     rows, columns = (_extent(s, dilation * (kernel - 1) + 1, stride, pad) for s in (size, width))
     depth = c // groups * kernel * kernel
-    single = c == groups
+    single = c == groups > 1
     named = f"dwconv_{c}x{size}" if single else f"conv_{c}x{size}"
     named += f"x{width}" if width != size else ""
     named += f"_k{kernel}"

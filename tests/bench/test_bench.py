@@ -190,3 +190,9 @@ def test_the_lock_lets_others_in_between(tmp_path, monkeypatch) -> None:
         lock.between()
     assert is_free()
     assert seen == [True]
+
+
+def test_a_convolution_of_one_channel_is_not_depthwise() -> None:
+    first = make("conv_first", {"c": 1, "size": 28, "out": 16, "kernel": 5})
+    assert (first.name, first.family) == ("conv_1x28_k5_16", "conv")
+    assert make("depthwise", KINDS["depthwise"].small).family == "depthwise"
