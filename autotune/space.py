@@ -263,8 +263,8 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
 
 
 def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
-    cuts = ("compute_inline", "split_reduction", "blockwise")
-    names = [str(s.args[0]) for s in prepare if s.name in cuts]
+    kept = ("layout", "cache_read", "own_axis")
+    names = [str(s.args[0]) for s in prepare if s.name not in kept]
     return f"{sketch.name}({','.join(names)})"
 
 

@@ -39,6 +39,7 @@ from .ir.graph.passes import DEFAULT_PREFERENCES, Preferences, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
+from .ir.ops.staircase import offset_of_stairs
 from .ir.ops.to_prim import group_to_prim
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
@@ -123,17 +124,23 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
 def kernels_of(module: Module) -> dict[str, PrimFunc]:
     """The PrimFunc of every group that a lowered module's main calls, by the group's name."""
     constant: dict[str, set[int]] = {}
+    masks: dict[str, dict[int, int | None]] = {}
     for binding in module.main.body.bindings:
         call = binding.value
         if isinstance(call, Call) and isinstance(call.op, GlobalVar):
             known = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
             name = call.op.name
             constant[name] = known & constant[name] if name in constant else known
+            mine = masks.setdefault(name, {})
+            for n, a in enumerate(call.args):
+                offset = offset_of_stairs(a.value) if isinstance(a, Constant) else None
+                mine[n] = offset if mine.get(n, offset) == offset else None
     prims: dict[str, PrimFunc] = {}
     for name, known in constant.items():
         group = module.functions[name]
         if isinstance(group, Function) and not is_view(group):
-            prims[name] = group_to_prim(name, group, known)
+            stairs = {n: offset for n, offset in masks[name].items() if offset is not None}
+            prims[name] = group_to_prim(name, group, known, stairs)
     return prims
 
 

@@ -26,6 +26,7 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Op, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.schedule.primitives import state_of
+from ...ir.schedule.skipping import is_masked
 from ...ir.schedule.steps import (
     Schedule,
     Step,
@@ -37,6 +38,7 @@ from ...ir.schedule.steps import (
     own_axis,
     reorder,
     rfactor,
+    skip,
     unroll,
     vectorize,
 )
@@ -137,20 +139,22 @@ def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[Step, ...]]:
     roles = _roles(prim.stages)
     if roles is None:
         return
-    length = as_int(roles.second.reduce_axes[0].extent)
-    for parts in _pieces(roles, length, target):
+    for parts in _pieces(prim.stages, roles, target):
         yield tuple(_storage(prim, roles, parts))
 
 
-def _pieces(roles: _Roles, length: int, target: Target) -> list[int]:
+def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[int]:
     """Numbers of pieces: a block of scores takes a half, all, or a quarter of the first cache."""
+    length = as_int(roles.second.reduce_axes[0].extent)
     bytes_ = roles.first.buffer.dtype.bytes
     width = 3 * target.lanes(bytes_) * bytes_
     outputs = _own_extent(roles)
     found: list[int] = []
-    for share in (2, 1, 4):
+    masked = any(is_masked(s) for s in stages)
+    for share in (4, 2, 1) if masked else (2, 1, 4):
         size = max(32, target.l1 // share // width)
-        parts = 1 if length <= max(SHORT_ROW, size) else -(-length // size)
+        short = size if masked else max(SHORT_ROW, size)
+        parts = 1 if length <= short else -(-length // size)
         while parts > 1 and parts * outputs * width > MAX_STACK * 3 // 4:
             parts -= 1
         parts = -(-length // -(-length // parts))  # no piece is empty
@@ -284,8 +288,15 @@ class ChainSketch(Sketch):
         cuts = [split_step(axis, self.extent(axis), inner) for axis, inner in split_of.items()]
         steps = [*cuts, reorder(*order, f"{v}.1"), *tiles, *places]
         steps += [unroll(loop) for loop in unrolled]
+        if self.block is not None and self.masked is not None:
+            steps.append(skip(self.masked.name, self.block))
         steps += [vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
         return [], steps
+
+    @cached_property
+    def masked(self) -> Stage | None:
+        """The scores, if they are masked by a comparison of indices."""
+        return next((s for s in self.group.stages if is_masked(s)), None)
 
     def follows_first(self, stage: Stage) -> bool:
         """Whether a map is done on the tile of the first contraction while it is in registers."""

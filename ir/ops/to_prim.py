@@ -8,7 +8,7 @@ into the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..dims import symbol
@@ -23,6 +23,7 @@ from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
 from ..loop.tensor import Map, Reduction, Tensor
 from .registry import Operator, Pattern
+from .staircase import stairs
 from .to_tensor import apply_compute
 
 __all__ = ["group_to_prim"]
@@ -31,12 +32,21 @@ CHEAP = 4.0
 """Arithmetic instructions up to which a map is computed again rather than stored."""
 
 
-def group_to_prim(name: str, group: Function, constant: Collection[int] = ()) -> PrimFunc:
-    """The PrimFunc of a group; ``constant`` are the positions of parameters known when compiling.
+def group_to_prim(
+    name: str,
+    group: Function,
+    constant: Collection[int] = (),
+    staircases: Mapping[int, int] | None = None,
+) -> PrimFunc:
+    """The PrimFunc of a group; ``constant`` are the positions of parameters known when compiling,
+    ``staircases`` those that are ``np.tri`` with some offset.
 
     Raises InternalError if an operator in the group is not a primitive.
     """
     lowering = _Lowering(group, frozenset(constant))
+    if lowering.contractions > 1:
+        for position, offset in (staircases or {}).items():
+            lowering.mask(position, offset)
     prim = lowering.prim(name)
     if lowering.contractions > 1:
         prim = hoist_factors(prim)
@@ -72,6 +82,11 @@ class _Lowering:
                 raise InternalError(f"{type(binding.value).__name__} inside a fused group")
         self.stages: list[Stage] = []
         self.stored = self._choose_stages()
+
+    def mask(self, position: int, offset: int) -> None:
+        """Take a parameter for the comparison that it holds."""
+        mask = stairs(self.params[position], offset)
+        self.values[id(self.group.params[position])] = _Value(mask)
 
     @property
     def contractions(self) -> int:

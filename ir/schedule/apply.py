@@ -15,6 +15,7 @@ from ..errors import ScheduleError
 from ..loop.border import is_skipped
 from ..loop.decide import worked_out
 from ..loop.expr import (
+    Const,
     Expr,
     Read,
     children,
@@ -30,6 +31,7 @@ from ..loop.scalar import COMBINERS
 from .primitives import state_of
 from .private import check_private
 from .runs import Limits, Run, runs
+from .skipping import constants_of, is_needed
 from .state import State
 from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
@@ -142,7 +144,36 @@ class _Writer:
             made = self.private(stage, stage.buffer.name, values, limits)
             allocs.append(Alloc(made.buffer, "stack"))
             local = {**local, stage.name: made}
-        return allocs + self.items(item.items, values, limits, local)
+        inner = self.items(item.items, values, limits, local)
+        masked = self.state.skips.get(item.loop)
+        if masked is None:
+            return allocs + inner
+        starts = {a: self.axis_value(a, values) for a in self.extents}
+        needed = is_needed(self.state.prim.stage(masked), starts, limits)
+        if isinstance(needed, Const):
+            return allocs + inner if needed.value else self.skipped(item, values, limits, local)
+        return [If(needed, (*allocs, *inner), tuple(self.skipped(item, values, limits, local)))]
+
+    def skipped(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
+        """What a turn that is left out would have made of the stages that are read later."""
+        known = constants_of(self.state.prim, item, self.state.skips[item.loop])
+        written: list[Stmt] = []
+        for stage, value in known:
+            loops = [
+                loop
+                for loop in self.state.loops(stage)
+                if not all(part in values for part in self.state.parts(loop))
+                and not self.state.is_reduction(stage, loop)
+            ]
+
+            def store(
+                v: Values, l: Limits, stage: Stage = stage, value: Const = value
+            ) -> list[Stmt]:
+                name, indices = self.target(stage, v, l, local)
+                return [Store(name, indices, value)]
+
+            written += self.nest(loops, values, limits, store)
+        return written
 
     def loop(
         self,

@@ -29,6 +29,7 @@ from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
 from .borders import peel, unpad
+from .skipping import skip
 from .state import Cache, State
 from .steps import Schedule
 from .storage import cache_read, layout, own_axis
@@ -422,6 +423,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "layout": layout,
     "cache_read": cache_read,
     "own_axis": own_axis,
+    "skip": skip,
 }
 
 

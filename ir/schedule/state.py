@@ -40,6 +40,7 @@ class State:
     rfactors: Mapping[str, str] = field(default_factory=dict)
     packs: Mapping[str, Pack] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
+    skips: Mapping[str, str] = field(default_factory=dict)
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     peels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -11,7 +11,7 @@
                | stream(stage) | prefetch(stage, buffer, loop, turns)
                | unpad(stage) | peel(loop, first, last) | cut(axis, points)
                | blockwise(stage, parts) | layout(stage, axis, ...)
-               | cache_read(buffer, axis, ...) | own_axis(stage, axis)
+               | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -43,6 +43,7 @@ __all__ = [
     "prefetch",
     "reorder",
     "rfactor",
+    "skip",
     "split",
     "split_reduction",
     "stream",
@@ -74,6 +75,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "layout": ("name", "names"),
     "cache_read": ("name", "names"),
     "own_axis": ("name", "name"),
+    "skip": ("name", "name"),
 }
 
 
@@ -269,3 +271,8 @@ def cache_read(buffer: str, *axes: str) -> Step:
 def own_axis(stage: str, axis: str) -> Step:
     """Let a stage walk an axis in a loop of its own."""
     return Step("own_axis", (stage, axis))
+
+
+def skip(stage: str, loop: str) -> Step:
+    """Leave out the turns of a loop in which a stage is masked throughout."""
+    return Step("skip", (stage, loop))

@@ -18,6 +18,7 @@ from loopwright.ir.tolerance import tolerance
 
 ISAS = ("x86-64-v4", "x86-64-v3", "x86-64")
 CAUSAL = "where(m[j, l], x[i, j, l] * 0.25, -inf)"
+STAIRS = "where(index(l) <= index(j + 3), x[i, j, l] * 0.25, -inf)"
 ADDED = "(x[i, j, l] * 0.25) + m[j, l]"
 
 
@@ -61,6 +62,8 @@ def expected(prim, inputs):
     factor = 0.25 if "0.25" in str(prim) else 1.0
     wide = {n: a.astype(np.float64) if a.dtype != bool else a for n, a in inputs.items()}
     scores = wide["q"] @ wide["k"].swapaxes(-1, -2) * factor
+    if "index(" in str(prim):
+        scores = np.where(np.tri(*scores.shape[1:], 3, dtype=bool), scores, -np.inf)
     if "m" in wide:
         masked = wide["m"].dtype == bool
         scores = np.where(wide["m"], scores, -np.inf) if masked else scores + wide["m"]
@@ -104,7 +107,7 @@ def test_the_rules_schedule_on_every_target(sizes, isa):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("scores", ["x[i, j, l]", CAUSAL, ADDED])
+@pytest.mark.parametrize("scores", ["x[i, j, l]", CAUSAL, STAIRS, ADDED])
 @pytest.mark.parametrize("length", [40, 250])
 def test_scores_may_be_masked(scores, length, isa):
     prim = chain(2, 40, length, 16, 16, scores)
@@ -189,3 +192,16 @@ def test_the_prepared_stages_are_those_of_the_prim():
     assert first[0].name == "blockwise" and first[0].args[0] == "t"
     assert state_of(prim, schedule).prim.outputs == prim.outputs
     assert dtype_of(prim.output_buffers[0].dtype.numpy).name == "float32"
+
+
+def test_pieces_that_are_masked_throughout_are_left_out():
+    prim = chain(2, 200, 260, 8, 8, STAIRS)
+    target = Target.host()
+    space = ScheduleSpace(prim, target)
+    for row in space.default()[:2]:
+        schedule = space.schedule(row)
+        assert "skip" in {s.name for s in schedule.steps}
+        kernel, _ = check(prim, schedule, target)
+        assert "else:" in str(kernel.nest)
+        (slow,) = interpret_kernel(kernel, inputs_of(prim))
+        np.testing.assert_allclose(slow, expected(prim, inputs_of(prim)), rtol=1e-4, atol=1e-5)

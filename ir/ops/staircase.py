@@ -1,0 +1,47 @@
+"""Constant masks that are a comparison of their indices, such as ``np.tri``.
+
+A kernel that knows the comparison reads no mask, and may leave out what is masked throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dims import Dim
+from ..dtype import BOOL
+from ..loop.expr import Expr, IndexLike, index, op, read
+from ..loop.prim import Buffer
+from ..loop.tensor import Tensor
+
+__all__ = ["offset_of_stairs", "stairs"]
+
+
+def offset_of_stairs(mask: np.ndarray[Any, Any]) -> int | None:
+    """``k`` if the array is ``np.tri(rows, columns, k)``, with some of each in it; else None.
+
+    >>> offset_of_stairs(np.tri(3, 4, 1, dtype=bool))
+    1
+    """
+    if mask.dtype != np.bool_ or mask.ndim < 2 or mask.size != mask.shape[-2] * mask.shape[-1]:
+        return None
+    rows = mask.reshape(mask.shape[-2:])
+    if not rows.size or rows.all() or not rows.any():
+        return None
+    counts = rows.sum(axis=1)
+    first = int(np.argmax(counts > 0))
+    offset = int(counts[first]) - 1 - first
+    return offset if np.array_equal(rows, np.tri(*rows.shape, offset, dtype=bool)) else None
+
+
+def stairs(buffer: Buffer, offset: int) -> Tensor:
+    """The mask ``np.tri(rows, columns, offset)`` that ``buffer`` holds, without reading it."""
+
+    def element(*indices: IndexLike) -> Expr:
+        row, column = indices[-2:]
+        if not isinstance(row, int | Dim) or not isinstance(column, int | Dim):
+            return read(buffer.name, indices, buffer.dtype)
+        return op("less_equal", index(column), index(row + offset))
+
+    return Tensor(buffer.shape, BOOL, element)

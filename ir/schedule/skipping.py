@@ -1,0 +1,195 @@
+"""Turns of a loop that a mask makes superfluous: blocks of a causal attention beyond the diagonal.
+
+Where a mask is a comparison of indices, it is known from the bounds of a block alone that all of it
+is masked. What follows from that is known, too: such a turn is replaced by its constants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dims import Dim, IntExpr, linear
+from ..dtype import BOOL
+from ..errors import ScheduleError
+from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, walk
+from ..loop.prim import PrimFunc, Stage
+from ..loop.scalar import COMBINERS
+from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .tree import Branch, Leaf
+
+__all__ = ["constants_of", "is_masked", "is_needed", "skip"]
+
+_FOLDED = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "exp": np.exp,
+}
+
+
+def skip(state: State, name: str, loop: str) -> State:
+    """Leave out the turns of ``loop`` in which the stage ``name`` is masked throughout.
+
+    ::
+
+        for b:                                               for b:
+          t[..] = where(l + 8 * b <= i, v, -inf)    =>         if 8 * b <= i: as before
+          s[b] = sum(l) exp(t[..])                             else: s[b] = 0.0
+
+    The stage must be ``where(comparison of indices, anything, constant)``, and what is read after
+    the turn must follow from that constant. Nothing times zero is zero: what is not computed
+    cannot be infinite.
+    """
+    stage = state.require_stage(name, "skip")
+    state.require_loop(loop, "skip")
+    if _mask(stage) is None:
+        raise ScheduleError(f"skip: {name} is not masked by a comparison of indices")
+    if loop in state.skips:
+        raise ScheduleError(f"skip: turns of {loop} are left out already")
+    return replace(state, skips={**state.skips, loop: name})
+
+
+def _mask(stage: Stage) -> tuple[Dim, Const] | None:
+    """``(d, c)`` for a stage that is ``c`` wherever ``d > 0``."""
+    value = stage.expr
+    if stage.combiner is not None or not isinstance(value, Op) or value.name != "where":
+        return None
+    test, _, outside = value.args
+    if not isinstance(test, Op) or test.name != "less_equal" or not isinstance(outside, Const):
+        return None
+    left, right = (_plain(a) for a in test.args)
+    if left is None or right is None:
+        return None
+    difference = left - right
+    if not isinstance(difference, Dim) or linear(difference) is None:
+        return None
+    return difference, outside
+
+
+def is_masked(stage: Stage) -> bool:
+    """Whether a stage is a constant wherever a comparison of indices does not hold."""
+    return _mask(stage) is not None
+
+
+def _plain(expr: Expr) -> IntExpr | None:
+    if isinstance(expr, Index):
+        return expr.value
+    return int(expr.value) if isinstance(expr, Const) else None
+
+
+def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, int]) -> Expr:
+    """Whether the mask lets anything through, if every axis begins at ``starts`` and goes on for
+    ``limits``: a condition on the loops around, or a constant."""
+    found = _mask(stage)
+    assert found is not None
+    parts = linear(found[0])
+    assert parts is not None
+    coefficients, least = parts
+    total: IntExpr = least
+    for name, coefficient in coefficients.items():
+        total = total + starts[name] * coefficient
+        if coefficient < 0:
+            total = total + coefficient * (limits[name] - 1)
+    if not isinstance(total, Dim):
+        return const(total <= 0, BOOL)
+    return op("less_equal", index(total), index(0))
+
+
+def constants_of(prim: PrimFunc, branch: Branch, masked: str) -> list[tuple[Stage, Const]]:
+    """The values, in a turn that is left out, of the stages that are read after it."""
+    stages: list[tuple[Stage, bool]] = []
+    own: set[str] = set()
+    _collect(branch, stages, own)
+    if masked not in {s.name for s, _ in stages}:
+        raise ScheduleError(f"skip: {masked} is not computed in {branch.loop}")
+    found = _mask(prim.stage(masked))
+    assert found is not None
+    known: dict[str, Const] = {masked: found[1]}
+    later: list[tuple[Stage, Const]] = []
+    for stage, stored in stages:
+        value = known.get(stage.name) or _folded_stage(stage, known)
+        if value is not None:
+            known[stage.name] = value
+        if not stored or stage.name in own:
+            continue
+        if value is None or any(stage.name in _buffers(s.expr) for s in _before(stages, stage)):
+            raise ScheduleError(f"skip: {stage.name} is needed although {masked} is masked")
+        later.append((stage, value))
+    return later
+
+
+def _before(stages: list[tuple[Stage, bool]], stage: Stage) -> list[Stage]:
+    names = [s.name for s, _ in stages]
+    return [s for s, _ in stages[: names.index(stage.name)]]
+
+
+def _buffers(expr: Expr) -> set[str]:
+    return {n.buffer for n in walk(expr) if isinstance(n, Read)}
+
+
+def _collect(branch: Branch, stages: list[tuple[Stage, bool]], own: set[str]) -> None:
+    own |= {s.name for s in branch.stores}
+    for item in branch.items:
+        if hasattr(item, "stage"):
+            leaf: Leaf = item  # pyright: ignore[reportAssignmentType]
+            if leaf.outer_reductions:
+                raise ScheduleError(f"skip: {leaf.stage.name} is accumulated over {branch.loop}")
+            stages.append((leaf.stage, leaf.stored))
+        else:
+            _collect(item, stages, own)  # pyright: ignore[reportArgumentType]
+
+
+def _folded_stage(stage: Stage, known: Mapping[str, Const]) -> Const | None:
+    value = _folded(stage.expr, known)
+    if value is None or stage.combiner is None:
+        return value
+    if stage.combiner == "sum":
+        return value if value.value == 0 else None
+    if stage.combiner not in ("max", "min"):
+        return None
+    identity = COMBINERS[stage.combiner].identity(stage.buffer.dtype)
+    best = (max if stage.combiner == "max" else min)(identity, value.value)
+    return const(best, stage.buffer.dtype)
+
+
+def _folded(root: Expr, known: Mapping[str, Const]) -> Const | None:
+    """The constant an expression is, given what its reads are; None if it is none."""
+    done: dict[int, Const | None] = {}
+    for node in walk(root):
+        done[id(node)] = _folded_node(node, known, done)
+    return done[id(root)]
+
+
+def _folded_node(
+    node: Expr, known: Mapping[str, Const], done: Mapping[int, Const | None]
+) -> Const | None:
+    if isinstance(node, Const):
+        return node
+    if isinstance(node, Read):
+        return known.get(node.buffer)
+    if not isinstance(node, Op):
+        return None
+    args = [done[id(a)] for a in node.args]
+    if node.name == "where":
+        return args[1] if args[1] is args[2] else None
+    if node.name == "multiply" and node.dtype.is_float:
+        zero = next((a for a in args if a is not None and a.value == 0), None)
+        if zero is not None:
+            return zero
+    if node.name not in _FOLDED or not node.dtype.is_float:
+        return None
+    values: list[Any] = []
+    for arg in args:
+        if arg is None:
+            return None
+        values.append(node.dtype.numpy.type(arg.value))
+    with np.errstate(all="ignore"):
+        return const(_FOLDED[node.name](*values).item(), node.dtype)

@@ -1,0 +1,33 @@
+"""Masks that are a comparison of their indices."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loopwright.ir.ops.staircase import offset_of_stairs
+
+
+@given(rows=st.integers(1, 9), columns=st.integers(1, 9), offset=st.integers(-10, 10))
+def test_every_staircase_is_seen(rows, columns, offset):
+    mask = np.tri(rows, columns, offset, dtype=bool)
+    found = offset_of_stairs(mask)
+    if mask.all() or not mask.any():
+        assert found is None
+    else:
+        assert found is not None
+        np.testing.assert_array_equal(np.tri(rows, columns, found, dtype=bool), mask)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.tri(4, 4),
+        ~np.tri(4, 4, dtype=bool),
+        np.eye(4, dtype=bool),
+        np.tri(4, 4, dtype=bool)[0],
+        np.stack([np.tri(4, 4, dtype=bool)] * 2),
+        np.zeros((0, 4), bool),
+    ],
+)
+def test_other_masks_are_not(mask):
+    assert offset_of_stairs(mask) is None
