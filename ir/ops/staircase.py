@@ -32,7 +32,8 @@ def offset_of_stairs(mask: np.ndarray[Any, Any]) -> int | None:
     counts = rows.sum(axis=1)
     first = int(np.argmax(counts > 0))
     offset = int(counts[first]) - 1 - first
-    return offset if np.array_equal(rows, np.tri(*rows.shape, offset, dtype=bool)) else None
+    height, width = rows.shape
+    return offset if np.array_equal(rows, np.tri(height, width, offset, dtype=bool)) else None
 
 
 def stairs(buffer: Buffer, offset: int) -> Tensor:
