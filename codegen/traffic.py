@@ -8,9 +8,9 @@ Then every cache line of it comes in once. Otherwise::
                one before is still there; else as often as it turns what a turn moves
 
 What statements touch is a box of index ranges, counted in whole cache lines. A line that is written
-goes back once; it is fetched only if it is read before it is written. Between registers and the
-first cache no lines count but elements, and what stands inside unrolled and vector loops is loaded
-once. Each thread has its near caches to itself; the last one is for all.
+goes back once, streamed or not; it is fetched only if it is read before it is written. Between
+registers and the first cache no lines count but elements, and what stands inside unrolled and
+vector loops is loaded once. Each thread has its near caches to itself; the last one is for all.
 
 This is the footprint analysis of "Improving Data Locality with Loop Transformations" (McKinley,
 Carr, Tseng, TOPLAS 1996), with capacities.
@@ -96,7 +96,6 @@ class _Touch:
     indices: tuple[IntExpr | None, ...]
     gathered: frozenset[str]
     writes: bool
-    stream: bool
     ranges: Ranges
     lets: Mapping[str, IntExpr]
 
@@ -175,7 +174,6 @@ class _Reader:
                 stmt.indices,
                 _NONE,
                 True,
-                isinstance(stmt, Store) and stmt.stream,
                 ranges,
                 lets,
             )
@@ -204,7 +202,7 @@ class _Reader:
                 if isinstance(j, Dim)
                 for name in symbols(j)
             )
-            yield _Touch(self.buffers[node.buffer], indices, gathered, False, False, ranges, lets)
+            yield _Touch(self.buffers[node.buffer], indices, gathered, False, ranges, lets)
 
 
 def _limit(condition: Expr, ranges: Ranges) -> tuple[str, int] | None:

@@ -1,0 +1,25 @@
+"""The script that measures calls, forks and wakes runs and tells plausible figures."""
+
+from __future__ import annotations
+
+from loopwright.codegen.runtime import pool
+
+from bench.overheads import overheads
+
+
+def test_every_row_has_a_figure() -> None:
+    before = pool.get_threads()
+    found = {name: figure for name, figure, _ in overheads(threads=2, rounds=2)}
+    assert [*found] == [
+        "call",
+        "call with its own threads",
+        "numpy.add",
+        "fork and join",
+        "wake",
+        "alone",
+        "idle, per second",
+        "result of 64 MB",
+    ]
+    assert 0 < found["call"] < 1000
+    assert found["result of 64 MB"] < 100, "page faults: results are not recycled"
+    assert pool.get_threads() == before
