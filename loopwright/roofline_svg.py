@@ -103,7 +103,7 @@ def roofline_svg(name: str, found: Explanation) -> str:
     note = list_top + ROW * len(found.kernels) + 2 * ROW
     height = note + ROW
     roof = Roof(found.machine, found.threads)
-    taken: list[_Box] = []
+    taken = [_mark(scale, kernel) for kernel in found.kernels]
     threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
@@ -131,6 +131,13 @@ def _place(kernel: Explained) -> tuple[str, float, float]:
         level = LEVELS[0]
     moved = max(kernel.work.traffic[level].total, 1.0)
     return level, max(kernel.work.flops, 1.0) / moved, max(kernel.flops_per_second, 1.0)
+
+
+def _mark(scale: _Scale, kernel: Explained) -> _Box:
+    """What the point of a kernel covers."""
+    _, intensity, rate = _place(kernel)
+    side = 2 * RADIUS + 2
+    return _Box(scale.x(intensity) - side / 2, scale.y(rate) - side / 2, side, side)
 
 
 def _scale(found: Explanation) -> _Scale:
@@ -225,7 +232,6 @@ def _points(scale: _Scale, kernels: Sequence[Explained], taken: list[_Box]) -> I
         allowed = rate / kernel.share
         if kernel.share < 1:
             yield _line(f"gap {level}", scale, (intensity, rate), (intensity, allowed))
-        taken.append(_Box(x - RADIUS - 1, y - RADIUS - 1, 2 * RADIUS + 2, 2 * RADIUS + 2))
         title = f"<title>{escape(kernel.name)}: {kernel.share:.0%} of {kernel.bound}</title>"
         marks.append(
             f'<circle class="point {level}" cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle>'
