@@ -161,10 +161,10 @@ def _log_tail(low: float, high: float, degree: int) -> Fit:
     )
 
 
-def _log_ratio(base: int) -> Fit:
+def _log_ratio(base: int, limit: float = 1 / 3, degree: int = 9) -> Fit:
     """P of log(1 + f) / log(base) = f P(f)."""
     unit = mp.log(base)
-    return Fit(lambda f: mp.log1p(f) / f / unit, -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f))
+    return Fit(lambda f: mp.log1p(f) / f / unit, -limit, limit, degree, lambda f: f / mp.log1p(f))
 
 
 _exp_range = float(mp.log(2) / 2) + 1e-3
@@ -228,6 +228,8 @@ POLYNOMIALS: dict[str, Fit] = {
         lambda z: mp.mpf(1),
         53,
     ),
+    "LOG2_SHORT32": _log_ratio(2, 1 / 16 + 1e-6, 5),
+    "LOG10_SHORT32": _log_ratio(10, 1 / 16 + 1e-6, 5),
     "LOG2_CUBIC32": Fit(
         lambda f: (mp.log1p(f) - f + f**2 / 2) / mp.log(2) / f**3,
         -1 / 16 - 1e-6,

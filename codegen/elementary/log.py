@@ -10,9 +10,12 @@ with h = f^2 / 2, as in Sun's fdlibm (Muller et al., "Handbook of Floating-Point
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .emitter import Emitter, Value
 from .exp import LN2_HIGH, LN2_LOW
+from .log_table import log_by_table
+from .power_table import applies
 
 __all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
 
@@ -166,6 +169,25 @@ def in_base(e: Emitter, f: Value, inverse_log: float) -> tuple[Value, Value]:
 
 def log2(e: Emitter, x: Value) -> Value:
     """The logarithm to base 2; exact for powers of two."""
+    if applies(e):
+        return quick(e, x, 2, plain_log2)
+    return plain_log2(e, x)
+
+
+def log10(e: Emitter, x: Value) -> Value:
+    """The logarithm to base 10."""
+    if applies(e):
+        return quick(e, x, 10, plain_log10)
+    return plain_log10(e, x)
+
+
+def quick(e: Emitter, x: Value, base: int, plain: Callable[[Emitter, Value], Value]) -> Value:
+    """By tables in registers, unless some lane is zero, negative, denormal, infinite or NaN."""
+    result, right = log_by_table(e, x, base)
+    return e.rarely(~right, [result], lambda: [plain(e, x)])[0]
+
+
+def plain_log2(e: Emitter, x: Value) -> Value:
     k, f = split(e, x)
     if e.kind == "float":
         return outside_domain(e, x, e.fma(f, e.polynomial(f, LOG2_32), k))
@@ -174,8 +196,7 @@ def log2(e: Emitter, x: Value) -> Value:
     return outside_domain(e, x, total + ((k - total) + high + low))
 
 
-def log10(e: Emitter, x: Value) -> Value:
-    """The logarithm to base 10."""
+def plain_log10(e: Emitter, x: Value) -> Value:
     k, f = split(e, x)
     short = LOG10_2_HIGH[e.kind]
     if e.kind == "float":

@@ -14,7 +14,7 @@ import math
 from .emitter import Emitter, Value
 from .exp import EXP2_32
 
-__all__ = ["applies", "power_by_table"]
+__all__ = ["FACTORS", "applies", "is_normal", "power_by_table", "short"]
 
 # log2(1 + f) = f / ln2 - f^2 / (2 ln2) + f^3 P(f)
 LOG2_CUBIC32 = (
@@ -34,28 +34,25 @@ def applies(e: Emitter) -> bool:
     return e.kind == "float" and e.has_tables and e.lanes * e.bit_width == 512
 
 
-def _factors() -> list[float]:
-    """c for each sixteenth of [1, 2); 1 in the first and 1/2 in the last, so that log2 1 is 0."""
-    middle = [round(32 / (1 + (j + 0.5) / STEPS)) / 32 for j in range(STEPS)]
-    return [1.0, *middle[1:-1], 0.5]
+# c for each sixteenth of [1, 2); 1 in the first and 1/2 in the last, so that log 1 is 0
+FACTORS = (1.0, *(round(32 / (1 + (j + 0.5) / STEPS)) / 32 for j in range(1, STEPS - 1)), 0.5)
 
 
-def _short(value: float, bits: int) -> float:
+def short(value: float, bits: int) -> float:
     """``value`` in steps of 2^-bits."""
     return math.ldexp(round(math.ldexp(value, bits)), -bits)
 
 
 def power_by_table(e: Emitter, u: Value, y: Value) -> tuple[Value, Value]:
     """(u^y, whether it is right): for positive normal u, finite y and results far from the ends."""
-    factors = _factors()
-    shorts = [_short(-math.log2(c), 14) for c in factors]
+    shorts = [short(-math.log2(c), 14) for c in FACTORS]
     bits = e.bits(u)
     which = bits.logical_shift_right(e.fraction_bits - 4)
     m = e.float_of_bits((bits & 0x007FFFFF) | 0x3F800000)
-    f = e.fma(m, e.lookup(factors, which), -1.0)
+    f = e.fma(m, e.lookup(FACTORS, which), -1.0)
     k = e.cast("sitofp", bits.logical_shift_right(e.fraction_bits), "float")
     start = k + e.lookup([s - e.exponent_bias for s in shorts], which)
-    left = e.lookup([-math.log2(c) - s for c, s in zip(factors, shorts)], which)
+    left = e.lookup([-math.log2(c) - s for c, s in zip(FACTORS, shorts)], which)
 
     # f / ln2 and f^2 / (2 ln2), each with its rounding error
     per_f = float(e.rounded(LOG2_E))
@@ -79,5 +76,9 @@ def power_by_table(e: Emitter, u: Value, y: Value) -> tuple[Value, Value]:
     n = exponent + e.magic() - e.magic()
     r = (exponent - n) + exponent_left
     result = e.scale_by_floor(e.fma(r, e.polynomial(r, EXP2_32), 1.0), n)
-    normal = (bits - 0x00800000).compare("", "ult", 0x7F000000)
-    return result, normal & (e.abs(exponent) < MOST)
+    return result, is_normal(bits) & (e.abs(exponent) < MOST)
+
+
+def is_normal(bits: Value) -> Value:
+    """Whether these are the bits of a positive normal float32."""
+    return (bits - 0x00800000).compare("", "ult", 0x7F000000)

@@ -16,6 +16,7 @@ MODULES = [
         "hyperbolic",
         "inverse_trig",
         "log",
+        "log_table",
         "power",
         "power_table",
         "root",
