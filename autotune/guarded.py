@@ -7,7 +7,7 @@
 The buffer ends as close to the upper guard as its alignment allows. A touch of a guard is a memory
 fault that the harness tells from others; a write into the canaries is found afterwards. The slack
 reads as NaN (or -1), so that what is read from there spoils the result. Large buffers lie in huge
-pages, as large arrays of programs do: in small ones a kernel that streams takes a quarter longer,
+pages, as large arrays of programs do: in small ones streaming takes a quarter to a half longer,
 and others than there are the fastest.
 """
 
