@@ -412,6 +412,8 @@ def resolve(expr: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
     >>> i, j = symbol("i"), symbol("j")
     >>> str(resolve(floordiv(i * 8 + j, 8), {"i": (0, 3), "j": (0, 7)}))
     'i'
+    >>> str(resolve(floordiv(i * 8 + j, 16), {"i": (0, 3), "j": (0, 7)}))
+    '(i // 2)'
     """
     if not isinstance(expr, Dim) or all(
         isinstance(atom, Symbol) for mono, _ in expr.terms for atom in mono
@@ -436,12 +438,35 @@ def _resolve_atom(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> IntExpr:
             quotient = inside[0] // right
             if quotient == inside[1] // right:
                 return quotient if isinstance(atom, FloorDiv) else left - quotient * right
+            if isinstance(atom, FloorDiv) and isinstance(left, Dim):
+                shorter = _without_rest(left, right, ranges)
+                if shorter is not None:
+                    return shorter
     else:
         difference = bounds(left - right, ranges)
         if difference is not None and (difference[1] <= 0 or difference[0] >= 0):
             smaller, greater = (left, right) if difference[1] <= 0 else (right, left)
             return smaller if isinstance(atom, Min) else greater
     return _MAKE[type(atom)](left, right)
+
+
+def _without_rest(left: Dim, right: int, ranges: Mapping[str, tuple[int, int]]) -> IntExpr | None:
+    """``(step * q + rest) // right`` as ``q // (right // step)``, if ``step`` divides ``right`` and
+    the rest is known to be less than ``step``; None if there is no such step."""
+    steps = {abs(coef) for mono, coef in left.terms if mono and right % coef == 0}
+    for step in sorted(steps - {1, right}, reverse=True):
+        whole = [(mono, coef // step) for mono, coef in left.terms if mono and coef % step == 0]
+        rest: IntExpr = 0
+        for mono, coef in left.terms:
+            if not mono or coef % step:
+                rest = rest + Dim(((mono, coef),))
+        inside = bounds(rest, ranges)
+        if inside is not None and inside[0] >= 0 and inside[1] < step:
+            quotient: IntExpr = 0
+            for mono, coef in whole:
+                quotient = quotient + Dim(((mono, coef),))
+            return floordiv(quotient, right // step)
+    return None
 
 
 def _atom_bounds(atom: Atom, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:

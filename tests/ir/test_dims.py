@@ -20,6 +20,7 @@ from loopwright.ir.dims import (
     linear,
     mod,
     product,
+    resolve,
     substitute,
     symbol,
     symbols,
@@ -187,3 +188,21 @@ def test_messages(text: str, message: str) -> None:
 def test_zero_divisor() -> None:
     with pytest.raises(ZeroDivisionError):
         floordiv(3, 0)
+
+
+@given(
+    st.sampled_from([2, 4, 8, 16]),
+    st.sampled_from([1, 2, 3, 4]),
+    st.integers(0, 20),
+    st.integers(-3, 40),
+)
+def test_a_division_forgets_a_rest_that_cannot_matter(step, times, wide, low):
+    """``(step * i + j + low) // (step * times)`` for every value in the ranges."""
+    i, j = symbol("i"), symbol("j")
+    ranges = {"i": (0, 5), "j": (0, wide)}
+    whole = floordiv(i * step + j + low, step * times)
+    short = resolve(whole, ranges)
+    for a in range(6):
+        for b in range(wide + 1):
+            values = {"i": a, "j": b}
+            assert substitute(short, values) == substitute(whole, values)
