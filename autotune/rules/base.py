@@ -70,6 +70,7 @@ prefetch   what vectors read is asked for: 1: a register tile along the vectors 
 
 MAX_PARALLEL = 4
 PARALLEL_SECONDS = 8e-6  # work shorter than this is not worth waking a thread for
+TYPICAL_BYTES = 4e10  # a second written by one thread, and as many read
 TYPICAL_FLOPS = 2e10  # of one thread on plain code; only to tell microseconds from milliseconds
 # Choices of which a knob that a schedule does not mention has made no use.
 UNUSED = {
@@ -169,7 +170,8 @@ class Sketch:
 
     def parallel_depth(self, choices: Choices) -> int:
         """Fuse outer loops until every thread has a few turns; none for a few microseconds."""
-        if self.group.flops / TYPICAL_FLOPS < PARALLEL_SECONDS:
+        seconds = self.group.flops / TYPICAL_FLOPS, self.group.output_bytes / TYPICAL_BYTES
+        if max(seconds) < PARALLEL_SECONDS:
             return 0
         trips = self.outer_trips(choices)
         enough = 4 * self.target.cores

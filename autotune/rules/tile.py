@@ -43,7 +43,8 @@ from .base import (
     stream_steps,
     up_to,
 )
-from .tile_favourites import map_favourites, tile_favourites
+from .map_favourites import map_favourites
+from .tile_favourites import tile_favourites
 
 __all__ = ["TileSketch", "tile_offers"]
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import itertools
 from math import ceil, gcd, prod
 
-from ...codegen.machine import known_machine
-from ...codegen.target import CACHE_LINE, Target
-from ...ir.dims import as_int, symbols
-from ...ir.loop.expr import Index, Op, Read, walk
+from ...codegen.target import CACHE_LINE
+from ...ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
 from .base import Choices, Sketch
 
-__all__ = ["map_favourites", "tile_cycles", "tile_favourites"]
+__all__ = ["tile_cycles", "tile_favourites"]
 
 LATENCY = 5.0  # cycles until a multiply-add's result can be used again
 LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
@@ -33,8 +31,6 @@ FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying 
 FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
 AHEAD = 8  # turns of the reduced loop that panels are asked for early
 FEW_PAGES = 64  # that are found without a table walk
-LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
-FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
 WAYS = 8  # lines of one set that a first cache keeps
 SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
 UNROLL = 4  # turns of it written out
@@ -281,56 +277,3 @@ def _strided(sketch: Sketch) -> bool:
     return any(
         a.buffer in names and a.stride(sketch.vector_axis or "") not in (0, 1) for a in reads
     )
-
-
-def _guarded(sketch: Sketch) -> bool:
-    """Whether some reads are made under a condition that differs from lane to lane, or comes from
-    data: then no block can be transposed."""
-    for node in walk(sketch.group.typical[sketch.group.main.name]):
-        if isinstance(node, Op) and node.name == "where":
-            for leaf in walk(node.args[0]):
-                if isinstance(leaf, Read):
-                    return True
-                if isinstance(leaf, Index) and sketch.vector_axis in symbols(leaf.value):
-                    return True
-    return False
-
-
-def map_favourites(sketch: Sketch) -> list[Choices]:
-    """Choices for a group of maps, best first."""
-    tables = sketch.tables
-    cost = sum(expression_cost(s) for s in sketch.group.stages)
-    rough = sketch.gathers
-    found: list[Choices] = []
-    for wanted in (4, 2) if cost < 30 else (2, 4):
-        c = sketch.base_choices()
-        width = 1 if rough else wanted
-        c["vectors"] = max(v for v in tables["vectors"] if v <= width)
-        c["stream"] = sketch.stream_choice()
-        if sketch.group.output_bytes > FAR * sketch.target.l2 and _memory_is_near(sketch.target):
-            c["stream"] = tables["stream"][-1]
-        if not rough and sketch.group.bytes > sketch.target.l2:
-            c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
-        if rough and not _guarded(sketch):
-            _blocks(sketch, c)
-        c["parallel"] = sketch.parallel_depth(c)
-        found.append(c)
-    return found
-
-
-def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
-    """Square blocks are transposed in registers. Down a strip two cache lines wide, every line of
-    the result is written whole and soon; what is read comes in as many runs as are prefetched."""
-    tables = sketch.tables
-    c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
-    c["order"] = tables["order"][-1]
-    wide = max(1, CACHE_LINE // (sketch.lanes * sketch.group.element_bytes))
-    if sketch.group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
-        c["stream"] = tables["stream"][-1]
-    c["mid_v"] = max(m for m in tables["mid_v"] if m <= 2 * wide)
-
-
-def _memory_is_near(target: Target) -> bool:
-    """Whether lines that are written in no order are better not read first from the last cache."""
-    machine = known_machine(target)
-    return machine.bandwidth("l3", writes=True) < 2 * machine.bandwidth("dram", writes=True)

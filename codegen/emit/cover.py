@@ -1,8 +1,10 @@
-"""Strided vectors from whole ones: every second element of a row, or a row backwards.
+"""Vectors from the whole ones around them: every second element of a row, a row backwards, or each
+element three times.
 
 ::
 
     x[2*l + 1] for l < 16     =>     a = x[0:16]; b = x[16:32]; the odd lanes of a and b
+    x[l // 3]  for l < 16     =>     a = x[0:6]; the lanes 0 0 0 1 1 1 2 ... of a
 
 Loading the vectors that cover the elements and picking lanes takes an instruction each, loading
 element by element two for every lane.
@@ -12,35 +14,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.dims import IntExpr, as_int, bounds
+from ...ir.dims import IntExpr, as_int, bounds, resolve, substitute
 from .memory import Env, Memory, Place
 from .writer import Value
 
-__all__ = ["MAX_WINDOWS", "cover"]
+__all__ = ["MAX_WINDOWS", "cover", "lane_offsets"]
 
 MAX_WINDOWS = 4  # vectors loaded for one
+
+
+def lane_offsets(
+    flat: IntExpr, stride: int | None, env: Env, ranges: Mapping[str, tuple[int, int]]
+) -> tuple[int, ...] | None:
+    """How far each active lane's element lies from lane 0's, None if that is no constant."""
+    lanes = env.lanes
+    assert lanes is not None
+    if stride is not None:
+        return tuple(stride * l for l in range(lanes.active))
+    first = resolve(substitute(flat, {lanes.var: lanes.offset}), ranges)
+    found: list[int] = []
+    for l in range(lanes.active):
+        step = resolve(substitute(flat, {lanes.var: lanes.offset + l}), ranges) - first
+        if not isinstance(step, int):
+            return None
+        found.append(step)
+    return tuple(found)
 
 
 def cover(
     memory: Memory,
     place: Place,
     flat: IntExpr,
-    stride: int,
-    mask: tuple[bool, ...],
+    offsets: Mapping[int, int],
     env: Env,
     ranges: Mapping[str, tuple[int, int]],
 ) -> Value:
-    """Lane l holds element ``flat + stride * l`` where ``mask`` holds; nothing is said of others.
+    """Lane l holds element ``flat + offsets[l]``, ``flat`` at lane 0; of lanes that are not in
+    ``offsets`` nothing is said.
 
     Touches no element before the first or behind the last that is wanted, unless it is known to
     lie in the buffer.
     """
-    lanes = len(mask)
-    taken = [stride * l for l, wanted in enumerate(mask) if wanted]
-    low, high = min(taken), max(taken)
+    assert env.lanes is not None
+    lanes = env.lanes.lanes
+    low, high = min(offsets.values()), max(offsets.values())
     value, constant = memory.index_value(flat, env)
-    first = low - (constant + low) % abs(stride)
-    starts = list(range(first, high + 1, lanes))  # from a multiple of the stride on: others share
+    step = -(-(high - low) // max(1, max(offsets) - min(offsets)))
+    first = low - (constant + low) % max(1, step)
+    starts = list(range(first, high + 1, lanes))  # from a multiple of the step on: others share
     active = lanes
     if not _inside(place, flat, first, starts[-1] + lanes, env, ranges):
         starts = list(range(low, high + 1, lanes))
@@ -51,7 +72,7 @@ def cover(
     for start in starts:
         address = memory.w.offset(place.base, place.type, value, constant + start)
         windows.append((start, memory.load(place, address, lanes, active)))
-    return _picked(memory, windows, stride, mask)
+    return _picked(memory, windows, offsets, lanes)
 
 
 def _inside(
@@ -78,10 +99,9 @@ def _pinned(env: Env) -> dict[str, tuple[int, int]]:
 
 
 def _picked(
-    memory: Memory, windows: list[tuple[int, Value]], stride: int, mask: tuple[bool, ...]
+    memory: Memory, windows: list[tuple[int, Value]], offsets: Mapping[int, int], lanes: int
 ) -> Value:
     """The lanes picked from the windows: two windows an instruction."""
-    lanes = len(mask)
     found: Value | None = None
     have: set[int] = set()
     rest = list(windows)
@@ -90,18 +110,15 @@ def _picked(
         rest = rest[len(pair) :]
         base = found or pair[0][1]
         other = pair[-1][1]
-        picks: list[int] = []
-        for l, wanted in enumerate(mask):
-            at = stride * l
-            pick = l if found is not None else 0
-            if wanted and l not in have:
-                for n, (start, _) in enumerate(pair):
-                    if start <= at < start + lanes:
-                        side = lanes if found is not None or n else 0
-                        pick = at - start + side
-                        have.add(l)
-                        break
-            picks.append(pick)
+        picks = list(range(lanes)) if found is not None else [0] * lanes
+        for l, at in offsets.items():
+            if l in have:
+                continue
+            for n, (start, _) in enumerate(pair):
+                if start <= at < start + lanes:
+                    picks[l] = at - start + (lanes if found is not None or n else 0)
+                    have.add(l)
+                    break
         found = memory.w.shuffle(base, other, tuple(picks))
     assert found is not None
     return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds
+from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, resolve, substitute
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.prim import Buffer
 from ..target import Target
-from .cover import MAX_WINDOWS, cover
+from .cover import MAX_WINDOWS, cover, lane_offsets
 from .known import Known
 from .memory import Env, Lanes, Memory, Place, without_mod
 from .scalars import ScalarEmitter, literal
@@ -162,11 +162,21 @@ class ValueEmitter:
         self, place: Place, flat: IntExpr, stride: int | None, mask: tuple[bool, ...], env: Env
     ) -> Value | None:
         """A strided vector from the whole vectors around it, if it takes few of them."""
-        if stride is None or place.buffer.dtype.is_bool or len(mask) < 2 or not any(mask):
+        if place.buffer.dtype.is_bool or len(mask) < 2:
             return None
-        if abs(stride) > MAX_WINDOWS or sum(mask) < 2:
+        if sum(mask) < 2 or (stride is not None and abs(stride) > MAX_WINDOWS):
             return None
-        return cover(self.memory, place, flat, stride, mask, env, self.ranges)
+        steps = lane_offsets(flat, stride, env, self.ranges)
+        if steps is None:
+            return None
+        if stride is None:
+            assert env.lanes is not None
+            flat = resolve(substitute(flat, {env.lanes.var: env.lanes.offset}), self.ranges)
+        offsets = {l: step for l, step in enumerate(steps) if mask[l]}
+        span = max(offsets.values()) - min(offsets.values()) + 1
+        if span > MAX_WINDOWS * len(mask):
+            return None
+        return cover(self.memory, place, flat, offsets, env, self.ranges)
 
     def _both(self, guard: Value | None, test: Value) -> Value:
         if guard is None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from ..dims import (
     Atom,
     Dim,
+    FloorDiv,
     IntExpr,
     Max,
     Min,
@@ -24,9 +25,9 @@ from ..dims import (
     symbols,
 )
 from .decide import COMPARISONS, worked_out
-from .expr import Expr, Op, Read, index_value, walk
+from .expr import Expr, Index, Op, Read, index_value, walk
 
-__all__ = ["flips", "inside", "longest_piece", "pieces"]
+__all__ = ["divisors", "flips", "inside", "longest_piece", "pieces"]
 
 Ranges = Mapping[str, tuple[int, int]]
 MAX_FORMS = 16  # linear forms of one index, and values of one quotient, that are looked at
@@ -171,3 +172,28 @@ def _atom_forms(atom: Atom, ranges: Ranges) -> list[IntExpr]:
     if isinstance(atom, Mod):
         return [form - atom.right * n for form in left for n in turns]
     return list(turns)
+
+
+def divisors(expr: Expr, axis: str) -> set[int]:
+    """By what the indices of ``expr`` are divided along an axis."""
+    found: set[int] = set()
+
+    def look(value: IntExpr) -> None:
+        for mono, _ in value.terms if isinstance(value, Dim) else ():
+            for atom in mono:
+                if isinstance(atom, Symbol):
+                    continue
+                look(atom.left)
+                look(atom.right)
+                divides = isinstance(atom, FloorDiv | Mod) and axis in symbols(atom.left)
+                if divides and isinstance(atom.right, int):
+                    found.add(atom.right)
+
+    for node in walk(expr):
+        if isinstance(node, Index):
+            look(node.value)
+        elif isinstance(node, Read):
+            for i in node.indices:
+                if isinstance(i, int | Dim):
+                    look(i)
+    return found

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopwright.ir.dims import evaluate, floordiv, int_max, int_min, mod, symbol
 from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.loop.cases import flips, inside, longest_piece, pieces
+from loopwright.ir.loop.cases import divisors, flips, inside, longest_piece, pieces
 from loopwright.ir.loop.expr import const, expr_text, index, op, read, select, within
 
 I, J = symbol("i"), symbol("j")
@@ -65,3 +65,9 @@ def test_an_index_is_linear_between_its_flips(value, extent):
         found = [evaluate(value, {"i": at}) for at in range(start, start + size)]
         steps = {b - a for a, b in pairwise(found)}
         assert len(steps) <= 1, (str(value), points)
+
+
+def test_divisors_of_indices_along_an_axis():
+    assert divisors(x(floordiv(J, 3), mod(I, 5)), "j") == {3}
+    assert divisors(select(op("less", index(mod(J, 2)), index(1)), x(J), x(I)), "j") == {2}
+    assert divisors(x(I, J), "j") == set()

@@ -1,0 +1,107 @@
+"""The favourite choices of the ``tile`` rule for maps: elements moved and computed one by one."""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+from ...codegen.machine import known_machine
+from ...codegen.target import CACHE_LINE, Target
+from ...ir.dims import symbols
+from ...ir.loop.cases import divisors
+from ...ir.loop.expr import Index, Op, Read, walk
+from ..analysis import Access, expression_cost
+from .base import Choices, Sketch
+
+__all__ = ["map_favourites"]
+
+LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
+FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
+NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
+
+
+def _guarded(sketch: Sketch) -> bool:
+    """Whether some reads are made under a condition that differs from lane to lane, or comes from
+    data: then no block can be transposed."""
+    for node in walk(sketch.group.typical[sketch.group.main.name]):
+        if isinstance(node, Op) and node.name == "where":
+            for leaf in walk(node.args[0]):
+                if isinstance(leaf, Read):
+                    return True
+                if isinstance(leaf, Index) and sketch.vector_axis in symbols(leaf.value):
+                    return True
+    return False
+
+
+def map_favourites(sketch: Sketch) -> list[Choices]:
+    """Choices for a group of maps, best first."""
+    tables = sketch.tables
+    cost = sum(expression_cost(s) for s in sketch.group.stages)
+    blocks = _turns(sketch) and not _guarded(sketch)
+    found: list[Choices] = []
+    for wanted in (4, 2) if cost < 30 else (2, 4):
+        c = sketch.base_choices()
+        width = 1 if blocks or _scattered(sketch) else _pattern(sketch, wanted)
+        c["vectors"] = max(v for v in tables["vectors"] if v <= width)
+        c["stream"] = sketch.stream_choice()
+        if sketch.group.output_bytes > FAR * sketch.target.l2 and _memory_is_near(sketch.target):
+            c["stream"] = tables["stream"][-1]
+        if not sketch.gathers and sketch.group.bytes > sketch.target.l2:
+            c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
+        if blocks:
+            _blocks(sketch, c)
+        c["parallel"] = sketch.parallel_depth(c)
+        found.append(c)
+    return found
+
+
+def _rough_reads(sketch: Sketch) -> list[Access]:
+    reads = sketch.group.accesses[sketch.group.main.name]
+    return [a for a in reads if a.stride(sketch.vector_axis or "") not in (0, 1)]
+
+
+def _turns(sketch: Sketch) -> bool:
+    """Whether what lies far apart along the vectors lies side by side along the rows."""
+    row = sketch.row_axis
+    return row is not None and any(a.stride(row) == 1 for a in _rough_reads(sketch))
+
+
+def _scattered(sketch: Sketch) -> bool:
+    """Whether elements of a vector lie far apart or anywhere, and are read one by one."""
+    steps = [a.stride(sketch.vector_axis or "") for a in _rough_reads(sketch)]
+    return any(step is not None and abs(step) > NEAR for step in steps)
+
+
+def _pattern(sketch: Sketch, vectors: int) -> int:
+    """``vectors``, or the number from which on indices divided along them repeat themselves."""
+    period = lcm(*divisors(sketch.group.typical[sketch.group.main.name], sketch.vector_axis or ""))
+    needed = period // gcd(period, sketch.lanes)
+    return needed * max(1, vectors // needed) if needed in sketch.tables["vectors"] else vectors
+
+
+def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
+    """Square blocks are transposed in registers.
+
+    Down a strip two cache lines wide every line of the result is written whole and soon, and what
+    is read comes in as many runs as are prefetched. An operand that lies as the result does would
+    be read two lines a row, each on another page: with one, blocks are some rows of 16 lines.
+    """
+    tables = sketch.tables
+    group, row = sketch.group, sketch.row_axis or ""
+    c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
+    if group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
+        c["stream"] = tables["stream"][-1]
+    lines = 2
+    reads = group.accesses[group.main.name]
+    if any(a.stride(sketch.vector_axis or "") == 1 and a.depends(row) for a in reads):
+        lines = 16
+        c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
+    else:
+        c["order"] = tables["order"][-1]
+    wide = max(1, CACHE_LINE // (sketch.lanes * group.element_bytes))
+    c["mid_v"] = max(m for m in tables["mid_v"] if m <= lines * wide)
+
+
+def _memory_is_near(target: Target) -> bool:
+    """Whether lines that are written in no order are better not read first from the last cache."""
+    machine = known_machine(target)
+    return machine.bandwidth("l3", writes=True) < 2 * machine.bandwidth("dram", writes=True)
