@@ -384,8 +384,10 @@ class _Writer:
         return written, own if item.in_tile else local
 
     def prefetches(self, stage: Stage, values: Values, limits: Limits) -> list[Stmt]:
-        """What the stage reads of its prefetched operands some turns ahead, each place once."""
+        """What the stage reads of its prefetched operands some turns ahead, each place once, as far
+        as it reads of them here: a piece of a join reads one of its operands."""
         found: dict[Prefetch, None] = {}
+        here: set[Expr] | None = None
         for (name, buffer), (loop, turns) in self.state.prefetches.items():
             if name != stage.name:
                 continue
@@ -395,8 +397,12 @@ class _Writer:
             if isinstance(now, int):
                 continue  # the last turn, or the only one
             soon = {**values, loop: now + turns}
+            if here is None:
+                here = set(walk(self.instantiate(stage.expr, values, limits, {})))
             for node in walk(stage.expr):
                 if isinstance(node, Read) and node.buffer == buffer:
+                    if self.instantiate(node, values, limits, {}) not in here:
+                        continue
                     place = self.instantiate(node, soon, limits, {})
                     assert isinstance(place, Read)
                     indices = tuple(i for i in place.indices if isinstance(i, int | Dim))

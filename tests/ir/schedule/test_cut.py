@@ -5,7 +5,7 @@ from textwrap import dedent
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.steps import Schedule, cut, fuse, parallel, split, vectorize
+from loopwright.ir.schedule.steps import Schedule, cut, fuse, parallel, prefetch, split, vectorize
 
 JOINED = """
 prim @f(x: float32[4], y: float32[6]) -> out: float32[10] {
@@ -98,5 +98,26 @@ def test_turns_of_a_fused_loop_ask_too():
               out[i, j] = x[i - 1, j]
             else:
               out[5, j] = 0.0
+        """,
+    )
+
+
+def test_a_piece_prefetches_what_it_reads():
+    shows(
+        JOINED,
+        split("i", (5, 2)),
+        cut("i", (4,)),
+        vectorize("i.1"),
+        prefetch("out", "x", "i.0", 1),
+        prefetch("out", "y", "i.0", 1),
+        after="""
+        for i.0 in 2:
+          vectorize i.1 in 2:
+            prefetch x[2 * i.0 + i.1 + 2]
+            out[2 * i.0 + i.1] = x[2 * i.0 + i.1]
+        for i.0 in 3:
+          vectorize i.1 in 2:
+            prefetch y[2 * i.0 + i.1 + 2]
+            out[2 * i.0 + i.1 + 4] = y[2 * i.0 + i.1]
         """,
     )
