@@ -185,19 +185,25 @@ class Emitter:
         """Whether a vector register can be a table (``lookup``): AVX-512 permutes across lanes."""
         return self.target.has_masks and self.lanes * self.bit_width <= 512
 
-    def in_full_register(self, x: Value, body: Callable[[Emitter, Value], Value]) -> Value:
-        """``body`` of ``x`` in as many lanes as a 64-byte register has; the new lanes are junk."""
+    def in_full_register(self, x: Value, body: Callable[..., Value], *more: Value) -> Value:
+        """``body`` of ``x`` (and ``more``) in as many lanes as a 64-byte register has; the new
+        lanes are junk."""
         wide = copy.copy(self)
         wide.lanes = 512 // self.bit_width
         if wide.lanes == self.lanes:
-            return body(self, x)
+            return body(self, x, *more)
         if self.lanes == 1:
-            whole = f"insertelement {wide.type(x.kind)} poison, {x.kind} {x.ref}, i32 0"
-            result = body(wide, wide.emit(whole, x.kind))
+            result = body(wide, *(wide._alone(v) for v in (x, *more)))
             vector = f"{wide.type(result.kind)} {result.ref}"
             return self.emit(f"extractelement {vector}, i32 0", result.kind)
-        result = body(wide, wide.adopt(self._shuffled(x, wide.lanes)))
+        result = body(wide, *(wide.adopt(self._shuffled(v, wide.lanes)) for v in (x, *more)))
         return self.adopt(wide._shuffled(result, self.lanes))
+
+    def _alone(self, x: Value) -> Value:
+        """A scalar in the first lane."""
+        return self.emit(
+            f"insertelement {self.type(x.kind)} poison, {x.kind} {x.ref}, i32 0", x.kind
+        )
 
     def _shuffled(self, x: Value, lanes: int) -> Value:
         """The first ``lanes`` lanes; those that ``x`` has not are junk."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from .emitter import Emitter, Value
 from .exp import LN2_HIGH, LN2_LOW
 from .log_table import log_by_table
-from .power_table import applies
+from .power_table import applies, is_normal
 
 __all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
 
@@ -169,22 +169,25 @@ def in_base(e: Emitter, f: Value, inverse_log: float) -> tuple[Value, Value]:
 
 def log2(e: Emitter, x: Value) -> Value:
     """The logarithm to base 2; exact for powers of two."""
-    if applies(e):
+    if e.has_tables and e.kind == "float":
         return quick(e, x, 2, plain_log2)
     return plain_log2(e, x)
 
 
 def log10(e: Emitter, x: Value) -> Value:
     """The logarithm to base 10."""
-    if applies(e):
+    if e.has_tables and e.kind == "float":
         return quick(e, x, 10, plain_log10)
     return plain_log10(e, x)
 
 
 def quick(e: Emitter, x: Value, base: int, plain: Callable[[Emitter, Value], Value]) -> Value:
-    """By tables in registers, unless some lane is zero, negative, denormal, infinite or NaN."""
-    result, right = log_by_table(e, x, base)
-    return e.rarely(~right, [result], lambda: [plain(e, x)])[0]
+    """By tables in registers; lanes of zeros, negatives, denormals, infinities and NaN are rare."""
+    result = e.in_full_register(x, lambda wide, v: log_by_table(wide, v, base))
+    right = is_normal(e.bits(x))
+    if applies(e):
+        return e.rarely(~right, [result], lambda: [e.select(right, result, plain(e, x))])[0]
+    return e.select(right, result, plain(e, x))
 
 
 def plain_log2(e: Emitter, x: Value) -> Value:

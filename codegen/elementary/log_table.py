@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from .emitter import Emitter, Value
-from .power_table import FACTORS, is_normal, short
+from .power_table import FACTORS, short
 
 __all__ = ["log_by_table"]
 
@@ -35,8 +35,8 @@ POLYNOMIALS = {2: LOG2_SHORT32, 10: LOG10_SHORT32}
 PLACES = 12  # binary ones that the exact parts have
 
 
-def log_by_table(e: Emitter, x: Value, base: int) -> tuple[Value, Value]:
-    """(the logarithm, whether it is right): for positive normal x, in a full register."""
+def log_by_table(e: Emitter, x: Value, base: int) -> Value:
+    """The logarithm of positive normal x, in a full register."""
     step = math.log(2, base) if base != 2 else 1.0
     logs = [-math.log2(c) * step for c in FACTORS]
     bits = e.bits(x)
@@ -48,4 +48,4 @@ def log_by_table(e: Emitter, x: Value, base: int) -> tuple[Value, Value]:
     left = e.lookup([v - short(v, PLACES) for v in logs], which)
     if base != 2:
         left = e.fma(k, step - short(step, PLACES), left)
-    return start + e.fma(f, e.polynomial(f, POLYNOMIALS[base]), left), is_normal(bits)
+    return start + e.fma(f, e.polynomial(f, POLYNOMIALS[base]), left)

@@ -128,17 +128,25 @@ def power64(e: Emitter, x: Value, y: Value) -> Value:
 def power32(e: Emitter, x: Value, y: Value) -> Value:
     """x^y in float32: by tables in registers where there are such, else by doubles.
 
-    Where some lane is no matter of course (zeros, infinities, denormals, a result close to the ends
-    of the range), doubles give the magnitudes of all; the signs are looked at where some x is
-    negative. In each case a branch decides, as such numbers are few or many.
+    Doubles are for zeros, infinities, denormals, and results close to the ends of the range; signs
+    are looked at where some x is negative. In full registers a branch decides whether there are
+    any: such numbers are few or many.
     """
-    if not applies(e):
+    if not e.has_tables:
         return with_sign(e, x, y, magnitude32(e, x, y))
     u = e.abs(x)
-    quick, right = power_by_table(e, u, y)
-    (magnitude,) = e.rarely(~right, [quick], lambda: [magnitude32(e, x, y)])
-    usual = right & (x > 0.0)
-    return e.rarely(~usual, [magnitude], lambda: [with_sign(e, x, y, magnitude)])[0]
+    if applies(e):
+        quick, right = power_by_table(e, u, y)
+        exact = e.rarely(~right, [quick], lambda: [e.select(right, quick, magnitude32(e, x, y))])
+        usual = right & (x > 0.0)
+        return e.rarely(~usual, exact, lambda: [with_sign(e, x, y, exact[0])])[0]
+
+    def marked(wide: Emitter, u: Value, y: Value) -> Value:
+        result, right = power_by_table(wide, u, y)
+        return wide.select(right, result, wide.constant(math.nan))
+
+    quick = e.in_full_register(u, marked, y)
+    return with_sign(e, x, y, e.select(quick.is_nan(), magnitude32(e, x, y), quick))
 
 
 def magnitude32(e: Emitter, x: Value, y: Value) -> Value:
