@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 __all__ = ["Allowance"]
 
-_LEAST = 1.0  # seconds: starting the processes that measure takes about as long
+_LEAST = 0.5  # seconds to ask for
+_OVERHEAD = 1.5  # seconds beyond those asked for: processes start, and the best are measured again
 _USUAL_GAP = 0.5
 
 
@@ -15,12 +16,15 @@ class Allowance:
 
     Each gets its part by what can be expected to be found: its ``need`` (what there is to choose in
     work of its kind) times the gap between what it takes untuned and the limit of the machine. Of
-    those to come only the need is known. Time that was not used is for the rest.
+    those to come only the need is known. What tuning takes beyond the seconds asked for is learned
+    on the way and set aside; time that was not used is for the rest.
     """
 
     def __init__(self, total: float, needs: Iterable[float]) -> None:
         self.left = total
-        self._to_come = sum(needs)
+        to_come = list(needs)
+        self._to_come, self._count = sum(to_come), len(to_come)
+        self._overhead, self._asked = _OVERHEAD, 0.0
 
     def seconds_for(self, need: float, share: float | None) -> float:
         """Seconds for the next workload, which stands at ``share`` of the limit (None: unknown)."""
@@ -28,8 +32,11 @@ class Allowance:
         gap = _USUAL_GAP if share is None else min(0.9, max(0.1, 1 - share))
         weight = need * gap
         part = weight / (weight + _USUAL_GAP * self._to_come)
-        return max(_LEAST, self.left * part)
+        self._asked = max(_LEAST, (self.left - self._overhead * self._count) * part)
+        self._count = max(0, self._count - 1)
+        return self._asked
 
     def spent(self, seconds: float) -> None:
         """Tell what it has really taken."""
         self.left = max(0.0, self.left - seconds)
+        self._overhead += 0.2 * (max(0.0, seconds - self._asked) - self._overhead)

@@ -150,16 +150,26 @@ def test_rows_are_read_again_and_torn_lines_are_not(tmp_path) -> None:
 
 
 def test_tuning_time_goes_where_there_is_something_to_find() -> None:
-    allowance = Allowance(100.0, [1.0, 3.0, 1.0])
+    allowance = Allowance(104.5, [1.0, 3.0, 1.0])  # 1.5 seconds beyond what is asked for, each
     near = allowance.seconds_for(1.0, share=0.95)
     assert near == pytest.approx(100 * 0.1 / (0.1 + 0.5 * 4))
-    allowance.spent(near)
+    allowance.spent(near + 1.5)
     far = allowance.seconds_for(3.0, share=0.5)
     assert far == pytest.approx((100 - near) * 0.75)
-    allowance.spent(far)
+    allowance.spent(far + 1.5)
     assert allowance.seconds_for(1.0, share=None) == pytest.approx(100 - near - far)
     allowance.spent(1000.0)
-    assert allowance.seconds_for(1.0, share=0.5) == 1.0
+    assert allowance.seconds_for(1.0, share=0.5) == 0.5
+
+
+def test_what_tuning_takes_beyond_its_seconds_is_set_aside() -> None:
+    needs = [3.0] * 20 + [1.0] * 60
+    allowance, total = Allowance(400.0, needs), 0.0
+    for need in needs:
+        taken = allowance.seconds_for(need, share=0.3) + 2.5
+        allowance.spent(taken)
+        total += taken
+    assert total == pytest.approx(400.0, rel=0.05)
 
 
 def test_a_round_is_the_best_of_its_samples() -> None:
