@@ -6,14 +6,18 @@ features follow from its ISA level; cache sizes are read from the machine or giv
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["CACHE_LINE", "ISA_LEVELS", "IsaLevel", "Target"]
+__all__ = ["CACHE_LINE", "FEATURES", "ISA_LEVELS", "IsaLevel", "Target", "allow_tiles"]
 
 CACHE_LINE = 64  # bytes, on every x86-64 there is
+
+# Linux on x86-64: the call that asks for the state of the tile registers.
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,20 @@ ISA_LEVELS: dict[str, IsaLevel] = {
 }
 
 
+FEATURES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    # What is no part of a level: the levels that can have it, and what /proc/cpuinfo must show.
+    "avxvnni": (frozenset({"x86-64-v3"}), frozenset({"avx_vnni"})),
+    "avx512vnni": (frozenset({"x86-64-v4"}), frozenset({"avx512_vnni"})),
+    "amx-int8": (frozenset({"x86-64-v4"}), frozenset({"amx_tile", "amx_int8"})),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A machine to make code for. Cache sizes are in bytes, per core (l3: shared)."""
+    """A machine to make code for. Cache sizes are in bytes, per core (l3: shared).
+
+    ``features`` are keys of ``FEATURES``: instructions that not every machine of the level has.
+    """
 
     isa: str = "x86-64"
     cpu: str = "generic"
@@ -57,6 +72,7 @@ class Target:
     l1: int = 32 * 1024
     l2: int = 256 * 1024
     l3: int = 8 * 1024 * 1024
+    features: frozenset[str] = frozenset()
 
     @property
     def level(self) -> IsaLevel:
@@ -78,6 +94,16 @@ class Target:
     def has_masks(self) -> bool:
         return self.level.masks
 
+    @property
+    def has_dots(self) -> bool:
+        """Whether an instruction adds up products of bytes in fours (VNNI)."""
+        return bool(self.features & {"avxvnni", "avx512vnni"})
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether there are registers of 16 x 64 bytes and products of them (AMX)."""
+        return "amx-int8" in self.features
+
     def lanes(self, element_bytes: int) -> int:
         """Elements of that size in one native vector."""
         return max(1, self.vector_bytes // element_bytes)
@@ -86,7 +112,8 @@ class Target:
         """The same machine with only the features of ``isa`` (used to test by masking)."""
         if isa not in ISA_LEVELS:
             raise ValueError(f"unknown ISA {isa!r}; the levels are {', '.join(ISA_LEVELS)}")
-        return replace(self, isa=isa)
+        kept = {f for f in self.features if isa in FEATURES[f][0]}
+        return replace(self, isa=isa, features=frozenset(kept))
 
     @staticmethod
     @functools.cache
@@ -102,8 +129,26 @@ class Target:
             l1=_cache_size(1, 32 * 1024),
             l2=_cache_size(2, 256 * 1024),
             l3=_cache_size(3, 8 * 1024 * 1024),
-        )
+            features=_features(flags),
+        ).with_isa(best)
         return target.with_isa(wanted) if wanted else target
+
+
+def _features(flags: frozenset[str]) -> frozenset[str]:
+    found = {name for name, (_, shown) in FEATURES.items() if shown <= flags}
+    return frozenset(found if allow_tiles() else found - {"amx-int8"})
+
+
+@functools.cache
+def allow_tiles() -> bool:
+    """Ask the system for the tile registers, which a process may use only when it was told so.
+
+    Holds for all threads of the process. False where there are none.
+    """
+    flags, _ = _cpuinfo()
+    if not FEATURES["amx-int8"][1] <= flags:
+        return False
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
 
 
 def _cpuinfo() -> tuple[frozenset[str], str]:

@@ -5,6 +5,7 @@
     tile_favourites   its choices without a log, by a model of the inner tile's cycles
     window            short windows, all taps written out, with rows that share what they read
     pick              short axes whose every place is another expression, unrolled
+    dots              products of bytes, by the instructions that add them up in fours
     lanes             vectors along each stage's own innermost axis, joined at the end
     chain             contraction, softmax of its rows, contraction of that, a block at a time
 
@@ -18,6 +19,7 @@ from ...codegen.target import Target
 from ..analysis import Group
 from .base import KNOBS, Choices, Sketch
 from .chain import chain_sketches
+from .dots import dot_offers
 from .lanes import lane_offers
 from .pick import pick_offers
 from .tile import tile_offers
@@ -25,7 +27,7 @@ from .window import window_offers
 
 __all__ = ["KNOBS", "RULES", "Choices", "Sketch", "chain_sketches", "sketches_of"]
 
-RULES = (tile_offers, lane_offers, window_offers, pick_offers)
+RULES = (tile_offers, dot_offers, lane_offers, window_offers, pick_offers)
 
 
 def sketches_of(group: Group, target: Target) -> list[Sketch]:

@@ -277,6 +277,16 @@ class Memory:
             self._load_depth(place, address.depth),
         )
 
+    def load_word(self, place: Place, address: Value) -> Value:
+        """Four neighbouring bytes as one int32."""
+        return self.w.pure(
+            ("word", address.name, self._version(place)),
+            lambda name: f"{name} = load i32, {address}, align 1",
+            "i32",
+            1,
+            self._load_depth(place, address.depth),
+        )
+
     def _from_memory(self, place: Place, value: Value) -> Value:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 

@@ -7,20 +7,22 @@ of its own that the thread pool calls with a range of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, linear, symbols
+from ...ir.dims import IntExpr, as_int, bounds, linear
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.border import guarded_parts
-from ...ir.loop.expr import Const, Index, Op, Read, walk
+from ...ir.loop.expr import Const, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
-from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ..target import CACHE_LINE, Target
+from .access import element_bytes, fits_registers, is_smooth, mentions, step
+from .dots import dot_of, emit_dot, signed_dots, store_interleaved
 from .memory import Env, Lanes, Place
 from .scalars import literal
+from .tiles import tile_block
 from .transpose import transpose
 from .values import Registers, ValueEmitter
 from .writer import FunctionWriter, Value
@@ -50,6 +52,7 @@ class NestEmitter(ValueEmitter):
     ) -> None:
         super().__init__(target, writer, places, functions)
         self.parallel = parallel
+        self.instead: dict[int, Callable[[Env], None]] = {}  # how some statements are written
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
         self.native = target.lanes(4)
@@ -67,15 +70,17 @@ class NestEmitter(ValueEmitter):
             if isinstance(loop, Loop) and loop.kind == "vectorize"
             for inner in statements(loop.body)
         ]
-        least = 1 if vectors and all(_is_smooth(inner, var) for var, inner in vectors) else 4
-        self.native = self.target.lanes(max([least, *(_element_bytes(s) for _, s in vectors)]))
+        least = 1 if vectors and all(is_smooth(inner, var) for var, inner in vectors) else 4
+        self.native = self.target.lanes(max([least, *(element_bytes(s) for _, s in vectors)]))
         self.body(stmts, Env({}))
 
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
         """Write the statements of one body; buffers allocated in it end with it."""
         outer_places, outer_registers = dict(self.places), dict(self.registers)
         for position, stmt in enumerate(stmts):
-            if isinstance(stmt, Alloc):
+            if id(stmt) in self.instead:
+                self.instead[id(stmt)](env)
+            elif isinstance(stmt, Alloc):
                 self.alloc(stmt, stmts[position + 1 :])
             elif isinstance(stmt, Let):
                 env = env.bind(stmt.var, self._known(stmt.value, env))
@@ -109,9 +114,10 @@ class NestEmitter(ValueEmitter):
         self.places.pop(buffer.name, None)
         self.registers.pop(buffer.name, None)
         count = as_int(buffer.size)
-        if count <= MAX_REGISTER_ELEMENTS:
+        tiles = tile_block(self, stmt, rest)
+        if tiles is None and count <= MAX_REGISTER_ELEMENTS:
             for axis in reversed(range(max(1, len(buffer.shape)))):
-                if _fits_registers(buffer, rest, axis):
+                if fits_registers(buffer, rest, axis):
                     self.registers[buffer.name] = Registers(buffer, axis)
                     return
         place = Place(buffer, Value("", "ptr"), True)
@@ -130,6 +136,8 @@ class NestEmitter(ValueEmitter):
             place.base = self.w.alloca(place.type, count)
             self.stack[buffer.name] = size, place
         self.places[buffer.name] = place
+        if tiles is not None:
+            self.instead.update(tiles.instead(self, self.loop))
 
     def loop(self, stmt: Loop, env: Env) -> None:
         self.ranges[stmt.var] = (0, stmt.extent - 1)
@@ -164,7 +172,7 @@ class NestEmitter(ValueEmitter):
             place = self.places[store.buffer]
             flat = self.memory.flat_index(place, store.indices)
             apart = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
-            if apart in (0, 1, None) or _step(flat, stmt.var) != 1 or place.buffer.dtype.is_bool:
+            if apart in (0, 1, None) or step(flat, stmt.var) != 1 or place.buffer.dtype.is_bool:
                 return False
             stores.append((store, place, flat))
         stored = {store.buffer for store, _, _ in stores}
@@ -193,23 +201,33 @@ class NestEmitter(ValueEmitter):
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
         self.touch(written)
         own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
-        carried = {
-            (name, key): value
-            for name in written - own
-            if name in self.registers
-            for key, value in self.registers[name].values.items()
-        }
+        held = {name: self.registers[name] for name in written - own if name in self.registers}
+        for name in signed_dots(stmt) & set(held) if self.target.has_dots else ():
+            for key, value in held[name].values.items():
+                none = Value("zeroinitializer", value.type, value.lanes)
+                held[name].owed.setdefault(key % held[name].pitch, none)
+        carried = {(name, key): v for name, r in held.items() for key, v in r.values.items()}
+        # What a tile owes is carried beside it, counted downwards from -1.
+        carried |= {(name, ~at): v for name, r in held.items() for at, v in r.owed.items()}
 
         def body(
             index: Value, values: dict[tuple[str, int], Value]
         ) -> dict[tuple[str, int], Value]:
-            for (name, key), value in values.items():
-                self.registers[name].values[key] = value
+            keep(values)
             self.body(stmt.body, env.bind(stmt.var, index))
-            return {k: self.registers[k[0]].values[k[1]] for k in values}
+            return {
+                (name, key): held[name].values[key] if key >= 0 else held[name].owed[~key]
+                for name, key in values
+            }
 
-        for (name, key), value in self.w.loop(stmt.extent, carried, body).items():
-            self.registers[name].values[key] = value
+        def keep(values: dict[tuple[str, int], Value]) -> None:
+            for (name, key), value in values.items():
+                if key >= 0:
+                    held[name].values[key] = value
+                else:
+                    held[name].owed[~key] = value
+
+        keep(self.w.loop(stmt.extent, carried, body))
         self.touch(written)
 
     def touch(self, names: set[str]) -> None:
@@ -224,7 +242,7 @@ class NestEmitter(ValueEmitter):
             if isinstance(inner, Store | Accumulate):
                 uses = [(n.buffer, n.indices) for n in walk(inner.value) if isinstance(n, Read)]
                 for name, indices in ((inner.buffer, inner.indices), *uses):
-                    if name in self.registers and any(_mentions(i, stmt.var) for i in indices):
+                    if name in self.registers and any(mentions(i, stmt.var) for i in indices):
                         width = max(width, self.registers[name].width)
         lanes = self.native
         while lanes // 2 >= width:
@@ -236,7 +254,7 @@ class NestEmitter(ValueEmitter):
         joins = [
             s
             for s in stmt.body
-            if isinstance(s, Accumulate) and not any(_mentions(i, stmt.var) for i in s.indices)
+            if isinstance(s, Accumulate) and not any(mentions(i, stmt.var) for i in s.indices)
         ]
         if joins:
             if any(not isinstance(s, Prefetch) for s in stmt.body if s not in joins):
@@ -253,6 +271,11 @@ class NestEmitter(ValueEmitter):
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
         if isinstance(stmt, Loop) and stmt.kind == "unroll":
             self.ranges[stmt.var] = (0, stmt.extent - 1)
+            dot = dot_of(stmt)
+            if dot is not None and emit_dot(self, dot, stmt, env):
+                return
+            if store_interleaved(self, stmt, env):
+                return
             for i in range(stmt.extent):
                 for inner in stmt.body:
                     self.vector_statement(inner, env.bind(stmt.var, i))
@@ -401,83 +424,3 @@ class NestEmitter(ValueEmitter):
         for lane in range(env.lanes.active):
             address = self.memory.address(place, flat, env.lane(lane))
             self.memory.store(place, address, self.w.extract(value, lane), 1)
-
-
-def _element_bytes(stmt: Stmt) -> int:
-    """The widest element a statement computes with; plain indices do not count."""
-    if not isinstance(stmt, Store | Accumulate):
-        return 1
-    sizes = [stmt.value.dtype.bytes]
-    sizes += [n.dtype.bytes for n in walk(stmt.value) if not isinstance(n, Index | Const)]
-    return max(sizes)
-
-
-def _is_smooth(stmt: Stmt, var: str) -> bool:
-    """Whether each place of a statement stays, or moves on by one element, where ``var`` does."""
-    if not isinstance(stmt, Store | Accumulate):
-        return not isinstance(stmt, If)
-    places: list[Sequence[object]] = [stmt.indices]
-    for node in walk(stmt.value):
-        if isinstance(node, Index) and _mentions(node.value, var):
-            return False
-        if isinstance(node, Read):
-            places.append(node.indices)
-    return all(_moves_on(indices, var) for indices in places)
-
-
-def _moves_on(indices: Sequence[object], var: str) -> bool:
-    if not all(isinstance(i, int | Dim) for i in indices):
-        return False
-    steps = [_step(i, var) for i in indices if isinstance(i, int | Dim)]
-    return all(s == 0 for s in steps[:-1]) and (not steps or steps[-1] in (0, 1))
-
-
-def _mentions(expr: object, var: str) -> bool:
-    return isinstance(expr, Dim) and var in symbols(expr)
-
-
-def _step(expr: IntExpr, var: str) -> int | None:
-    """How far ``expr`` moves when ``var`` moves by one, or None if that is no constant."""
-    step: int | None = 0
-    for mono, coefficient in expr.terms if isinstance(expr, Dim) else ():
-        if mono == (Symbol(var),):
-            step = coefficient
-        elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
-            return None
-    return step
-
-
-def _fits_registers(buffer: Buffer, rest: Sequence[Stmt], lane_axis: int) -> bool:
-    """Whether every access to the buffer is at a place known when the code is written, and every
-    vector lies along ``lane_axis``."""
-    unrolled: dict[str, str] = {}
-    for stmt in statements(tuple(rest)):
-        if isinstance(stmt, Loop):
-            unrolled[stmt.var] = stmt.kind
-
-    def known(indices: Sequence[object]) -> bool:
-        for dim, i in enumerate(indices):
-            if not isinstance(i, int | Dim):
-                return False
-            for name in symbols(i):
-                kind = unrolled.get(name)
-                if kind == "vectorize" and (dim != lane_axis or _step(i, name) != 1):
-                    return False
-                if kind not in ("unroll", "vectorize"):
-                    return False
-        return True
-
-    for stmt in statements(tuple(rest)):
-        if isinstance(stmt, If) and any(
-            isinstance(s, Store | Accumulate) and s.buffer == buffer.name
-            for s in (*statements(stmt.then), *statements(stmt.orelse))
-        ):
-            return False
-        if not isinstance(stmt, Store | Accumulate):
-            continue
-        if stmt.buffer == buffer.name and not known(stmt.indices):
-            return False
-        for node in walk(stmt.value):
-            if isinstance(node, Read) and node.buffer == buffer.name and not known(node.indices):
-                return False
-    return True

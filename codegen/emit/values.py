@@ -29,16 +29,24 @@ class Registers:
 
     ``lane_axis`` is the axis along which vectors lie; elements are counted with it as the last,
     and as if it were a multiple of the longest vector: the idle lanes of one row's last vector are
-    not the first elements of the next row.
+    not the first elements of the next row. ``owed`` is what is still to be taken off the values, by
+    their position in a row, and ``counted`` what it is made of (see ``dots``).
     """
 
     buffer: Buffer
     lane_axis: int = -1
     values: dict[int, Value] = field(default_factory=dict)
+    owed: dict[int, Value] = field(default_factory=dict)
+    counted: set[tuple[int, str]] = field(default_factory=set)
 
     @property
     def width(self) -> int:
         return as_int(self.buffer.shape[self.lane_axis]) if self.buffer.shape else 1
+
+    @property
+    def pitch(self) -> int:
+        """How far the elements of one row are counted from those of the next."""
+        return -(-self.width // MOST_LANES) * MOST_LANES
 
 
 class ValueEmitter:
@@ -384,6 +392,8 @@ class ValueEmitter:
         return total
 
     def read_registers(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value:
+        if held.owed:
+            self.settle(held)
         key = self.register_key(held, indices, env)
         found = held.values.get(key)
         if found is not None and (found.lanes == 1 or env.lanes is not None):
@@ -392,6 +402,15 @@ class ValueEmitter:
             if first <= key < first + value.lanes:
                 return self.w.extract(value, key - first)
         raise ScheduleError(f"{held.buffer.name} is read before it is written")
+
+    def settle(self, held: Registers) -> None:
+        """Take off the values what they owe."""
+        for key, value in held.values.items():
+            owed = held.owed.get(key % held.pitch)
+            if owed is not None and owed.name.startswith("%"):
+                held.values[key] = self.w.op("sub", value, owed)
+        for position, owed in held.owed.items():
+            held.owed[position] = Value("zeroinitializer", owed.type, owed.lanes)
 
     def register_key(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> int:
         key = (held.buffer.shape, held.lane_axis, indices)

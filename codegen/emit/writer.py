@@ -73,6 +73,7 @@ class FunctionWriter:
         self.allocas: list[str] = []
         self.calls: set[str] = set()
         self.streams = False
+        self._tiles: dict[bytes, str] = {}  # shapes of tile registers, and the constant they are in
         self._count = 0
 
     @property
@@ -215,6 +216,17 @@ class FunctionWriter:
             max(a.depth, b.depth),
         )
 
+    def words(self, value: Value) -> Value:
+        """A vector of bytes as one of int32."""
+        lanes = value.lanes // 4
+        return self.pure(
+            ("words", value.name),
+            lambda name: f"{name} = bitcast {value} to <{lanes} x i32>",
+            "i32",
+            lanes,
+            value.depth,
+        )
+
     def line(self, text: str) -> None:
         """An instruction with an effect, at the current place."""
         self.levels[-1].code.append("  " + text)
@@ -225,6 +237,23 @@ class FunctionWriter:
         if ("once", text) not in level.known:
             level.known["once", text] = Value("", "void")
             level.code.append("  " + text)
+
+    def effect(self, symbol: str, *args: Value) -> None:
+        """Call an intrinsic for what it does, at the current place."""
+        self.calls.add(f"declare void @{symbol}({', '.join(a.type for a in args)})")
+        self.line(f"call void @{symbol}({', '.join(map(str, args))})")
+
+    def configure_tiles(self, shapes: bytes) -> None:
+        """Give the tile registers shapes (what LDTILECFG reads), which clears them.
+
+        A function in which all are the same does it once, at its beginning.
+        """
+        text = "".join(f"\\{byte:02X}" for byte in shapes)
+        name = self._tiles.setdefault(shapes, f"@tiles.{shapes[16:56].hex()}")
+        self.calls.add(f'{name} = internal constant [64 x i8] c"{text}", align 64')
+        self.calls.add("declare void @llvm.x86.ldtilecfg(ptr)")
+        self.calls.add("declare void @llvm.x86.tilerelease()")
+        self.line(f"call void @llvm.x86.ldtilecfg(ptr {name})")
 
     def alloca(self, type: str, count: int, align: int = 64) -> Value:
         """``count`` elements on the stack, for the life of the function."""
@@ -334,4 +363,8 @@ class FunctionWriter:
         head = f"define {linkage}void @{self.name}({self.params}) {self.attributes} {{\nentry:\n"
         body = "\n".join([*self.allocas, *self.levels[0].code])
         fence = "  fence seq_cst\n" if self.streams else ""  # streamed stores are not ordered
-        return f"{head}{body}\n{fence}  ret void\n}}\n"
+        if len(self._tiles) == 1:
+            line = f"  call void @llvm.x86.ldtilecfg(ptr {next(iter(self._tiles.values()))})\n"
+            body = line + body.replace(line, "")
+        release = "  call void @llvm.x86.tilerelease()\n" if self._tiles else ""
+        return f"{head}{body}\n{fence}{release}  ret void\n}}\n"

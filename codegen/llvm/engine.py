@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import llvmlite.binding as llvm
 
-from ..target import Target
+from ..target import Target, allow_tiles
 
 __all__ = [
     "LoadedObject",
@@ -39,7 +39,16 @@ def _initialise() -> None:
     if not _ready:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        allow_tiles()  # code that is loaded may use them
         _ready = True
+
+
+def _features(target: Target) -> str:
+    """LLVM's spelling of what the target has beside its level."""
+    extra = sorted(target.features)
+    if target.has_tiles:
+        extra.append("amx-tile")
+    return ",".join([*filter(None, [_FEATURES[target.isa]]), *(f"+{name}" for name in extra)])
 
 
 def _machine(target: Target) -> llvm.TargetMachine:
@@ -47,7 +56,7 @@ def _machine(target: Target) -> llvm.TargetMachine:
     triple = llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
         cpu=target.isa,
-        features=_FEATURES[target.isa],
+        features=_features(target),
         opt=3,
         reloc="pic",
         codemodel="default",

@@ -3,10 +3,12 @@
 ::
 
     Nest    ::= "prim @" name "(" Operand, ... ")" "->" Buffer, ... "{" Stmt* "}"
-    Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension]
+    Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group?]
+    Group   ::= "by" size "of" dimension
     Stmt    ::= kind var "in" extent ":" Stmt*
               | "let" var "=" int_expr                          until the end of the enclosing body
-              | scope Buffer                                    scope: workspace | registers | stack
+              | scope Buffer                                    scope: workspace | registers
+                                                                | stack | tiles
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
               | "prefetch" buffer "[" int_expr, ... "]"
@@ -15,8 +17,9 @@
 
 One statement a line, and what it holds indented by two spaces. Every extent is a constant: where a
 split does not divide, the body stands once more for the rest.
-A ``registers`` buffer is private to the innermost body; so is a ``stack`` buffer, which lives in
-memory; a ``workspace`` buffer is shared by the threads of a parallel loop.
+A ``registers`` buffer is private to the innermost body; so are a ``stack`` buffer, which lives in
+memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix. A ``workspace`` buffer is
+shared by the threads of a parallel loop.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """A buffer that lives until the end of the enclosing body. ``scope``: registers or stack."""
+    """A buffer that lives until the end of the enclosing body, in ``scope``."""
 
     buffer: Buffer
     scope: str
@@ -116,6 +119,8 @@ class Pack:
     """How a packed operand is made from the parameter ``source`` of ``shape``, as ``stage`` says.
 
     Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
+    ``group``, a dimension and a size, puts so many neighbours of that dimension side by side behind
+    each place: what instructions read that multiply short integers in fours.
     """
 
     source: str
@@ -123,10 +128,11 @@ class Pack:
     dim: int
     tile: int
     stage: Stage
+    group: tuple[int, int] | None = None
 
     @staticmethod
-    def of(source: Buffer, dim: int, tile: int) -> Pack:
-        """Pack dimension ``dim`` of ``source`` in panels of ``tile``, the last filled with zeros.
+    def of(source: Buffer, dim: int, tile: int, group: tuple[int, int] | None = None) -> Pack:
+        """Pack dimension ``dim`` of ``source`` in panels of ``tile``, what is left over is zero.
 
         >>> from loopwright.ir.dtype import FLOAT32
         >>> print(Pack.of(Buffer("w", (4, 8), FLOAT32), 1, 2).stage.text(output=True))
@@ -134,21 +140,28 @@ class Pack:
         """
         shape = tuple(as_int(s) for s in source.shape)
         name = f"{source.name}.packed"
-        panels = as_int(ceildiv(shape[dim], tile))
+        along, size = group or (-1, 1)
         rest = [d for d in range(len(shape)) if d != dim]
+        extents = {d: -(-shape[d] // size) if d == along else shape[d] for d in rest}
         axes = (
-            Axis(f"{name}.o", panels),
-            *(Axis(f"{name}.{d}", shape[d]) for d in rest),
+            Axis(f"{name}.o", as_int(ceildiv(shape[dim], tile))),
+            *(Axis(f"{name}.{d}", extents[d]) for d in rest),
             Axis(f"{name}.i", tile),
+            *((Axis(f"{name}.g", size),) if group else ()),
         )
-        at = symbol(axes[0].name) * tile + symbol(axes[-1].name)
         indices: list[IntExpr] = [symbol(f"{name}.{d}") for d in range(len(shape))]
-        indices[dim] = at
+        indices[dim] = symbol(f"{name}.o") * tile + symbol(f"{name}.i")
+        covered = {dim: as_int(axes[0].extent) * tile}
+        if group:
+            indices[along] = indices[along] * size + symbol(f"{name}.g")
+            covered[along] = extents[along] * size
         value: Expr = read(source.name, indices, source.dtype)
-        if panels * tile != shape[dim]:
-            value = select(within(at, 0, shape[dim]), value, const(0, source.dtype))
+        for d, reached in covered.items():
+            if reached != shape[d]:
+                inside = within(indices[d], 0, shape[d])
+                value = select(inside, value, const(0, source.dtype))
         buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
-        return Pack(source.name, shape, dim, tile, Stage(buffer, axes, value))
+        return Pack(source.name, shape, dim, tile, Stage(buffer, axes, value), group)
 
     @property
     def strided(self) -> bool:
@@ -161,19 +174,30 @@ class Pack:
         return self.shape[self.dim] % self.tile
 
     def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``.
+        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``, and the size
+        of a group behind that.
 
         ``values`` may have any shape with the elements of the source in their order.
         """
-        rest = [as_int(size) for size in self.stage.buffer.shape[1:-1]]
+        rest = [size for d, size in enumerate(self.shape) if d != self.dim]
         size = values.size // max(1, prod(rest))
         values = values.reshape(*rest[: self.dim], size, *rest[self.dim :])
         panels = -(-size // self.tile)
         moved = np.moveaxis(values, self.dim, -1)
-        padded = np.zeros((*moved.shape[:-1], panels * self.tile), values.dtype)
-        padded[..., :size] = moved
-        cut = padded.reshape(*moved.shape[:-1], panels, self.tile)
-        return np.ascontiguousarray(np.moveaxis(cut, -2, 0))
+        if self.group is None:
+            padded = np.zeros((*moved.shape[:-1], panels * self.tile), values.dtype)
+            padded[..., :size] = moved
+            cut = padded.reshape(*moved.shape[:-1], panels, self.tile)
+            return np.ascontiguousarray(np.moveaxis(cut, -2, 0))
+        along, count = self.group
+        at = along - (along > self.dim)  # its place among the others
+        groups = -(-rest[at] // count)
+        sizes = [groups * count if d == at else n for d, n in enumerate(rest)]
+        padded = np.zeros((*sizes, panels * self.tile), values.dtype)
+        padded[tuple(slice(n) for n in moved.shape)] = moved
+        cut = padded.reshape(*sizes[:at], groups, count, *sizes[at + 1 :], panels, self.tile)
+        cut = np.moveaxis(cut, at + 1, -1)  # [others..., panels, tile, group]
+        return np.ascontiguousarray(np.moveaxis(cut, -3, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +211,9 @@ class Operand:
     def __str__(self) -> str:
         if self.pack is not None:
             shape = ", ".join(map(str, self.pack.shape))
-            return f"{self.buffer} packs {self.pack.source}[{shape}] {self.pack.dim}"
+            group = self.pack.group
+            grouped = f" by {group[1]} of {group[0]}" if group else ""
+            return f"{self.buffer} packs {self.pack.source}[{shape}] {self.pack.dim}{grouped}"
         return f"{self.buffer} const" if self.role == "const" else str(self.buffer)
 
 

@@ -264,10 +264,18 @@ class _Parser:
         at = self.scan.skip()
         source = self.name(_NAME, "the name of a parameter")
         shape = self.sizes()
-        dim, tile = self.integer(), as_int(buffer.shape[-1]) if buffer.shape else 0
+        dim, group = self.integer(), None
+        if self.word("by"):
+            size = self.integer()
+            self.scan.expect("of")
+            group = (self.integer(), size)
+        sizes = buffer.shape[:-1] if group else buffer.shape
+        tile = as_int(sizes[-1]) if sizes else 0
         if dim >= len(shape) or tile < 1:
             self.scan.fail(f"{source} has no dimension {dim} to be packed", at)
-        pack = Pack.of(Buffer(source, shape, buffer.dtype), dim, tile)
+        if group and (group[0] in (dim, -1) or group[0] >= len(shape) or group[1] < 1):
+            self.scan.fail(f"{source} has no dimension {group[0]} to be grouped", at)
+        pack = Pack.of(Buffer(source, shape, buffer.dtype), dim, tile, group)
         if pack.stage.buffer != buffer:
             self.scan.fail(f"packed so, {source} becomes {pack.stage.buffer}", at)
         buffer = Buffer(buffer.name, buffer.shape, buffer.dtype, True)

@@ -23,7 +23,7 @@ __all__ = ["verify_nest", "verify_prim"]
 
 Ranges = Mapping[str, tuple[int, int]]
 LOOPS = ("for", "parallel", "vectorize", "unroll")
-SCOPES = ("registers", "stack")
+SCOPES = ("registers", "stack", "tiles")
 
 
 def verify_prim(prim: PrimFunc) -> None:

@@ -96,7 +96,7 @@ def _short_panels(state: State) -> dict[str, Limits]:
     found: dict[str, Limits] = {}
     for stage in state.prim.stages:
         pack = state.packs.get(stage.name)
-        if pack is None or not pack.rest:
+        if pack is None or pack.group or not pack.rest:
             continue
         panels, lanes = stage.axes[0].name, stage.axes[-1].name
         places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]

@@ -182,7 +182,7 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     """
     stage = state.require_stage(name, "cache_write")
     state.require_loop(at, "cache_write")
-    if stage.combiner is None or scope not in ("registers", "stack"):
+    if stage.combiner is None or scope not in ("registers", "stack", "tiles"):
         raise ScheduleError(
             f"cache_write: {name} is no reduction, or {scope!r} is no private scope"
         )
@@ -264,37 +264,55 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
 
     A constant operand is packed when the kernel is compiled, any other at the start of each call.
     """
+    return _packed(state, "pack", name, axis, tile, None)
+
+
+def pack_grouped(state: State, name: str, axis: str, tile: int, along: str, group: int) -> State:
+    """Pack as ``pack`` does, and put ``group`` neighbours along another axis side by side.
+
+    ::
+
+        w[k, j]    =>   w.packed[j // 32, k // 4, j % 32, k % 4]
+
+    Instructions that multiply short integers add up such groups in one lane.
+    """
+    return _packed(state, "pack_grouped", name, axis, tile, (along, group))
+
+
+def _packed(
+    state: State, step: str, name: str, axis: str, tile: int, group: tuple[str, int] | None
+) -> State:
     source = next((b for b in state.prim.params if b.name == name), None)
     packed_already = {*state.packs, *(p.source for p in state.packs.values())}
     if source is None or tile < 1 or name in packed_already:
-        raise ScheduleError(f"pack: {name!r} is not a parameter that can be packed")
+        raise ScheduleError(f"{step}: {name!r} is not a parameter that can be packed")
     copies = {a.name for p in state.packs.values() for a in p.stage.axes}
     if not {state.axis_of(part) for f in state.fused.values() for part in f} <= copies:
-        raise ScheduleError("pack: must come before splits")
+        raise ScheduleError(f"{step}: must come before splits")
     if not copies >= set(state.splits):
-        raise ScheduleError("pack: must come before splits")
-    dims = {
-        d
-        for s in state.prim.stages
-        for node in walk(s.expr)
-        if isinstance(node, Read) and node.buffer == name
-        for d, i in enumerate(node.indices)
-        if isinstance(i, Dim) and axis in symbols(i)
-    }
-    if len(dims) != 1:
-        raise ScheduleError(f"pack: {axis} does not walk exactly one dimension of {name}")
-    dim = dims.pop()
-    record = Pack.of(source, dim, tile)
+        raise ScheduleError(f"{step}: must come before splits")
+    dim = _walked(state, step, name, axis)
+    along, size = -1, 1
+    if group is not None:
+        along, size = _walked(state, step, name, group[0]), group[1]
+        if along == dim or size < 1:
+            raise ScheduleError(f"{step}: {group[0]} of {name} cannot be grouped by {size}")
+    record = Pack.of(source, dim, tile, (along, size) if group else None)
     stage = record.stage
 
     def packed(node: Read) -> Expr | None:
         if node.buffer != name:
             return None
         at = node.indices[dim]
-        if not isinstance(at, int | Dim):
-            raise ScheduleError(f"pack: {name} is indexed by data")
-        rest = tuple(i for d, i in enumerate(node.indices) if d != dim)
-        return read(stage.name, (floordiv(at, tile), *rest, mod(at, tile)), source.dtype)
+        inner = node.indices[along] if group else 0
+        if not isinstance(at, int | Dim) or not isinstance(inner, int | Dim):
+            raise ScheduleError(f"{step}: {name} is indexed by data")
+        indices = list(node.indices)
+        if group:
+            indices[along] = floordiv(inner, size)
+        rest = tuple(i for d, i in enumerate(indices) if d != dim)
+        place = (mod(at, tile), mod(inner, size)) if group else (mod(at, tile),)
+        return read(stage.name, (floordiv(at, tile), *rest, *place), source.dtype)
 
     stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
     packs = {**state.packs, stage.name: record}
@@ -305,7 +323,8 @@ def pack(state: State, name: str, axis: str, tile: int) -> State:
         prim = replace(state.prim, params=params, stages=stages)
         return replace(state, prim=prim, packs=packs)
     prim = replace(state.prim, stages=(stage, *stages))
-    return _copy_nest(replace(state, prim=prim, packs=packs), record)
+    new = replace(state, prim=prim, packs=packs)
+    return _grouping_nest(new, record) if group else _copy_nest(new, record)
 
 
 def _copy_nest(state: State, record: Pack) -> State:
@@ -339,6 +358,32 @@ def _copy_nest(state: State, record: Pack) -> State:
     if len(outer) > 1:
         new, outer = fuse(new, tuple(outer)), ["*".join(outer)]
     return replace(new, kinds={**new.kinds, outer[0]: "parallel"})
+
+
+def _grouping_nest(state: State, record: Pack) -> State:
+    """The loops that pack an operand in groups at run time: rows of a group are read together, and
+    their vectors are interleaved in registers."""
+    panels, *rest, lanes, group = (a.name for a in record.stage.axes)
+    order = [*rest, panels, lanes, group]
+    kinds = {**state.kinds, lanes: "vectorize", group: "unroll"}
+    if prod(record.shape) >= SHARED_COPY:
+        kinds[order[0]] = "parallel"
+    return replace(state, kinds=kinds, order=(*order, *state.order))
+
+
+def _walked(state: State, step: str, name: str, axis: str) -> int:
+    """The one dimension of a parameter that an axis walks."""
+    dims = {
+        d
+        for s in state.prim.stages
+        for node in walk(s.expr)
+        if isinstance(node, Read) and node.buffer == name
+        for d, i in enumerate(node.indices)
+        if isinstance(i, Dim) and axis in symbols(i)
+    }
+    if len(dims) != 1:
+        raise ScheduleError(f"{step}: {axis} does not walk exactly one dimension of {name}")
+    return dims.pop()
 
 
 def stream(state: State, name: str) -> State:
@@ -414,6 +459,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "rfactor": rfactor,
     "split_reduction": split_reduction,
     "pack": pack,
+    "pack_grouped": pack_grouped,
     "stream": stream,
     "prefetch": prefetch,
     "unpad": unpad,

@@ -12,6 +12,7 @@
                | unpad(stage) | peel(loop, first, last) | cut(axis, points)
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
+               | pack_grouped(buffer, axis, tile, along, group)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -38,6 +39,7 @@ __all__ = [
     "layout",
     "own_axis",
     "pack",
+    "pack_grouped",
     "parallel",
     "peel",
     "prefetch",
@@ -66,6 +68,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "rfactor": ("name", "name"),
     "split_reduction": ("name", "name", "int"),
     "pack": ("name", "name", "int"),
+    "pack_grouped": ("name", "name", "int", "name", "int"),
     "stream": ("name",),
     "prefetch": ("name", "name", "name", "int"),
     "unpad": ("name",),
@@ -226,6 +229,11 @@ def split_reduction(stage: str, axis: str, parts: int) -> Step:
 def pack(buffer: str, axis: str, tile: int) -> Step:
     """Copy an operand into panels of ``tile`` along what ``axis`` walks."""
     return Step("pack", (buffer, axis, int(tile)))
+
+
+def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> Step:
+    """Copy an operand into panels, with ``group`` neighbours along another axis side by side."""
+    return Step("pack_grouped", (buffer, axis, int(tile), along, int(group)))
 
 
 def stream(stage: str) -> Step:

@@ -35,6 +35,10 @@ def random_step(rng: random.Random, state: State) -> Step:
     if name == "pack":
         params = [p.name for p in state.prim.params]
         return Step("pack", (rng.choice(params), rng.choice(axes), rng.randint(1, 4)))
+    if name == "pack_grouped":
+        params = [p.name for p in state.prim.params]
+        tile, group = rng.randint(1, 4), rng.randint(1, 4)
+        return Step(name, (rng.choice(params), rng.choice(axes), tile, rng.choice(axes), group))
     if name == "split_reduction":
         return Step(name, (rng.choice(stages), rng.choice(axes), rng.randint(2, 4)))
     if name == "cache_write":

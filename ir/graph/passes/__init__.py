@@ -14,6 +14,7 @@ from .fold_constants import fold_constants
 from .fuse_operators import fuse_operators
 from .inline_calls import inline_calls
 from .lower_to_primitives import lower_to_primitives
+from .narrow_factors import narrow_factors
 from .rewrite import Pass
 from .simplify import simplify
 from .sink_transposes import sink_transposes
@@ -31,6 +32,7 @@ __all__ = [
     "fuse_operators",
     "inline_calls",
     "lower_to_primitives",
+    "narrow_factors",
     "simplify",
     "sink_transposes",
 ]
@@ -60,6 +62,8 @@ def default_pipeline(preferences: Preferences = DEFAULT_PREFERENCES) -> list[Pas
         simplify,
         fold_constants,
         eliminate_common_subexpressions,
+        # Weights are what they will be, and what multiplies them is in sight.
+        narrow_factors,
         # Fusion counts users, so the dead ones have to be gone.
         eliminate_dead_code,
         fuse_operators,

@@ -50,6 +50,10 @@ Transposing a weight costs no memory and saves work in every call of the program
 ``zeros((10000, 10000))`` is better computed where it is used than carried along as 400 MB."""
 
 
+MOST_WIDENED = 256
+"""Elements of a constant of bytes that are widened now. More are widened where they are read."""
+
+
 def fold_constants(module: Module) -> Module:
     """Replace calls on constants by their value, by the operators' own ``reference``."""
     return map_functions(module, _fold_function)
@@ -87,6 +91,8 @@ def _fold_call(call: Call, kind: Type) -> Constant | tuple[Constant, ...] | None
         return None
     if len(arrays) != len(call.args) or not _may_grow(kind, arrays, bool(call.args)):
         return None
+    if op.name == "cast" and _widens_many(kind, arrays[0]):
+        return None
     with np.errstate(all="ignore"):
         result = op.reference(arrays, call.attrs)
     name = next((a.name for a in call.args if isinstance(a, Constant) and a.name), "")
@@ -105,6 +111,12 @@ def _may_grow(kind: Type, arrays: list[np.ndarray[Any, Any]], has_operands: bool
     # iota, full and arange cost nothing inside a kernel, an array of their values must be read.
     limit = GROWTH_LIMIT + sum(a.nbytes for a in arrays) if has_operands else kind.dtype.bytes
     return size * kind.dtype.bytes <= limit
+
+
+def _widens_many(kind: Type, array: np.ndarray[Any, Any]) -> bool:
+    """Whether a weight of bytes would become one of wider numbers, which take longer to read."""
+    assert isinstance(kind, TensorType)
+    return array.dtype.itemsize == 1 and kind.dtype.bytes > 1 and array.size > MOST_WIDENED
 
 
 def _is_symbolic(value: object) -> bool:

@@ -3,7 +3,8 @@
 An index map (transpose, slice, pad, broadcast ...) costs nothing inside a kernel, since its reader
 only reads elsewhere. So it is no node of its own: each operand is a *root* and the chain of index
 maps between the root and its reader, which copies the chain. Only an index map whose value must
-exist as an array is a node.
+exist as an array is a node. Bytes that are widened for a contraction are read so, too: machines
+have instructions that multiply bytes and add up wider sums.
 """
 
 from __future__ import annotations
@@ -94,11 +95,12 @@ class Graph:
 def build_graph(block: Block) -> Graph:
     """The graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
+    widened = _widened_factors(block)
     graph = Graph([], {}, {})
     depth: dict[Var, int] = {}
     for binding in block.bindings:
         var, op = binding.var, _operator(binding)
-        if op is not None and _is_view(op):
+        if op is not None and (_is_view(op) or var in widened):
             depth[var] = 1 + max(
                 (depth.get(a, 0) for a in _args(binding) if isinstance(a, Var)), default=0
             )
@@ -166,6 +168,32 @@ def _is_view(op: Operator) -> bool:
         return True
     one = len(op.params) == 1 and not op.params[0].startswith("*")
     return one and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
+
+
+def _widened_factors(block: Block) -> set[Var]:
+    """Bytes cast to wider integers that nothing but contractions read, index maps in between."""
+    only: dict[Var, bool] = {}  # whether contractions alone read a variable
+    found: set[Var] = set()
+    result = {block.result} if isinstance(block.result, Var) else set[Var]()
+    for binding in reversed(block.bindings):
+        var, op = binding.var, _operator(binding)
+        if op is not None and op.name == "cast" and _widens_bytes(binding):
+            found |= {var} if only.get(var, False) and var not in result else set()
+        passes = op is not None and (
+            op.pattern == Pattern.CONTRACTION
+            or (_is_view(op) and only.get(var, False) and var not in result)
+        )
+        for used in _all_uses(binding):
+            only[used] = only.get(used, True) and passes
+    return found
+
+
+def _widens_bytes(binding: Binding) -> bool:
+    (operand,) = _args(binding)
+    old, new = operand.type, binding.var.type
+    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    whole = new.dtype.is_integer and old.dtype.is_integer
+    return whole and old.dtype.bytes == 1 < new.dtype.bytes
 
 
 def _is_alias(binding: Binding, graph: Graph) -> bool:

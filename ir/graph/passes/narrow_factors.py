@@ -1,0 +1,95 @@
+"""Keep as bytes the weights that bytes are multiplied with.
+
+Before, with a weight ``w`` of int32 that holds nothing outside of -128..127::
+
+    def @main(%x: Tensor[(64, 784), int8]) -> Tensor[(64, 512), int32] {
+      %0 = cast(%x, dtype="int32");
+      nn.dot(%0, w)
+    }
+
+After, with the same numbers in ``w8``::
+
+    def @main(%x: Tensor[(64, 784), int8]) -> Tensor[(64, 512), int32] {
+      %0 = cast(%x, dtype="int32");
+      %1 = cast(w8, dtype="int32");
+      nn.dot(%0, %1)
+    }
+
+A program that widens its weights with NumPy before it is traced says nothing of bytes any more. As
+bytes they take a quarter of the memory, and machines multiply bytes faster than wider numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ops.registry import OPERATORS, Operator, Pattern
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..types import TensorType
+from .rewrite import map_functions, rewrite_function
+
+__all__ = ["narrow_factors"]
+
+FEW = 256
+"""Elements of a constant that is not worth it."""
+
+
+def narrow_factors(module: Module) -> Module:
+    """Weights of integers that fit a byte become bytes, cast where widened bytes meet them."""
+    return map_functions(module, _narrow)
+
+
+def _narrow(function: Function) -> Function:
+    calls: dict[Var, Call] = {}
+
+    def widened(atom: Atom) -> bool:
+        """Whether an operand is bytes cast to something wider, index maps aside."""
+        while isinstance(atom, Var) and atom in calls:
+            call = calls[atom]
+            op, source = call.op, call.args[0] if len(call.args) == 1 else None
+            if source is None or not isinstance(op, Operator):
+                return False
+            if op.name == "cast":
+                return isinstance(source.type, TensorType) and source.type.dtype.bytes == 1
+            if op.pattern not in (Pattern.INJECTIVE, Pattern.BROADCAST):
+                return False
+            atom = source
+        return False
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call):
+            return None
+        calls[var] = value
+        op = value.op
+        if not isinstance(op, Operator) or op.pattern != Pattern.CONTRACTION:
+            return None
+        if not any(widened(a) for a in value.args):
+            return None
+        narrowed = [_as_bytes(a) for a in value.args]
+        if not any(narrowed):
+            return None
+        args = list(value.args)
+        for place, (arg, found) in enumerate(zip(value.args, narrowed)):
+            if found is not None and isinstance(arg.type, TensorType):
+                dtype = arg.type.dtype.name
+                args[place] = builder.emit(OPERATORS["cast"], (found,), {"dtype": dtype})
+        return builder.emit(op, args, value.attrs)
+
+    return rewrite_function(function, step)
+
+
+def _as_bytes(atom: Atom) -> Constant | None:
+    """A constant of wider integers as bytes, None if it is small, or something else."""
+    if not isinstance(atom, Constant) or atom.value.dtype.kind not in "iu":
+        return None
+    value = atom.value
+    if value.size < FEW or value.dtype.itemsize == 1:
+        return None
+    low, high = int(value.min()), int(value.max())
+    for kind in (np.int8, np.uint8):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            narrow = value.astype(kind)
+            narrow.flags.writeable = False
+            return Constant(narrow, atom.name, atom.span)
+    return None
