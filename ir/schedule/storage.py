@@ -82,6 +82,10 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
         raise ScheduleError(
             f"cache_read: {name} is read along {', '.join(sorted(used))}, not {', '.join(axes)}"
         )
+    for stage in state.prim.stages:
+        walked = {a.name for a in (*stage.axes, *stage.reduce_axes)}
+        if node in walk(stage.expr) and not set(axes) <= walked:
+            raise ScheduleError(f"cache_read: {stage.name} does not walk {', '.join(axes)}")
     made = Buffer(f"{name}.copy", tuple(extents[a] for a in axes), buffer.dtype)
     if made.name in state.prim.buffers:
         raise ScheduleError(f"cache_read: {name} is copied already")

@@ -105,3 +105,13 @@ def test_guards(text, steps, message):
     with pytest.raises(ScheduleError) as caught:
         state_of(parse_prim(text), Schedule.of(*steps))
     assert caught.value.message.endswith(message)
+
+
+def test_only_stages_that_walk_the_axes_can_read_the_copy():
+    text = """
+    prim @f(x: float32[4, 6]) -> out: float32[4] {
+      t[i]: float32[4] = sum(k: 6) x[i, k]
+      out[i] = t[i] * 2.0
+    }"""
+    with pytest.raises(ScheduleError, match="out does not walk i, k"):
+        stages(text, cache_read("t", "i", "k"))
