@@ -36,6 +36,7 @@ SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop arou
 UNROLL = 4  # turns of it written out
 UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
 SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
+STORE = 3.0  # cycles a short store into another row of the result costs
 TILE = 30.0  # cycles to begin and end a register tile
 
 
@@ -84,8 +85,19 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                 cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
                 cycles += lines * line
                 cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
-                total += n_v * n_r * n_q * (depth * cycles + TILE)
+                total += n_v * n_r * n_q * (depth * cycles + TILE + _turned(sketch, v, r, q))
     return total * others
+
+
+def _turned(sketch: Sketch, v: int, r: int, q: int) -> float:
+    """What it costs to store a tile of ``v`` x ``r`` x ``q`` whose vectors lie across the result:
+    one short store per lane and run of rows."""
+    last = sketch.group.stages[-1].axes[-1:]
+    along = {sketch.row_axis: r, sketch.row_axis2: q}
+    if not last or last[0].name == sketch.vector_axis or last[0].name not in along:
+        return 0.0
+    run = along[last[0].name]
+    return STORE * v * (r * q // run) * -(-run // sketch.lanes)
 
 
 def _far(sketch: Sketch, access: Access) -> bool:
