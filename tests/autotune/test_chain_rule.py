@@ -195,7 +195,7 @@ def test_the_prepared_stages_are_those_of_the_prim():
 
 
 def test_pieces_that_are_masked_throughout_are_left_out():
-    prim = chain(2, 200, 260, 8, 8, STAIRS)
+    prim = chain(1, 96, 260, 4, 4, STAIRS)
     target = Target.host()
     space = ScheduleSpace(prim, target)
     for row in space.default()[:2]:

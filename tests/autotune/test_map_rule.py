@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from loopwright.autotune.rules import tile_favourites
+from loopwright.autotune.rules import map_favourites
 from loopwright.autotune.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel, estimated_machine
@@ -57,7 +57,7 @@ def test_what_is_near_is_not_asked_for() -> None:
 def test_large_results_go_past_a_last_cache_that_is_hardly_faster(
     rows: int, near: bool, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tile_favourites, "known_machine", lambda target: _machine(near))
+    monkeypatch.setattr(map_favourites, "known_machine", lambda target: _machine(near))
     schedule, _ = default_schedule(_prim(rows, 4096), TARGET)
     assert ("stream" in [step.name for step in schedule.steps]) == streamed
 
