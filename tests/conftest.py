@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -13,6 +14,10 @@ hypothesis.settings.register_profile(
     "loopwright", derandomize=True, deadline=None, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("loopwright")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C; some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Passes verify what they made in every test; see config.py.
 os.environ.setdefault("LOOPWRIGHT_VERIFY", "1")
