@@ -118,7 +118,8 @@ def lower_module(module: Module, preferences: Preferences = DEFAULT_PREFERENCES)
 
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     """What the choice of algorithms goes by on a target."""
-    return Preferences(error_growth(precision), target.l2, target.lanes(4))
+    named = precision is None or isinstance(precision, str)
+    return Preferences(error_growth(precision), named, target.l2, target.lanes(4))
 
 
 def kernels_of(module: Module) -> dict[str, PrimFunc]:

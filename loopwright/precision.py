@@ -21,7 +21,8 @@ def error_growth(precision: Precision | None) -> float:
     otherwise if the result stays within ``ir.tolerance`` of the exact one, as a sum taken term by
     term does; Winograd's convolution is one. Where an image holds infinities or NaNs, they may then
     spread to the whole tile of results (up to 5 pixels) instead of their own windows only. A number
-    from 1 on is the growth itself. LoopwrightValueError for anything else.
+    from 1 on is the growth itself, whatever the tolerance is. LoopwrightValueError for anything
+    else.
 
     >>> error_growth("strict"), error_growth(4)
     (1.0, 4.0)

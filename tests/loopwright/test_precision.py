@@ -77,11 +77,11 @@ def _run(algorithm: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def _kernels(precision: str | float | None) -> str:
-    w = np.ones((64, 64, 3, 3), np.float32)
+    w = np.ones((128, 128, 3, 3), np.float32)
     function = lw.compile(
         lambda x: np.maximum(lw.nn.conv2d(x, w, padding=1), 0), precision=precision
     )
-    return function.lower(lw.f32[1, 64, 56, 56]).as_text("kernels")
+    return function.lower(lw.f32[1, 128, 28, 28]).as_text("kernels")
 
 
 def test_precision_says_which_algorithms_are_welcome() -> None:

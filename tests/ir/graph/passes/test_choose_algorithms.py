@@ -36,9 +36,15 @@ def chosen(program: Module, preferences: Preferences = DEFAULT_PREFERENCES) -> s
     return call.attrs["algorithm"]
 
 
-@pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128)])
+@pytest.mark.parametrize(("size", "channels"), [(28, 128), (56, 160)])
 def test_large_images_take_large_tiles(size: int, channels: int) -> None:
     assert chosen(conv(size, channels, channels, padding=1)) == "winograd4"
+
+
+def test_short_sums_take_large_tiles_only_if_the_tolerance_does_not_matter() -> None:
+    program = conv(56, 64, 64, padding=1)
+    assert chosen(program) != "winograd4"
+    assert chosen(program, Preferences(within_tolerance=False)) == "winograd4"
 
 
 def test_small_deep_images_are_left_alone_where_the_kernel_would_not_fit_the_caches() -> None:
@@ -63,6 +69,6 @@ def test_the_first_layer_of_three_channels_is_left_alone() -> None:
 
 
 def test_an_error_that_is_not_welcome_rules_an_algorithm_out() -> None:
-    program = conv(56, 64, 64, padding=1)
+    program = conv(28, 128, 128, padding=1)
     assert chosen(program, Preferences(error_growth=1.0)) == "auto"
     assert chosen(program, Preferences(error_growth=4.0)) == "winograd2"
