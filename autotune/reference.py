@@ -181,6 +181,7 @@ class Reference:
 
 
 def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
+    got, right = np.atleast_1d(got), np.atleast_1d(right)  # a lone number takes no item assignment
     if got.dtype.kind != "f":
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
         wrong = int(same.size - np.count_nonzero(same))

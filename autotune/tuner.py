@@ -80,7 +80,9 @@ class Tuner:
         self.exhausted = False
         self._group = f"{self.task.workload.hash}/{self.task.key}"
         if len(self.suggestions):
-            self.search.suggest(np.stack(self.suggestions))
+            # After the rules' favourite: what comes of a short budget must not be worse than that.
+            favourite = list(self.task.space.default()[:1])
+            self.search.suggest(np.stack([*favourite, *self.suggestions]))
         self._resume()
 
     def _resume(self) -> None:

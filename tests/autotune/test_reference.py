@@ -104,6 +104,18 @@ def test_right_results_pass_and_wrong_ones_do_not(settings) -> None:
     assert reference.check({"y": y}).right
 
 
+@pytest.mark.parametrize("settings", [DEFAULT_SETTINGS, PARTIAL])
+def test_a_lone_number_is_checked(settings) -> None:
+    x, y = Buffer("x", (60_000,), FLOAT32), Buffer("y", (), FLOAT32)
+    whole = Stage(y, (), read("x", (K,), FLOAT32), (Axis("k", 60_000),), "max")
+    prim = PrimFunc("whole", (x,), ("y",), (whole,))
+    inputs = make_inputs(prim, 0)
+    known = Reference(prim, inputs, settings)
+    right = inputs["x"].max()
+    assert known.check({"y": np.array(right)}).right
+    assert not known.check({"y": np.array(right * 2)}).right
+
+
 def test_the_first_result_is_not_believed_where_it_was_not_checked() -> None:
     prim = matmul_relu()
     inputs = make_inputs(prim, 0)

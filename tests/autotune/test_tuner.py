@@ -77,11 +77,14 @@ def test_failures_are_counted_and_never_win() -> None:
     assert everything.errors == {"crash": 120}
 
 
-def test_suggestions_are_measured_first() -> None:
+def test_suggestions_are_measured_right_after_the_favourite() -> None:
+    """A budget too short for more leaves the favourite, not a guess, in the log."""
     row = SyntheticSpace().sample(1, np.random.default_rng(3))[0]
     log = TuningLog()
     run(log, "20 trials", suggestions=[row])
-    assert log.records[0].schedule == (["tile", row.tolist()],)
+    favourite = SyntheticSpace().default()[0].tolist()
+    first = [record.schedule for record in log.records[:2]]
+    assert first == [(["tile", favourite],), (["tile", row.tolist()],)]
 
 
 def test_a_small_space_is_exhausted() -> None:
