@@ -168,6 +168,49 @@ class Sketch:
         """The first value of every knob."""
         return {name: self.tables[name][0] for name in KNOBS}
 
+    def shared_choices(self, schedule: Schedule) -> dict[str, int]:
+        """What every rule reads back in the same way: threads and stores past the caches. Other
+        knobs have the value that says they are not used."""
+        choices = dict(UNUSED)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "stream", _:
+                    choices["stream"] = 1
+                case "fuse", (loops,):
+                    choices["parallel"] = len(loops)
+                case "parallel", (loop,) if "*" not in loop:
+                    choices["parallel"] = 1
+                case _:
+                    pass
+        return choices
+
+    def orders(self, schedule: Schedule) -> dict[str, int]:
+        """Whether vectors stand outside the rows, among the outer loops and inside a cache tile."""
+        v, r = self.vector_axis, self.row_axis
+        found: dict[str, int] = {}
+        for step in schedule.steps:
+            if (
+                step.name == "reorder"
+                and r is not None
+                and {f"{v}.0", f"{r}.0"} <= set(step.args[0])
+            ):
+                loops = step.args[0]
+                found["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
+                found["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
+        return found
+
+    def cache_tile_trips(self, choices: Choices) -> tuple[int, ...]:
+        """``outer_trips`` of rules whose register tiles are joined to cache tiles."""
+        others = [self.extent(a) for a in self.outer_axes]
+        rows: list[int] = []
+        if self.row_axis2 is not None:
+            rows.append(-(-self.extent(self.row_axis2) // choices["rows2"]))
+        if self.row_axis is not None:
+            rows.append(-(-self.extent(self.row_axis) // (choices["rows"] * choices["mid_r"])))
+        width = choices["vectors"] * self.lanes * choices["mid_v"]
+        wide = -(-self.extent(self.vector_axis) // width)
+        return (*others, *rows, wide) if choices["order"] == 0 else (*others, wide, *rows)
+
     def parallel_depth(self, choices: Choices) -> int:
         """Fuse outer loops until every thread has a few turns; none for a few microseconds."""
         seconds = self.group.flops / TYPICAL_FLOPS, self.group.output_bytes / TYPICAL_BYTES

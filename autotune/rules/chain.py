@@ -372,7 +372,7 @@ class ChainSketch(Sketch):
         if f"{self.vector_axis}.1" not in schedule.vectorized:
             return None
         first = self.roles.first
-        choices = dict(UNUSED)
+        choices = self.shared_choices(schedule)
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, (_, width)) if axis == self.vector_axis:
@@ -381,10 +381,6 @@ class ChainSketch(Sketch):
                     choices["rows"] = rows
                 case "split", (axis, (_, turns)) if axis == first.reduce_axes[-1].name:
                     choices["k_unroll"] = turns
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
                 case _:
                     pass
         return choices

@@ -94,13 +94,7 @@ class DotSketch(Sketch):
         return first, [*steps, *stream_steps(group, choices["stream"])]
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        others = [self.extent(a) for a in self.outer_axes]
-        rows: list[int] = []
-        if self.row_axis is not None:
-            rows.append(-(-self.extent(self.row_axis) // (choices["rows"] * choices["mid_r"])))
-        width = choices["vectors"] * self.lanes * choices["mid_v"]
-        wide = -(-self.extent(self.vector_axis) // width)
-        return (*others, *rows, wide) if choices["order"] == 0 else (*others, wide, *rows)
+        return self.cache_tile_trips(choices)
 
     def favourites(self) -> list[Choices]:
         found: list[Choices] = []
@@ -158,7 +152,7 @@ class DotSketch(Sketch):
         return np.asarray(good)
 
     def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        choices = dict(UNUSED)
+        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
@@ -171,17 +165,6 @@ class DotSketch(Sketch):
                     choices["pack"] = max(choices["pack"], VECTORS)
                 case "cache_write", (_, "tiles", _):
                     choices["pack"] = TILES
-                case "stream", _:
-                    choices["stream"] = 1
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
-                case "reorder", (loops,) if self.row_axis is not None:
-                    v, r = self.vector_axis, self.row_axis
-                    if f"{v}.0" in loops and f"{r}.0" in loops:
-                        choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
-                        choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
                 case _:
                     pass
         return choices if choices["pack"] else None

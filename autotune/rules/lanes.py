@@ -29,7 +29,6 @@ from ..protocols import BoolArray
 from .base import (
     KNOBS,
     MAX_PARALLEL,
-    UNUSED,
     Choices,
     Sketch,
     Values,
@@ -169,7 +168,7 @@ class LaneSketch(Sketch):
             return None
         if self.row_axis is not None and self.row_axis not in schedule.split_axes:
             return None
-        choices = dict(UNUSED)
+        choices = self.shared_choices(schedule)
         vector_axes = {lane_axis(self.group, s) for s in self.group.stages}
         for step in schedule.steps:
             match step.name, step.args:
@@ -177,12 +176,6 @@ class LaneSketch(Sketch):
                     choices["rows"] = rows
                 case "split", (axis, (_, width)) if axis in vector_axes:
                     choices["vectors"] = max(choices["vectors"], -(-width // self.lanes))
-                case "stream", _:
-                    choices["stream"] = 1
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
                 case _:
                     pass
         return choices

@@ -89,17 +89,11 @@ class PickSketch(Sketch):
     def decode(self, schedule: Schedule) -> dict[str, int] | None:
         if f"{self.vector_axis}.1" not in schedule.vectorized:
             return None
-        choices = dict(UNUSED)
+        choices = self.shared_choices(schedule)
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, (_, width)) if axis == self.vector_axis:
                     choices["vectors"] = -(-width // self.lanes)
-                case "stream", _:
-                    choices["stream"] = 1
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
                 case _:
                     pass
         return choices

@@ -30,7 +30,6 @@ from ..analysis import Access, Group, expression_cost, stage_points
 from ..protocols import BoolArray
 from .base import (
     MAX_PARALLEL,
-    UNUSED,
     Choices,
     Sketch,
     Values,
@@ -161,15 +160,7 @@ class TileSketch(Sketch):
         return max(1, lines * CACHE_LINE // width)
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        others = [self.extent(a) for a in self.outer_axes]
-        rows: list[int] = []
-        if self.row_axis2 is not None:
-            rows.append(-(-self.extent(self.row_axis2) // choices["rows2"]))
-        if self.row_axis is not None:
-            rows.append(-(-self.extent(self.row_axis) // (choices["rows"] * choices["mid_r"])))
-        width = choices["vectors"] * self.lanes * choices["mid_v"]
-        wide = -(-self.extent(self.vector_axis) // width)
-        return (*others, *rows, wide) if choices["order"] == 0 else (*others, wide, *rows)
+        return self.cache_tile_trips(choices)
 
     def favourites(self) -> list[Choices]:
         if self.group.main.combiner is None:
@@ -204,7 +195,7 @@ class TileSketch(Sketch):
             return None
         if self.row_axis is not None and self.row_axis not in schedule.split_axes:
             return None
-        choices = dict(UNUSED)
+        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
@@ -217,19 +208,8 @@ class TileSketch(Sketch):
                     choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
                 case "pack", (_, axis, _):
                     choices["pack"] = 2 if axis == self.row_axis else max(1, choices["pack"])
-                case "stream", _:
-                    choices["stream"] = 1
                 case "prefetch", (_, _, _, turns):
                     choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
-                case "reorder", (loops,) if self.row_axis is not None:
-                    v, r = self.vector_axis, self.row_axis
-                    if f"{v}.0" in loops and f"{r}.0" in loops:
-                        choices["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
-                        choices["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
                 case _:
                     pass
         return choices

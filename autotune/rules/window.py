@@ -34,7 +34,6 @@ from ..protocols import BoolArray
 from .base import (
     KNOBS,
     MAX_PARALLEL,
-    UNUSED,
     Choices,
     Sketch,
     Values,
@@ -165,7 +164,7 @@ class WindowSketch(Sketch):
             return None
         if not unrolled >= set(reduced_axes(self.group)):
             return None
-        choices = dict(UNUSED)
+        choices = self.shared_choices(schedule)
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, (_, size)) if axis == self.vector_axis:
@@ -178,12 +177,6 @@ class WindowSketch(Sketch):
                     v, r = f"{self.vector_axis}.0", f"{self.row_axis}.0"
                     if v in loops and r in loops:
                         choices["order"] = int(loops.index(v) < loops.index(r))
-                case "stream", _:
-                    choices["stream"] = 1
-                case "fuse", (loops,):
-                    choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
-                    choices["parallel"] = 1
                 case _:
                     pass
         return choices
