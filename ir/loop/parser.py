@@ -180,6 +180,7 @@ class _Parser:
         stages: list[Stage] = []
         while not self.scan.accept("}"):
             stages.append(self.stage(outputs))
+            self.scan.accept(";")
         made = {s.name for s in stages}
         for output in outputs:
             if output not in made:

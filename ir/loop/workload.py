@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 
+from .parser import parse_prim
 from .prim import PrimFunc
 from .simplify_prim import canonical_names
 
-__all__ = ["workload_hash", "workload_text"]
+__all__ = ["parse_workload", "workload_hash", "workload_text"]
 
 
 def workload_text(prim: PrimFunc) -> str:
@@ -26,3 +27,14 @@ def workload_text(prim: PrimFunc) -> str:
 def workload_hash(prim: PrimFunc) -> str:
     """16 hexadecimal digits of the SHA-256 of the text."""
     return hashlib.sha256(workload_text(prim).encode()).hexdigest()[:16]
+
+
+def parse_workload(text: str, name: str = "kernel") -> PrimFunc:
+    """The PrimFunc that a workload text says, under ``name``; ParseError if it says none.
+
+    It is all that a log has to hold for its schedules to be shown, ranked or measured again.
+
+    >>> parse_workload("(x0: float32[4]) -> out: float32[4] { out[i] = exp(x0[i]) }").name
+    'kernel'
+    """
+    return parse_prim(f"prim @{name}{text}", "<workload>")

@@ -6,11 +6,12 @@ change, old logs need a way to be read first.
 
 import pytest
 from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.errors import ParseError
 from loopwright.ir.loop.expr import op, read
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.simplify_prim import canonical_names, canonical_prim, rename
-from loopwright.ir.loop.workload import workload_hash, workload_text
+from loopwright.ir.loop.workload import parse_workload, workload_hash, workload_text
 
 FROZEN = {
     "matmul": """
@@ -91,6 +92,20 @@ HASHES = {
 def test_hashes_are_frozen(name):
     prim = canonical_prim(parse_prim(FROZEN[name]))
     assert workload_hash(prim) == HASHES[name]
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_the_text_says_the_kernel_again(name):
+    prim = canonical_prim(parse_prim(FROZEN[name]))
+    again = parse_workload(workload_text(prim), prim.name)
+    assert again == canonical_names(prim)
+    assert workload_hash(again) == HASHES[name]
+
+
+def test_a_text_that_is_no_workload_is_refused():
+    for text in ("", "() -> {", "matmul", "(x0: float32[4]) -> out: float32[4] { }", "(" * 5000):
+        with pytest.raises(ParseError):
+            parse_workload(text)
 
 
 def test_the_text():
