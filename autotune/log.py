@@ -1,4 +1,4 @@
-"""TuningLog: measured runs in a file of JSON lines that several processes may append to.
+"""TuningLog: measured runs, and decisions, in JSON lines that several processes may append to.
 
 A record is acknowledged when ``append`` returns. Until then it is in the file whole or not at all:
 lines are written by one ``write`` under an exclusive lock, and what a full disk cut off is taken
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .decision import Decision, entry_of
 from .record import FutureRecordError, MeasureRecord, RecordError, TargetKey, Workload
 from .settings import DEFAULT_SETTINGS
 
@@ -71,11 +72,13 @@ class TuningLog:
     ) -> None:
         self.path = None if path is None else Path(path)
         self.records: list[MeasureRecord] = []
+        self.decisions: list[Decision] = []
         self.skipped = SkippedLines()
         self._sync_seconds = DEFAULT_SETTINGS.sync_seconds if sync_seconds is None else sync_seconds
         self._synced_at = -float("inf")
         self._by_hash: dict[str, list[MeasureRecord]] = {}
         self._by_kind: dict[str, dict[str, Workload]] = {}
+        self._decided: dict[str, list[Decision]] = {}
         self._offset = 0
         self._inode: int | None = None
         self._lock = threading.RLock()
@@ -122,19 +125,23 @@ class TuningLog:
         if not line.strip():
             return
         try:
-            self._index(MeasureRecord.from_json(line))
+            self._index(entry_of(line))
         except RecordError as error:
             self.skipped.count(error)
 
     def _take_unfinished(self, line: bytes) -> bool:
         """A last line without a line end: whole (an editor's habit), or still being written."""
         try:
-            self._index(MeasureRecord.from_json(line))
+            self._index(entry_of(line))
         except RecordError:
             return False
         return True
 
-    def _index(self, record: MeasureRecord) -> None:
+    def _index(self, record: MeasureRecord | Decision) -> None:
+        if isinstance(record, Decision):
+            self.decisions.append(record)
+            self._decided.setdefault(record.workload.hash, []).append(record)
+            return
         self.records.append(record)
         workload = record.workload
         self._by_hash.setdefault(workload.hash, []).append(record)
@@ -145,6 +152,8 @@ class TuningLog:
         self.records.clear()
         self._by_hash.clear()
         self._by_kind.clear()
+        self.decisions.clear()
+        self._decided.clear()
         self.skipped = SkippedLines()
         self._offset, self._inode = 0, None
 
@@ -161,11 +170,19 @@ class TuningLog:
             return list(self._by_kind.get(kind, {}).values())
         return [records[0].workload for records in self._by_hash.values()]
 
+    def decided(self, workload_hash: str, target: TargetKey | None = None) -> list[Decision]:
+        """All decisions about a workload or a site of the graph, in the order of the file."""
+        found = self._decided.get(workload_hash, [])
+        return [d for d in found if target is None or d.target == target]
+
     # -- writing
 
-    def append(self, records: MeasureRecord | Iterable[MeasureRecord]) -> None:
+    def append(
+        self, records: MeasureRecord | Decision | Iterable[MeasureRecord | Decision]
+    ) -> None:
         """Acknowledge records: they are in the file when this returns. LogError: none is."""
-        batch = [records] if isinstance(records, MeasureRecord) else list(records)
+        one = isinstance(records, MeasureRecord | Decision)
+        batch = [records] if one else list(records)
         if not batch:
             return
         with self._lock:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .decision import Decision, entry_of
 from .log import TuningLog, locked_file
 from .lookup import best_records, fastest, pooled_costs
 from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
@@ -49,7 +50,8 @@ def list_records(log: TuningLog) -> list[LogRow]:
     """A row per workload and target, in the order in which the log met them."""
     rows: list[LogRow] = []
     for (workload, target), records in _grouped(log).items():
-        seconds, winner = fastest(pooled_costs(records)) or (None, records[0])
+        decisions = log.decided(workload, target)
+        seconds, winner = fastest(pooled_costs(records, decisions)) or (None, records[0])
         rows.append(
             LogRow(
                 workload=workload,
@@ -89,15 +91,15 @@ def merge(
     """Append to ``destination`` what the sources have and it has not. FileNotFoundError for a
     source that is not there, LogError if the destination cannot be written."""
     into = TuningLog(destination)
-    seen = {r.to_json() for r in into}
+    seen = {r.to_json() for r in (*into, *into.decisions)}
     added = known = skipped = 0
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f"no tuning log at {source}")
         log = TuningLog(source)
         skipped += log.skipped.total
-        fresh: list[MeasureRecord] = []
-        for record in log:
+        fresh: list[MeasureRecord | Decision] = []
+        for record in (*log, *log.decisions):
             line = record.to_json()
             if line in seen:
                 known += 1
@@ -120,7 +122,8 @@ class PruneReport:
 
 
 def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) -> PruneReport:
-    """Keep the ``keep`` fastest schedules per workload and target, drop the rest and torn lines.
+    """Keep the ``keep`` fastest schedules per workload and target and all decisions, drop the rest
+    and torn lines.
 
     The file is replaced in one step; a tuner that appends meanwhile loses nothing. With
     ``write=False`` only the report is made. FileNotFoundError if there is no such log.
@@ -130,7 +133,7 @@ def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) ->
         raise FileNotFoundError(f"no tuning log at {path}")
     with locked_file(path) as descriptor:
         records, lines, dropped_lines = _readable_lines(path)
-        wanted = _fastest_schedules(records, keep)
+        wanted = _fastest_schedules(records, keep, TuningLog(path))
         kept = [
             line
             for line, record in lines
@@ -165,10 +168,12 @@ def _identity(record: MeasureRecord) -> tuple[str, TargetKey, str]:
     return record.workload.hash, record.target, record.schedule_key
 
 
-def _fastest_schedules(records: list[MeasureRecord], keep: int) -> set[tuple[str, TargetKey, str]]:
+def _fastest_schedules(
+    records: list[MeasureRecord], keep: int, log: TuningLog
+) -> set[tuple[str, TargetKey, str]]:
     wanted: set[tuple[str, TargetKey, str]] = set()
     for (workload, target), group in _grouped(records).items():
-        pooled = pooled_costs(group)
+        pooled = pooled_costs(group, log.decided(workload, target))
         best = fastest(pooled)
         ranked = sorted(pooled, key=lambda key: (pooled[key] != best, pooled[key][0]))
         wanted |= {(workload, target, key) for key in ranked[:keep]}
@@ -258,10 +263,13 @@ def verify(
         if not line.strip():
             continue
         try:
-            record = MeasureRecord.from_json(line)
+            record = entry_of(line)
         except RecordError as error:
             _count(report, error)
             report.problems.append(Problem(number, str(error)))
+            continue
+        if isinstance(record, Decision):
+            report.good += 1
             continue
         complaint = _complaint(record) or (check(record) if check else None)
         if complaint:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..codegen.target import ISA_LEVELS, Target
+from .decision import Decision
 from .log import TuningLog
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
 from .settings import DEFAULT_SETTINGS
@@ -61,10 +62,11 @@ def lookup(
     key = target if isinstance(target, TargetKey) else target_key(target, threads)
     wanted = workload if isinstance(workload, Workload) else Workload(workload)
     same = [r for log in logs for r in log.of(wanted.hash)]
-    exact = _fastest([r for r in same if r.target == key])
+    decisions = [d for log in logs for d in log.decided(wanted.hash)]
+    exact = _fastest([r for r in same if r.target == key], decisions)
     if exact is not None:
         return LookupResult("exact", exact)
-    compatible = _fastest_nearby([r for r in same if r.target != key], key)
+    compatible = _fastest_nearby([r for r in same if r.target != key], key, decisions)
     if compatible is not None:
         return LookupResult("compatible", compatible)
     return _nearest(logs, wanted, key)
@@ -76,20 +78,23 @@ def _nearest(logs: Sequence[TuningLog], wanted: Workload, key: TargetKey) -> Loo
     others = {w.hash: w for log in logs for w in log.workloads(wanted.kind)}
     for workload in sorted(others.values(), key=wanted.distance):
         records = [r for log in logs for r in log.of(workload.hash)]
-        found = _fastest_nearby(records, key)
+        decisions = [d for log in logs for d in log.decided(workload.hash)]
+        found = _fastest_nearby(records, key, decisions)
         if found is not None:
             return LookupResult("near", found, wanted.distance(workload))
     return LookupResult("none")
 
 
-def _fastest_nearby(records: Iterable[MeasureRecord], key: TargetKey) -> MeasureRecord | None:
+def _fastest_nearby(
+    records: Iterable[MeasureRecord], key: TargetKey, decisions: Sequence[Decision]
+) -> MeasureRecord | None:
     """The fastest record of the target most like ``key``, of those whose code runs there."""
     groups: dict[TargetKey, list[MeasureRecord]] = {}
     for record in records:
         if _runs_on(record.target.isa, key.isa):
             groups.setdefault(record.target, []).append(record)
     for target in sorted(groups, key=lambda t: (_unlikeness(t, key), repr(t))):
-        found = _fastest(groups[target])
+        found = _fastest(groups[target], decisions)
         if found is not None:
             return found
     return None
@@ -118,12 +123,14 @@ def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:
     )
 
 
-def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, MeasureRecord]]:
+def pooled_costs(
+    records: Iterable[MeasureRecord], decisions: Iterable[Decision] = ()
+) -> dict[str, tuple[float, MeasureRecord]]:
     """Per schedule of one workload and target: its seconds, and its newest record.
 
     Where a schedule was raced, its races count, otherwise all its runs. A schedule that was not
     raced while others were is doubted a little: single fast runs are often luck. One that the
-    check ever refused is left out.
+    check ever refused is left out, and so is what ``decisions`` hold back.
     """
     runs: dict[str, list[MeasureRecord]] = {}
     refused: set[str] = set()
@@ -141,7 +148,42 @@ def pooled_costs(records: Iterable[MeasureRecord]) -> dict[str, tuple[float, Mea
         cost = robust_seconds(tuple(s for r in raced or group for s in r.seconds))
         doubt = DEFAULT_SETTINGS.doubt_factor if any_raced and not raced else 1.0
         pooled[key] = (cost * doubt, group[-1])
+    return _without_losers(pooled, decisions)
+
+
+def _without_losers(
+    pooled: dict[str, tuple[float, MeasureRecord]], decisions: Iterable[Decision]
+) -> dict[str, tuple[float, MeasureRecord]]:
+    """Without the schedules that were slower inside a program than the one that was kept.
+
+    What is no faster alone than such a one goes with it, whenever it was measured: there is nothing
+    that speaks for it. Only what is faster alone has to prove itself in a program again.
+    """
+    for decision in decisions:
+        kept = decision.winner
+        if decision.about != "schedule":
+            continue
+        if kept.key not in pooled:
+            pooled = {**pooled, kept.key: (kept.cost, _record_of(decision))}
+        lost = [pooled[o.key][0] for o in decision.losers if o.key in pooled]
+        if lost:
+            limit = min(lost) / DEFAULT_SETTINGS.tie_factor
+            pooled = {k: v for k, v in pooled.items() if k == kept.key or v[0] < limit}
     return pooled
+
+
+def _record_of(decision: Decision) -> MeasureRecord:
+    """What was kept, as it ran in the program, where the logs have no other run of it."""
+    kept = decision.winner
+    return MeasureRecord(
+        decision.workload,
+        decision.target,
+        kept.schedule or (),
+        kept.name,
+        kept.seconds,
+        time=decision.time,
+        version=decision.version,
+    )
 
 
 def fastest(
@@ -158,8 +200,10 @@ def fastest(
     return next(entry for entry in pooled.values() if entry[0] <= limit)
 
 
-def _fastest(records: list[MeasureRecord]) -> MeasureRecord | None:
-    found = fastest(pooled_costs(records))
+def _fastest(records: list[MeasureRecord], decisions: Sequence[Decision]) -> MeasureRecord | None:
+    """The best of records of one workload and target; decisions on other targets do not count."""
+    mine = [d for d in decisions if records and d.target == records[0].target]
+    found = fastest(pooled_costs(records, mine))
     return found[1] if found else None
 
 
@@ -168,7 +212,7 @@ def best_records(log: TuningLog) -> list[MeasureRecord]:
     groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
     for record in log:
         groups.setdefault((record.workload.hash, record.target), []).append(record)
-    best = (_fastest(group) for group in groups.values())
+    best = (_fastest(group, log.decided(h)) for (h, _), group in groups.items())
     return [record for record in best if record is not None]
 
 

@@ -12,15 +12,13 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from .build_service import BuildService
 from .protocols import Candidate
-from .record import Check, MeasureRecord, RecordError, timestamp
+from .record import Check, MeasureRecord, RecordError, own_version, timestamp
 from .run_service import RaceRequest, RunRequest, RunService
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
@@ -254,7 +252,7 @@ class NativeMeasurer:
             checked=_check(header),
             seed=self.seed,
             time=timestamp(),
-            version=_version(),
+            version=own_version(),
         )
         try:
             MeasureRecord.from_json(record.to_json())
@@ -282,11 +280,3 @@ def _check(header: dict[str, Any]) -> Check | None:
     if not isinstance(error, int | float) or not isinstance(bound, int | float):
         return None
     return Check(float(f"{error:.3g}"), float(f"{bound:.3g}"))
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("loopwright")
-    except PackageNotFoundError:
-        return ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
+from .in_program import InProgram
 from .interrupts import terminable
 from .log import LogError, TuningLog
 from .progress import Progress, Silent, format_seconds, format_time
@@ -34,6 +35,7 @@ class TaskResult:
     after: float
     trials: int
     errors: Mapping[str, int]
+    rolled_back: bool = False
 
     def line(self, peak_flops: float = 0.0) -> str:
         """``matmul_add   x4   0.51 -> 0.43 ms   99 % of peak    61 tried``."""
@@ -44,7 +46,7 @@ class TaskResult:
             text += f"   {100 * self.task.flops / self.after / peak_flops:.0f} % of peak"
         elif self.task.flops:
             text += f"   {self.task.flops / self.after * 1e-9:.3g} GFLOP/s"
-        return f"{text}   {self.trials} tried"
+        return f"{text}   {self.trials} tried{', rolled back' if self.rolled_back else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class ProgramResult:
     quality: ModelQuality | None = None
     peak_flops: float = 0.0
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
+    in_program: InProgram | None = None
 
     @property
     def before(self) -> float:
@@ -91,6 +94,8 @@ class ProgramResult:
             f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
             f"{self.trials} candidates{failed}   {spent}"
         )
+        if self.in_program is not None:
+            lines.append(str(self.in_program))
         if self.stopped not in ("budget", "exhausted"):
             lines.append(f"  stopped: {self.stopped}")
         return "\n".join(lines)

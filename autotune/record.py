@@ -25,6 +25,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..codegen.target import Target
@@ -38,10 +39,14 @@ __all__ = [
     "RecordError",
     "TargetKey",
     "Workload",
+    "own_version",
     "robust_seconds",
     "schedule_key",
+    "seconds_from",
+    "target_from",
     "target_key",
     "timestamp",
+    "workload_from",
 ]
 
 SCHEMA_VERSION = 1
@@ -90,6 +95,11 @@ class Workload:
         """The integers of the canonical text, in order."""
         return _kind_and_sizes(self.prim)[1]
 
+    def to_data(self) -> dict[str, str]:
+        """What a line says of it."""
+        prim = {"prim": self.prim} if self.prim else {}
+        return {"hash": self.hash, "text": self.text, **prim}
+
     def distance(self, other: Workload) -> float:
         """How far apart the sizes are: the sum of |log2| of their ratios; inf between kinds.
 
@@ -122,6 +132,10 @@ class TargetKey:
     l1: int
     l2: int
     l3: int
+
+    def to_data(self) -> dict[str, str | int]:
+        """What a line says of it."""
+        return {name: getattr(self, name) for name in TargetKey.__slots__}
 
 
 def target_key(target: Target, threads: int | None = None) -> TargetKey:
@@ -182,17 +196,13 @@ class MeasureRecord:
 
     def to_json(self) -> str:
         """One line without its line end."""
-        workload = {"hash": self.workload.hash, "text": self.workload.text}
-        if self.workload.prim:
-            workload["prim"] = self.workload.prim
-        target = {name: getattr(self.target, name) for name in TargetKey.__slots__}
         check = self.checked
         raced = {"raced": True} if self.raced else {}
         return json.dumps(
             {
                 "v": SCHEMA_VERSION,
-                "workload": workload,
-                "target": target,
+                "workload": self.workload.to_data(),
+                "target": self.target.to_data(),
                 "schedule": self.schedule,
                 "sketch": self.sketch,
                 "seconds": [float(f"{s:.6g}") for s in self.seconds],
@@ -244,6 +254,15 @@ def timestamp() -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@functools.cache
+def own_version() -> str:
+    """Of the package, as lines name it; "" where it is not installed."""
+    try:
+        return version("loopwright")
+    except PackageNotFoundError:
+        return ""
+
+
 def _from_data(data: Any) -> MeasureRecord:
     if not isinstance(data, dict) or "v" not in data or "workload" not in data:
         raise RecordError("not a tuning record")
@@ -253,21 +272,12 @@ def _from_data(data: Any) -> MeasureRecord:
     error = data.get("error")
     if error is not None and not (isinstance(error, str) and _WORD.fullmatch(error)):
         raise RecordError("error is no word")
-    seconds = tuple(_seconds(s) for s in _list(data, "seconds"))
+    seconds = tuple(seconds_from(s) for s in _list(data, "seconds"))
     if error is None and not seconds:
         raise RecordError("neither seconds nor an error")
-    workload, target = _object(data, "workload"), _object(data, "target")
     return MeasureRecord(
-        workload=Workload(
-            _text(workload, "hash", least=1), _text(workload, "text"), _text(workload, "prim")
-        ),
-        target=TargetKey(
-            _text(target, "isa", least=1),
-            _text(target, "cpu"),
-            _integer(target, "cores", least=1, default=1),
-            _integer(target, "threads", least=1, default=1),
-            *(_integer(target, name, least=0, default=0) for name in ("l1", "l2", "l3")),
-        ),
+        workload=workload_from(data),
+        target=target_from(data),
         schedule=tuple(_list(data, "schedule")),
         sketch=_text(data, "sketch"),
         seconds=seconds,
@@ -278,6 +288,26 @@ def _from_data(data: Any) -> MeasureRecord:
         time=_text(data, "time"),
         version=_text(data, "loopwright"),
         raced=data.get("raced") is True,
+    )
+
+
+def workload_from(data: dict[str, Any]) -> Workload:
+    """The ``workload`` of a line. RecordError if it is none."""
+    workload = _object(data, "workload")
+    return Workload(
+        _text(workload, "hash", least=1), _text(workload, "text"), _text(workload, "prim")
+    )
+
+
+def target_from(data: dict[str, Any]) -> TargetKey:
+    """The ``target`` of a line. RecordError if it is none."""
+    target = _object(data, "target")
+    return TargetKey(
+        _text(target, "isa", least=1),
+        _text(target, "cpu"),
+        _integer(target, "cores", least=1, default=1),
+        _integer(target, "threads", least=1, default=1),
+        *(_integer(target, name, least=0, default=0) for name in ("l1", "l2", "l3")),
     )
 
 
@@ -309,7 +339,8 @@ def _integer(data: dict[str, Any], name: str, least: int, default: int | None = 
     return value
 
 
-def _seconds(value: Any) -> float:
+def seconds_from(value: Any) -> float:
+    """A time of a line, in seconds. RecordError if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError("a time is no number")
     if not 0 < value < math.inf:

@@ -142,6 +142,14 @@ class TuneSettings:
     hope: float = 0.5
     """Share of its time that a task may hope to lose in its second turn; less with every turn."""
 
+    # -- in the program
+    comparison_share: float = 0.06
+    """Share of the budget for the last comparison: the whole program before and after, in turn."""
+    comparison_seconds: float = 6.0
+    """The most it takes; a program of 30 ms then runs a hundred times each way."""
+    rounds_agreeing: float = 0.6
+    """Share of the rounds that must agree on which of two schedules is faster."""
+
     # -- log
     sync_seconds: float = 1.0
     """Longest time an acknowledged record waits for fdatasync (a power cut; kill -9 loses none)."""

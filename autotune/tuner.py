@@ -135,7 +135,7 @@ class Tuner:
 
     def best(self) -> MeasureRecord | None:
         """The fastest of all records of the task, None if none ran."""
-        pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
+        pooled = self._pooled()
         found = fastest(pooled)
         if found is None:
             return None
@@ -189,8 +189,12 @@ class Tuner:
             self.search.observe(rows, costs)
             self.model.update(self._group, self.task.space.features(rows), costs)
 
+    def _pooled(self) -> dict[str, tuple[float, MeasureRecord]]:
+        workload, key = self.task.workload.hash, self.task.key
+        return pooled_costs(self.log.of(workload, key), self.log.decided(workload, key))
+
     def _leaders(self) -> list[MeasureRecord]:
-        pooled = pooled_costs(self.log.of(self.task.workload.hash, self.task.key))
+        pooled = self._pooled()
         ranked = sorted(pooled.values(), key=lambda entry: entry[0])[: self.settings.leaders]
         limit = self.settings.leader_factor
         leaders = [record for cost, record in ranked if cost <= limit * ranked[0][0]]

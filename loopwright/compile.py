@@ -43,6 +43,7 @@ from .tracer import (
     to_array,
     trace,
 )
+from .tracer.specs import DTypeSpec, Spec
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -256,7 +257,8 @@ class CompiledFunction:
 
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
         whichever is used up first ends the search. ``seed`` makes the search draw other candidates.
-        Answers with the search's report.
+        At the end the function runs on these arguments, as it was and as it is now; what is slower
+        there is rolled back. Answers with the search's report.
         """
         from .tuning import tune  # the search engine takes a while to load, and not everyone tunes
 
@@ -264,8 +266,10 @@ class CompiledFunction:
         if log is not None:
             self.log = Path(log)
         traced = self.trace(*args, **kwargs)
-        report = tune(
+        begun = time.perf_counter()
+        tuned = tune(
             traced.module,
+            self._arrays(traced, args, kwargs),
             target=self.target,
             log=self.log or config.log,
             threads=self.threads or config.threads,
@@ -273,15 +277,22 @@ class CompiledFunction:
             budget=budget,
             trials=trials,
             seed=seed,
+            verify=config.verify,
         )
-        begun = time.perf_counter()
-        built = self._build(traced, config)
         with self._lock:
             seconds = time.perf_counter() - begun
-            self._known[traced.request] = Specialisation(traced, built, "tuned", seconds)
+            self._known[traced.request] = Specialisation(traced, tuned.built, "tuned", seconds)
             self._ready.clear()
             self._last = NOTHING
-        return report
+        return tuned.report
+
+    def _arrays(
+        self, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[Array] | None:
+        """The arrays of a call; None if there are only specs for some of them."""
+        arguments = bind(self._name, self._signature, self._static, args, kwargs)
+        leaves = [arguments.values[i] for i in traced.parameters]
+        return None if not all(map(_is_value, leaves)) else [to_array(v) for v in leaves]
 
     def cache_info(self) -> CacheInfo:
         """Hits and misses so far, the signatures compiled, and why each was."""
@@ -383,6 +394,10 @@ def _check_threads(count: object) -> None:
     if not 1 <= count <= MAX_THREADS:
         least = f"at least 1, not {count}" if count < 1 else f"at most {MAX_THREADS}, not {count}"
         raise LoopwrightValueError(f"threads must be {least}")
+
+
+def _is_value(leaf: Any) -> bool:
+    return not isinstance(leaf, Spec | DTypeSpec)
 
 
 def _any_traced(values: Iterable[Any]) -> bool:

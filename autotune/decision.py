@@ -1,0 +1,173 @@
+"""One decision between alternatives that were measured beside each other, as the log keeps it.
+
+::
+
+    {"v": 2, "kind": "decision", "about": "schedule",
+     "workload": {"hash": "3f9a...", "text": "matmul float32 i=1 j=4096 k=4096", "prim": "..."},
+     "target": {"isa": "x86-64-v4", ...},
+     "options": [{"name": "tile/7", "schedule": [...], "seconds": [0.00233, 0.00231]},
+                 {"name": "tile/7", "schedule": [...], "seconds": [0.00286, 0.00284]}],
+     "taken": 0, "program": "main 81c2...", "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
+
+``about`` is "schedule" where two schedules of one kernel were run in turn inside a whole program:
+the one that was built before, and the one that is fastest alone. Otherwise it is a choice in the
+graph ("algorithm", "fusion", "layout", "route"), the workload is its site, and options have names
+alone. Readers from before there were decisions take the line for one of the future: they skip it,
+and keep it when they prune.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .record import (
+    FutureRecordError,
+    MeasureRecord,
+    RecordError,
+    TargetKey,
+    Workload,
+    robust_seconds,
+    schedule_key,
+    seconds_from,
+    target_from,
+    workload_from,
+)
+
+__all__ = ["ABOUT", "DECISION_VERSION", "Decision", "Option", "entry_of"]
+
+DECISION_VERSION = 2
+
+ABOUT = {
+    "schedule": "which of two schedules a kernel gets, measured in a whole program",
+    "algorithm": "how an operator is computed",
+    "fusion": "whether operators become one kernel",
+    "layout": "whether the order of axes that suits an operator is kept by what follows",
+    "route": "whether a whole function is compiled or left to NumPy",
+}
+
+_MOST_OPTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An alternative: its name, for a schedule its steps, and the seconds of every sample."""
+
+    name: str
+    seconds: tuple[float, ...] = ()
+    schedule: tuple[Any, ...] | None = None
+
+    @property
+    def cost(self) -> float:
+        """Seconds; inf if it never ran."""
+        return robust_seconds(self.seconds) if self.seconds else float("inf")
+
+    @property
+    def key(self) -> str:
+        """What tells it from other options: the schedule's text if it is one, else its name."""
+        return self.name if self.schedule is None else schedule_key(self.schedule)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``options[taken]`` is what is used from now on; ``program`` says where it was measured."""
+
+    about: str
+    workload: Workload
+    target: TargetKey
+    options: tuple[Option, ...]
+    taken: int
+    program: str = ""
+    time: str = ""
+    version: str = ""
+
+    @property
+    def winner(self) -> Option:
+        """The option that is taken."""
+        return self.options[self.taken]
+
+    @property
+    def losers(self) -> tuple[Option, ...]:
+        """The others."""
+        return tuple(o for n, o in enumerate(self.options) if n != self.taken)
+
+    def to_json(self) -> str:
+        """One line without its line end."""
+        return json.dumps(
+            {
+                "v": DECISION_VERSION,
+                "kind": "decision",
+                "about": self.about,
+                "workload": self.workload.to_data(),
+                "target": self.target.to_data(),
+                "options": [_option_data(o) for o in self.options],
+                "taken": self.taken,
+                "program": self.program,
+                "time": self.time,
+                "loopwright": self.version,
+            },
+            allow_nan=False,
+            ensure_ascii=False,
+        )
+
+    @staticmethod
+    def from_json(line: str | bytes) -> Decision:
+        """Read one line. RecordError says what is wrong with it."""
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"not JSON: {error}") from None
+        if not isinstance(data, dict):
+            raise RecordError("not a decision")
+        return _from_data(data)
+
+
+def entry_of(line: str | bytes) -> MeasureRecord | Decision:
+    """The measured run or the decision that stands in a line; RecordError if it is neither."""
+    try:
+        return MeasureRecord.from_json(line)
+    except FutureRecordError as future:
+        try:
+            return Decision.from_json(line)
+        except FutureRecordError:
+            raise future from None
+
+
+def _option_data(option: Option) -> dict[str, Any]:
+    schedule = {} if option.schedule is None else {"schedule": option.schedule}
+    seconds = [float(f"{s:.6g}") for s in option.seconds]
+    return {"name": option.name, **schedule, "seconds": seconds}
+
+
+def _from_data(data: dict[str, Any]) -> Decision:
+    if data.get("v") != DECISION_VERSION or data.get("kind") != "decision":
+        raise FutureRecordError(f"schema version {data.get('v')}, kind {data.get('kind')!r}")
+    if data.get("about") not in ABOUT:
+        raise FutureRecordError(f"a decision about {data.get('about')!r}")
+    options, taken = data.get("options"), data.get("taken")
+    if not isinstance(options, list) or not 0 < len(options) <= _MOST_OPTIONS:
+        raise RecordError("options is no list of alternatives")
+    if not isinstance(taken, int) or isinstance(taken, bool) or not 0 <= taken < len(options):
+        raise RecordError("taken is no place among the options")
+    texts = [data.get(name, "") for name in ("program", "time", "loopwright")]
+    if not all(isinstance(text, str) and len(text) <= 1000 for text in texts):
+        raise RecordError("program, time or loopwright is no text")
+    made = tuple(_option_from(o) for o in options)
+    if any((o.schedule is None) == (data["about"] == "schedule") for o in made):
+        raise RecordError("a schedule where none belongs, or none where one does")
+    if not made[taken].seconds:
+        raise RecordError("what is taken was never measured")
+    return Decision(data["about"], workload_from(data), target_from(data), made, taken, *texts)
+
+
+def _option_from(data: Any) -> Option:
+    if not isinstance(data, dict):
+        raise RecordError("an option is no object")
+    name, seconds, schedule = data.get("name"), data.get("seconds"), data.get("schedule")
+    if not isinstance(name, str) or len(name) > 200:
+        raise RecordError("an option has no name")
+    if not isinstance(seconds, list) or not isinstance(schedule, list | None):
+        raise RecordError("an option's seconds or schedule is no list")
+    steps = None if schedule is None else tuple(schedule)
+    return Option(name, tuple(seconds_from(s) for s in seconds), steps)

@@ -1,0 +1,131 @@
+"""The last comparison of tuning: the program as it was and as the log now builds it, in turn.
+
+::
+
+    before, rebuild() -> seconds of each kernel in place -> decisions in the log -> rebuild()
+
+What is slower in place than the schedule that was built before is rolled back, by a decision in the
+log, so that every later build heeds it; see ``autotune.decision``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .autotune.decision import Decision, Option
+from .autotune.in_program import InProgram, RolledBack, faster_of
+from .autotune.log import TuningLog
+from .autotune.record import TargetKey, own_version, robust_seconds, target_key, timestamp
+from .autotune.select import workload_of
+from .in_turn import Rounds, run_in_turn, whole_calls
+from .pipeline import Built
+
+__all__ = ["Confirmed", "confirm"]
+
+Array = np.ndarray[Any, Any]
+
+_KERNELS_SHARE = 0.6
+"""Of the seconds: for the kernels in place; the rest is for whole calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What is built from now on, and the report."""
+
+    built: Built
+    report: InProgram
+
+
+def confirm(
+    before: Built,
+    rebuild: Callable[[], Built],
+    log: TuningLog,
+    arrays: Sequence[Array],
+    seconds: float,
+    program: str = "",
+) -> Confirmed:
+    """Compare ``before`` with what ``rebuild`` makes of the log, and roll back what is slower.
+
+    Takes about ``seconds`` beside the builds. LogError if a decision cannot be written: then
+    nothing is rolled back.
+    """
+    after = rebuild()
+    changed = _changed(before, after)
+    if not changed:
+        took = robust_seconds(whole_calls([after], arrays, seconds / 4)[0])
+        return Confirmed(after, InProgram(took, took))
+    rounds = run_in_turn([before, after], arrays, seconds * _KERNELS_SHARE)
+    signs = {name: _faster(rounds, workload) for name, workload in changed.items()}
+    slower = {name for name, sign in signs.items() if sign < 0}
+    log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items() if s])
+    built = rebuild() if slower else after
+    took = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+    still = {name for name in changed if name not in slower}
+    if still and faster_of(*took) < 0:
+        # Kernels that gained each on their own, but made the others lose more: none of it is kept.
+        log.append([_decision(before, after, n, rounds, program, -1) for n in sorted(still)])
+        slower, built = {*changed}, rebuild()
+        took = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+    report = InProgram(
+        *map(robust_seconds, took),
+        changed=len(changed),
+        confirmed=sum(sign > 0 and name not in slower for name, sign in signs.items()),
+        rolled_back=tuple(_told(rounds, n, w) for n, w in changed.items() if n in slower),
+    )
+    return Confirmed(built, report)
+
+
+def _changed(before: Built, after: Built) -> dict[str, str]:
+    """The kernels with another schedule than before: one name for each workload."""
+    if before.parts is None or after.parts is None:
+        return {}
+    found: dict[str, str] = {}
+    for name, chosen in after.chosen.items():
+        old = before.chosen.get(name)
+        if old is not None and old.schedule != chosen.schedule:
+            found.setdefault(workload_of(after.parts.prims[name]).hash, name)
+    return {name: workload for workload, name in found.items()}
+
+
+def _faster(rounds: Sequence[Rounds], workload: str) -> int:
+    old, new = (r.seconds.get(workload, ()) for r in rounds)
+    return faster_of(old, new) if old and new else 0
+
+
+def _told(rounds: Sequence[Rounds], name: str, workload: str) -> RolledBack:
+    old, new = (robust_seconds(r.seconds[workload]) for r in rounds)
+    return RolledBack(name, workload, old, new)
+
+
+def _decision(
+    before: Built, after: Built, name: str, rounds: Sequence[Rounds], program: str, sign: int
+) -> Decision:
+    assert after.parts is not None
+    workload = workload_of(after.parts.prims[name])
+    options = tuple(
+        Option(
+            built.chosen[name].sketch,
+            each.seconds[workload.hash],
+            tuple(built.chosen[name].schedule.to_json()),
+        )
+        for built, each in zip((before, after), rounds)
+    )
+    return Decision(
+        "schedule",
+        workload,
+        _key(after),
+        options,
+        int(sign > 0),
+        program,
+        timestamp(),
+        own_version(),
+    )
+
+
+def _key(built: Built) -> TargetKey:
+    assert built.parts is not None
+    return target_key(built.parts.target, built.parts.threads)

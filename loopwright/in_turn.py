@@ -1,0 +1,116 @@
+"""Several builds of one function, run in turn on the same arguments with the clock in between."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .autotune.select import workload_of
+from .codegen.timed_program import TimedProgram, timed_program
+from .ir.dims import as_int
+from .ir.errors import UnsupportedError
+from .ir.graph.nodes import Module
+from .ir.graph.types import TensorType
+from .pipeline import Built
+
+__all__ = ["Rounds", "random_arrays", "run_in_turn", "whole_calls"]
+
+Array = np.ndarray[Any, Any]
+_T = TypeVar("_T")
+
+LEAST_ROUNDS = 4
+MOST_ROUNDS = 101
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """What one build took: by workload, the seconds of a call of it in every round; ``calls`` says
+    how often the program calls it."""
+
+    seconds: Mapping[str, tuple[float, ...]]
+    calls: Mapping[str, int]
+
+
+def run_in_turn(
+    builds: Sequence[Built], arrays: Sequence[Array], seconds: float
+) -> tuple[Rounds, ...]:
+    """Run the builds in turn for about ``seconds``, and read the clock between their kernels."""
+    made = [_Timed.of(built) for built in builds]
+    for one in made:
+        one.program.run(arrays)
+    for order in _orders(made, seconds):
+        for one in order:
+            one.note(one.program.run(arrays))
+    return tuple(one.rounds() for one in made)
+
+
+def whole_calls(
+    builds: Sequence[Built], arrays: Sequence[Array], seconds: float
+) -> tuple[tuple[float, ...], ...]:
+    """Seconds of every whole call of the builds, run in turn for about ``seconds``."""
+    found: list[list[float]] = [[] for _ in builds]
+    for built in builds:
+        built.call(arrays)
+    for order in _orders(list(range(len(builds))), seconds):
+        for index in order:
+            start = time.perf_counter()
+            builds[index].call(arrays)
+            found[index].append(time.perf_counter() - start)
+    return tuple(map(tuple, found))
+
+
+def _orders(items: Sequence[_T], seconds: float) -> Iterator[Sequence[_T]]:
+    """Forwards, backwards, and so on: whatever drifts meets all alike."""
+    end = time.perf_counter() + seconds
+    for count in range(MOST_ROUNDS):
+        if count >= LEAST_ROUNDS and time.perf_counter() > end:
+            return
+        yield items if count % 2 == 0 else items[::-1]
+
+
+@dataclass(slots=True)
+class _Timed:
+    """A timed program, the workload of each of its calls, and what they took so far."""
+
+    program: TimedProgram
+    workloads: list[str]
+    took: defaultdict[str, list[float]]
+
+    @staticmethod
+    def of(built: Built) -> _Timed:
+        parts = built.parts
+        if parts is None:
+            raise UnsupportedError("this build does not say what it is made of")
+        program = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
+        of_kernel = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
+        return _Timed(program, [of_kernel[c.kernel] for c in program.calls], defaultdict(list))
+
+    def note(self, times: Array) -> None:
+        sums: defaultdict[str, float] = defaultdict(float)
+        for workload, seconds in zip(self.workloads, times):
+            sums[workload] += float(seconds)
+        calls = Counter(self.workloads)
+        for workload, seconds in sums.items():
+            self.took[workload].append(seconds / calls[workload])
+
+    def rounds(self) -> Rounds:
+        return Rounds({w: tuple(s) for w, s in self.took.items()}, Counter(self.workloads))
+
+
+def random_arrays(module: Module, seed: int = 0) -> list[Array]:
+    """An array for each parameter of ``main``, where the caller gave shapes only."""
+    rng = np.random.default_rng(seed)
+    made: list[Array] = []
+    for param in module.main.params:
+        assert isinstance(param.type, TensorType)
+        shape, dtype = tuple(as_int(s) for s in param.type.shape), param.type.dtype
+        if dtype.is_float:
+            made.append(rng.standard_normal(shape).astype(dtype.numpy))
+        else:
+            made.append(rng.integers(0, 2 if dtype.is_bool else 100, shape).astype(dtype.numpy))
+    return made

@@ -1,0 +1,122 @@
+"""What is faster alone and slower in its program is rolled back, for good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.record import MeasureRecord, target_key
+from loopwright.autotune.select import workload_of
+from loopwright.codegen.target import Target
+from loopwright.confirm import confirm
+from loopwright.in_turn import random_arrays, run_in_turn, whole_calls
+from loopwright.ir.schedule.steps import Schedule
+from loopwright.pipeline import Built, build
+
+X = np.random.default_rng(0).random((64, 512), np.float32)
+
+
+@lw.compile
+def net(x):
+    return np.tanh(x @ np.ones((512, 64), np.float32)) + 1
+
+
+MODULE = net.trace(X).module
+
+
+def made(log: Path) -> Built:
+    return build(MODULE, log=log, threads=1)
+
+
+def planted(built: Built, schedule: Schedule, seconds: float, log: Path) -> None:
+    """A record that calls a schedule fast."""
+    assert built.parts is not None
+    (prim,) = built.parts.prims.values()
+    record = MeasureRecord(
+        workload_of(prim),
+        target_key(Target.host(), 1),
+        tuple(schedule.to_json()),
+        "planted/1",
+        (seconds,) * 3,
+    )
+    TuningLog(log).append(record)
+
+
+def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    before = made(log)
+    (rules,) = before.chosen.values()
+    planted(before, rules.schedule, 2e-4, log)
+    planted(before, Schedule(), 1e-6, log)  # nothing vectorised: many times slower
+    assert [c.sketch for c in made(log).chosen.values()] == ["planted/1"]
+    ended = confirm(before, lambda: made(log), TuningLog(log), [X], 0.2, "main")
+    (undone,) = ended.report.rolled_back
+    assert undone.after > 2 * undone.before
+    assert ended.report.changed == 1 and ended.report.confirmed == 0
+    assert "rolled back" in str(ended.report)
+    (chosen,) = made(log).chosen.values()
+    assert chosen.schedule == rules.schedule  # in every later build
+    assert [c.schedule for c in ended.built.chosen.values()] == [rules.schedule]
+    (decision,) = TuningLog(log).decisions
+    assert decision.taken == 0 and decision.winner.cost < decision.losers[0].cost
+
+
+def test_what_is_faster_in_place_is_confirmed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    rules = made(log)
+    (chosen,) = rules.chosen.values()
+    planted(rules, Schedule(), 2e-4, log)
+    before = made(log)
+    planted(before, chosen.schedule, 1e-6, log)
+    ended = confirm(before, lambda: made(log), TuningLog(log), [X], 0.2)
+    assert ended.report.confirmed == ended.report.changed == 1 and not ended.report.rolled_back
+    assert ended.report.after < ended.report.before
+    (decision,) = TuningLog(log).decisions
+    assert decision.taken == 1
+
+
+def test_nothing_new_needs_no_decision(tmp_path: Path) -> None:
+    before = made(tmp_path / "log")
+    ended = confirm(before, lambda: made(tmp_path / "log"), TuningLog(tmp_path / "log"), [X], 0.05)
+    assert ended.report.changed == 0 and ended.report.after > 0
+    assert not (tmp_path / "log").exists()
+
+
+def test_builds_that_run_in_turn_are_timed_by_workload() -> None:
+    built = build(MODULE, threads=1)
+    one, other = run_in_turn([built, built], [X], 0.01)
+    assert one.seconds.keys() == other.seconds.keys() and len(one.seconds) == 1
+    (times,) = one.seconds.values()
+    assert len(times) >= 4 and min(times) > 0
+    assert [len(t) >= 4 for t in whole_calls([built, built], [X], 0.01)] == [True, True]
+
+
+def test_specs_get_arrays() -> None:
+    module = lw.compile(lambda x, i: np.take(x, i, axis=0)).trace(lw.f32[8, 4], lw.i64[3]).module
+    x, i = random_arrays(module)
+    assert (x.shape, x.dtype, i.shape, i.dtype) == ((8, 4), np.float32, (3,), np.int64)
+
+
+def test_tuning_ends_with_what_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwright import tuning
+
+    asked: list[int] = []
+    told = confirm
+
+    def spy(before, rebuild, log, arrays, seconds, program):
+        asked.append(id(arrays[0]))
+        return told(before, rebuild, log, arrays, seconds, program)
+
+    monkeypatch.setattr(tuning, "confirm", spy)
+    f = lw.compile(net.function, log=tmp_path / "log", threads=1)
+    report = f.tune(X, budget=None, trials=2)
+    assert asked == [id(X)]  # the caller's own arguments
+    assert report.in_program is not None and "whole call" in str(report)
+    built = f.lower(X).built
+    assert {c.origin for c in built.chosen.values()} == {"exact"}
+    (kernel,) = report.tasks
+    assert replace(kernel, rolled_back=True).line().endswith("rolled back")
