@@ -63,15 +63,16 @@ def confirm(
     slower = {name for name, sign in signs.items() if sign < 0}
     log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items() if s])
     built = rebuild() if slower else after
-    took = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+    old, new = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
     still = {name for name in changed if name not in slower}
-    if still and faster_of(*took) < 0:
+    if still and faster_of(old, new) < 0:
         # Kernels that gained each on their own, but made the others lose more: none of it is kept.
         log.append([_decision(before, after, n, rounds, program, -1) for n in sorted(still)])
         slower, built = {*changed}, rebuild()
-        took = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+        old, new = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
     report = InProgram(
-        *map(robust_seconds, took),
+        robust_seconds(old),
+        robust_seconds(new),
         changed=len(changed),
         confirmed=sum(sign > 0 and name not in slower for name, sign in signs.items()),
         rolled_back=tuple(_told(rounds, n, w) for n, w in changed.items() if n in slower),
