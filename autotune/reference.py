@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ir.dims import as_int
+from ..ir.dims import Dim, as_int
 from ..ir.dtype import DType
 from ..ir.loop.evaluate import evaluate_points, evaluate_prim
-from ..ir.loop.expr import Op, walk
+from ..ir.loop.expr import Op, Read, walk
 from ..ir.loop.prim import PrimFunc
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
@@ -47,23 +47,49 @@ def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
     """An array per parameter, the same for the same seed.
 
     Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
-    everywhere; integers in [1, 100).
+    everywhere; integers in [1, 100), those that look elements up anywhere along the axis they
+    index: a table read at a hundred places only would seem to lie in the nearest cache.
     """
     rng = np.random.default_rng(seed)
     names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
     low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
+    places = _places(prim)
     made: dict[str, Array] = {}
     for param in prim.params:
         shape = tuple(as_int(s) for s in param.shape)
-        made[param.name] = _random(shape, param.dtype, low, rng)
+        integers = (0, places[param.name]) if param.name in places else (1, 100)
+        made[param.name] = _random(shape, param.dtype, low, integers, rng)
     return made
 
 
-def _random(shape: tuple[int, ...], dtype: DType, low: float, rng: np.random.Generator) -> Array:
+def _places(prim: PrimFunc) -> dict[str, int]:
+    """How long the axis is that a parameter's elements index, the shortest of several."""
+    found: dict[str, int] = {}
+    nodes = [node for s in prim.stages for node in walk(s.expr)]
+    for node in nodes:
+        if not isinstance(node, Read):
+            continue
+        for i, size in zip(node.indices, prim.buffers[node.buffer].shape, strict=True):
+            if isinstance(i, int | Dim):
+                continue
+            for inner in walk(i):
+                if isinstance(inner, Read) and inner.dtype.is_integer:
+                    least = min(as_int(size), np.iinfo(inner.dtype.numpy).max + 1)
+                    found[inner.buffer] = max(1, min(found.get(inner.buffer, least), least))
+    return found
+
+
+def _random(
+    shape: tuple[int, ...],
+    dtype: DType,
+    low: float,
+    integers: tuple[int, int],
+    rng: np.random.Generator,
+) -> Array:
     if dtype.is_bool:
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_integer:
-        return rng.integers(1, 100, shape).astype(dtype.numpy)
+        return rng.integers(*integers, shape).astype(dtype.numpy)
     values = rng.random(shape, dtype=dtype.numpy.type)
     values *= 1.0 - low
     values += low

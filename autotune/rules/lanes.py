@@ -24,7 +24,7 @@ from ...ir.schedule.steps import (
     unroll,
     vectorize,
 )
-from ..analysis import Access, Group, stage_points
+from ..analysis import Access, Group, expression_cost, stage_points
 from ..protocols import BoolArray
 from .base import (
     KNOBS,
@@ -43,9 +43,9 @@ from .base import (
 __all__ = ["LaneSketch", "lane_axis", "lane_offers"]
 
 AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
-
-
 NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
+COSTLY = 8.0  # instructions of an element that is summed, from which few sums fit the registers
+LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
 
 
 class LaneSketch(Sketch):
@@ -144,7 +144,8 @@ class LaneSketch(Sketch):
         """How many rows to walk together, as many as the near cache holds.
 
         They share what does not depend on the row, and while one waits for its sum or maximum the
-        others are worked on.
+        others are worked on. Sums of costly elements need more registers for each, and long ones
+        wait for memory only, which comes fastest one row after the other.
         """
         group = self.group
         turns = prod(self.extent(a) for a in group.shared)
@@ -153,9 +154,11 @@ class LaneSketch(Sketch):
         read &= {p.name for p in group.prim.params}
         maps = len(group.stages) - len(group.reductions)
         row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
-        for rows in (4, 2):
+        costly = any(expression_cost(s) > COSTLY for s in group.reductions)
+        for rows in (2,) if costly else (4, 2):
             few = turns < 4 * rows * self.target.cores
-            if not few and rows * row_bytes <= self.target.l1 * NEAR_SHARE:
+            long = costly and self.waited_for and rows * width > LONG_ROW
+            if not few and not long and rows * row_bytes <= self.target.l1 * NEAR_SHARE:
                 return rows
         return 1
 

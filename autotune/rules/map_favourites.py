@@ -16,6 +16,7 @@ __all__ = ["map_favourites"]
 
 LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
 FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
+SHARING = 2  # rows that share what it takes to find the places of their elements
 NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
 
 
@@ -49,6 +50,8 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
             c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
         if blocks:
             _blocks(sketch, c)
+        elif _looks_up(sketch):
+            c["rows"] = max(r for r in tables["rows"] if r <= SHARING)
         c["parallel"] = sketch.parallel_depth(c)
         found.append(c)
     return found
@@ -69,6 +72,13 @@ def _scattered(sketch: Sketch) -> bool:
     """Whether elements of a vector lie far apart or anywhere, and are read one by one."""
     steps = [a.stride(sketch.vector_axis or "") for a in _rough_reads(sketch)]
     return any(step is not None and abs(step) > NEAR for step in steps)
+
+
+def _looks_up(sketch: Sketch) -> bool:
+    """Whether every row takes elements from the same places, which come from data."""
+    v, row = sketch.vector_axis or "", sketch.row_axis
+    rough = [a for a in _rough_reads(sketch) if v in a.irregular]
+    return row is not None and bool(rough) and all(a.stride(row) for a in rough)
 
 
 def _pattern(sketch: Sketch, vectors: int) -> int:

@@ -60,3 +60,12 @@ def test_as_many_rows_at_once_as_the_near_cache_holds(shape: tuple[int, int], ro
     """Few rows are left to the threads one by one."""
     prim = kernel_of(lw.nn.softmax, lw.f32[shape])
     assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")
+
+
+@pytest.mark.parametrize(
+    "shape, rows", [((1536, 128), 2), ((64, 256), 2), ((8192, 128), 2), ((4096, 256), 1)]
+)
+def test_sums_of_costly_elements_leave_registers_free(shape: tuple[int, int], rows: int) -> None:
+    """Softmax keeps its exponentials before they are summed; its logarithm sums them at once."""
+    prim = kernel_of(lw.nn.log_softmax, lw.f32[shape])
+    assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")

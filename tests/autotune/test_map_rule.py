@@ -72,3 +72,18 @@ def test_such_schedules_are_rows_of_the_space_and_compute_the_same(columns: int)
     inputs = random_inputs(prim, np.random.default_rng(0))
     out = run_nest(apply_schedule(prim, schedule), inputs)["out"]
     np.testing.assert_allclose(out, (inputs["x"] + inputs["b"]) * 2)
+
+
+def test_rows_that_are_looked_up_at_the_same_places_share_finding_them() -> None:
+    prim = parse_prim("""
+prim @columns(x: float32[9, 500], n: int64[70]) -> out: float32[9, 70] {
+  out[i, j] = x[i, minimum(maximum(n[j], 0:int64), 499:int64)]
+}""")
+    schedule, _ = default_schedule(prim, TARGET)
+    assert ("i", (5, 1, 2)) in [step.args for step in schedule.steps if step.name == "split"]
+    rng = np.random.default_rng(0)
+    inputs = random_inputs(prim, rng) | {"n": rng.integers(-9, 520, 70)}
+    out = run_nest(apply_schedule(prim, schedule), inputs)["out"]
+    np.testing.assert_array_equal(out, inputs["x"][:, np.clip(inputs["n"], 0, 499)])
+    kernel = compile_kernel(prim, schedule, TARGET)
+    assert kernel.text.count("llvm.smax") * 70 <= 2 * 5 * 70

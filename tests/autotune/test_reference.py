@@ -8,7 +8,7 @@ import pytest
 from loopwright.autotune.reference import Reference, make_inputs
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.ir.dims import symbol
-from loopwright.ir.dtype import BOOL, FLOAT32, INT32
+from loopwright.ir.dtype import BOOL, FLOAT32, INT32, dtype_of
 from loopwright.ir.loop.evaluate import evaluate_points, evaluate_prim
 from loopwright.ir.loop.expr import const, op, read, select, within
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
@@ -156,6 +156,22 @@ def test_inputs_suit_the_functions_they_are_for() -> None:
     assert made["n"].min() >= 1 and set(made["b"].tolist()) == {False, True}
     assert make_inputs(rooted, 1)["x"].min() > 0
     assert all((made[k] == make_inputs(plain, 1)[k]).all() for k in made)
+
+
+def test_places_in_a_table_lie_anywhere_in_it() -> None:
+    """Hundred places out of thousands would all be found in the nearest cache."""
+    table, n = Buffer("table", (5000,), FLOAT32), Buffer("n", (400,), INT32)
+    y = Buffer("y", (400,), FLOAT32)
+    inside = op("minimum", read("n", (I,), INT32), const(4999, INT32))
+    value = read("table", (inside,), FLOAT32)
+    prim = PrimFunc("f", (table, n), ("y",), (Stage(y, (Axis("i", 400),), value),))
+    places = make_inputs(prim, 1)["n"]
+    assert 0 <= places.min() < 200 and 4800 < places.max() < 5000
+    int8 = dtype_of("int8")
+    narrow = replace(n, dtype=int8)
+    value = read("table", (read("n", (I,), int8),), FLOAT32)
+    prim = PrimFunc("f", (table, narrow), ("y",), (Stage(y, (Axis("i", 400),), value),))
+    assert make_inputs(prim, 1)["n"].min() >= 0
 
 
 def test_integers_bools_and_special_values_are_compared_exactly() -> None:
