@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..ir.errors import ScheduleError
 from .budget import Budget
@@ -32,11 +33,12 @@ def tune_tasks(
     seed: int = 0,
     progress: Progress | None = None,
     peak_flops: float = 0.0,
+    given: Mapping[str, Sequence[Any]] | None = None,
 ) -> ProgramResult:
     """Tune distinct kernels that run on the same number of threads.
 
-    ``others`` are logs to take suggestions from; only ``log`` is written. LogError before anything
-    is measured if it cannot be.
+    ``others`` are logs to take suggestions from; only ``log`` is written. ``given`` are schedules
+    to be measured, by workload hash. LogError before anything is measured if it cannot be.
     """
     suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
     with Workers(tasks[0].threads if tasks else 1, settings) as workers:
@@ -52,6 +54,7 @@ def tune_tasks(
             suggestions=suggestions,
             progress=progress,
             peak_flops=peak_flops,
+            given=given,
         )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
@@ -112,14 +113,15 @@ def tune_program(
     settings: TuneSettings = DEFAULT_SETTINGS,
     seed: int = 0,
     suggestions: Mapping[str, Sequence[Population]] | None = None,
+    given: Mapping[str, Sequence[Any]] | None = None,
     progress: Progress | None = None,
     peak_flops: float = 0.0,
 ) -> ProgramResult:
     """Tune the kernels of a program, spending where the whole program gains most.
 
     Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
-    model. ``suggestions`` are rows to measure first, by workload hash; ``peak_flops`` per second is
-    a bound for what can be gained. LogError at once if the log cannot be written.
+    model. ``suggestions`` are rows and ``given`` schedules (JSON data) to measure first, by workload
+    hash; ``peak_flops`` per second is a bound for what can be gained. LogError at once if the log cannot be written.
     """
     log.check_writable()
     progress = progress or Silent()
@@ -133,7 +135,8 @@ def tune_program(
             measurer = measurer_of(task)
             stack.callback(measurer.close)
             first = (suggestions or {}).get(task.workload.hash, ())
-            tuners.append(Tuner(task, measurer, log, judged, strategy, settings, seed, first))
+            own = (given or {}).get(task.workload.hash, ())
+            tuners.append(Tuner(task, measurer, log, judged, strategy, settings, seed, first, own))
         states = [
             TaskState(t.weight, t.flops / peak_flops if peak_flops else 0.0, tuner.best_seconds)
             for t, tuner in zip(tasks, tuners)

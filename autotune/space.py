@@ -25,7 +25,7 @@ from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
 from .analysis import Group, groups_of
 from .features import space_features
 from .protocols import BoolArray, Knob, Population
-from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of
+from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_sketches
 from .rules.window import is_windowed
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
@@ -234,7 +234,14 @@ def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
 
 
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
-    """What may be inlined times what sketches the main group is offered, most promising first."""
+    """What the rules offer, most promising first, then what users' rules do."""
+    yield from _built_in(prim, target)
+    for sketch in user_sketches(prim, target):
+        yield Variant(sketch.name, (), sketch, ())
+
+
+def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """What may be inlined times what sketches the main group is offered."""
     chained = False
     for prepare, sketch in chain_sketches(prim, target):
         variant = Variant(_name(sketch, prepare), prepare, sketch, ())

@@ -13,7 +13,9 @@ from .random_search import RandomSearch
 from .search import Explorer
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["STRATEGIES", "make_strategy"]
+__all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "make_strategy"]
+
+DEFAULT_STRATEGY = "evolutionary"
 
 STRATEGIES: Mapping[str, type[Explorer]] = MappingProxyType(
     {

@@ -58,7 +58,11 @@ class TuneResult:
 
 @dataclass
 class Tuner:
-    """The search on one task. Several can share a log and a model."""
+    """The search on one task. Several can share a log and a model.
+
+    ``suggestions`` are rows and ``given`` schedules (JSON data, in the space or not) to be measured
+    right after the rules' favourite.
+    """
 
     task: Task
     measurer: Measurer
@@ -68,6 +72,7 @@ class Tuner:
     settings: TuneSettings = DEFAULT_SETTINGS
     seed: int = 0
     suggestions: Sequence[Any] = ()
+    given: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         self.search = make_strategy(self.strategy, self.task.space, self.seed, self.settings)
@@ -90,12 +95,11 @@ class Tuner:
         rows: list[Population] = []
         costs: list[float] = []
         for record in self.log.of(self.task.workload.hash, self.task.key):
-            row = self.task.row_of(record.schedule)
-            if row is None:
-                continue
             self._know(record)
-            rows.append(row)
-            costs.append(record.cost)
+            row = self.task.row_of(record.schedule)
+            if row is not None:  # else it is the user's, or of rules that are not there (any more)
+                rows.append(row)
+                costs.append(record.cost)
         if rows:
             self._learn(np.stack(rows), np.array(costs))
 
@@ -105,21 +109,32 @@ class Tuner:
         LogError if the log cannot be written: then nothing more was measured.
         """
         rows = self._propose(count)
-        self.exhausted = not len(rows)
+        asked = [(self._candidate(row), place) for place, row in enumerate(rows)]
+        asked[1:1] = [(candidate, -1) for candidate in self._handed()]
+        self.exhausted = not asked
         measured: list[int] = []
         costs: list[float] = []
-        if len(rows):
-            candidates = [self._candidate(row) for row in rows]
+        done = 0
+        if asked:
+            candidates = [candidate for candidate, _ in asked]
             for index, record in self.measurer.measure(candidates, self.best_seconds):
                 self.log.append(record)  # on disk before anything else can fail
                 self._count(record, clock)
-                measured.append(index)
-                costs.append(record.cost)
+                done += 1
+                if asked[index][1] >= 0:
+                    measured.append(asked[index][1])
+                    costs.append(record.cost)
                 progress.update(self, clock)
                 if clock.spent:
                     break
         self._learn(rows[measured], np.array(costs))
-        return len(measured)
+        return done
+
+    def _handed(self) -> list[Candidate]:
+        """Schedules of the user's that were not measured yet; they are handed out once."""
+        handed = [Candidate(tuple(schedule), "user") for schedule in self.given]
+        self.given = ()
+        return [c for c in handed if c.key not in self.costs]
 
     def finish(self) -> MeasureRecord | None:
         """Measure the leaders again, in turn, and say which is best.
@@ -214,17 +229,18 @@ def tune(
     settings: TuneSettings = DEFAULT_SETTINGS,
     seed: int = 0,
     suggestions: Sequence[Any] = (),
+    given: Sequence[Any] = (),
     progress: Progress | None = None,
 ) -> TuneResult:
     """Search schedules of one task until the budget is spent, or Ctrl-C or SIGTERM comes.
 
-    Goes on from what the log has of the task. ``suggestions`` are rows to be measured first.
-    LogError at once, before anything is measured, if the log cannot be written.
+    Goes on from what the log has of the task. ``suggestions`` are rows and ``given`` schedules to
+    be measured first. LogError at once, before anything is measured, if the log cannot be written.
     """
     log.check_writable()
     progress = progress or Silent()
     judged = JudgedModel(model or available_model(settings, seed))
-    tuner = Tuner(task, measurer, log, judged, strategy, settings, seed, suggestions)
+    tuner = Tuner(task, measurer, log, judged, strategy, settings, seed, suggestions, given)
     clock = BudgetClock(parse_budget(budget))
     history: list[tuple[float, int, float]] = []
     stopped = "budget"

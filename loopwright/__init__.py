@@ -10,9 +10,13 @@ array([[2.],
        [2.]], dtype=float32)
 
 ``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
-``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides.
+``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``schedule`` and
+``sketch_rule`` are for those who schedule kernels by hand.
 """
 
+from . import schedule
+from .autotune.rules.user import UserSketch as Sketch
+from .autotune.rules.user import sketch_rule
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
 from .ir.dims import symbol
 from .ir.errors import (
@@ -41,6 +45,7 @@ __all__ = [
     "LoopwrightError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
+    "Sketch",
     "Spec",
     "Traced",
     "UnsupportedError",
@@ -55,6 +60,8 @@ __all__ = [
     "nn",
     "parse_spec",
     "register_pytree",
+    "schedule",
+    "sketch_rule",
     "symbol",
     "u8",
     "u16",

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -251,12 +251,20 @@ class CompiledFunction:
         trials: int | None = None,
         log: str | Path | None = None,
         seed: int = 0,
+        strategy: str = "evolutionary",
+        schedules: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
         """Explore schedules for these arguments, append to the log, and use the best from now on.
 
         ``budget`` is a time (``"30s"``, ``"5m"``, or seconds), ``trials`` a number of candidates;
-        whichever is used up first ends the search. ``seed`` makes the search draw other candidates.
+        whichever is used up first ends the search. ``seed`` makes the search draw other candidates,
+        ``strategy`` is how it does: evolutionary, simulated_annealing, random or grid.
+
+        ``schedules`` hands schedules of yours, by the name of a kernel (``lower(...).as_text(
+        "kernels")`` shows them): an ``lw.schedule.Schedule``, a list of its steps, or a function of
+        the kernel's PrimFunc that gives one. They are measured first, checked and logged.
+
         At the end the function runs on these arguments, as it was and as it is now; what is slower
         there is rolled back. Answers with the search's report.
         """
@@ -277,6 +285,8 @@ class CompiledFunction:
             budget=budget,
             trials=trials,
             seed=seed,
+            strategy=strategy,
+            schedules=schedules,
             verify=config.verify,
         )
         with self._lock:

@@ -6,7 +6,7 @@ Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ from .autotune.native_tuning import tune_tasks
 from .autotune.program_tuner import ProgramResult, TaskResult
 from .autotune.progress import Progress, make_progress
 from .autotune.settings import DEFAULT_SETTINGS
+from .autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
+from .by_hand import Given, schedules_by_hand
 from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
 from .confirm import confirm
 from .in_turn import random_arrays
+from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
 from .pipeline import Built, build, called_kernels, lower_module, preferences_of, session_log
@@ -55,6 +58,8 @@ def tune(
     budget: str | float | Budget | None = None,
     trials: int | None = None,
     seed: int = 0,
+    strategy: str = DEFAULT_STRATEGY,
+    schedules: Mapping[str, Given] | None = None,
     progress: Progress | None = None,
     verify: bool = False,
 ) -> Tuned:
@@ -62,11 +67,19 @@ def tune(
 
     Goes on from what the log knows. Without a log the records last as long as this process. At the
     end the module as it was and as it is now are run in turn on ``arrays``, those of a call (random
-    ones if there are none): what is slower there is rolled back, see ``confirm``.
+    ones if there are none): what is slower there is rolled back, see ``confirm``. ``schedules`` are
+    measured first; see ``schedules_by_hand``.
     """
     begun = time.monotonic()
+    if strategy not in STRATEGIES:
+        raise LoopwrightValueError(
+            f"there is no strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}"
+        )
     target = target or Target.host()
     used = threads or pool.get_threads()
+    lowered = lower_module(module, preferences_of(precision, target))
+    kernels = tasks_of(called_kernels(lowered), target, used)
+    given = schedules_by_hand(kernels, schedules or {})
     own = log or session_log()
     records = TuningLog(own)
     records.check_writable()
@@ -81,17 +94,17 @@ def tune(
     kept_back = _for_the_comparison(limits)
     machine = known_machine(target)
     report = tune_tasks(
-        tasks_of(
-            called_kernels(lower_module(module, preferences_of(precision, target))), target, used
-        ),
+        kernels,
         TOOLCHAIN,
         records,
         _less(limits, kept_back + time.monotonic() - begun),
         others=shipped_logs(),
+        strategy=strategy,
         seed=seed,
         progress=progress or make_progress(),
         # A share of an estimated peak would say nothing.
         peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
+        given=given,
     )
     if report.stopped not in ("budget", "exhausted"):
         return Tuned(made(), replace(report, budget=limits))

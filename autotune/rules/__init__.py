@@ -8,6 +8,7 @@
     dots              products of bytes, by the instructions that add them up in fours
     lanes             vectors along each stage's own innermost axis, joined at the end
     chain             contraction, softmax of its rows, contraction of that, a block at a time
+    user              what users add, with ``lw.sketch_rule``
 
 By structure and not by operator. A sketch turns one choice per knob into schedule steps;
 ``space.py`` holds the choices as arrays. Another rule is another file, and a line in ``RULES``.
@@ -23,9 +24,18 @@ from .dots import dot_offers
 from .lanes import lane_offers
 from .pick import pick_offers
 from .tile import tile_offers
+from .user import user_sketches
 from .window import window_offers
 
-__all__ = ["KNOBS", "RULES", "Choices", "Sketch", "chain_sketches", "sketches_of"]
+__all__ = [
+    "KNOBS",
+    "RULES",
+    "Choices",
+    "Sketch",
+    "chain_sketches",
+    "sketches_of",
+    "user_sketches",
+]
 
 RULES = (tile_offers, dot_offers, lane_offers, window_offers, pick_offers)
 

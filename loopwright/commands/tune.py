@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
+from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
@@ -43,6 +45,19 @@ def add(commands: Any) -> None:
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
+    parser.add_argument(
+        "--strategy",
+        choices=tuple(STRATEGIES),
+        default=DEFAULT_STRATEGY,
+        help=f"how candidates are chosen ({DEFAULT_STRATEGY})",
+    )
+    parser.add_argument(
+        "--schedule",
+        action="append",
+        default=[],
+        metavar="KERNEL=FILE",
+        help="measure this schedule (JSON, as in a log) of a kernel first",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -64,10 +79,31 @@ def _run(args: argparse.Namespace) -> int:
     how = "measured" if machine.measured else "estimated"
     print(f"{user.name}   {target.isa}, {used} threads, peak {peak} ({how})", flush=True)
     report = user.compiled.tune(
-        *user.args, budget=budget, trials=args.trials, log=log, seed=args.seed, **user.kwargs
+        *user.args,
+        budget=budget,
+        trials=args.trials,
+        log=log,
+        seed=args.seed,
+        strategy=args.strategy,
+        schedules=dict(_schedule(text) for text in args.schedule),
+        **user.kwargs,
     )
     print(report)
     return 0
+
+
+def _schedule(given: str) -> tuple[str, Any]:
+    """``KERNEL=FILE`` as the kernel's name and the data in the file."""
+    kernel, _, name = given.partition("=")
+    if not kernel or not name:
+        raise UsageError(f"--schedule {given}: write KERNEL=FILE")
+    try:
+        data = json.loads(Path(name).read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--schedule {given}: {error}") from error
+    if not isinstance(data, list):
+        raise UsageError(f"--schedule {given}: {name} holds no list of steps")
+    return kernel, data
 
 
 def _log(given: str | None) -> Path:
