@@ -120,8 +120,9 @@ def tune_program(
     """Tune the kernels of a program, spending where the whole program gains most.
 
     Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
-    model. ``suggestions`` are rows and ``given`` schedules (JSON data) to measure first, by workload
-    hash; ``peak_flops`` per second is a bound for what can be gained. LogError at once if the log cannot be written.
+    model. ``suggestions`` are rows and ``given`` schedules (JSON data) to measure first, by
+    workload hash; ``peak_flops`` per second is a bound for what can be gained. LogError at once if
+    the log cannot be written.
     """
     log.check_writable()
     progress = progress or Silent()

@@ -185,7 +185,10 @@ class _Offered(Sketch):
         )
 
     @staticmethod
-    def of(made: UserSketch, title: str, prim: PrimFunc, target: Target) -> _Offered:
+    def of(made: Any, rule: str, prim: PrimFunc, target: Target) -> _Offered:
+        if not isinstance(made, UserSketch):
+            raise LoopwrightTypeError(f"it gave {made!r:.60}, not an lw.Sketch")
+        title = f"user.{rule}.{made.name}"
         group = max(groups_of(prim), key=lambda g: g.flops)
         axis = group.shared[-1] if group.shared else None
         bare = _Offered(group, target, axis, made=made, title=title)
@@ -203,11 +206,8 @@ def user_sketches(prim: PrimFunc, target: Target) -> Iterator[Sketch]:
     for rule in _RULES:
         title = getattr(rule, "__name__", "rule")
         try:
-            offers: Iterable[object] = rule(prim, target) or ()
-            for made in offers:
-                if not isinstance(made, UserSketch):
-                    raise LoopwrightTypeError(f"it gave {made!r:.60}, not an lw.Sketch")
-                offered = _Offered.of(made, f"user.{title}.{made.name}", prim, target)
+            for made in rule(prim, target) or ():
+                offered = _Offered.of(made, title, prim, target)
                 if offered.known and count < MAX_SKETCHES:
                     apply_schedule(prim, next(iter(offered.known.values())))
                     count += 1

@@ -238,7 +238,7 @@ def test_tuning_with_real_processes(tmp_path: Path) -> None:
     settings = replace(DEFAULT_SETTINGS, least_timeout=0.4, population=256)
     with NativeMeasurer(task, planted.TOOLCHAIN, settings) as measurer:
         log = TuningLog(tmp_path / "log")
-        result = tune(task, measurer, log, Budget(20.0, 60), settings=settings)
+        result = tune(task, measurer, log, Budget(60.0, 60), settings=settings)
     assert result.trials == 60
     assert result.best is not None and result.best.schedule[0][1] == "good"
     assert set(result.errors) <= {"wrong_result", "out_of_bounds", "crash"}
