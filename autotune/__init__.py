@@ -7,7 +7,8 @@
     cost_model  training  quality  linear_model   what is probably fast (xgboost when it is asked)
     measure  worker*  build_service  run_service  building and running in processes of their own
     reference  guarded  harness                   the gate: right results, memory kept, native time
-    record  log  lookup  logtool                  what was measured, and how it is reused
+    record  note  log  lookup  logtool            what was measured, and how it is reused
+    journal  replay                               what a run was, and the same decisions again
     tuner  program_tuner  scheduler  budget       the loop, and where the seconds go
     progress  interrupts  settings                what is shown, how it ends, every number by name
     select  kernels  native_tuning                how the compiler asks: schedules, tasks, tuning

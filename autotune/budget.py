@@ -94,11 +94,16 @@ def _not_understood(value: object) -> ValueError:
 
 @dataclass(slots=True)
 class BudgetClock:
-    """A budget being spent, from the moment the clock is made."""
+    """A budget being spent, from the moment the clock is made.
+
+    ``marked`` is when the last candidate was measured. Whatever else depends on time than the end
+    goes by it: it is in the log, so that a replay decides the same.
+    """
 
     budget: Budget
     now: Callable[[], float] = time.monotonic
     trials: int = 0
+    marked: float = 0.0
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +113,10 @@ class BudgetClock:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return self.now() - self.started
+
+    def mark(self) -> None:
+        """A candidate was measured: set ``marked``."""
+        self.marked = round(self.elapsed, 4)
 
     @property
     def seconds_left(self) -> float:

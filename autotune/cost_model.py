@@ -117,6 +117,11 @@ class JudgedModel:
         self._learnt: list[tuple[str, FloatArray, FloatArray]] = []
 
     @property
+    def name(self) -> str:
+        """What the model is, as a run notes it: its class, and what it was trained on before."""
+        return f"{type(self.model).__name__}{getattr(self.model, 'origin', '')}"
+
+    @property
     def trained(self) -> bool:
         return self.model.trained
 

@@ -24,7 +24,6 @@ from typing import Any
 
 from .record import (
     FutureRecordError,
-    MeasureRecord,
     RecordError,
     TargetKey,
     Workload,
@@ -35,7 +34,7 @@ from .record import (
     workload_from,
 )
 
-__all__ = ["ABOUT", "DECISION_VERSION", "Decision", "Option", "entry_of"]
+__all__ = ["ABOUT", "DECISION_VERSION", "Decision", "Option", "decision_from_data"]
 
 DECISION_VERSION = 2
 
@@ -120,18 +119,7 @@ class Decision:
             raise RecordError(f"not JSON: {error}") from None
         if not isinstance(data, dict):
             raise RecordError("not a decision")
-        return _from_data(data)
-
-
-def entry_of(line: str | bytes) -> MeasureRecord | Decision:
-    """The measured run or the decision that stands in a line; RecordError if it is neither."""
-    try:
-        return MeasureRecord.from_json(line)
-    except FutureRecordError as future:
-        try:
-            return Decision.from_json(line)
-        except FutureRecordError:
-            raise future from None
+        return decision_from_data(data)
 
 
 def _option_data(option: Option) -> dict[str, Any]:
@@ -140,7 +128,8 @@ def _option_data(option: Option) -> dict[str, Any]:
     return {"name": option.name, **schedule, "seconds": seconds}
 
 
-def _from_data(data: dict[str, Any]) -> Decision:
+def decision_from_data(data: dict[str, Any]) -> Decision:
+    """The decision that parsed JSON says; errors as of ``from_json``."""
     if data.get("v") != DECISION_VERSION or data.get("kind") != "decision":
         raise FutureRecordError(f"schema version {data.get('v')}, kind {data.get('kind')!r}")
     if data.get("about") not in ABOUT:

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .decision import Decision, entry_of
+from .decision import Decision
+from .note import Entry, Note, entry_of
 from .record import FutureRecordError, MeasureRecord, RecordError, TargetKey, Workload
 from .settings import DEFAULT_SETTINGS
 
@@ -73,6 +74,8 @@ class TuningLog:
         self.path = None if path is None else Path(path)
         self.records: list[MeasureRecord] = []
         self.decisions: list[Decision] = []
+        self.notes: list[tuple[int, Note]] = []  # each after so many records
+        self._others: list[tuple[int, Note | Decision]] = []
         self.skipped = SkippedLines()
         self._sync_seconds = DEFAULT_SETTINGS.sync_seconds if sync_seconds is None else sync_seconds
         self._synced_at = -float("inf")
@@ -137,7 +140,12 @@ class TuningLog:
             return False
         return True
 
-    def _index(self, record: MeasureRecord | Decision) -> None:
+    def _index(self, record: Entry) -> None:
+        if not isinstance(record, MeasureRecord):
+            self._others.append((len(self.records), record))
+        if isinstance(record, Note):
+            self.notes.append((len(self.records), record))
+            return
         if isinstance(record, Decision):
             self.decisions.append(record)
             self._decided.setdefault(record.workload.hash, []).append(record)
@@ -150,6 +158,8 @@ class TuningLog:
 
     def _forget(self) -> None:
         self.records.clear()
+        self.notes.clear()
+        self._others.clear()
         self._by_hash.clear()
         self._by_kind.clear()
         self.decisions.clear()
@@ -175,13 +185,24 @@ class TuningLog:
         found = self._decided.get(workload_hash, [])
         return [d for d in found if target is None or d.target == target]
 
+    def entries(self) -> Iterator[Entry]:
+        """Records, decisions and notes in the order of the file."""
+        others = iter(self._others)
+        place, other = next(others, (-1, None))
+        for number, record in enumerate(self.records):
+            while other is not None and place <= number:
+                yield other
+                place, other = next(others, (-1, None))
+            yield record
+        while other is not None:
+            yield other
+            place, other = next(others, (-1, None))
+
     # -- writing
 
-    def append(
-        self, records: MeasureRecord | Decision | Iterable[MeasureRecord | Decision]
-    ) -> None:
-        """Acknowledge records: they are in the file when this returns. LogError: none is."""
-        one = isinstance(records, MeasureRecord | Decision)
+    def append(self, records: Entry | Iterable[Entry]) -> None:
+        """Acknowledge entries: they are in the file when this returns. LogError: none is."""
+        one = isinstance(records, MeasureRecord | Decision | Note)
         batch = [records] if one else list(records)
         if not batch:
             return

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .decision import Decision, entry_of
+from .decision import Decision
 from .log import TuningLog, locked_file
 from .lookup import best_records, fastest, pooled_costs
+from .note import Entry, Note, entry_of
 from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
 
 __all__ = [
@@ -88,33 +89,36 @@ class MergeReport:
 def merge(
     sources: Sequence[str | os.PathLike[str]], destination: str | os.PathLike[str]
 ) -> MergeReport:
-    """Append to ``destination`` what the sources have and it has not. FileNotFoundError for a
-    source that is not there, LogError if the destination cannot be written."""
+    """Append to ``destination`` what the sources have and it has not, notes too, in their order.
+    FileNotFoundError for a source that is not there, LogError if the destination cannot be written.
+    """
     into = TuningLog(destination)
-    seen = {r.to_json() for r in (*into, *into.decisions)}
+    seen = {entry.to_json() for entry in into.entries()}
     added = known = skipped = 0
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f"no tuning log at {source}")
         log = TuningLog(source)
         skipped += log.skipped.total
-        fresh: list[MeasureRecord | Decision] = []
-        for record in (*log, *log.decisions):
-            line = record.to_json()
+        fresh: list[Entry] = []
+        for entry in log.entries():
+            line = entry.to_json()
+            record = not isinstance(entry, Note)
             if line in seen:
-                known += 1
+                known += record
                 continue
             seen.add(line)
-            fresh.append(record)
+            fresh.append(entry)
+            added += record
         into.append(fresh)
-        added += len(fresh)
     into.sync()
     return MergeReport(added, known, skipped)
 
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """How many lines stay and go. Lines of a later version always stay."""
+    """How many lines stay and go. Lines of a later version always stay, and so do notes but those
+    of runs that nothing is left of."""
 
     kept: int
     dropped_records: int
@@ -134,33 +138,38 @@ def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) ->
     with locked_file(path) as descriptor:
         records, lines, dropped_lines = _readable_lines(path)
         wanted = _fastest_schedules(records, keep, TuningLog(path))
-        kept = [
-            line
-            for line, record in lines
-            if record is None or (record.ok and _identity(record) in wanted)
-        ]
+        staying = [r for r in records if r.ok and _identity(r) in wanted]
+        runs = {r.run for r in staying}
+        kept = [line for line, entry in lines if _stays(entry, wanted, runs)]
         report = PruneReport(len(kept), len(lines) - len(kept), dropped_lines)
         if write:
             _replace(path, kept, os.fstat(descriptor).st_mode)
     return report
 
 
+def _stays(entry: Entry | None, wanted: set[tuple[str, TargetKey, str]], runs: set[str]) -> bool:
+    if isinstance(entry, Note):
+        return entry.kind not in ("run", "end") or entry.text("run") in runs
+    return not isinstance(entry, MeasureRecord) or (entry.ok and _identity(entry) in wanted)
+
+
 def _readable_lines(
     path: Path,
-) -> tuple[list[MeasureRecord], list[tuple[bytes, MeasureRecord | None]], int]:
+) -> tuple[list[MeasureRecord], list[tuple[bytes, Entry | None]], int]:
     records: list[MeasureRecord] = []
-    lines: list[tuple[bytes, MeasureRecord | None]] = []
+    lines: list[tuple[bytes, Entry | None]] = []
     dropped = 0
     for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
         try:
-            record = MeasureRecord.from_json(line)
+            entry = entry_of(line)
         except FutureRecordError:
             lines.append((line, None))
         except RecordError:
             dropped += 1
         else:
-            records.append(record)
-            lines.append((line, record))
+            if isinstance(entry, MeasureRecord):
+                records.append(entry)
+            lines.append((line, entry))
     return records, lines, dropped
 
 
@@ -241,6 +250,7 @@ class VerifyReport:
     """``good`` lines are records without complaint."""
 
     good: int = 0
+    notes: int = 0
     torn: int = 0
     foreign: int = 0
     future: int = 0
@@ -267,6 +277,9 @@ def verify(
         except RecordError as error:
             _count(report, error)
             report.problems.append(Problem(number, str(error)))
+            continue
+        if isinstance(record, Note):
+            report.notes += 1
             continue
         if isinstance(record, Decision):
             report.good += 1

@@ -18,7 +18,7 @@ from typing import Any
 
 from .build_service import BuildService
 from .protocols import Candidate
-from .record import Check, MeasureRecord, RecordError, own_version, timestamp
+from .record import Check, MeasureRecord, RecordError, Took, own_version, timestamp
 from .run_service import RaceRequest, RunRequest, RunService
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
@@ -41,6 +41,7 @@ class _Job:
     index: int
     candidate: Candidate
     code: bytes = b""
+    build_seconds: float = 0.0
 
 
 class Workers:
@@ -137,9 +138,10 @@ class NativeMeasurer:
                 job = under_way.pop(id(worker))
                 if worker is not self._runner and reply.error is None and reply.blob:
                     job.code = reply.blob
+                    job.build_seconds = _number(reply.header.get("seconds"))
                     built.append(job)
                     continue
-                record = self._record(job.candidate, reply)
+                record = self._record(job.candidate, reply, _took(job, reply))
                 best_seconds = min(best_seconds, record.cost)
                 yield job.index, record
 
@@ -236,7 +238,9 @@ class NativeMeasurer:
             if reply is not None:
                 return reply
 
-    def _record(self, candidate: Candidate, reply: Reply) -> MeasureRecord:
+    def _record(
+        self, candidate: Candidate, reply: Reply, took: Took | None = None
+    ) -> MeasureRecord:
         """A reply as a record. What the worker said is checked like a line of a log."""
         header = reply.header
         error = reply.error or header.get("error")
@@ -253,6 +257,7 @@ class NativeMeasurer:
             seed=self.seed,
             time=timestamp(),
             version=own_version(),
+            took=took,
         )
         try:
             MeasureRecord.from_json(record.to_json())
@@ -261,6 +266,19 @@ class NativeMeasurer:
                 record, seconds=(), error="crash", detail=f"no sense: {problem}", checked=None
             )
         return record
+
+
+def _took(job: _Job, reply: Reply) -> Took | None:
+    """Where the seconds of a candidate went, as far as the workers told."""
+    told = reply.header.get("took")
+    told = told if isinstance(told, dict) else {}
+    build = job.build_seconds or _number(reply.header.get("seconds"))
+    check, run = _number(told.get("check")), _number(told.get("run"))
+    return Took(build, check, run) if build or check or run else None
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, float) and 0 <= value < math.inf else 0.0
 
 
 def _one_by_one(header: dict[str, Any]) -> Iterator[Reply]:

@@ -13,6 +13,7 @@ from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
 from .in_program import InProgram
 from .interrupts import terminable
+from .journal import Journal
 from .log import LogError, TuningLog
 from .progress import Progress, Silent, format_seconds, format_time
 from .protocols import CostModel, Measurer, Population
@@ -116,18 +117,34 @@ def tune_program(
     given: Mapping[str, Sequence[Any]] | None = None,
     progress: Progress | None = None,
     peak_flops: float = 0.0,
+    clock: BudgetClock | None = None,
 ) -> ProgramResult:
     """Tune the kernels of a program, spending where the whole program gains most.
 
     Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
     model. ``suggestions`` are rows and ``given`` schedules (JSON data) to measure first, by
     workload hash; ``peak_flops`` per second is a bound for what can be gained. LogError at once if
-    the log cannot be written.
+    the log cannot be written. With a ``clock`` (of a replay) the run is not noted in the log.
     """
     log.check_writable()
     progress = progress or Silent()
     judged = JudgedModel(model or available_model(settings, seed))
-    clock = BudgetClock(parse_budget(budget))
+    journal = None
+    if clock is None:
+        clock = BudgetClock(parse_budget(budget))
+        journal = Journal.begin(
+            log,
+            tasks,
+            clock.budget,
+            seed=seed,
+            strategy=strategy,
+            settings=settings,
+            model=judged.name,
+            suggested=suggestions or {},
+            given=given or {},
+            program=True,
+            peak_flops=peak_flops,
+        )
     stopped = "budget"
     history: list[tuple[float, float]] = []
     with ExitStack() as stack:
@@ -137,7 +154,9 @@ def tune_program(
             stack.callback(measurer.close)
             first = (suggestions or {}).get(task.workload.hash, ())
             own = (given or {}).get(task.workload.hash, ())
-            tuners.append(Tuner(task, measurer, log, judged, strategy, settings, seed, first, own))
+            tuners.append(
+                Tuner(task, measurer, log, judged, strategy, settings, seed, first, own, journal)
+            )
         states = [
             TaskState(t.weight, t.flops / peak_flops if peak_flops else 0.0, tuner.best_seconds)
             for t, tuner in zip(tasks, tuners)
@@ -151,6 +170,9 @@ def tune_program(
         except LogError as error:
             stopped = str(error)
         results = tuple(_result(tuner) for tuner in tuners)
+        if journal is not None:
+            engine = sum(tuner.engine_seconds for tuner in tuners)
+            journal.end(stopped, clock.elapsed, engine, judged.quality())
     return ProgramResult(
         results,
         clock.elapsed,
@@ -180,10 +202,10 @@ def _spend(
         tuner, state = tuners[index], states[index]
         count = settings.scheduler_batch
         left = clock.trials_left
-        begun = clock.elapsed
+        begun = clock.marked
         tuner.step(clock, count if left is None else min(count, left), progress)
         state.exhausted = tuner.exhausted
-        state.after_turn(clock.elapsed - begun, tuner.best_seconds)
+        state.after_turn(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"
 
@@ -193,7 +215,7 @@ def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
     order = sorted(tuners, key=lambda t: -t.task.weight * _finite(t.best_seconds))
     for tuner in order:
         if tuner.trials and (clock.budget.seconds is None or clock.seconds_left > 0):
-            tuner.finish()
+            tuner.finish(clock)
 
 
 def _result(tuner: Tuner) -> TaskResult:

@@ -11,9 +11,12 @@
      "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
      "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
-A record of the leaders' last comparison has ``"raced": true`` as well. ``error`` is a word of
-``ERRORS`` or null. Fields a reader does not know are ignored; a greater ``v`` is a line of the
-future. Records are data: they are validated, never executed.
+A record of the leaders' last comparison has ``"raced": true`` as well. One that a search made says
+which (``"run"``), when (``"at"`` seconds after its start), what the cost model had said before
+(``"predicted"``, higher is faster), and what it cost (``"took": {"build": 0.01, "check": 0.002,
+"run": 0.004}`` seconds of the workers). ``error`` is a word of ``ERRORS`` or null. Fields a reader
+does not know are ignored; a greater ``v`` is a line of the future. Records are data: they are
+validated, never executed. Lines that are no measured run are notes (``note``).
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ __all__ = [
     "MeasureRecord",
     "RecordError",
     "TargetKey",
+    "Took",
     "Workload",
     "own_version",
+    "record_from_data",
     "robust_seconds",
     "schedule_key",
     "seconds_from",
@@ -159,11 +164,23 @@ class Check:
     bound: float
 
 
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds that workers spent on a candidate: making code, holding it against the reference
+    (with loading it), and the samples with what was repeated."""
+
+    build: float = 0.0
+    check: float = 0.0
+    run: float = 0.0
+
+
 @dataclass(frozen=True)
 class MeasureRecord:
-    """One line of the log. ``seconds`` holds the time per call of every sample.
+    """One measured run. ``seconds`` holds the time per call of every sample, to six digits, as
+    they are written: what was decided by them can be decided again from the file.
 
-    ``raced`` records come from the comparison of the leaders, measured in turn.
+    ``raced`` records come from the comparison of the leaders, measured in turn. ``run``, ``at``,
+    ``predicted`` and ``took`` are there if a search made the record.
     """
 
     workload: Workload
@@ -178,6 +195,13 @@ class MeasureRecord:
     time: str = ""
     version: str = ""
     raced: bool = False
+    run: str = ""
+    at: float | None = None
+    predicted: float | None = None
+    took: Took | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", tuple(float(f"{s:.6g}") for s in self.seconds))
 
     @property
     def ok(self) -> bool:
@@ -197,7 +221,15 @@ class MeasureRecord:
     def to_json(self) -> str:
         """One line without its line end."""
         check = self.checked
-        raced = {"raced": True} if self.raced else {}
+        more: dict[str, Any] = {"raced": True} if self.raced else {}
+        if self.run:
+            more["run"] = self.run
+        if self.at is not None:
+            more["at"] = self.at
+        if self.predicted is not None:
+            more["predicted"] = float(f"{self.predicted:.5g}")
+        if self.took is not None:
+            more["took"] = {n: float(f"{getattr(self.took, n):.3g}") for n in Took.__slots__}
         return json.dumps(
             {
                 "v": SCHEMA_VERSION,
@@ -205,14 +237,14 @@ class MeasureRecord:
                 "target": self.target.to_data(),
                 "schedule": self.schedule,
                 "sketch": self.sketch,
-                "seconds": [float(f"{s:.6g}") for s in self.seconds],
+                "seconds": self.seconds,
                 "error": self.error,
                 "detail": self.detail,
                 "checked": check and {"max_error": check.max_error, "bound": check.bound},
                 "seed": self.seed,
                 "time": self.time,
                 "loopwright": self.version,
-                **raced,
+                **more,
             },
             allow_nan=False,
             ensure_ascii=False,
@@ -225,7 +257,7 @@ class MeasureRecord:
             data = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise RecordError(f"not JSON: {error}") from None
-        return _from_data(data)
+        return record_from_data(data)
 
 
 def schedule_key(schedule: Any) -> str:
@@ -263,7 +295,8 @@ def own_version() -> str:
         return ""
 
 
-def _from_data(data: Any) -> MeasureRecord:
+def record_from_data(data: Any) -> MeasureRecord:
+    """The record that parsed JSON says; errors as of ``MeasureRecord.from_json``."""
     if not isinstance(data, dict) or "v" not in data or "workload" not in data:
         raise RecordError("not a tuning record")
     version = _integer(data, "v", least=1)
@@ -288,6 +321,10 @@ def _from_data(data: Any) -> MeasureRecord:
         time=_text(data, "time"),
         version=_text(data, "loopwright"),
         raced=data.get("raced") is True,
+        run=_text(data, "run"),
+        at=_optional(data.get("at")),
+        predicted=_optional(data.get("predicted")),
+        took=_took(data.get("took")),
     )
 
 
@@ -343,8 +380,8 @@ def seconds_from(value: Any) -> float:
     """A time of a line, in seconds. RecordError if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError("a time is no number")
-    if not 0 < value < math.inf:
-        raise RecordError(f"a time of {value} seconds")
+    if not 0 < value < 1e18:
+        raise RecordError(f"a time of {str(value)[:20]} seconds")
     return float(value)
 
 
@@ -357,6 +394,24 @@ def _check(value: Any) -> Check | None:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    found = _optional(value)
+    if found is None:
         raise RecordError("checked holds no numbers")
-    return float(value)
+    return found
+
+
+def _optional(value: Any) -> float | None:
+    """A finite number, None for anything else: nothing depends on it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _took(value: Any) -> Took | None:
+    if not isinstance(value, dict):
+        return None
+    return Took(*(max(0.0, _optional(value.get(name)) or 0.0) for name in Took.__slots__))

@@ -99,6 +99,7 @@ class RunService:
     # -- one candidate
 
     def _run(self, request: RunRequest) -> Frame:
+        begun = time.perf_counter()
         with ExitStack() as stack:
             loaded = self._load(request.built, stack)
             first = self._call(loaded.exact, loaded.function)
@@ -109,14 +110,21 @@ class RunService:
             if not verdict.right:
                 return _refusal(verdict)
             checked = [b.bytes.copy() for b in self._outside.values()]
+            ready = time.perf_counter()
             seconds = self._sample(loaded, first, request.best_seconds)
+            run = time.perf_counter() - ready
             now = [b.bytes for b in self._outside.values()]
             if not all(np.array_equal(a, b) for a, b in zip(checked, now)):
                 verdict = self._reference.check(self._outputs())
                 if not verdict.right:
                     return _refusal(verdict)
             return Frame(
-                {"seconds": seconds, "max_error": verdict.max_error, "bound": verdict.bound}
+                {
+                    "seconds": seconds,
+                    "max_error": verdict.max_error,
+                    "bound": verdict.bound,
+                    "took": {"run": run, "check": time.perf_counter() - begun - run},
+                }
             )
 
     def _call(self, arguments: int, function: int) -> float:

@@ -8,8 +8,10 @@ and the next run goes on from the log.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
 from .interrupts import terminable
+from .journal import Journal
 from .log import LogError, TuningLog
 from .lookup import fastest, pooled_costs
 from .progress import Progress, Silent
@@ -58,10 +61,10 @@ class TuneResult:
 
 @dataclass
 class Tuner:
-    """The search on one task. Several can share a log and a model.
+    """The search on one task. Several can share a log, a model, and the journal of their run.
 
     ``suggestions`` are rows and ``given`` schedules (JSON data, in the space or not) to be measured
-    right after the rules' favourite.
+    right after the rules' favourite. ``engine_seconds`` is the time spent proposing and learning.
     """
 
     task: Task
@@ -73,6 +76,7 @@ class Tuner:
     seed: int = 0
     suggestions: Sequence[Any] = ()
     given: Sequence[Any] = ()
+    journal: Journal | None = None
 
     def __post_init__(self) -> None:
         self.search = make_strategy(self.strategy, self.task.space, self.seed, self.settings)
@@ -83,6 +87,7 @@ class Tuner:
         self.trials = 0
         self.errors: Counter[str] = Counter()
         self.exhausted = False
+        self.engine_seconds = 0.0
         self._group = f"{self.task.workload.hash}/{self.task.key}"
         if len(self.suggestions):
             # After the rules' favourite: what comes of a short budget must not be worse than that.
@@ -108,7 +113,9 @@ class Tuner:
 
         LogError if the log cannot be written: then nothing more was measured.
         """
-        rows = self._propose(count)
+        with self._at_work():
+            rows = self._propose(count)
+            scores = self._score(rows) if self.model.trained and len(rows) else None
         asked = [(self._candidate(row), place) for place, row in enumerate(rows)]
         asked[1:1] = [(candidate, -1) for candidate in self._handed()]
         self.exhausted = not asked
@@ -118,16 +125,21 @@ class Tuner:
         if asked:
             candidates = [candidate for candidate, _ in asked]
             for index, record in self.measurer.measure(candidates, self.best_seconds):
+                clock.mark()
+                place = asked[index][1]
+                score = None if scores is None or place < 0 else float(scores[place])
+                record = self._stamped(record, clock, score)
                 self.log.append(record)  # on disk before anything else can fail
                 self._count(record, clock)
                 done += 1
-                if asked[index][1] >= 0:
-                    measured.append(asked[index][1])
+                if place >= 0:
+                    measured.append(place)
                     costs.append(record.cost)
                 progress.update(self, clock)
                 if clock.spent:
                     break
-        self._learn(rows[measured], np.array(costs))
+        with self._at_work():
+            self._learn(rows[measured], np.array(costs))
         return done
 
     def _handed(self) -> list[Candidate]:
@@ -136,7 +148,7 @@ class Tuner:
         self.given = ()
         return [c for c in handed if c.key not in self.costs]
 
-    def finish(self) -> MeasureRecord | None:
+    def finish(self, clock: BudgetClock | None = None) -> MeasureRecord | None:
         """Measure the leaders again, in turn, and say which is best.
 
         The first schedule ever tried takes part, so that before and after can be compared.
@@ -144,8 +156,11 @@ class Tuner:
         leaders = self._leaders()
         if len(leaders) > 1:
             again = [Candidate(r.schedule, r.sketch) for r in leaders]
-            for record in self.measurer.race(again, self.settings.leader_rounds):
-                self.log.append(_as_raced(record))
+            found = self.measurer.race(again, self.settings.leader_rounds)
+            if clock is not None:
+                clock.mark()
+            for record in found:
+                self.log.append(self._stamped(_as_raced(record), clock))
         return self.best()
 
     def best(self) -> MeasureRecord | None:
@@ -158,6 +173,19 @@ class Tuner:
             self.first_seconds = pooled[self._first][0]
         self.best_seconds, record = found
         return record
+
+    def _stamped(
+        self, record: MeasureRecord, clock: BudgetClock | None, predicted: float | None = None
+    ) -> MeasureRecord:
+        if self.journal is None or clock is None:
+            return record
+        return self.journal.stamped(record, clock, predicted)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.engine_seconds += time.perf_counter() - begun
 
     def _propose(self, count: int) -> Population:
         """Rows whose schedules were not measured yet, each schedule once: several rows can be one.
@@ -231,17 +259,35 @@ def tune(
     suggestions: Sequence[Any] = (),
     given: Sequence[Any] = (),
     progress: Progress | None = None,
+    clock: BudgetClock | None = None,
 ) -> TuneResult:
     """Search schedules of one task until the budget is spent, or Ctrl-C or SIGTERM comes.
 
     Goes on from what the log has of the task. ``suggestions`` are rows and ``given`` schedules to
     be measured first. LogError at once, before anything is measured, if the log cannot be written.
+    With a ``clock`` (of a replay) the run is not noted in the log.
     """
     log.check_writable()
     progress = progress or Silent()
     judged = JudgedModel(model or available_model(settings, seed))
-    tuner = Tuner(task, measurer, log, judged, strategy, settings, seed, suggestions, given)
-    clock = BudgetClock(parse_budget(budget))
+    journal = None
+    if clock is None:
+        clock = BudgetClock(parse_budget(budget))
+        journal = Journal.begin(
+            log,
+            [task],
+            clock.budget,
+            seed=seed,
+            strategy=strategy,
+            settings=settings,
+            model=judged.name,
+            suggested={task.workload.hash: suggestions},
+            given={task.workload.hash: given},
+            program=False,
+        )
+    tuner = Tuner(
+        task, measurer, log, judged, strategy, settings, seed, suggestions, given, journal
+    )
     history: list[tuple[float, int, float]] = []
     stopped = "budget"
     try:
@@ -252,12 +298,14 @@ def tune(
                     stopped = "exhausted" if tuner.exhausted else stopped
                     break
                 history.append((clock.elapsed, clock.trials, tuner.best_seconds))
-            tuner.finish()
+            tuner.finish(clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
     except LogError as error:
         stopped = str(error)
     best = tuner.best()
+    if journal is not None:
+        journal.end(stopped, clock.elapsed, tuner.engine_seconds, judged.quality())
     return TuneResult(
         task=task,
         best=best,
@@ -276,15 +324,17 @@ def tune(
 def batch_size(tuner: Tuner, clock: BudgetClock, settings: TuneSettings) -> int:
     """As many candidates as take ``batch_seconds``, within the settings' limits and the budget.
 
-    Without a limit in seconds the clock is not asked, and the same seed gives the same search.
+    Without a limit in seconds the clock is not asked, and the same seed gives the same search. With
+    one it is the clock's mark that counts, which a replay has too.
     """
     count = max(settings.first_batch, tuner.trials)
     if clock.trials and clock.budget.seconds is not None:
-        rate = clock.trials / max(clock.elapsed, 1e-3)
-        count = round(rate * min(settings.batch_seconds, clock.seconds_left))
+        rate = clock.trials / max(clock.marked, 1e-3)
+        left = max(0.0, clock.budget.seconds - clock.marked)
+        count = round(rate * min(settings.batch_seconds, left))
     count = max(settings.first_batch, min(settings.batch, count))
-    left = clock.trials_left
-    return count if left is None else min(count, left)
+    trials = clock.trials_left
+    return count if trials is None else min(count, trials)
 
 
 def _as_raced(record: MeasureRecord) -> MeasureRecord:

@@ -14,7 +14,7 @@ from ..autotune import logtool
 from ..autotune.log import LogError, TuningLog
 from .text import UsageError, seconds_text, table
 
-__all__ = ["add", "existing_log"]
+__all__ = ["add", "existing_log", "open_log"]
 
 _EXAMPLES = """\
 examples:
@@ -102,7 +102,8 @@ def existing_log(given: str | None) -> Path:
     return path
 
 
-def _open(given: str | None) -> TuningLog:
+def open_log(given: str | None) -> TuningLog:
+    """The log that ``existing_log`` finds, read; UsageError if it cannot be."""
     path = existing_log(given)
     try:
         return TuningLog(path)
@@ -111,7 +112,7 @@ def _open(given: str | None) -> TuningLog:
 
 
 def _list(args: argparse.Namespace) -> int:
-    log = _open(args.file)
+    log = open_log(args.file)
     rows = logtool.list_records(log)
     if args.json:
         for row in rows:
@@ -137,7 +138,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _best(args: argparse.Namespace) -> int:
-    log = _open(args.file)
+    log = open_log(args.file)
     records = logtool.best(log, args.workload)
     if not records and args.workload:
         raise UsageError(
@@ -184,7 +185,7 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    log = _open(args.file)
+    log = open_log(args.file)
     stats = logtool.stats(log)
     if args.json:
         print(json.dumps(asdict(stats)))

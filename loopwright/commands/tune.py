@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
+<<<<<<< HEAD
 from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
+=======
+from ..autotune.replay import ReplayError, replay
+>>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
-from .text import UsageError, rate_text
-from .userfile import add_function_arguments, load_function
+from .log import open_log
+from .text import UsageError, rate_text, seconds_text
+from .userfile import WHERE, add_function_arguments, load_function
 
 __all__ = ["add"]
 
@@ -23,10 +29,14 @@ examples:
   loopwright tune net.py:predict --budget 60s --log net.jsonl
   loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
   loopwright tune net.py:predict --trials 200 --threads 1 --log net.jsonl
+  loopwright tune --replay net.jsonl                     the last run again, nothing is measured
 
 Every candidate that was measured is appended to the log, so a search that was stopped (Ctrl-C) goes
 on where it stood, and LOOPWRIGHT_LOG=net.jsonl lets any program use what was found. A budget is
 30, 30s, 2m, 1m30s, 1h; with --trials, whichever is used up first ends the search.
+
+--replay LOG decides all of a run again, with the log in place of the hardware, and says where the
+engine first decides otherwise (exit code 1): for bug reports, and for work on the search itself.
 """
 
 
@@ -39,12 +49,13 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_function_arguments(parser)
+    add_function_arguments(parser, optional=True)
     parser.add_argument("--budget", default=None, metavar="TIME", help="how long (60s)")
     parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
+<<<<<<< HEAD
     parser.add_argument(
         "--strategy",
         choices=tuple(STRATEGIES),
@@ -58,10 +69,20 @@ def add(commands: Any) -> None:
         metavar="KERNEL=FILE",
         help="measure this schedule (JSON, as in a log) of a kernel first",
     )
+=======
+    parser.add_argument("--replay", metavar="LOG", help="repeat a run's decisions from its log")
+    parser.add_argument("--run", metavar="ID", dest="run_id", help="which run (the last)")
+>>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.replay is not None:
+        return _replay(args)
+    if args.run_id is not None:
+        raise UsageError("--run names a run of a log to replay: give --replay LOG, too")
+    if args.function is None:
+        raise UsageError(f"which function? give it as {WHERE}, or --replay LOG")
     if args.trials is not None and args.trials < 1:
         raise UsageError(f"--trials {args.trials}: there must be at least one")
     budget = args.budget or (None if args.trials else "60s")
@@ -92,6 +113,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+<<<<<<< HEAD
 def _schedule(given: str) -> tuple[str, Any]:
     """``KERNEL=FILE`` as the kernel's name and the data in the file."""
     kernel, _, name = given.partition("=")
@@ -104,6 +126,29 @@ def _schedule(given: str) -> tuple[str, Any]:
     if not isinstance(data, list):
         raise UsageError(f"--schedule {given}: {name} holds no list of steps")
     return kernel, data
+=======
+def _replay(args: argparse.Namespace) -> int:
+    if args.function is not None:
+        raise UsageError("--replay takes the kernels from the log: leave the function out")
+    log = open_log(args.replay)
+    try:
+        found = replay(log, args.run_id)
+    except ReplayError as error:
+        raise UsageError(f"{log.path}: {error}") from error
+    print(f"run {found.run}: {found.steps} of {found.length} records decided again")
+    for remark in found.remarks:
+        print(f"  {remark}")
+    if found.departure is not None:
+        print(f"  departs at record {found.steps + 1}:")
+        print(textwrap.indent(found.departure, "    "))
+    width = max((len(name) for name, _, _ in found.winners), default=0)
+    for name, then, now in found.winners:
+        if found.departure is None:
+            same = (then and then.schedule_key) == (now and now.schedule_key)
+            took = seconds_text(then.cost) if then else "nothing ran"
+            print(f"  {name:<{width}}  {took:>8}   {'same' if same else 'another'} winner")
+    return 0 if found.same else 1
+>>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
 
 
 def _log(given: str | None) -> Path:

@@ -51,9 +51,14 @@ class UserFunction:
         return values, {k: _filled(v, rng, self.name) for k, v in self.kwargs.items()}
 
 
-def add_function_arguments(parser: ArgumentParser) -> None:
+def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> None:
     """The arguments that say which function to take, and for which shapes."""
-    parser.add_argument("function", metavar=WHERE, help="a function in a Python file")
+    parser.add_argument(
+        "function",
+        metavar=WHERE,
+        nargs="?" if optional else None,
+        help="a function in a Python file",
+    )
     parser.add_argument(
         "--arg",
         action="append",

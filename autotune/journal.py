@@ -1,0 +1,162 @@
+"""What a search writes of itself into the log, so that it can be read, and repeated, afterwards.
+
+::
+
+    {"v": 2, "kind": "run", "run": "9c0e...", "tasks": [{"hash": ..., "prim": ..., "weight": 4}],
+     "target": {...}, "machine": {...}, "seed": 0, "strategy": "evolutionary", "settings": {...},
+     "budget": {"seconds": 60, "trials": null}, "model": "...", "suggested": {hash: [row, ...]},
+     "given": {hash: [schedule, ...]}, "known": 120, "time": ...}
+    (the records of the run, each with "run", "at", "predicted", "took")
+    {"v": 2, "kind": "end", "run": "9c0e...", "stopped": "budget", "seconds": 60.1,
+     "engine": 4.2, "quality": {...}}
+
+``known`` records stood before it: with the model and the logs that come with the package they are
+all the engine knew. A run without an end was killed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ..codegen.machine import known_machine
+from .budget import Budget, BudgetClock
+from .log import LogError, TuningLog
+from .note import Note
+from .protocols import Population
+from .quality import ModelQuality
+from .record import MeasureRecord, timestamp
+from .settings import TuneSettings
+from .task import Task
+
+__all__ = ["Journal", "library_versions", "settings_from_json", "settings_to_json"]
+
+
+@dataclass
+class Journal:
+    """Of one run. Entries go to ``log``; LogError if it cannot be written."""
+
+    log: TuningLog
+    run: str
+
+    @staticmethod
+    def begin(
+        log: TuningLog,
+        tasks: Sequence[Task],
+        budget: Budget,
+        *,
+        seed: int,
+        strategy: str,
+        settings: TuneSettings,
+        model: str,
+        suggested: Mapping[str, Sequence[Population]],
+        given: Mapping[str, Sequence[Any]],
+        program: bool,
+        peak_flops: float = 0.0,
+    ) -> Journal:
+        """Note what is about to be done. ``program`` says whether a scheduler gives the turns."""
+        run = secrets.token_hex(6)
+        log.append(
+            Note(
+                "run",
+                {
+                    "run": run,
+                    "program": program,
+                    "tasks": [_task_data(task) for task in tasks],
+                    "target": _target_data(tasks),
+                    "machine": _machine_data(tasks),
+                    "peak_flops": peak_flops,
+                    "seed": seed,
+                    "strategy": strategy,
+                    "settings": settings_to_json(settings),
+                    "budget": {"seconds": budget.seconds, "trials": budget.trials},
+                    "model": model,
+                    "suggested": {
+                        workload: [[int(v) for v in row] for row in rows]
+                        for workload, rows in suggested.items()
+                        if len(rows)
+                    },
+                    "given": {w: [list(s) for s in found] for w, found in given.items() if found},
+                    "libraries": library_versions(),
+                    "known": len(log),
+                    "time": timestamp(),
+                },
+            )
+        )
+        return Journal(log, run)
+
+    def stamped(
+        self, record: MeasureRecord, clock: BudgetClock, predicted: float | None = None
+    ) -> MeasureRecord:
+        """The record with what this run has to say of it, and the clock's last mark."""
+        return replace(record, run=self.run, at=clock.marked, predicted=predicted)
+
+    def end(
+        self, stopped: str, seconds: float, engine: float, quality: ModelQuality | None
+    ) -> None:
+        """Note how it ended. A log that cannot be written any more was complained of before."""
+        told = None if quality is None else {k: v for k, v in asdict(quality).items() if v == v}
+        data = {
+            "run": self.run,
+            "stopped": stopped,
+            "seconds": round(seconds, 3),
+            "engine": round(engine, 3),
+            "quality": told,
+            "time": timestamp(),
+        }
+        with suppress(LogError):
+            self.log.append(Note("end", data))
+
+
+def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
+    """Every setting by name."""
+    return {f.name: getattr(settings, f.name) for f in fields(settings)}
+
+
+def settings_from_json(data: Any) -> TuneSettings:
+    """The settings a run had; those this version does not know, or cannot take, are its own."""
+    known: dict[str, Any] = {}
+    given = data if isinstance(data, dict) else {}
+    for field in fields(TuneSettings):
+        value, default = given.get(field.name), field.default
+        if isinstance(default, tuple) and isinstance(value, list):
+            known[field.name] = tuple(tuple(v) if isinstance(v, list) else v for v in value)
+        elif isinstance(value, int | float) and isinstance(default, int | float):
+            known[field.name] = type(default)(value)
+    return replace(TuneSettings(), **known)
+
+
+def _task_data(task: Task) -> dict[str, Any]:
+    return {
+        "hash": task.workload.hash,
+        "name": task.name,
+        "text": task.workload.text,
+        "prim": task.workload.prim,
+        "weight": task.weight,
+        "threads": task.threads,
+        "flops": task.flops,
+        "bytes": task.bytes,
+    }
+
+
+def _target_data(tasks: Sequence[Task]) -> dict[str, Any]:
+    if not tasks:
+        return {}
+    return {**asdict(tasks[0].target), "features": sorted(tasks[0].target.features)}
+
+
+def _machine_data(tasks: Sequence[Task]) -> dict[str, Any]:
+    return asdict(known_machine(tasks[0].target)) if tasks else {}
+
+
+def library_versions() -> dict[str, str]:
+    """Of what a model's trees and random numbers depend on."""
+    found: dict[str, str] = {}
+    for name in ("loopwright", "numpy", "xgboost"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

@@ -1,0 +1,96 @@
+"""Lines of a log that say what a search was and how it ended, and telling apart all lines.
+
+::
+
+    line ::= MeasureRecord                         {"v": 1, "workload": ..., ...}
+           | Decision                              {"v": 2, "kind": "decision", ...}
+           | Note                                  {"v": 2, "kind": WORD, ...}
+
+A note is a word and an object. Who writes a kind of note says what is in it (``journal`` has "run"
+and "end"); kinds a reader does not know are kept and left alone. Readers from before there were
+notes take the line for one of the future: they skip it, and keep it when they prune.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .decision import Decision, decision_from_data
+from .record import FutureRecordError, MeasureRecord, RecordError, record_from_data
+
+__all__ = ["NOTE_VERSION", "Entry", "Note", "entry_of"]
+
+NOTE_VERSION = 2
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Note:
+    """``data`` is plain JSON. It comes from a file: whoever reads it checks what is in it.
+
+    >>> print(Note("greeting", {"to": "all"}).to_json())
+    {"v": 2, "kind": "greeting", "to": "all"}
+    """
+
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> str:
+        """One line without its line end."""
+        return json.dumps(
+            {"v": NOTE_VERSION, "kind": self.kind, **self.data},
+            allow_nan=False,
+            ensure_ascii=False,
+        )
+
+    def text(self, name: str) -> str:
+        """The text under a name, "" if there is none."""
+        value = self.data.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float:
+        """The number under a name, 0 if there is none."""
+        value = self.data.get(name)
+        return (
+            0.0 if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+        )
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """The object under a name, an empty one if there is none."""
+        value = self.data.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def items(self, name: str) -> list[Mapping[str, Any]]:
+        """The objects of the list under a name."""
+        value = self.data.get(name)
+        return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+Entry: TypeAlias = MeasureRecord | Decision | Note
+
+
+def entry_of(line: str | bytes) -> Entry:
+    """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"not JSON: {error}") from None
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind is None:
+        return record_from_data(data)
+    if kind == "decision":
+        return decision_from_data(data)
+    return _note(data, kind)
+
+
+def _note(data: dict[str, Any], kind: Any) -> Note:
+    if data.get("v") != NOTE_VERSION:
+        raise FutureRecordError(f"schema version {data.get('v')}, kind {kind!r}")
+    if not isinstance(kind, str) or not _WORD.fullmatch(kind):
+        raise RecordError("kind is no word")
+    return Note(kind, {k: v for k, v in data.items() if k not in ("v", "kind")})
