@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
-<<<<<<< HEAD
-from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
-=======
 from ..autotune.replay import ReplayError, replay
->>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
+from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
@@ -55,7 +52,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
-<<<<<<< HEAD
     parser.add_argument(
         "--strategy",
         choices=tuple(STRATEGIES),
@@ -69,10 +65,8 @@ def add(commands: Any) -> None:
         metavar="KERNEL=FILE",
         help="measure this schedule (JSON, as in a log) of a kernel first",
     )
-=======
     parser.add_argument("--replay", metavar="LOG", help="repeat a run's decisions from its log")
     parser.add_argument("--run", metavar="ID", dest="run_id", help="which run (the last)")
->>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
     parser.set_defaults(run=_run)
 
 
@@ -113,7 +107,6 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-<<<<<<< HEAD
 def _schedule(given: str) -> tuple[str, Any]:
     """``KERNEL=FILE`` as the kernel's name and the data in the file."""
     kernel, _, name = given.partition("=")
@@ -126,7 +119,8 @@ def _schedule(given: str) -> tuple[str, Any]:
     if not isinstance(data, list):
         raise UsageError(f"--schedule {given}: {name} holds no list of steps")
     return kernel, data
-=======
+
+
 def _replay(args: argparse.Namespace) -> int:
     if args.function is not None:
         raise UsageError("--replay takes the kernels from the log: leave the function out")
@@ -148,7 +142,6 @@ def _replay(args: argparse.Namespace) -> int:
             took = seconds_text(then.cost) if then else "nothing ran"
             print(f"  {name:<{width}}  {took:>8}   {'same' if same else 'another'} winner")
     return 0 if found.same else 1
->>>>>>> d1e35df (A tuning run notes what it was, and can be repeated from its log without hardware)
 
 
 def _log(given: str | None) -> Path:
