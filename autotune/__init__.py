@@ -6,7 +6,7 @@
     search  strategies  evolution  annealing ...  what to try next, as whole-array functions
     cost_model  training  quality  linear_model   what is probably fast (xgboost when it is asked)
     measure  worker*  build_service  run_service  building and running in processes of their own
-    reference  guarded  harness                   the gate: right results, memory kept, native time
+    reference  probes  turns  guarded  harness    the gate: right results, no races, memory kept
     record  note  log  lookup  logtool            what was measured, and how it is reused
     journal  replay                               what a run was, and the same decisions again
     tuner  program_tuner  scheduler  budget       the loop, and where the seconds go

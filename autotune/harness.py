@@ -1,21 +1,32 @@
 """Native timing and fault handling around a kernel, as LLVM text.
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
-stands between two calls. ``lw_fault`` is the handler of memory faults: it ends the process with a
-status that tells a touch of a guard zone from any other.
+stands between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
+stack, so that what a kernel does not set itself spoils its result. ``lw_fault`` is the handler of
+memory faults: it ends the process with a status that tells a touch of a guard zone from any other.
+Parallel loops go through ``lw_loop``, to the thread pool or to whoever watches them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ..codegen.llvm.engine import compile_object, load_object
 from ..codegen.target import Target
+from .guarded import GARBAGE
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
-__all__ = ["HARNESS_TEXT", "Harness"]
+__all__ = ["HARNESS_TEXT", "Harness", "Loop"]
+
+Loop = Callable[[int, int, int], None]
+"""Instead of the thread pool: the address of a parallel loop's function, of its context, and how
+many turns it has."""
+
+_SOILED_STACK = 320 * 1024
+"""Bytes below the caller that are filled with garbage: more than private buffers of kernels take."""
 
 HARNESS_TEXT = f"""
 declare i32 @clock_gettime(i32, ptr)
@@ -56,6 +67,82 @@ done:
   %ns = mul i64 %ds, 1000000000
   %all = add i64 %ns, %dn
   ret i64 %all
+}}
+
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+@lw_garbage = internal constant [64 x i8] c"{chr(GARBAGE) * 64}", align 64
+
+define internal void @lw_soil_stack() noinline {{
+  %room = alloca [{_SOILED_STACK} x i8]
+  call void @llvm.memset.p0.i64(ptr %room, i8 {GARBAGE}, i64 {_SOILED_STACK}, i1 true)
+  ret void
+}}
+
+; Nanoseconds of one call, on registers and a stack full of garbage.
+define i64 @lw_first(ptr %fn, ptr %args) {{
+  %start = alloca [2 x i64]
+  %stop = alloca [2 x i64]
+  call void @lw_soil_stack()
+  %r0 = call i32 @clock_gettime(i32 1, ptr %start)
+  call void asm sideeffect "@SOIL@", "r,@CLOBBERED@"(ptr @lw_garbage)
+  call void %fn(ptr %args)
+  %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
+  %s0 = load i64, ptr %start
+  %s1 = load i64, ptr %stop
+  %p0 = getelementptr i64, ptr %start, i64 1
+  %p1 = getelementptr i64, ptr %stop, i64 1
+  %n0 = load i64, ptr %p0
+  %n1 = load i64, ptr %p1
+  %ds = sub i64 %s1, %s0
+  %dn = sub i64 %n1, %n0
+  %ns = mul i64 %ds, 1000000000
+  %all = add i64 %ns, %dn
+  ret i64 %all
+}}
+
+; Turns of a parallel loop, one by one in the order of a list.
+define void @lw_turns(ptr %fn, ptr %context, ptr %list, i64 %n) {{
+entry:
+  call void @lw_soil_stack()
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %place = getelementptr i64, ptr %list, i64 %i
+  %begin = load i64, ptr %place
+  %end = add i64 %begin, 1
+  call void asm sideeffect "@SOIL@", "r,@CLOBBERED@"(ptr @lw_garbage)
+  call void %fn(ptr %context, i64 %begin, i64 %end)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+
+@lw_pool = internal global ptr null
+@lw_watcher = internal global ptr null
+
+define void @lw_set_loops(ptr %pool, ptr %watcher) {{
+  store ptr %pool, ptr @lw_pool
+  store ptr %watcher, ptr @lw_watcher
+  ret void
+}}
+
+; What kernels call as lw_parallel_for.
+define void @lw_loop(ptr %fn, ptr %context, i64 %n) {{
+  %watcher = load ptr, ptr @lw_watcher
+  %free = icmp eq ptr %watcher, null
+  br i1 %free, label %usual, label %watched
+usual:
+  %pool = load ptr, ptr @lw_pool
+  tail call void %pool(ptr %fn, ptr %context, i64 %n)
+  ret void
+watched:
+  tail call void %watcher(ptr %fn, ptr %context, i64 %n)
+  ret void
 }}
 
 ; A handler as sigaction's SA_SIGINFO asks for it; the address stands 16 bytes into siginfo.
@@ -111,8 +198,16 @@ class Harness:
     """The loaded harness of this process."""
 
     def __init__(self) -> None:
-        self._code = load_object(compile_object(HARNESS_TEXT, Target(isa="x86-64")))
+        target = Target.host()
+        self._code = load_object(compile_object(_soiling(HARNESS_TEXT, target), target))
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
+        self._turns = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
+            self._code.address("lw_turns")
+        )
+        self._loops = ctypes.CFUNCTYPE(None, pointer, pointer)(self._code.address("lw_set_loops"))
+        self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
+        self._pool = 0
         self._time = ctypes.CFUNCTYPE(i64, pointer, pointer, i64)(self._code.address("lw_time"))
         self._set = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_set_guards"))
         self._pairs: ctypes.Array[ctypes.c_int64] | None = None
@@ -123,6 +218,31 @@ class Harness:
         ``arguments`` is the address of its array of operand pointers.
         """
         return self._time(function, arguments, calls) * 1e-9
+
+    def first(self, function: int, arguments: int) -> float:
+        """Seconds of one call with garbage in the registers and on the stack."""
+        return self._first(function, arguments) * 1e-9
+
+    def use_pool(self, address: int) -> int:
+        """The address kernels are to know as ``lw_parallel_for``: loops go to the pool from it."""
+        self._pool = address
+        self._loops(address, None)
+        return self._code.address("lw_loop")
+
+    @contextmanager
+    def watched(self, loop: Loop) -> Iterator[None]:
+        """Within it ``loop`` is called in the place of the thread pool. It must not raise."""
+        callback = self._watcher(loop)
+        self._loops(self._pool, ctypes.cast(callback, ctypes.c_void_p))
+        try:
+            yield
+        finally:
+            self._loops(self._pool, None)
+
+    def turns(self, function: int, context: int, order: Sequence[int]) -> None:
+        """Some turns of a parallel loop, one after the other, on soiled registers."""
+        numbers = (ctypes.c_int64 * len(order))(*order)
+        self._turns(function, context, ctypes.addressof(numbers), len(order))
 
     def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
         """The address ranges whose touch is "out of bounds"."""
@@ -141,3 +261,16 @@ class Harness:
         action = _SigAction(self._code.address("lw_fault"), flags=_SA_SIGINFO | _SA_ONSTACK)
         for number in (signal.SIGSEGV, signal.SIGBUS):
             libc.sigaction(int(number), ctypes.byref(action), None)
+
+
+def _soiling(text: str, target: Target) -> str:
+    """``text`` with instructions that fill all vector registers of the target from an address."""
+    load, name = {
+        16: ("movups", "xmm"),
+        32: ("vmovups", "ymm"),
+        64: ("vmovups", "zmm"),
+    }[target.vector_bytes]
+    registers = range(target.vector_registers)
+    soil = "\\0A".join(f"{load} ($0), %{name}{n}" for n in registers)
+    clobbered = ",".join(f"~{{xmm{n}}}" for n in registers)
+    return text.replace("@SOIL@", soil).replace("@CLOBBERED@", clobbered)

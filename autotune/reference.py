@@ -1,8 +1,9 @@
 """The correctness gate: inputs of a task, its right result, and how far a candidate may be off.
 
-The reference is the PrimFunc evaluated by NumPy, whole where that is quick. Where it is not, some
-hundred elements are evaluated, corners included, and the first result that agrees on them is kept;
-wherever a later candidate differs from it, the evaluator is asked who is right.
+The reference is the PrimFunc evaluated by NumPy, whole where that is quick, and in float64 wherever
+rounding cannot turn a result into quite another. Where the whole takes too long, elements are
+evaluated that lie in every row of every axis, corners included, and the first result that agrees on
+them is kept; wherever a later candidate differs from it, the evaluator is asked who is right.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import numpy.typing as npt
 from ..ir.dims import Dim, as_int
 from ..ir.dtype import DType
 from ..ir.loop.evaluate import evaluate_points, evaluate_prim
-from ..ir.loop.expr import Op, Read, walk
+from ..ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ..ir.loop.prim import PrimFunc
+from ..ir.loop.widen import widened
+from ..ir.tolerance import tolerance
+from .guarded import GARBAGE
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
 __all__ = ["Reference", "Verdict", "make_inputs"]
@@ -28,9 +32,16 @@ __all__ = ["Reference", "Verdict", "make_inputs"]
 Array = npt.NDArray[Any]
 
 _POSITIVE_DOMAIN = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "power"}
-_UNIT = {32: 2.0**-24, 64: 2.0**-53}  # unit roundoff per width of a float
-_ELEMENTWISE_UNITS = 64
-"""Roundings allowed apart from those of sums: a chain of elementary functions, few ulps each."""
+_OPERATIONS = 16
+"""Elementwise steps in a row that are allowed for, in the measure of ir/tolerance.py."""
+_JUMPING = {
+    "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "floor", "ceil",
+    "round", "trunc", "sign", "floor_divide", "floor_mod", "truncate_mod",
+}  # fmt: skip
+_MOST_POINTS = 2000
+"""Elements evaluated at most, so that every row has one: longer axes are covered in part."""
+_WIDE_BYTES = 256 << 20
+"""Inputs that take more in float64 stay as they are: few elements of their results are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +123,30 @@ class Reference:
         self._whole: dict[str, Array] = {}
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
+        self._set_exact()
         if _work(prim) <= settings.reference_work:
-            self._whole = evaluate_prim(prim, inputs)
+            self._whole = evaluate_prim(self._exact, self._wide)
             return
         rng = np.random.default_rng(seed)
         count = _affordable_points(prim, settings)
         for buffer in prim.output_buffers:
             points = _sample_points(tuple(as_int(s) for s in buffer.shape), count, rng)
             self._points[buffer.name] = points
-            self._values[buffer.name] = evaluate_points(prim, inputs, buffer.name, points)
+            self._values[buffer.name] = self._evaluated(buffer.name, points)
+
+    def _set_exact(self) -> None:
+        """Evaluate in float64 where that is the better measure."""
+        self._exact, self._wide = self.prim, self.inputs
+        size = sum(8 * v.size for v in self.inputs.values() if v.dtype == np.float32)
+        if _is_continuous(self.prim) and size <= _WIDE_BYTES:
+            self._exact = widened(self.prim)
+            self._wide = {
+                name: values.astype(np.float64) if values.dtype == np.float32 else values
+                for name, values in self.inputs.items()
+            }
+
+    def _evaluated(self, name: str, points: Array) -> Array:
+        return evaluate_points(self._exact, self._wide, name, points)
 
     def save(self, path: Path) -> None:
         """Keep what is known for certain in a file: the next process need not compute it."""
@@ -142,6 +168,7 @@ class Reference:
         made = Reference.__new__(Reference)
         made.prim, made.inputs, made._settings = prim, inputs, settings
         made._whole, made._points, made._values = {}, {}, {}
+        made._set_exact()
         parts = {"whole": made._whole, "points": made._points, "values": made._values}
         with np.load(path, allow_pickle=False) as file:
             for key in file.files:
@@ -169,6 +196,8 @@ class Reference:
 
     def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
         if self.partial:
+            if _unwritten(got):
+                return Verdict(False, 1e300, bound, f"parts of {name} are never written")
             at_points = np.atleast_1d(got[tuple(self._points[name].T)])
             verdict = _compare(at_points, self._values[name], bound, name)
             if not verdict.right or name not in self._whole:
@@ -184,26 +213,30 @@ class Reference:
         difference[np.isnan(difference)] = np.inf
         worst = np.argsort(-difference, kind="stable")[: len(self._points[name])]
         points = np.stack(np.unravel_index(worst, got.shape), axis=1)
-        true = evaluate_points(self.prim, self.inputs, name, points)
+        true = self._evaluated(name, points)
         verdict = _compare(got.reshape(-1)[worst], true, bound, name)
         if verdict.right:
             self._whole[name] = got.copy()
         return verdict
 
     def _bound(self, dtype: DType) -> float:
-        """Unit roundoff times the number of roundings, the sums' lengths included."""
+        """The tolerance of a chain of sums: its errors add up.
+
+        It is relative to an element and to the size of all of them. Terms of both signs partly
+        cancel, and ``n`` of them come to ``sqrt(n)`` times one: so the tolerance's absolute part,
+        ``w * n * u`` terms, is its relative part of the result's size.
+        """
         if not dtype.is_float:
             return 0.0
-        lengths = [
+        floats = [s for s in self.prim.stages if s.buffer.dtype.is_float]
+        narrow = min([dtype, *(s.buffer.dtype for s in floats)], key=lambda d: d.bits)
+        sums = [
             math.prod(as_int(a.extent) for a in s.reduce_axes)
-            for s in self.prim.stages
-            if s.reduce_axes
+            for s in floats
+            if s.combiner in ("sum", "prod")
         ]
-        width = min(
-            (s.buffer.dtype.bits for s in self.prim.stages if s.buffer.dtype.is_float),
-            default=dtype.bits,
-        )
-        return _UNIT[min(width, dtype.bits)] * (_ELEMENTWISE_UNITS + sum(lengths))
+        bound = tolerance(narrow, operations=_OPERATIONS).rtol
+        return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
 
 
 def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
@@ -230,6 +263,34 @@ def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
     return Verdict(False, min(worst, 1e300), bound, reason)
 
 
+def _is_continuous(prim: PrimFunc) -> bool:
+    """Whether a little rounding changes results only a little: nothing is decided on computed
+    floats, and none of them becomes an integer."""
+    params = {p.name for p in prim.params}
+
+    def exact(node: Expr) -> bool:
+        given = isinstance(node, Read) and node.buffer in params
+        return given or isinstance(node, Const | Index) or not node.dtype.is_float
+
+    for stage in prim.stages:
+        for node in walk(stage.expr):
+            if not isinstance(node, Op):
+                continue
+            rounds = node.name == "cast" and not node.dtype.is_float
+            if (rounds or node.name in _JUMPING) and not all(exact(a) for a in node.args):
+                return False
+    return True
+
+
+def _unwritten(values: Array) -> bool:
+    """Whether elements hold the garbage that outputs are filled with before a call."""
+    if values.dtype.itemsize < 4:
+        return False
+    word = np.dtype(f"u{values.dtype.itemsize}")
+    pattern = np.full(values.dtype.itemsize, GARBAGE, np.uint8).view(word)[0]
+    return bool((np.atleast_1d(values).view(word) == pattern).any())
+
+
 def _as_float(values: Array) -> Array:
     return values.astype(np.float64)
 
@@ -240,18 +301,25 @@ def _work(prim: PrimFunc) -> int:
 
 
 def _affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
+    """As many as give every row of every axis one, within reason and the work allowed."""
     per_point = sum(math.prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages)
     fits = settings.reference_work // max(1, per_point)
-    return max(8, min(settings.reference_points, fits))
+    longest = max(as_int(n) for b in prim.output_buffers for n in (*b.shape, 1))
+    wanted = max(settings.reference_points, min(longest, _MOST_POINTS))
+    return max(8, min(wanted, fits))
 
 
 def _sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
-    """int64[n, rank]: random places, and all corners as far as they fit into a quarter."""
+    """int64[n, rank]: places that take all indices of an axis before one comes again, and all
+    corners as far as they fit into a quarter."""
     size = math.prod(shape)
     if not shape or not size:
         return np.zeros((min(size, 1), len(shape)), np.int64)
     corners = np.array(np.meshgrid(*[[0, n - 1] for n in shape], indexing="ij"), np.int64)
     corners = corners.reshape(len(shape), -1).T[: max(2, count // 4)]
-    flat = np.arange(size) if size <= count else rng.integers(0, size, count)
-    places = np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
+    if size <= count:
+        places = np.stack(np.unravel_index(np.arange(size), shape), axis=1).astype(np.int64)
+    else:
+        rounds = [[rng.permutation(n) for _ in range(-(-count // n))] for n in shape]
+        places = np.stack([np.concatenate(r)[:count] for r in rounds], axis=1).astype(np.int64)
     return np.unique(np.concatenate([corners, places]), axis=0)

@@ -22,14 +22,21 @@ from ..ir.dims import as_int
 from .build_service import BuiltKernel
 from .guarded import GuardedBuffer
 from .harness import Harness
+from .probes import make_probes
 from .reference import Reference, Verdict, make_inputs
 from .settings import TuneSettings
 from .toolchain import Toolchain
 from .transport import Frame
+from .turns import TurnWatch
 
 __all__ = ["RaceRequest", "RunRequest", "RunService"]
 
 Array = npt.NDArray[Any]
+_LOOP = "lw_parallel_for"
+_QUICK = 0.002
+"""Seconds of a call below which a candidate is tried in all ways, even if it is hopeless."""
+_ROUNDS = 3
+"""Ways in which the turns of a quick kernel's parallel loops are halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,10 @@ class RunService:
         self._harness.handle_faults()
         self._inside = {p.name: _Input(self._inputs[p.name]) for p in self.prim.params}
         self._outside = {b.name: GuardedBuffer(_bytes(b)) for b in self.prim.output_buffers}
+        self._probes = [
+            (probe, Reference(self.prim, probe, self.settings, self.seed))
+            for probe in make_probes(self.prim, self._inputs, self.seed)
+        ]
         self._pool_ready = False
 
     def close(self) -> None:
@@ -102,7 +113,7 @@ class RunService:
         begun = time.perf_counter()
         with ExitStack() as stack:
             loaded = self._load(request.built, stack)
-            first = self._call(loaded.exact, loaded.function)
+            first = self._call(loaded)
             foul = self._foul(loaded)
             if foul is not None:
                 return foul
@@ -110,6 +121,10 @@ class RunService:
             if not verdict.right:
                 return _refusal(verdict)
             checked = [b.bytes.copy() for b in self._outside.values()]
+            if first <= max(self.settings.hopeless_factor * request.best_seconds, _QUICK):
+                doubt = self._by_turns(loaded, checked, first) or self._on_probes(loaded)
+                if doubt is not None:
+                    return doubt
             ready = time.perf_counter()
             seconds = self._sample(loaded, first, request.best_seconds)
             run = time.perf_counter() - ready
@@ -127,11 +142,49 @@ class RunService:
                 }
             )
 
-    def _call(self, arguments: int, function: int) -> float:
-        """One call on outputs full of garbage."""
-        for buffer in self._outside.values():
+    def _call(self, loaded: _Loaded) -> float:
+        """One call, with garbage in all that the kernel is to write before it reads it."""
+        for buffer in (*self._outside.values(), loaded.workspace):
             buffer.fill_with_garbage()
-        return self._harness.seconds(function, arguments, 1)
+        return self._harness.first(loaded.function, loaded.exact)
+
+    def _by_turns(self, loaded: _Loaded, checked: Sequence[Array], first: float) -> Frame | None:
+        """A refusal if the turns of parallel loops depend on each other (see turns.py)."""
+        if not loaded.parallel:
+            return None
+        shared = [*(b.bytes for b in self._outside.values()), loaded.workspace.bytes]
+        watch = TurnWatch(self._harness, shared, self.seed)
+        with self._harness.watched(watch.loop):
+            for watch.number in range(_ROUNDS if first <= _QUICK else 1):
+                self._call(loaded)
+        foul = self._foul(loaded)
+        if foul is not None:
+            return foul
+        if watch.race:
+            return _error("wrong_result", "a race: turns of a parallel loop write the same memory")
+        now = [b.bytes for b in self._outside.values()]
+        if all(np.array_equal(a, b) for a, b in zip(checked, now)):
+            return None
+        verdict = self._reference.check(self._outputs())
+        if verdict.right:
+            return None
+        return _refusal(verdict, "a race: in another order of a parallel loop's turns ")
+
+    def _on_probes(self, loaded: _Loaded) -> Frame | None:
+        """A refusal if a kernel that chooses is wrong on inputs made for it (see probes.py)."""
+        for probe, reference in self._probes:
+            for name, operand in self._inside.items():
+                operand.exact.fill(probe[name])
+            self._call(loaded)
+            verdict = reference.check(self._outputs())
+            if not verdict.right:
+                break
+        else:
+            verdict = None
+        if self._probes:
+            for operand in self._inside.values():
+                operand.restore()
+        return None if verdict is None else _refusal(verdict)
 
     def _foul(self, loaded: _Loaded) -> Frame | None:
         """Memory written that is not the kernel's to write, or None."""
@@ -213,7 +266,7 @@ class RunService:
             )
 
     def _checked(self, loaded: _Loaded) -> Verdict:
-        self._call(loaded.exact, loaded.function)
+        self._call(loaded)
         return self._reference.check(self._outputs())
 
     # -- memory
@@ -247,7 +300,6 @@ class RunService:
                 exact.append(buffer.address)
                 aligned.append(buffer.address)
         workspace = place("the workspace", built.workspace_bytes)
-        workspace.fill_with_garbage()
         guarded = [*self._outside.values(), *extra.values()]
         guarded += [b for i in self._inside.values() for b in (i.exact, i.aligned)]
         self._harness.set_guards(pair for buffer in guarded for pair in buffer.guards)
@@ -256,7 +308,9 @@ class RunService:
             code.address(f"{built.name}.packed"),
             _pointers([*exact, workspace.address], stack),
             _pointers([*aligned, workspace.address], stack),
+            workspace,
             extra,
+            built.parallel,
         )
 
     def _outputs(self) -> dict[str, Array]:
@@ -269,7 +323,9 @@ class RunService:
         if not self._pool_ready:
             pool.set_threads(self.threads)
             self._pool_ready = True
-        return dict(pool.symbols())
+        known = dict(pool.symbols())
+        known[_LOOP] = self._harness.use_pool(known[_LOOP])
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +336,10 @@ class _Loaded:
     function: int
     exact: int
     aligned: int
+    workspace: GuardedBuffer
     extra: dict[str, GuardedBuffer]
+    """All buffers of this kernel alone: the workspace, and operands packed for it."""
+    parallel: bool
 
 
 class _Input:
@@ -319,11 +378,11 @@ def _bytes(buffer: Any) -> int:
     return as_int(buffer.size) * buffer.dtype.bytes
 
 
-def _refusal(verdict: Verdict) -> Frame:
+def _refusal(verdict: Verdict, when: str = "") -> Frame:
     return Frame(
         {
             "error": "wrong_result",
-            "detail": verdict.reason,
+            "detail": when + verdict.reason,
             "max_error": verdict.max_error,
             "bound": verdict.bound,
         }

@@ -39,6 +39,7 @@ def _initialise() -> None:
     if not _ready:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # for the few instructions that have no IR
         allow_tiles()  # code that is loaded may use them
         _ready = True
 

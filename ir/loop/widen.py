@@ -1,0 +1,67 @@
+"""A PrimFunc in wider arithmetic: float32 becomes float64, everything else stays.
+
+::
+
+    out[i] = exp(x[i]) * 0.5              float32
+    out[i] = exp(x[i]) * 0.5:float64      float64
+
+Evaluated on the same inputs, cast to float64, it says what the result would be without rounding,
+to within 2**-53 a step: the measure of every other way to compute it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dims import Dim
+from ..dtype import FLOAT32, FLOAT64, DType
+from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
+from .prim import Buffer, PrimFunc, Stage
+
+__all__ = ["widened"]
+
+
+def widened(prim: PrimFunc) -> PrimFunc:
+    """``prim`` with float64 in the place of float32, ``prim`` itself if it has none.
+
+    Literals keep the value that float32 gave them.
+    """
+    params = tuple(_wide_buffer(p) for p in prim.params)
+    stages = tuple(_wide_stage(s) for s in prim.stages)
+    if params == prim.params and stages == prim.stages:
+        return prim
+    return replace(prim, params=params, stages=stages)
+
+
+def _wide(dtype: DType) -> DType:
+    return FLOAT64 if dtype == FLOAT32 else dtype
+
+
+def _wide_buffer(buffer: Buffer) -> Buffer:
+    return replace(buffer, dtype=_wide(buffer.dtype))
+
+
+def _wide_stage(stage: Stage) -> Stage:
+    return replace(stage, buffer=_wide_buffer(stage.buffer), expr=_wide_expr(stage.expr))
+
+
+def _wide_expr(root: Expr) -> Expr:
+    done: dict[int, Expr] = {}
+    for node in walk(root):
+        if isinstance(node, Const):
+            new: Expr = const(node.value, _wide(node.dtype))
+        elif isinstance(node, Read):
+            places = [i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices]
+            new = read(node.buffer, places, _wide(node.dtype))
+        elif isinstance(node, Index):
+            new = node
+        else:
+            new = _wide_op(node, [done[id(a)] for a in node.args])
+        done[id(node)] = new
+    return done[id(root)]
+
+
+def _wide_op(node: Op, args: list[Expr]) -> Expr:
+    if node.name == "cast":
+        return cast(args[0], _wide(node.dtype))
+    return op(node.name, *args)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loopwright.autotune.probes import chooses, make_probes
+from loopwright.autotune.reference import make_inputs
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+
+from bench.gate.programs import prims_of
+
+
+def row_maxima(rows: int, columns: int) -> PrimFunc:
+    return parse_prim(
+        f"prim @max(x: float32[{rows}, {columns}]) -> out: float32[{rows}] {{\n"
+        f"  out[i] = max(k: {columns}) x[i, k]\n}}"
+    )
+
+
+def test_only_what_chooses_is_probed() -> None:
+    for name, expected in [("matmul_relu", False), ("row_maxima", True), ("any_all", True)]:
+        prim = prims_of(name)[0]
+        assert chooses(prim) == expected
+        assert bool(make_probes(prim, make_inputs(prim, 0), 0)) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(995, 1000), (0, 3), (992, 996), (984, 992)])
+def test_a_maximum_without_some_columns_is_found(low: int, high: int) -> None:
+    """Few rows, many columns: on random inputs a forgotten tail is hardly ever seen."""
+    prim = row_maxima(6, 1000)
+    inputs = make_inputs(prim, 1)
+    probes = make_probes(prim, inputs, 1)
+    cut = np.r_[0:low, high:1000]
+    found = [(p["x"][:, cut].max(1) != evaluate_prim(prim, p)["out"]).any() for p in probes]
+    assert any(found)
+
+
+def test_whether_any_condition_holds_depends_on_one_element() -> None:
+    prim = prims_of("any_all")[0]
+    probes = make_probes(prim, make_inputs(prim, 2), 2)
+    decided = [(p["x0"] > 0.9).sum(1) for p in probes]
+    assert sum((count == 1).all() for count in decided) == len(probes) // 2  # along the rows
+    assert all(evaluate_prim(prim, p)["out"].any() for p in probes)
+
+
+def test_probes_are_the_same_for_the_same_seed_and_keep_constants() -> None:
+    prim = parse_prim(
+        "prim @max(x: float32[9, 20], w: float32[20] const) -> out: float32[9] {\n"
+        "  out[i] = max(k: 20) x[i, k] * w[k]\n}"
+    )
+    inputs = make_inputs(prim, 3)
+    first, second = make_probes(prim, inputs, 4), make_probes(prim, inputs, 4)
+    assert all((a["x"] == b["x"]).all() for a, b in zip(first, second))
+    assert all(p["w"] is inputs["w"] for p in first)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from loopwright.autotune.space import default_schedule
+from loopwright.codegen.target import Target
+from loopwright.ir.schedule.apply import apply_schedule
+
+from bench.gate.judge import is_right
+from bench.gate.mutants import KINDS, mutate
+from bench.gate.programs import PROGRAMS, prims_of
+from bench.gate.trial import try_mutants, try_right_ones
+
+SEED = 20
+TRIED = ("matmul_relu", "depthwise", "softmax", "row_maxima", "column_sums", "matmul_f64")
+
+
+@pytest.fixture(scope="module")
+def prims():
+    return [prim for name in TRIED for prim in prims_of(name)]
+
+
+def test_mutated_kernels_are_refused(prims) -> None:
+    """``python -m bench.gate`` tries 200."""
+    trial = try_mutants(prims, dict.fromkeys(KINDS, 3), SEED)
+    assert not trial.survivors, f"seed {SEED}: {trial}"
+    assert trial.refused == dict.fromkeys(KINDS, 3)
+
+
+def test_right_candidates_are_accepted(prims) -> None:
+    """``python -m bench.gate`` tries 2,000."""
+    trial = try_right_ones(prims, 48, SEED)
+    assert not trial.refused, f"seed {SEED}: {trial}"
+    assert trial.accepted >= 40
+
+
+def test_every_program_is_a_kernel_or_more() -> None:
+    assert all(prims_of(name) for name in PROGRAMS)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_the_same_seed_makes_the_same_mistake(kind: str) -> None:
+    prim = prims_of("matmul_relu")[0]
+    nest = apply_schedule(prim, default_schedule(prim, Target.host())[0])
+    found = mutate(nest, kind, 3)
+    assert found == mutate(nest, kind, 3)
+    assert found is None or found[0] != nest
+
+
+def test_the_judge_tells_right_nests_from_wrong_ones() -> None:
+    prim = prims_of("row_maxima")[0]
+    nest = apply_schedule(prim, default_schedule(prim, Target.host())[0])
+    assert is_right(prim, nest)
+    for seed in range(3):
+        found = mutate(nest, "past the end", seed)
+        assert found is not None and not is_right(prim, found[0])
