@@ -26,7 +26,7 @@ Loop = Callable[[int, int, int], None]
 many turns it has."""
 
 _SOILED_STACK = 320 * 1024
-"""Bytes below the caller that are filled with garbage: more than private buffers of kernels take."""
+"""Bytes below the caller that are filled with garbage: more than private buffers take."""
 
 HARNESS_TEXT = f"""
 declare i32 @clock_gettime(i32, ptr)

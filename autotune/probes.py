@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ..ir.dims import as_int
 from ..ir.loop.prim import PrimFunc
+from .reference import index_ranges
 
 __all__ = ["chooses", "make_probes"]
 
@@ -38,13 +39,14 @@ def chooses(prim: PrimFunc) -> bool:
 def make_probes(prim: PrimFunc, inputs: Mapping[str, Array], seed: int) -> list[dict[str, Array]]:
     """Some inputs beside ``inputs``, for what is not constant; none for kernels that add up only.
 
-    Constants stay what they are, since they have been packed.
+    Constants stay what they are, since they have been packed, and so do indices.
     """
     work = sum(_size((*s.axes, *s.reduce_axes)) for s in prim.stages)
     if not chooses(prim) or work > _WORK:
         return []
     rng = np.random.default_rng(seed + 1)
-    free = [p.name for p in prim.params if not p.constant and inputs[p.name].size > 1]
+    kept = {p.name for p in prim.params if p.constant} | index_ranges(prim).keys()
+    free = [name for name, values in inputs.items() if name not in kept and values.size > 1]
     if not free:
         return []
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)

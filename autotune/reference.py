@@ -27,7 +27,7 @@ from ..ir.tolerance import tolerance
 from .guarded import GARBAGE
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Reference", "Verdict", "make_inputs"]
+__all__ = ["Reference", "Verdict", "index_ranges", "make_inputs"]
 
 Array = npt.NDArray[Any]
 
@@ -64,7 +64,7 @@ def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
     low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
-    places = _places(prim)
+    places = index_ranges(prim)
     made: dict[str, Array] = {}
     for param in prim.params:
         shape = tuple(as_int(s) for s in param.shape)
@@ -73,7 +73,7 @@ def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
     return made
 
 
-def _places(prim: PrimFunc) -> dict[str, int]:
+def index_ranges(prim: PrimFunc) -> dict[str, int]:
     """How long the axis is that a parameter's elements index, the shortest of several."""
     found: dict[str, int] = {}
     nodes = [node for s in prim.stages for node in walk(s.expr)]
