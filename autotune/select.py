@@ -17,7 +17,7 @@ from .lookup import lookup
 from .record import Workload
 from .space import ScheduleSpace, default_schedule
 
-__all__ = ["Chosen", "as_lists", "choose_schedule", "workload_of"]
+__all__ = ["Chosen", "as_lists", "choose_schedule", "kernel_symbol", "workload_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ def workload_of(prim: PrimFunc) -> Workload:
     sizes = " ".join(f"{name}={extent}" for name, extent in axes.items())
     dtype = prim.output_buffers[0].dtype
     return Workload(workload_hash(prim), f"{prim.name} {dtype} {sizes}", workload_text(prim))
+
+
+def kernel_symbol(workload: str) -> str:
+    """The symbol of a workload's kernel, by its hash: equal work shares its code."""
+    return f"lw_{workload}"
 
 
 def choose_schedule(

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
+from .priority import yield_to_others
 from .transport import Frame, read_frame, write_frame
 
 __all__ = ["FAULT_ELSEWHERE", "FAULT_IN_GUARD", "Service", "main"]
@@ -53,6 +54,8 @@ def main(arguments: list[str]) -> int:
     """Serve until the pipe ends."""
     read, write, parent = (int(a) for a in arguments)
     _die_with_parent(parent)
+    if os.sched_getscheduler(0) == os.SCHED_IDLE:
+        yield_to_others()  # as the process that started this one does
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     services: dict[int, Service] = {}
     while (frame := read_frame(read)) is not None:

@@ -19,7 +19,7 @@ from typing import Any
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 
-__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for"]
+__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for", "worker_environment"]
 
 _STARTS_IN_VAIN = 3
 _OPEN_SERVICES = 8
@@ -116,7 +116,7 @@ class WorkerProcess:
                 stdout=self._errors,
                 stderr=self._errors,
                 start_new_session=True,
-                env=_environment(),
+                env=worker_environment(),
             )
         finally:
             os.close(child_read)
@@ -316,7 +316,8 @@ def wait_for(workers: Sequence[WorkerProcess]) -> None:
     select.select(busy, [], [], max(0.0, min(left, 60.0)))
 
 
-def _environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
+    """The environment of a process of ours: it finds what this one finds, and has one thread."""
     paths = [p or os.getcwd() for p in sys.path]
     return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": os.pathsep.join(paths)}
 

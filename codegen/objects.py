@@ -11,7 +11,7 @@ from .llvm.engine import LoadedObject, compile_object, load_object
 from .runtime import pool
 from .target import Target
 
-__all__ = ["code_hash", "loaded_code", "object_code"]
+__all__ = ["code_hash", "loaded_code", "object_code", "remember_object"]
 
 KEPT_OBJECTS = 4096
 """Object files remembered; the one not used for the longest time goes first (a few KB each)."""
@@ -40,11 +40,16 @@ def object_code(text: str, target: Target) -> bytes:
             _objects.move_to_end(key)
             return found
     code = compile_object(text, target)
+    remember_object(text, target, code)
+    return code
+
+
+def remember_object(text: str, target: Target, code: bytes) -> None:
+    """Have object code at hand that was compiled from ``text`` elsewhere."""
     with _lock:
-        _objects[key] = code
+        _objects[text, target] = code
         if len(_objects) > KEPT_OBJECTS:
             _objects.popitem(last=False)
-    return code
 
 
 def loaded_code(text: str, target: Target) -> LoadedObject:

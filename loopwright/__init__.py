@@ -17,6 +17,7 @@ array([[2.],
 from . import schedule
 from .autotune.rules.user import UserSketch as Sketch
 from .autotune.rules.user import sketch_rule
+from .background_options import Background
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
 from .ir.dims import symbol
 from .ir.errors import (
@@ -37,6 +38,7 @@ u8, u16, u32, u64 = (SPEC_DTYPES[name] for name in ("u8", "u16", "u32", "u64"))
 bool_ = SPEC_DTYPES["bool_"]
 
 __all__ = [
+    "Background",
     "CacheInfo",
     "Compiled",
     "CompiledFunction",

@@ -22,31 +22,30 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .background_options import Background, as_background
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
-from .ir.errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .tracer import (
-    Arguments,
-    ArraySpec,
     Proxy,
     Request,
     Traced,
     bind,
-    cut_traceback,
-    is_ours,
-    located,
     quick_key,
     signature_of,
     to_array,
     trace,
 )
 from .tracer.specs import DTypeSpec, Spec
+from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .background import BackgroundTuning
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -70,6 +69,7 @@ class CompiledFunction:
         threads: int | None = None,
         precision: Precision | None = None,
         target: Target | None = None,
+        tune: str | Background | None = None,
     ) -> None:
         _check_threads(threads)
         if precision is not None:
@@ -81,6 +81,8 @@ class CompiledFunction:
         self.threads = threads
         self.precision = precision
         self.target = target
+        self._tune = as_background(tune)
+        self._background: BackgroundTuning | None = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = signature_of(function, names)
         self._static = frozenset(names)
@@ -122,7 +124,7 @@ class CompiledFunction:
         try:
             return self._call(args, kwargs)
         except Exception as error:
-            shown = _shown(error)
+            shown = for_user(error)
         raise shown
 
     def with_threads(self, count: int) -> CompiledFunction:
@@ -148,7 +150,9 @@ class CompiledFunction:
                     static_argnames=tuple(self._static),
                     log=self.log,
                     threads=count,
+                    precision=self.precision,
                     target=self.target,
+                    tune=self._tune,
                 )
             other.log = self.log
         return other
@@ -161,6 +165,8 @@ class CompiledFunction:
                 self._hits += 1
                 if not kwargs and all(type(a) is np.ndarray for a in args):
                     self._last = ready
+                    if self._ready.get(quick[0]) is not ready:  # swapped in the meantime
+                        self._last = NOTHING
                 return ready(quick[1])
         elif _any_traced(args) or _any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
@@ -173,6 +179,8 @@ class CompiledFunction:
         leaves = [arguments.values[i] for i in found.traced.parameters]
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
             self._ready[quick[0]] = Ready.of(found)
+            if self._known.get(arguments.request) is not found:  # swapped in the meantime
+                self._ready.clear()
         return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
 
     def _compile(self, request: Request) -> Specialisation:
@@ -189,7 +197,37 @@ class CompiledFunction:
             found = Specialisation(traced, built, self._reason(request), seconds)
             self._known[request] = found
             _report(self._name, found, config)
+            self._tune_beside(request, found, config)
             return found
+
+    def _tune_beside(self, request: Request, found: Specialisation, config: Config) -> None:
+        options = self._tune or as_background(config.tune)
+        if options is not None and found.built.kernels:
+            install = functools.partial(self._install, request)
+            log = self.log or config.log
+            self.background.start(self._name, found.built, log, options, install)
+
+    def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
+        """Use another build for a request from the next call on, if ``old`` is in use now."""
+        with self._lock:
+            found = self._known.get(request)
+            if found is None or found.built is not old:
+                return False
+            self._known[request] = Specialisation(
+                found.traced, new, "tuned in the background", found.seconds
+            )
+            self._ready.clear()
+            self._last = NOTHING
+        return True
+
+    @property
+    def background(self) -> BackgroundTuning:
+        """What tunes this function while the program runs; see ``tune=`` of ``lw.compile``."""
+        made = self._background
+        if made is None:
+            module: Any = importlib.import_module(".background", __package__)
+            made = self._background = module.BackgroundTuning()
+        return made
 
     def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
         return bind(self._name, self._signature, self._static, args, kwargs).request
@@ -236,7 +274,7 @@ class CompiledFunction:
         try:
             return self._trace(self._request(args, kwargs))
         except Exception as error:
-            shown = _shown(error)
+            shown = for_user(error)
         raise shown
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -324,78 +362,6 @@ class CompiledFunction:
             self._misses = self._hits = 0
 
 
-class Lowered:
-    """A function lowered for one kind of arguments: readable at every level, and callable."""
-
-    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
-        self.traced = traced
-        self.built = built
-        self._static = static
-
-    def as_text(self, level: str = "graph") -> str:
-        """The text at ``level``: graph, kernels, loops, program, llvm or asm."""
-        return self.built.as_text(level)
-
-    def __str__(self) -> str:
-        return self.as_text()
-
-    def compile(self) -> Compiled:
-        """A callable for arguments of exactly this kind."""
-        return Compiled(self.traced, self.built, self._static)
-
-    def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
-        """The arrays among the arguments of one call, as ``built.call`` takes them."""
-        return self.compile().operands(args, kwargs)
-
-
-class Compiled:
-    """Code for one kind of arguments. Calling it never compiles; other arguments are an error."""
-
-    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
-        self.traced = traced
-        self.built = built
-        self._static = static
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result; raises LoopwrightTypeError for arguments of another kind."""
-        try:
-            return self.traced.result(self.built.call(self.operands(args, kwargs)))
-        except Exception as error:
-            shown = _shown(error)
-        raise shown
-
-    def operands(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
-        """The arrays among the arguments, in the order of the code's parameters."""
-        arguments = self._arguments(args, kwargs)
-        return [to_array(arguments.values[i]) for i in self.traced.parameters]
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        traced = self.traced
-        given = bind(traced.name, traced.signature, self._static, args, kwargs)
-        wanted = traced.request
-        if given.request == wanted:
-            return given
-        if (given.request.names, given.request.structures) != (wanted.names, wanted.structures):
-            raise LoopwrightTypeError(
-                f"{traced.name} was compiled for other arguments",
-                notes=(f"compiled for {wanted}", f"called with  {given.request}"),
-            )
-        for path, old, new in zip(wanted.paths, wanted.leaves, given.request.leaves):
-            if old != new:
-                raise _mismatch(traced.name, path, old, new)
-        return given
-
-
-def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
-    hint = None
-    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
-    if arrays and wanted.type.shape == given.type.shape:
-        hint = f"{path}.astype(np.{wanted.type.dtype})"
-    return LoopwrightTypeError(
-        f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
-    )
-
-
 def _check_threads(count: object) -> None:
     if count is None:
         return
@@ -419,24 +385,6 @@ def _any_traced(values: Iterable[Any]) -> bool:
         if isinstance(value, dict) and _any_traced(value.values()):
             return True
     return False
-
-
-def _shown(error: Exception) -> Exception:
-    """``error`` with only the user's frames in its traceback, unless all are asked for.
-
-    An error that is ours, and not the user's, keeps all frames.
-    """
-    hidden = error.__cause__
-    if type(error) is ValueError and isinstance(hidden, LoopwrightError):
-        error = hidden  # NumPy's "setting an array element with a sequence" hides the reason
-    if isinstance(error, LoopwrightError) and not isinstance(error, InternalError):
-        located(error)
-        error.__suppress_context__ = True
-    elif is_ours(error.__traceback__):
-        return error
-    if Config.read().full_traceback:
-        return error
-    return error.with_traceback(cut_traceback(error.__traceback__))
 
 
 def _report(name: str, made: Specialisation, config: Config) -> None:
@@ -474,6 +422,7 @@ def compile(
     threads: int | None = None,
     precision: Precision | None = None,
     target: Target | None = None,
+    tune: str | Background | None = None,
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
@@ -493,6 +442,9 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
       whose results stay within the same tolerance, such as Winograd's convolution; a number is how
       many times the error of sums taken term by term is welcome. Else ``LOOPWRIGHT_PRECISION``.
     - ``target``: the machine to make code for; this one unless given.
+    - ``tune``: ``"background"`` tunes in a process of low priority while the program runs, and
+      swaps in what proves faster in it; ``lw.Background(share=0.5, budget="2m")`` says how. Else
+      ``LOOPWRIGHT_TUNE``. ``f.background`` tells what it does, waits for it, and stops it.
 
     >>> import numpy as np
     >>> import loopwright as lw

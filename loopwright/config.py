@@ -64,6 +64,12 @@ def _precision(text: str) -> str | float | None:
     return growth
 
 
+def _tune(text: str) -> str | None:
+    if text not in ("", "background"):
+        raise ValueError("background, or empty")
+    return text or None
+
+
 def _about(read: Callable[[str], Any], takes: str, help: str) -> dict[str, Any]:
     return {"read": read, "takes": takes, "help": help}
 
@@ -106,6 +112,10 @@ class Config:
             "strict|standard|n",
             "how far algorithms may lie from sums taken term by term (standard)",
         ),
+    )
+    tune: str | None = field(
+        default=None,
+        metadata=_about(_tune, "background", "tune all functions while the program runs"),
     )
     isa: str | None = field(
         default=None,

@@ -25,13 +25,14 @@ import numpy as np
 
 from .autotune.log import TuningLog
 from .autotune.lookup import shipped_logs
-from .autotune.select import Chosen, choose_schedule, workload_of
+from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
 from .codegen.in_place_rule import in_place_rule
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.llvm.engine import disassemble
 from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import is_view, program_from_module
 from .codegen.runtime import pool
+from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
@@ -51,11 +52,14 @@ __all__ = [
     "Array",
     "Built",
     "Parts",
+    "Source",
     "build",
     "called_kernels",
     "kernels_of",
     "lower_module",
     "preferences_of",
+    "rebuilt",
+    "remember_kernel",
     "session_log",
 ]
 
@@ -76,6 +80,22 @@ class Parts:
     logs: Sequence[TuningLog]
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a build is made from, beside schedules: the traced module, and its groups.
+
+    ``threads`` is None where the caller's number counts.
+    """
+
+    module: Module
+    lowered: Module
+    prims: Mapping[str, PrimFunc]
+    target: Target
+    threads: int | None
+    log: Path | None
+    logs: Sequence[TuningLog]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
     """A module ready to run.
@@ -86,7 +106,7 @@ class Built:
     ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
     schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
     hashes mean the same code. ``chosen`` are the schedules by kernel. ``parts`` is what it was made
-    of.
+    of, ``source`` what it was made from. ``inputs`` are the arrays it takes.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
@@ -97,6 +117,8 @@ class Built:
     code_hash: str = ""
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     parts: Parts | None = None
+    source: Source | None = None
+    inputs: Sequence[ArraySpec] = ()
 
     def as_text(self, level: str) -> str:
         """The module at ``level``, one of ``LEVELS``."""
@@ -190,22 +212,40 @@ def build(
         if workload not in known:
             known[workload] = choose_schedule(prim, target, used, logs)
         chosen[name] = known[workload]
+    return _assembled(Source(module, lowered, prims, target, threads, log, logs), chosen, verify)
+
+
+def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
+    """The same program with other schedules for some of its workloads, given by their hash."""
+    source = built.source
+    assert source is not None
+    known = {name: workload_of(prim).hash for name, prim in source.prims.items()}
+    schedules = {name: chosen.get(known[name], old) for name, old in built.chosen.items()}
+    return _assembled(source, schedules, verify=False)
+
+
+def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Built:
+    """Kernels for the schedules, a program that calls them, and its native entry."""
+    prims, target = source.prims, source.target
     kernels = {name: _kernel(prim, chosen[name], target) for name, prim in prims.items()}
     if verify:
         for name, prim in prims.items():
             verify_prim(prim)
             verify_nest(kernels[name].nest)
-    program = optimise(program_from_module(lowered, kernels), in_place_rule(prims))
-    compiled = compile_program(program, kernels, target, threads)
+    program = optimise(program_from_module(source.lowered, kernels), in_place_rule(prims))
+    compiled = compile_program(program, kernels, target, source.threads)
+    used = source.threads or pool.get_threads()
     return Built(
         compiled.executable,
         compiled.executable.call,
         tuple(kernels),
-        _summary(chosen, log),
-        _levels(module, lowered, prims, kernels, compiled, target),
+        _summary(chosen, source.log),
+        _levels(source.module, source.lowered, prims, kernels, compiled, target),
         compiled.code_hash,
         chosen,
-        Parts(prims, kernels, compiled.program, target, used, tuple(logs)),
+        Parts(prims, kernels, compiled.program, target, used, tuple(source.logs)),
+        source,
+        compiled.executable.inputs,
     )
 
 
@@ -216,20 +256,28 @@ _lock = threading.Lock()
 def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
     """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
     workload = workload_of(prim).hash
-    key = (workload, replace(chosen, seconds=0.0), target)
     with _lock:
-        found = _kernels.get(key)
+        found = _kernels.get(_kernel_key(workload, chosen, target))
     if found is None:
-        symbol = f"lw_{workload}"
+        symbol = kernel_symbol(workload)
         try:
             found = compile_kernel(prim, chosen.schedule, target, symbol)
         except ScheduleError:  # it applies, but its buffers do not fit this machine's stack
             found = compile_kernel(prim, Schedule(), target, symbol)
-        with _lock:
-            _kernels[key] = found
-            while len(_kernels) > KEPT_KERNELS:
-                _kernels.popitem(last=False)
+        remember_kernel(workload, chosen, target, found)
     return found
+
+
+def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:
+    """Have the kernel of a workload under a schedule at hand for the next build."""
+    with _lock:
+        _kernels[_kernel_key(workload, chosen, target)] = kernel
+        while len(_kernels) > KEPT_KERNELS:
+            _kernels.popitem(last=False)
+
+
+def _kernel_key(workload: str, chosen: Chosen, target: Target) -> tuple[str, Chosen, Target]:
+    return workload, replace(chosen, seconds=0.0), target
 
 
 _ORIGINS = {

@@ -1,0 +1,92 @@
+"""Living beside a program that matters more: low priority, and a share of the processors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+__all__ = ["Throttle", "processor_seconds", "yield_to_others"]
+
+_LOWEST_NICE = 19
+
+
+def yield_to_others() -> None:
+    """Let this process, and those it starts, run only where nobody else wants to.
+
+    ``SCHED_IDLE`` does so within a group of processes; where the system makes a group of every
+    process session (autogroup), the group has a weight of its own, which is lowered as well.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_NICE)
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if os.getsid(0) == os.getpid():  # the group is ours alone
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text(f"{_LOWEST_NICE}\n")
+
+
+def processor_seconds(pids: Iterable[int | None] = ()) -> float:
+    """Processor time of this process, of its children that ended, and of live processes."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
+    for pid in pids:
+        if pid is not None:
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+class Throttle:
+    """Pauses work so that on average it takes ``processors`` processors, 0.5 being half of one.
+
+    Work is not cut into pieces: what was done in one go is waited for afterwards. Time in which
+    little was done is stock for ``burst`` seconds of work and no more. ``used`` tells the processor
+    time taken so far.
+
+    >>> now = 0.0
+    >>> def sleep(seconds):
+    ...     global now
+    ...     now += seconds
+    >>> throttle = Throttle(0.5, lambda: 1.0 if now else 0.0, clock=lambda: now, sleep=sleep)
+    >>> now = 0.4
+    >>> throttle.pause()  # 1.0 s of work, of which 0.25 s were in stock: 0.75 s to be earned
+    1.5
+    """
+
+    def __init__(
+        self,
+        processors: float,
+        used: Callable[[], float],
+        *,
+        burst: float = 0.25,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.processors = processors
+        self._used = used
+        self._burst = burst
+        self._clock = clock
+        self._sleep = sleep
+        self._credit = burst
+        self._at = clock()
+        self._done = used()
+
+    def pause(self) -> float:
+        """Sleep as long as too much was done; the seconds slept."""
+        self._settle()
+        seconds = max(0.0, -self._credit / self.processors)
+        if seconds > 0:
+            self._sleep(seconds)
+            self._settle()
+        return seconds
+
+    def _settle(self) -> None:
+        now, done = self._clock(), self._used()
+        earned = (now - self._at) * self.processors
+        self._credit = min(self._burst, self._credit + earned) - (done - self._done)
+        self._at, self._done = now, done

@@ -1,0 +1,54 @@
+"""How to tune while the program runs; apart from what does it, which takes long to load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .autotune.budget import parse_budget
+from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+
+__all__ = ["Background", "as_background"]
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """How to tune beside a running program.
+
+    ``share`` is the part of the processors this process may use that tuning takes on average,
+    ``budget`` the time after which it ends at the latest (it ends sooner if nothing is found).
+    With ``priority`` "idle" it runs only where no other process wants to, so on a machine that is
+    busy all the time it never ends; "normal" takes its share like any other.
+
+    >>> Background(share=0.5, budget="2m")
+    Background(share=0.5, budget='2m', priority='idle')
+    """
+
+    share: float = 0.25
+    budget: str | float = "10m"
+    priority: str = "idle"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise LoopwrightValueError(
+                f"the share of the processors is above 0 and at most 1, not {self.share!r}"
+            )
+        if self.priority not in ("idle", "normal"):
+            raise LoopwrightValueError(f'priority is "idle" or "normal", not {self.priority!r}')
+        try:
+            seconds = parse_budget(self.budget).seconds
+        except ValueError as error:
+            raise LoopwrightValueError(str(error)) from None
+        if seconds is None:
+            raise LoopwrightValueError(f"budget {self.budget!r} sets no time; write one, as '10m'")
+
+
+def as_background(tune: object) -> Background | None:
+    """The ``tune=`` option of ``lw.compile``: None, ``"background"``, or a ``Background``."""
+    if tune is None or isinstance(tune, Background):
+        return tune
+    if tune == "background":
+        return Background()
+    raise LoopwrightTypeError(
+        f'tune is "background" or lw.Background(...), not {tune!r}',
+        hint='f.tune(*args, budget="30s") tunes at once, before the program goes on',
+    )

@@ -1,0 +1,90 @@
+"""A function lowered for one kind of arguments, to look at or to call; it never compiles again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .ir.errors import LoopwrightTypeError
+from .tracer import Arguments, ArraySpec, Traced, bind, to_array
+from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from . import pipeline
+
+__all__ = ["Compiled", "Lowered"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Lowered:
+    """A function lowered for one kind of arguments: readable at every level, and callable."""
+
+    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
+        self.traced = traced
+        self.built = built
+        self._static = static
+
+    def as_text(self, level: str = "graph") -> str:
+        """The text at ``level``: graph, kernels, loops, program, llvm or asm."""
+        return self.built.as_text(level)
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def compile(self) -> Compiled:
+        """A callable for arguments of exactly this kind."""
+        return Compiled(self.traced, self.built, self._static)
+
+    def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
+        """The arrays among the arguments of one call, as ``built.call`` takes them."""
+        return self.compile().operands(args, kwargs)
+
+
+class Compiled:
+    """Code for one kind of arguments. Calling it never compiles; other arguments are an error."""
+
+    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
+        self.traced = traced
+        self.built = built
+        self._static = static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result; raises LoopwrightTypeError for arguments of another kind."""
+        try:
+            return self.traced.result(self.built.call(self.operands(args, kwargs)))
+        except Exception as error:
+            shown = for_user(error)
+        raise shown
+
+    def operands(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
+        """The arrays among the arguments, in the order of the code's parameters."""
+        arguments = self._arguments(args, kwargs)
+        return [to_array(arguments.values[i]) for i in self.traced.parameters]
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        traced = self.traced
+        given = bind(traced.name, traced.signature, self._static, args, kwargs)
+        wanted = traced.request
+        if given.request == wanted:
+            return given
+        if (given.request.names, given.request.structures) != (wanted.names, wanted.structures):
+            raise LoopwrightTypeError(
+                f"{traced.name} was compiled for other arguments",
+                notes=(f"compiled for {wanted}", f"called with  {given.request}"),
+            )
+        for path, old, new in zip(wanted.paths, wanted.leaves, given.request.leaves):
+            if old != new:
+                raise _mismatch(traced.name, path, old, new)
+        return given
+
+
+def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
+    hint = None
+    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
+    if arrays and wanted.type.shape == given.type.shape:
+        hint = f"{path}.astype(np.{wanted.type.dtype})"
+    return LoopwrightTypeError(
+        f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
+    )

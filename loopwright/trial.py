@@ -1,0 +1,97 @@
+"""Two builds of one function compared in place: by the calls the program makes anyway."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Trial"]
+
+Array = np.ndarray[Any, Any]
+Direct = Callable[..., "list[Array] | None"]
+
+_WARM_UP = 2
+"""Calls of each build that do not count: the first ones meet cold code and fresh memory."""
+_FEWEST, _MOST = 8, 256
+"""Samples of each build at least and at most."""
+_TELLING_SECONDS = 0.05
+"""Samples that last this long together are enough, if they are not too few."""
+_HOPELESS = 1.3
+"""A build this much slower after half of the fewest samples is not tried any longer."""
+_EQUAL = 1.01
+"""Builds this close are equal: what tuning measured decides then."""
+
+
+class Trial:
+    """Calls the old and the new build in turn until it is clear which is the faster one.
+
+    It stands in for a build: ``direct`` and ``call`` are those of ``pipeline.Built``. The order is
+    old, new, new, old, so that drift hits both alike. ``decided`` is called once, from within the
+    call that decides, with True if the new build won, and the median seconds of both; from then on
+    the winner is called. Any number of threads may call at once.
+    """
+
+    def __init__(
+        self,
+        old: Direct,
+        new: Direct,
+        portable: Callable[[Sequence[Array]], list[Array]],
+        decided: Callable[[bool, float, float], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._builds = (old, new)
+        self._decided = decided
+        self._clock = clock
+        self._turn = itertools.count()
+        self._samples: tuple[list[float], list[float]] = ([], [])
+        self._winner: Direct | None = None
+        self._lock = threading.Lock()
+        self.call = portable
+        """For arguments that ``direct`` does not take: the old build's, and not timed."""
+
+    @property
+    def calls(self) -> int:
+        """Timed calls so far."""
+        return sum(map(len, self._samples))
+
+    def direct(self, *arrays: Any) -> list[Array] | None:
+        """The results of one of the builds, None for arguments they were not made for."""
+        winner = self._winner
+        if winner is not None:
+            return winner(*arrays)
+        turn = next(self._turn)
+        which = (0, 1, 1, 0)[turn % 4]
+        begun = self._clock()
+        results = self._builds[which](*arrays)
+        seconds = self._clock() - begun
+        if results is not None and turn >= 2 * _WARM_UP:
+            self._samples[which].append(seconds)
+            self._judge()
+        return results
+
+    def _judge(self) -> None:
+        old, new = self._samples
+        count = min(len(old), len(new))
+        if count < _FEWEST // 2:
+            return
+        if count < _FEWEST:
+            if statistics.median(new) > _HOPELESS * statistics.median(old):
+                self._settle()
+            return
+        if count >= _MOST or min(sum(old), sum(new)) >= _TELLING_SECONDS:
+            self._settle()
+
+    def _settle(self) -> None:
+        old, new = (statistics.median(samples) for samples in self._samples)
+        won = new <= _EQUAL * old
+        with self._lock:
+            if self._winner is not None:
+                return
+            self._winner = self._builds[won]
+        self._decided(won, old, new)
