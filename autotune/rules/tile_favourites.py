@@ -176,10 +176,14 @@ def _down_columns(sketch: Sketch, vectors: int) -> Choices:
 
 def _lies_well(sketch: Sketch, vectors: int) -> bool:
     """Whether operands that could be packed are read as they lie: a tile takes most of each of
-    their rows, or all steps of the reduced axes are few pages that stay in the first cache."""
+    their rows, or all steps of the reduced axes are few pages that stay in the first cache, or the
+    operand stays in the second one: asking for its lines early takes no time, while a copy has to
+    be made, by other cores for the most part, and fetched from them."""
     names = {name for name, _ in sketch.packable}
     depth = _depth(sketch)
     small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= sketch.target.l1 // 2
+    if _stays_near(sketch):
+        return True
     for access in sketch.group.accesses[sketch.group.main.name]:
         if access.buffer not in names:
             continue
@@ -188,6 +192,20 @@ def _lies_well(sketch: Sketch, vectors: int) -> bool:
         if step > 2 * vectors * sketch.target.vector_bytes and (not small or same_sets):
             return False
     return True
+
+
+def _stays_near(sketch: Sketch) -> bool:
+    """Whether the operands that could be packed stay in the second cache while they are used, their
+    lines asked for along one row."""
+    main = sketch.group.main
+    reads = sketch.group.accesses[main.name]
+    room = sketch.target.l2 // 2
+    taken = {name for name, _ in sketch.packable}
+    if sketch.packable_rows:  # the lines that rows walk are asked for by nobody
+        taken |= {name for name, _ in sketch.packable_rows}
+        room //= 2
+    near = sum(a.size * a.element_bytes for a in reads if a.buffer in taken) <= room
+    return near and len(main.reduce_axes) == 1 and AHEAD in sketch.tables["prefetch"]
 
 
 def _reuses_rows(sketch: Sketch) -> bool:
@@ -201,7 +219,7 @@ def _block(sketch: Sketch, c: dict[str, int]) -> None:
     tables, room = sketch.tables, sketch.target.l2 * 3 // 8
     width = c["vectors"] * sketch.lanes
     panel = width * _depth(sketch) * sketch.group.element_bytes
-    if panel > sketch.target.l1 // 2 and c["pack"]:
+    if panel > sketch.target.l1 // 2 and (c["pack"] or _stays_near(sketch)):
         c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
@@ -220,7 +238,7 @@ def _block(sketch: Sketch, c: dict[str, int]) -> None:
 
 
 def _is_skinny(sketch: Sketch) -> bool:
-    """Whether an operand too large for the second cache is used by few rows, with every step of
+    """Whether an operand too large for the second caches is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
     rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
     known = {p.name for p in sketch.group.prim.params if p.constant}
@@ -229,7 +247,7 @@ def _is_skinny(sketch: Sketch) -> bool:
     return sketch.tables["k_blocks"][-1] > 1 and any(
         a.stride(sketch.vector_axis or "") == 1
         and (a.stride(sketch.k_axis) or 0) * a.element_bytes >= PAGE // 4
-        and a.size * a.element_bytes > sketch.target.l2
+        and a.size * a.element_bytes > sketch.target.l2 * sketch.target.cores
         and rows <= (FEW_ROWS if a.buffer in known else FEW_ROWS_UNPACKED)
         for a in sketch.group.accesses[sketch.group.main.name]
     )
