@@ -313,7 +313,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
         "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
         "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
-        "mid_r": up_to(tall, (1, 2, 4, 8, 16, 32, 64, 128)) if row else (1,),
+        "mid_r": up_to(tall, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64, 128)) if row else (1,),
         "k_blocks": tuple(
             b
             for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)

@@ -292,6 +292,8 @@ def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
     c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
     depth = sketch.extent(sketch.k_axis)
     short = SHORT // 2 if single else SHORT if rows <= FEW_ROWS // 2 else 2 * SHORT
+    if rows > FEW_ROWS:  # they keep a core busy for as long as it takes to fetch more
+        short *= 2
     c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= short)
     c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
 
