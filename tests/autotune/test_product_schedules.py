@@ -80,6 +80,34 @@ def test_what_few_rows_use_is_read_in_the_order_of_memory():
     assert "prefetch('out', 'w', 'j.1', 1)" in steps
 
 
+def test_what_stays_in_the_second_cache_is_read_as_it_lies():
+    """The same operand is copied into panels where it takes more than half of that cache."""
+    prim = parse_prim(
+        "prim @f(x: float32[256, 256], w: float32[256, 256]) -> out: float32[256, 256] {\n"
+        " out[i, j] = sum(k: 256) x[i, k] * w[k, j] }"
+    )
+
+    def steps(l2: int) -> list[str]:
+        target = replace(HOST, l1=32 << 10, l2=l2, l3=32 << 20)
+        return [str(s) for s in default_schedule(prim, target)[0].steps]
+
+    assert not any(s.startswith("pack") for s in steps(512 << 10))
+    assert any(s.startswith("prefetch('out', 'w', 'k.1'") for s in steps(512 << 10))
+    assert any(s.startswith("pack('w'") for s in steps(256 << 10))
+
+
+def test_all_row_tiles_pass_over_a_large_operand_together():
+    """However many there are: three would else be two and one, and the operand be read twice."""
+    prim = parse_prim(
+        "prim @f(x: float32[48, 400], w: float32[400, 1024]) -> out: float32[48, 1024] {\n"
+        " out[i, j] = sum(k: 400) x[i, k] * w[k, j] }"
+    )
+    splits = {
+        s.args[0]: s.args[1] for s in default_schedule(prim, HOST)[0].steps if s.name == "split"
+    }
+    assert splits["i"][0] == 1
+
+
 def test_what_rows_walk_line_by_line_is_packed():
     prim = parse_prim(
         "prim @f(x: float32[90, 64], w: float32[90, 128]) -> out: float32[64, 128] {\n"
