@@ -16,6 +16,7 @@ from ..ir.dims import as_int
 from .analysis import Access, expression_cost, prim_bytes, prim_flops
 from .protocols import Population
 from .rules import KNOBS, Sketch
+from .rules.base import PACKS_ROWS, PACKS_VECTORS
 from .rules.tile_favourites import LATENCY, LOAD, SPILL, TILE, TURN
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _variant_features(
     footprint = _footprints(sketch, v)
     trips, per_core = _parallel(sketch, v)
     operations = whole["flops"] / sketch.lanes
-    packed = (v["pack"] > 0).astype(float)
+    packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
     runtime = sum(
         a.size * a.element_bytes
         for a in group.accesses[group.main.name]
@@ -157,7 +158,7 @@ def _variant_features(
         "packed": packed,
         "streamed": v["stream"].astype(float),
         "prefetched": _log(v["prefetch"] + 1),
-        "row_packed": (v["pack"] == 2).astype(float),
+        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float),
         "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
         "parallel": _log(trips),
         "chunks": _log(per_core),
@@ -208,7 +209,7 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
                 count = count * v[knob]
         rough = moves and access.stride(axis or "") not in (1, -1)
         if rough:
-            smoothed = (v["pack"] > 0) & (access.buffer in packed)
+            smoothed = np.isin(v["pack"], PACKS_VECTORS) & (access.buffer in packed)
             gathers += np.where(smoothed, 0.0, count * lanes)
         loads += count
         live += vectors if moves else 1.0

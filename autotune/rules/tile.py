@@ -30,6 +30,8 @@ from ..analysis import Access, Group, expression_cost, stage_points
 from ..protocols import BoolArray
 from .base import (
     MAX_PARALLEL,
+    PACKS_ROWS,
+    PACKS_VECTORS,
     Choices,
     Sketch,
     Values,
@@ -76,9 +78,9 @@ class TileSketch(Sketch):
         if self.extent(v) < width:
             width = self.extent(v)
         first: list[Step] = []
-        if choices["pack"]:
+        if choices["pack"] in PACKS_VECTORS:
             first = [pack(name, v, width) for name, _ in self.packable]
-        if choices["pack"] == 2 and r is not None:
+        if choices["pack"] in PACKS_ROWS and r is not None:
             first += [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
         steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
         row_loops: list[str] = []
@@ -141,7 +143,8 @@ class TileSketch(Sketch):
             ahead = self.turns_ahead(turns, choices["vectors"])
             main, loop = self.group.main.name, f"{self.vector_axis}.0"
             return [prefetch(main, name, loop, ahead) for name in self.streamed]
-        packed = {name for name, _ in self.packable} if choices["pack"] else set[str]()
+        panels = choices["pack"] in PACKS_VECTORS
+        packed = {name for name, _ in self.packable} if panels else set[str]()
         names = [f"{name}.packed" if name in packed else name for name in self.streamed]
         loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
         return [prefetch(self.group.main.name, name, loop, turns) for name in names]
@@ -207,7 +210,8 @@ class TileSketch(Sketch):
                 case "split", (axis, (blocks, _, unrolled)) if axis == self.k_axis:
                     choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
                 case "pack", (_, axis, _):
-                    choices["pack"] = 2 if axis == self.row_axis else max(1, choices["pack"])
+                    rows = axis == self.row_axis
+                    choices["pack"] = (3 if choices["pack"] == 0 else 2) if rows else 1
                 case "prefetch", (_, _, _, turns):
                     choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
                 case _:
@@ -322,7 +326,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),
         "mid_order": (0, 1) if row else (0,),
-        "pack": (0, 1, 2) if packable_rows else (0, 1) if packable else (0,),
+        "pack": (0, 1, 2, 3) if packable_rows else (0, 1) if packable else (0,),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
         "prefetch": (0,)

@@ -7,12 +7,13 @@ latency take on a machine with ``vector_registers`` registers, and what the tail
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from math import ceil, gcd, prod
 
 from ...codegen.target import CACHE_LINE
 from ...ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
-from .base import Choices, Sketch
+from .base import PACKS_VECTORS, Choices, Sketch
 
 __all__ = ["tile_cycles", "tile_favourites"]
 
@@ -131,7 +132,7 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
     for _, _, v, r, q in ranked[:4]:
         c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
         if _is_skinny(sketch):
-            if _prepared(sketch) and sketch.extent(sketch.row_axis) > r:
+            if _prepared(sketch.packable) and sketch.extent(sketch.row_axis) > r:
                 _pass_over_pieces(sketch, c)
             else:
                 _read_in_order(sketch, c)
@@ -141,7 +142,9 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
             strided = _strided(sketch)
             c["pack"] = int(constant or strided or (reuse >= 32 and not _lies_well(sketch, v)))
             if c["pack"] and _reuses_rows(sketch):
-                c["pack"] = tables["pack"][-1]
+                c["pack"] = 2
+            elif not c["pack"] and _prepared(sketch.packable_rows):
+                c["pack"] = 3
         small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
         if not _is_skinny(sketch):
             c["order"] = tables["order"][-1] if not small_rows else 0
@@ -219,7 +222,7 @@ def _block(sketch: Sketch, c: dict[str, int]) -> None:
     tables, room = sketch.tables, sketch.target.l2 * 3 // 8
     width = c["vectors"] * sketch.lanes
     panel = width * _depth(sketch) * sketch.group.element_bytes
-    if panel > sketch.target.l1 // 2 and (c["pack"] or _stays_near(sketch)):
+    if panel > sketch.target.l1 // 2 and (c["pack"] in PACKS_VECTORS or _stays_near(sketch)):
         c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
@@ -253,9 +256,9 @@ def _is_skinny(sketch: Sketch) -> bool:
     )
 
 
-def _prepared(sketch: Sketch) -> bool:
+def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
     """Whether panels cost nothing, because they are packed when the kernel is compiled."""
-    return bool(sketch.packable) and all(known for _, known in sketch.packable)
+    return bool(packable) and all(known for _, known in packable)
 
 
 def _pass_over_pieces(sketch: Sketch, c: dict[str, int]) -> None:

@@ -19,7 +19,7 @@ from ..graph.nodes import Atom, Constant
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Reduction, Tensor, index_add, index_div, index_mul
-from .compose import call
+from .compose import call, tensor_type
 from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, require_kind, same_dtype, tensors
 from .sampling import floats, ints
@@ -132,6 +132,10 @@ def _infer_named(name: str, types: tuple[Type, ...], attrs: Attrs) -> Type:
 def _decompose_conv2d(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
     x, w = args
     planar = attrs["data_layout"] == "NCHW"
+    strides = pair("nn.conv2d", "strides", attrs["strides"])
+    if strides != (1, 1) and _is_pointwise(w, attrs):
+        x = _every_other(b, x, (2, 3) if planar else (1, 2), strides)
+        strides = (1, 1)
     if planar:
         x = call(b, "transpose", x, axes=(0, 2, 3, 1))
     if attrs["kernel_layout"] != "HWIO":
@@ -151,11 +155,26 @@ def _decompose_conv2d(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
         "conv2d_valid",
         x,
         w,
-        strides=attrs["strides"],
+        strides=strides,
         dilation=attrs["dilation"],
         groups=attrs["groups"],
     )
     return call(b, "transpose", result, axes=(0, 3, 1, 2)) if planar else result
+
+
+def _is_pointwise(w: Atom, attrs: Attrs) -> bool:
+    """Whether each result is made of one pixel: strides then do no more than pick pixels."""
+    height, width = _KERNEL_AXES[attrs["kernel_layout"]][:2]
+    shape = tensor_type(w).shape
+    padded = any(side != 0 for side in padding_of("nn.conv2d", attrs["padding"]))
+    return (shape[height], shape[width]) == (1, 1) and not padded
+
+
+def _every_other(b: Builder, x: Atom, axes: tuple[int, int], strides: tuple[int, int]) -> Atom:
+    """Every ``strides``-th pixel of images."""
+    shape = tensor_type(x).shape
+    steps = [strides[axes.index(n)] if n in axes else 1 for n in range(len(shape))]
+    return call(b, "strided_slice", x, begin=(0,) * len(shape), end=shape, strides=tuple(steps))
 
 
 def _reference_conv2d(arrays: Sequence[Any], attrs: Attrs) -> Any:
@@ -205,6 +224,9 @@ def _samples_conv2d(rng: np.random.Generator) -> list[Sample]:
         sample((1, 6, 6, 4), (3, 3, 1, 8), groups=4, **nhwc),
         sample((2, 8, 4, 5), (7, 8, 1, 1), "float64"),
         sample((1, 4, 4, 3), (5, 3, 1, 1), data_layout="NHWC"),
+        sample((2, 4, 7, 8), (6, 2, 1, 1), strides=(2, 3), groups=2),
+        sample((1, 5, 6, 3), (1, 1, 3, 4), strides=2, **nhwc),
+        sample((1, 4, 5, 5), (3, 4, 1, 1), strides=2, padding=1),
         sample((1, 1, 1, 1), (1, 1, 1, 1)),
         sample((0, 3, 5, 5), (2, 3, 3, 3), padding=1),
         sample((1, 3, 7, 9), (4, 3, 3, 3), padding=1, algorithm="winograd2"),

@@ -117,6 +117,19 @@ def test_what_rows_walk_line_by_line_is_packed():
     assert packs == ["w", "x"]
 
 
+def test_weights_that_rows_walk_are_packed_though_vectors_read_what_lies_well():
+    """``w.T @ x`` with known weights, the product of a convolution of pixels."""
+    prim = parse_prim(
+        "prim @f(x: float32[90, 64], w: float32[90, 128] const) -> out: float32[128, 64] {\n"
+        " out[i, j] = sum(k: 90) x[k, j] * w[k, i] }"
+    )
+    schedule = default_schedule(prim, HOST)[0]
+    assert [s.args[:2] for s in schedule.steps if s.name == "pack"] == [("w", "i")]
+    space = ScheduleSpace(prim, HOST)
+    row = space.row_of(schedule)
+    assert row is not None and space.schedule(row) == schedule
+
+
 def test_a_large_operand_that_would_have_to_be_transposed_is_broadcast_instead():
     """``x @ w.T``: vectors run along the few rows of x, which are packed, and blocks of the result
     are turned when they are stored."""

@@ -3,16 +3,18 @@
 An index map (transpose, slice, pad, broadcast ...) costs nothing inside a kernel, since its reader
 only reads elsewhere. So it is no node of its own: each operand is a *root* and the chain of index
 maps between the root and its reader, which copies the chain. Only an index map whose value must
-exist as an array is a node. Bytes that are widened for a contraction are read so, too: machines
+exist as an array is a node, or one that picks elements which a contraction uses many times. Bytes
+that are widened for a contraction are read so, too: machines
 have instructions that multiply bytes and add up wider sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, sqrt
 
-from ...dims import IntExpr
+from ...dims import IntExpr, product
 from ...ops.registry import Operator, Pattern
 from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
 from ..types import TensorType
@@ -31,6 +33,9 @@ __all__ = [
 
 _LONGEST_CHAIN = 8
 """Index maps that a reader copies at most; a longer chain is computed once in between."""
+
+_MANY_USES = 8.0
+"""Uses of an element that make up for a copy of it."""
 
 _RESHAPES = frozenset({"reshape", "expand_dims", "squeeze"})
 
@@ -95,12 +100,13 @@ class Graph:
 def build_graph(block: Block) -> Graph:
     """The graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
-    widened = _widened_factors(block)
+    uses = _uses_in_contractions(block)
+    widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
     graph = Graph([], {}, {})
     depth: dict[Var, int] = {}
     for binding in block.bindings:
         var, op = binding.var, _operator(binding)
-        if op is not None and (_is_view(op) or var in widened):
+        if op is not None and (_is_view(op) or var in widened) and var not in picked:
             depth[var] = 1 + max(
                 (depth.get(a, 0) for a in _args(binding) if isinstance(a, Var)), default=0
             )
@@ -170,22 +176,63 @@ def _is_view(op: Operator) -> bool:
     return one and op.pattern in (Pattern.INJECTIVE, Pattern.BROADCAST)
 
 
-def _widened_factors(block: Block) -> set[Var]:
-    """Bytes cast to wider integers that nothing but contractions read, index maps in between."""
-    only: dict[Var, bool] = {}  # whether contractions alone read a variable
-    found: set[Var] = set()
-    result = {block.result} if isinstance(block.result, Var) else set[Var]()
+def _widened_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
+    """Bytes cast to wider integers that nothing but contractions read."""
+    casts = (b for b in block.bindings if _is_of(b, "cast") and _widens_bytes(b))
+    return {b.var for b in casts if uses[b.var] > 0}
+
+
+def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
+    """Slices that nothing but contractions read, of elements that lie apart: read again and again,
+    they are worth being put side by side."""
+    slices = (b for b in block.bindings if _is_of(b, "strided_slice"))
+    return {b.var for b in slices if abs(_last_step(b)) > 1 and uses[b.var] >= _MANY_USES}
+
+
+def _is_of(binding: Binding, name: str) -> bool:
+    op = _operator(binding)
+    return op is not None and op.name == name
+
+
+def _last_step(binding: Binding) -> int:
+    assert isinstance(binding.value, Call)
+    return next(reversed(binding.value.attrs["strides"]), 1)
+
+
+def _uses_in_contractions(block: Block) -> dict[Var, float]:
+    """How often contractions use an element of each value, index maps in between: 0 where anything
+    else reads it, too."""
+    found = {b.var: inf for b in block.bindings}
+    if isinstance(block.result, Var):
+        found[block.result] = 0.0
     for binding in reversed(block.bindings):
-        var, op = binding.var, _operator(binding)
-        if op is not None and op.name == "cast" and _widens_bytes(binding):
-            found |= {var} if only.get(var, False) and var not in result else set()
-        passes = op is not None and (
-            op.pattern == Pattern.CONTRACTION
-            or (_is_view(op) and only.get(var, False) and var not in result)
-        )
+        op = _operator(binding)
         for used in _all_uses(binding):
-            only[used] = only.get(used, True) and passes
-    return found
+            if op is not None and op.pattern == Pattern.CONTRACTION:
+                uses = _uses(binding, used)
+            else:
+                uses = found[binding.var] if op is not None and _is_view(op) else 0.0
+            found[used] = min(found.get(used, inf), uses)
+    return {var: 0.0 if uses == inf else uses for var, uses in found.items()}
+
+
+def _uses(contraction: Binding, operand: Var) -> float:
+    """The uses of an operand's elements, 1 if sizes are not known.
+
+    Of a product (M, K) by (K, N) they are N, and the product of the sizes of the other operand and
+    of the result, divided by that of the first, is N squared; likewise with more axes.
+    """
+    others = [a for a in _args(contraction) if a is not operand]
+    sizes = [_size(v) for v in (*others, contraction.var, operand)]
+    if len(others) != 1 or None in sizes or 0 in sizes:
+        return 1.0
+    other, result, own = (float(s or 0) for s in sizes)
+    return sqrt(other * result / own)
+
+
+def _size(value: Atom) -> int | None:
+    size = product(value.type.shape) if isinstance(value.type, TensorType) else None
+    return size if isinstance(size, int) else None
 
 
 def _widens_bytes(binding: Binding) -> bool:

@@ -113,6 +113,26 @@ def test_contraction_takes_a_transpose_of_its_result() -> None:
     assert len(calls(program)) == 2
 
 
+@pytest.mark.parametrize(
+    "steps, outputs, kernels",
+    [
+        ((1, 2), 64, ["strided_slice", "matmul"]),
+        ((1, 2), 1, ["matmul"]),  # a copy would take as long as the product
+        ((2, 1), 64, ["matmul"]),  # rows stay rows
+    ],
+)
+def test_what_is_picked_from_rows_and_used_many_times_is_put_side_by_side(
+    steps, outputs, kernels
+) -> None:
+    def make(m, x, w):
+        picked = m.strided_slice(x, begin=(0, 0), end=(16, 32), strides=steps)
+        return m("nn.matmul", picked, w)
+
+    depth = 32 // steps[1]
+    program = fused(module(make, tensor(16, 32), tensor(depth, outputs)))
+    assert calls(program) == kernels
+
+
 def test_arithmetic_in_front_of_a_contraction_stays_apart() -> None:
     program = fused(
         module(lambda m, x, w: m("nn.matmul", m.exp(x), w), tensor(8, 16), tensor(16, 4))
