@@ -4,7 +4,8 @@
 decompositions share. The definitions::
 
     elementwise        a row each of the table of scalar operators, cast, clip
-    reduce             sum, mean, max, argmax, variance, ...
+    reduce             sum, mean, max, variance, ...
+    arg_extreme        argmax, argmin
     matmul, einsum     nn.matmul, nn.dense, contract, einsum
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
@@ -19,6 +20,7 @@ definition.
 
 from . import (
     activation,
+    arg_extreme,
     conv,
     create,
     einsum,
@@ -37,6 +39,7 @@ from .registry import Attr, Operator, Pattern, Sample, all_operators, get, regis
 
 __all__ = [
     "activation",
+    "arg_extreme",
     "conv",
     "create",
     "einsum",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import IntExpr, int_max, product
-from ..dtype import INT32, INT64, DType
+from ..dtype import DType
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
@@ -26,10 +26,10 @@ from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, Infer, normalise_axes, require_kind, tensors
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, truths
 
-__all__ = ["reduced_axes", "reduced_shape"]
+__all__ = ["KEEPDIMS", "infer_reduction", "reduced_axes", "reduced_shape"]
 
 _AXIS = Attr("axis", "axes to reduce: int, tuple of ints, or None for all", None)
-_KEEPDIMS = Attr("keepdims", "whether reduced axes stay with size 1", False)
+KEEPDIMS = Attr("keepdims", "whether reduced axes stay with size 1", False)
 
 
 def reduced_axes(x: TensorType, attrs: Mapping[str, Any], name: str = "reduction") -> list[int]:
@@ -49,7 +49,9 @@ def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool)
     return [size for axis, size in enumerate(shape) if axis not in axes]
 
 
-def _infer(name: str, kinds: str, dtype: DType | None = None, needs_element: bool = False) -> Infer:
+def infer_reduction(
+    name: str, kinds: str, dtype: DType | None = None, needs_element: bool = False
+) -> Infer:
     def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
         (x,) = tensors(name, types, 1)
         require_kind(name, kinds, (x,))
@@ -175,9 +177,9 @@ def _reduction(
             name=name,
             doc=_doc(name, text, dtypes, error),
             params=("x",),
-            attrs=(_AXIS, _KEEPDIMS),
+            attrs=(_AXIS, KEEPDIMS),
             pattern=Pattern.REDUCTION,
-            infer=_infer(name, kinds, needs_element=empty is None),
+            infer=infer_reduction(name, kinds, needs_element=empty is None),
             compute=_compute(name),
             reference=_reference(reference),
             samples=samples,
@@ -255,9 +257,9 @@ register(
         name="mean",
         doc=_doc("mean", "Mean of the elements along axes; of none, nan.", _FLOATS),
         params=("x",),
-        attrs=(_AXIS, _KEEPDIMS),
+        attrs=(_AXIS, KEEPDIMS),
         pattern=Pattern.REDUCTION,
-        infer=_infer("mean", "f"),
+        infer=infer_reduction("mean", "f"),
         decompose=_decompose_mean,
         reference=_reference(np.mean),
         samples=lambda rng: [*_samples("f")(rng), Sample((floats(rng, (2, 3), high=9),))],
@@ -273,106 +275,11 @@ for _name, _text, _decompose, _function in (
             name=_name,
             doc=_doc(_name, f"{_text}; divided by n - ddof.", _FLOATS),
             params=("x",),
-            attrs=(_AXIS, _KEEPDIMS, _DDOF),
+            attrs=(_AXIS, KEEPDIMS, _DDOF),
             pattern=Pattern.REDUCTION,
-            infer=_infer(_name, "f"),
+            infer=infer_reduction(_name, "f"),
             decompose=_decompose,
             reference=_reference(_function),
             samples=_spread_samples,
-        )
-    )
-
-
-def _infer_arg(name: str) -> Infer:
-    reduce = _infer(name, "biuf", INT64)
-
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        axis = attrs["axis"]
-        if axis is not None and not isinstance(axis, int):
-            raise LoopwrightValueError(f"{name}: takes one axis or None, not {axis}")
-        result = reduce(types, attrs)
-        (x,) = tensors(name, types, 1)
-        if any(x.shape[a] == 0 for a in reduced_axes(x, attrs, name)):
-            raise LoopwrightValueError(f"{name}: {x.short} has no element along axis {axis}")
-        return result
-
-    return infer
-
-
-def _decompose_arg(extreme: str) -> Callable[[Builder, Sequence[Atom], Attrs], Atom]:
-    def decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-        (x,) = args
-        whole = tensor_type(x)
-        axis, keepdims = attrs["axis"], attrs["keepdims"]
-        if axis is None:
-            x = call(b, "reshape", x, newshape=(whole.size,))
-            axis = 0
-        kind = tensor_type(x)
-        axis = axis % max(1, kind.rank)
-        size = kind.shape[axis]
-        line = tuple(size if a == axis else 1 for a in range(kind.rank))
-        best = call(b, extreme, x, axis=(axis,), keepdims=True)
-        found = call(b, "equal", x, best)
-        if kind.dtype.is_float:
-            found = call(b, "logical_or", found, call(b, "isnan", x))
-        # A vector holds twice as many positions of four bytes as of eight.
-        narrow = isinstance(size, int) and size < 2**31
-        index = INT32 if narrow else INT64
-        positions = call(b, "iota", shape=line, axis=axis, dtype=index.name)
-        candidates = call(b, "where", found, positions, scalar(b, size, index))
-        first = call(b, "min", candidates, axis=(axis,), keepdims=keepdims)
-        first = call(b, "cast", first, dtype="int64") if narrow else first
-        if attrs["axis"] is None and keepdims:
-            return call(b, "reshape", first, newshape=(1,) * whole.rank)
-        return first
-
-    return decompose
-
-
-def _reference_arg(function: Any) -> Callable[[Sequence[Any], Attrs], Any]:
-    def reference(arrays: Sequence[Any], attrs: Attrs) -> Any:
-        return np.asarray(function(arrays[0], axis=attrs["axis"], keepdims=attrs["keepdims"]))
-
-    return reference
-
-
-def _samples_arg(rng: np.random.Generator) -> list[Sample]:
-    edge = np.array(SPECIAL_FLOATS, "float32")
-    return [
-        Sample((floats(rng, (3, 5, 7)),), {"axis": 1}),
-        Sample((ints(rng, (4, 37), "int32", 0, 5),), {"axis": -1, "keepdims": True}),
-        Sample((ints(rng, (6, 9), "uint8", 0, 3),), {}),
-        Sample((floats(rng, (2, 3, 2), "float64"),), {"keepdims": True}),
-        Sample((np.stack([edge, edge[::-1]]),), {"axis": 1}),
-        Sample((np.full((2, 3), np.nan),), {"axis": 0}),
-        Sample((np.full((3,), -np.inf, "float32"),), {"axis": 0}),
-        Sample((truths(rng, (3, 4)),), {"axis": 1}),
-        Sample((floats(rng, (3, 1)),), {"axis": 1}),
-        Sample((floats(rng, (0, 3)),), {"axis": 1}),
-        Sample((floats(rng, ()),), {}),
-    ]
-
-
-for _name, _extreme, _function in (("argmax", "max", np.argmax), ("argmin", "min", np.argmin)):
-    register(
-        Operator(
-            name=_name,
-            doc=f"""Index of the first {_extreme}imum along an axis; nan counts as {_extreme}imum.
-
-``x`` of any shape and dtype; the result is int64, without the axis or with size 1 there if
-``keepdims``. With ``axis=None`` the index counts in row-major order. LoopwrightValueError for an
-axis out of range or without elements.
-
-    fn (%x: Tensor[(2, 3, 4), float32]) -> Tensor[(2, 4), int64] {{
-      {_name}(%x, axis=1)
-    }}
-""",
-            params=("x",),
-            attrs=(Attr("axis", "the axis, or None for all in row-major order", None), _KEEPDIMS),
-            pattern=Pattern.REDUCTION,
-            infer=_infer_arg(_name),
-            decompose=_decompose_arg(_extreme),
-            reference=_reference_arg(_function),
-            samples=_samples_arg,
         )
     )
