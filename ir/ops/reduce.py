@@ -52,6 +52,11 @@ def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool)
 def infer_reduction(
     name: str, kinds: str, dtype: DType | None = None, needs_element: bool = False
 ) -> Infer:
+    """The type rule of a reduction of operands of ``kinds``; the result has ``dtype``, or theirs.
+
+    ``needs_element``: LoopwrightValueError where an axis without elements is reduced.
+    """
+
     def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
         (x,) = tensors(name, types, 1)
         require_kind(name, kinds, (x,))
