@@ -12,14 +12,13 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from .build_service import BuildService
 from .protocols import Candidate
 from .record import Check, MeasureRecord, RecordError, Took, own_version, timestamp
 from .run_service import RaceRequest, RunRequest, RunService
+from .scratch import ScratchFolder
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .toolchain import Toolchain
@@ -41,6 +40,8 @@ class _Job:
     index: int
     candidate: Candidate
     code: bytes = b""
+    killed: bool = False
+    """Its process was killed once: by whom is not known, so it has another try."""
     build_seconds: float = 0.0
 
 
@@ -102,8 +103,8 @@ class NativeMeasurer:
         self._settings = settings
         self._own = workers is None
         self.workers = workers or Workers(task.threads, settings)
-        self._folder = TemporaryDirectory(prefix="loopwright-")
-        cache = Path(self._folder.name) / "reference.npz"
+        self._folder = ScratchFolder()
+        cache = self._folder.path / "reference.npz"
         self._build = BuildService(task.prim, task.target, toolchain, settings)
         self._run = RunService(task.prim, task.threads, toolchain, settings, seed, cache)
         try:
@@ -136,6 +137,9 @@ class NativeMeasurer:
                 if reply is None or id(worker) not in under_way:
                     continue  # nothing yet, or the answer to a question of an earlier batch
                 job = under_way.pop(id(worker))
+                if reply.killed and not job.killed:
+                    waiting.appendleft(replace(job, code=b"", killed=True))
+                    continue
                 if worker is not self._runner and reply.error is None and reply.blob:
                     job.code = reply.blob
                     job.build_seconds = _number(reply.header.get("seconds"))
@@ -166,7 +170,7 @@ class NativeMeasurer:
         """End all workers."""
         if self._own:
             self.workers.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def __enter__(self) -> NativeMeasurer:
         return self

@@ -41,6 +41,8 @@ class Reply:
     blob: bytes = b""
     error: str | None = None
     detail: str = ""
+    killed: bool = False
+    """Someone killed the worker: the system, for want of memory, or a person."""
 
 
 @dataclass(slots=True)
@@ -272,8 +274,10 @@ class WorkerProcess:
             return Reply(error="out_of_bounds", detail="touched memory beside an operand")
         if status == FAULT_ELSEWHERE:
             return Reply(error="crash", detail="touched memory that is not there")
-        if status == -signal.SIGKILL or _is_about_memory(words):
-            return Reply(error="out_of_memory", detail=words[-200:])
+        killed = status == -signal.SIGKILL
+        if killed or _is_about_memory(words):
+            detail = words[-200:] or "killed, as the system does for want of memory"
+            return Reply(error="out_of_memory", detail=detail, killed=killed)
         if status is not None and status < 0:
             return Reply(error="crash", detail=signal.Signals(-status).name)
         return Reply(error="crash", detail=words[-200:] or found)

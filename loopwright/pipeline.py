@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import shutil
-import tempfile
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ import numpy as np
 
 from .autotune.log import TuningLog
 from .autotune.lookup import shipped_logs
+from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
 from .codegen.in_place_rule import in_place_rule
 from .codegen.kernel import Kernel, compile_kernel
@@ -181,9 +180,9 @@ def called_kernels(lowered: Module) -> list[PrimFunc]:
 @functools.cache
 def session_log() -> Path:
     """Where records go that were given no log: a file that ends with the process."""
-    folder = tempfile.mkdtemp(prefix="loopwright-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder) / "session.jsonl"
+    folder = ScratchFolder()
+    atexit.register(folder.close)
+    return folder.path / "session.jsonl"
 
 
 def build(

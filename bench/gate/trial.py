@@ -169,7 +169,11 @@ def _count(
         done[kind] += 1
         return
     nest, where = _mutant_nest(prim, candidate.schedule)
-    if kind != "race" and is_right(prim, nest):  # the interpreter knows no threads
+    if kind == "race":  # the interpreter knows no threads, but some loops are never shared out
+        harmless = not _compile(prim, candidate.schedule, Target.host(), "candidate").parallel
+    else:
+        harmless = is_right(prim, nest)
+    if harmless:
         trial.harmless += 1
         return
     done[kind] += 1

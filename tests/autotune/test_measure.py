@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,6 +97,19 @@ def test_a_worker_killed_from_outside_is_replaced(measurer: NativeMeasurer) -> N
         os.kill(worker.pid, 9)
     time.sleep(0.1)
     assert measure(measurer, [candidate("good")])[0].ok
+
+
+def test_a_candidate_whose_process_was_killed_has_another_try(measurer: NativeMeasurer) -> None:
+    measure(measurer, [candidate("good")])
+    runner = measurer.workers.runner
+    runner.start()
+    pid = runner.pid
+    assert pid is not None
+    timer = threading.Timer(0.15, lambda: os.kill(pid, 9))
+    timer.start()
+    (record,) = measure(measurer, [candidate("good", 300_000_000)], best=0.3)
+    timer.join()
+    assert runner.pid != pid and record.error is None
 
 
 def test_workers_that_cannot_start_say_why() -> None:

@@ -1,0 +1,1 @@
+"""Tuning that is killed again and again loses nothing: ``python -m bench.kills``."""
