@@ -6,11 +6,11 @@ Nothing here knows operators; everything is read off the tensor expressions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
-from ..ir.dims import Dim, as_int, linear, symbol, symbols
+from ..ir.dims import Dim, FloorDiv, as_int, linear, symbol, symbols
 from ..ir.loop.cases import flips, inside, longest_piece
 from ..ir.loop.expr import Expr, Op, Read, walk
 from ..ir.loop.prim import PrimFunc, Stage
@@ -27,7 +27,8 @@ class Access:
     """A read: how many elements of ``buffer`` it moves on when an axis takes one step.
 
     An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps
-    that are not constant (a division, a gather).
+    that are not constant (a division, a gather). Of these, ``runs`` says for how many steps from
+    one multiple of it to the next an axis moves it not at all: 16 where the index is ``i // 16``.
     """
 
     buffer: str
@@ -35,6 +36,7 @@ class Access:
     strides: Mapping[str, int]
     irregular: frozenset[str]
     size: int
+    runs: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def depends(self, axis: str) -> bool:
         return axis in self.irregular or self.strides.get(axis, 0) != 0
@@ -42,6 +44,17 @@ class Access:
     def stride(self, axis: str) -> int | None:
         """Elements moved per step of the axis, None if irregular."""
         return None if axis in self.irregular else self.strides.get(axis, 0)
+
+    def places(self, axis: str, steps: int) -> int:
+        """How many elements tiles of so many steps of an axis read, each once."""
+        if not self.depends(axis):
+            return 1
+        run = self.runs.get(axis, 1)
+        return -(-steps // run) if steps % run == 0 or run % steps == 0 else steps
+
+    def lane_stride(self, axis: str, lanes: int) -> int | None:
+        """``stride`` within a vector of so many lanes: none where a run fills it."""
+        return 0 if self.places(axis, lanes) == 1 else self.stride(axis)
 
 
 @dataclass(frozen=True)
@@ -154,9 +167,10 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
         step = 1
         strides: dict[str, int] = {}
         irregular: set[str] = set()
+        runs: dict[str, int] = {}
         for i, size in reversed(list(zip(node.indices, buffer.shape, strict=True))):
             if not isinstance(i, int | Dim):
-                irregular |= {
+                looked_up = {
                     name
                     for inner in walk(i)
                     if isinstance(inner, Read)
@@ -164,20 +178,40 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                     if isinstance(j, Dim)
                     for name in symbols(j)
                 }
+                irregular |= looked_up
+                runs.update(dict.fromkeys(looked_up, 1))
             elif isinstance(i, Dim):
                 parts = linear(i)
                 if parts is None:
                     irregular |= symbols(i)
-                else:
-                    for name, coefficient in parts[0].items():
-                        strides[name] = strides.get(name, 0) + coefficient * step
+                for name in symbols(i):
+                    runs[name] = gcd(runs.get(name, 0), _run(i, name))
+                for name, coefficient in parts[0].items() if parts is not None else ():
+                    strides[name] = strides.get(name, 0) + coefficient * step
             step *= as_int(size)
         found.append(
             Access(
-                node.buffer, buffer.dtype.bytes, strides, frozenset(irregular), as_int(buffer.size)
+                node.buffer,
+                buffer.dtype.bytes,
+                strides,
+                frozenset(irregular),
+                as_int(buffer.size),
+                {name: run for name, run in runs.items() if run > 1},
             )
         )
     return tuple(found)
+
+
+def _run(index: Dim, axis: str) -> int:
+    """For how many steps from a multiple of it on the axis leaves an index alone."""
+    run = 0
+    for mono, _ in index.terms:
+        for atom in mono:
+            if isinstance(atom, FloorDiv) and atom.left == symbol(axis):
+                run = gcd(run, atom.right) if isinstance(atom.right, int) else 1
+            elif axis in symbols(Dim((((atom,), 1),))):
+                run = 1
+    return run or 1
 
 
 def expression_cost(stage: Stage) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,10 @@ from ..ir.schedule.primitives import state_of
 from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
 from .analysis import Group, groups_of
 from .features import space_features
+from .layouts import turned_copies
 from .protocols import BoolArray, Knob, Population
 from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_sketches
+from .rules.tile_favourites import tile_cycles
 from .rules.window import is_windowed
 
 __all__ = ["ScheduleSpace", "Variant", "default_schedule"]
@@ -250,8 +253,27 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
             yield variant
     if chained:
         return
+    turned = turned_copies(prim)
+    if turned:  # which order is best depends on how wide the groups are, and the images
+        both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, turned))
+        yield from sorted(both, key=_cycles)[:MAX_VARIANTS]
+    else:
+        yield from _prepared_variants(prim, target)
+
+
+def _cycles(variant: Variant) -> float:
+    """Estimated cycles of the best tile; no other rule has as good an estimate."""
+    if variant.sketch.rule != "tile":
+        return inf
+    c = variant.sketch.favourite()
+    return tile_cycles(variant.sketch, c["vectors"], c["rows"], c["rows2"])
+
+
+def _prepared_variants(
+    prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
+) -> Iterator[Variant]:
     made = 0
-    for prepare, prepared in _preparations(prim, target):
+    for prepare, prepared in _preparations(prim, target, before):
         groups = groups_of(prepared)
         main = max(groups, key=lambda g: g.flops)
         if any(_too_large(g) for g in groups):
@@ -299,8 +321,11 @@ def _too_large(group: Group) -> bool:
     return False
 
 
-def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], PrimFunc]]:
-    """Which maps are inlined; whether a long reduction is cut into pieces for the threads."""
+def _preparations(
+    prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
+) -> Iterator[tuple[tuple[Step, ...], PrimFunc]]:
+    """Which maps are inlined; whether a long reduction is cut into pieces for the threads. With
+    other layouts of maps ``before``, those are not."""
     pieces = _pieces(prim, target)
     maps = [s.name for s in prim.stages if s.combiner is None and s.name not in prim.outputs]
     subsets: list[tuple[str, ...]] = [(), tuple(maps)] if maps else [()]
@@ -308,9 +333,12 @@ def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, 
         subsets = [tuple(maps), ()]  # each element is read a few times: no copy pays
     elif 1 < len(maps) <= 3:
         subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
+    laid_out = {step.args[0] for step in before}
     for cut in pieces:
         for subset in subsets:
-            steps = (*cut, *(compute_inline(name) for name in subset))
+            if laid_out & set(subset):
+                continue
+            steps = (*before, *cut, *(compute_inline(name) for name in subset))
             try:
                 yield steps, state_of(prim, Schedule(steps)).prim
             except ScheduleError:

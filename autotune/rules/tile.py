@@ -221,7 +221,10 @@ class TileSketch(Sketch):
 
 def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
     """Sketches of this rule, each with a rough cost to rank it among those of other rules."""
-    return [(_tile_cost(group, v), _tile_sketch(group, target, v)) for v in _vector_axes(group)]
+    lanes = target.lanes(group.element_bytes)
+    return [
+        (_tile_cost(group, v, lanes), _tile_sketch(group, target, v)) for v in _vector_axes(group)
+    ]
 
 
 def _vector_axes(group: Group) -> list[str]:
@@ -252,7 +255,7 @@ def _turned(group: Group, access: Access, axis: str) -> bool:
     return access.stride(axis) not in (0, 1) and access.buffer not in known
 
 
-def _tile_cost(group: Group, axis: str) -> float:
+def _tile_cost(group: Group, axis: str, lanes: int) -> float:
     cost = 0.0
     width = group.extents[axis]
     waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
@@ -260,12 +263,12 @@ def _tile_cost(group: Group, axis: str) -> float:
         points = float(stage_points(stage))
         reads = group.accesses[stage.name]
         for access in reads:
-            step = access.stride(axis)
+            step = access.lane_stride(axis, lanes)
             packed = step not in (0, 1) and _is_packable(group, stage, access, axis)
             if packed:
                 cost += 0.2 * points + COPY * access.size * _turned(group, access, axis)
             else:
-                cost += rough_cost((access,), axis, points)
+                cost += rough_cost((access,), axis if step != 0 else None, points)
         last = stage.axes[-1].name if stage.axes else None
         if last != axis:
             cost += 3.0 * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
@@ -306,7 +309,9 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
                 packable.append((access.buffer, True))
                 break
     streamed = _streamed(group, v, k, target.l2 // 2)
-    packable_rows = _packable_rows(group, row, v, k) if packable else ()
+    packable_rows = _packable_rows(group, row, v, k)
+    if not packable:
+        packable_rows = tuple((name, known) for name, known in packable_rows if known)
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1
@@ -326,7 +331,11 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),
         "mid_order": (0, 1) if row else (0,),
-        "pack": (0, 1, 2, 3) if packable_rows else (0, 1) if packable else (0,),
+        "pack": tuple(
+            n
+            for n in range(4)
+            if (packable or n not in PACKS_VECTORS) and (packable_rows or n not in PACKS_ROWS)
+        ),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
         "prefetch": (0,)
@@ -375,7 +384,7 @@ def _row_axes(group: Group, v: str) -> list[str]:
     candidates = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
 
     def reuse(axis: str) -> int:
-        return -sum(1 for a in moving if not a.depends(axis))
+        return -sum(1 for a in moving if not a.depends(axis) or axis in a.runs)
 
     if group.main.combiner is None:
         strided = [a for a in moving if a.stride(v) not in (0, 1)]

@@ -36,6 +36,7 @@ WAYS = 8  # lines of one set that a first cache keeps
 SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
 UNROLL = 4  # turns of it written out
 UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
+MAX_PICKED = 4  # elements from lane to lane that still are picked from whole vectors
 SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
 STORE = 3.0  # cycles a short store into another row of the result costs
 TILE = 30.0  # cycles to begin and end a register tile
@@ -70,13 +71,14 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                 walks = 0
                 for access in reads:
                     count = 1.0
-                    moves = access.depends(sketch.vector_axis or "")
+                    moves = access.lane_stride(sketch.vector_axis or "", lanes) != 0
                     if moves:
                         count *= wide
-                    if sketch.row_axis is not None and access.depends(sketch.row_axis):
-                        count *= r
-                    if sketch.row_axis2 is not None and access.depends(sketch.row_axis2):
-                        count *= q
+                        count *= _picks(sketch, access)
+                    else:
+                        count *= access.places(sketch.vector_axis or "", wide * lanes)
+                    count *= access.places(sketch.row_axis or "", r)
+                    count *= access.places(sketch.row_axis2 or "", q)
                     loads += count
                     lines += count * moves
                     live += wide if moves and len(reads) > 1 else 1.0
@@ -88,6 +90,17 @@ def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
                 cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
                 total += n_v * n_r * n_q * (depth * cycles + TILE + _turned(sketch, v, r, q))
     return total * others
+
+
+def _picks(sketch: Sketch, access: Access) -> float:
+    """Loads that a vector of an operand takes: more than one where its lanes lie apart."""
+    axis = sketch.vector_axis or ""
+    step = access.stride(axis)
+    if step == 1 or access.buffer in {name for name, _ in sketch.packable}:
+        return 1.0
+    if step is None:  # a few runs within a vector are put together in a register
+        return 2.0 if axis in access.runs else sketch.lanes
+    return 1.0 + abs(step) if abs(step) <= MAX_PICKED else sketch.lanes
 
 
 def _turned(sketch: Sketch, v: int, r: int, q: int) -> float:
@@ -145,6 +158,8 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
                 c["pack"] = 2
             elif not c["pack"] and _prepared(sketch.packable_rows):
                 c["pack"] = 3
+        elif _prepared(sketch.packable_rows):
+            c["pack"] = 3
         small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
         if not _is_skinny(sketch):
             c["order"] = tables["order"][-1] if not small_rows else 0

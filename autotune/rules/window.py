@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...codegen.target import Target
-from ...ir.dims import Dim, as_int, bounds, linear, symbols
+from ...ir.dims import Dim, Symbol, as_int, bounds, linear
 from ...ir.loop.expr import Expr, Op, Read, index_value, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.scalar import SCALAR_OPS
@@ -340,12 +340,18 @@ def _windows_in(stage: Stage) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in _reads(stage.expr):
         for i in node.indices:
-            names = symbols(i) if isinstance(i, Dim) else frozenset[str]()
+            names = _walking(i) if isinstance(i, Dim) else frozenset[str]()
             for tap in names & reduced:
                 for axis in mine:
                     if axis in names:
                         found.setdefault(tap, axis)
     return found
+
+
+def _walking(index: Dim) -> frozenset[str]:
+    """What moves an index in each of its steps, not only from group to group."""
+    atoms = (atom for mono, _ in index.terms for atom in mono)
+    return frozenset(atom.name for atom in atoms if isinstance(atom, Symbol))
 
 
 def _reads(expr: Expr) -> list[Read]:

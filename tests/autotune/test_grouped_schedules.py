@@ -1,0 +1,81 @@
+"""Convolutions in groups: vectors run where a group's results find most in common."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import run_kernel
+from loopwright.autotune.analysis import accesses_of
+from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.graph.operators import OPERATORS
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.tolerance import tolerance
+
+HOST = Target.host()
+LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
+WIDE = "x86-64-v4"
+
+
+def grouped(channels: int, each: int, size: int, stride: int = 1) -> PrimFunc:
+    """A 3x3 convolution with a border of one, from as many channels as to, ``each`` in a group."""
+    results = (size - 1) // stride + 1
+    n = size + 2
+    return parse_prim(
+        f"prim @f(x: float32[{channels}, {size}, {size}], "
+        f"w: float32[3, 3, {each}, {channels}] const) -> "
+        f"out: float32[{channels}, {results}, {results}] {{\n"
+        f" t[m, n, o]: float32[{n}, {n}, {channels}] = where(((0 <= index(m - 1)) and "
+        f"(index(m - 1) <= {size - 1})) and ((0 <= index(n - 1)) and (index(n - 1) <= {size - 1}))"
+        f", x[o, m - 1, n - 1], 0.0)\n"
+        f" out[i, j, l] = sum(k: 3, r: 3, s: {each}) t[{stride} * j + k, {stride} * l + r, "
+        f"{each} * (i // {each}) + s] * w[k, r, s, i] }}"
+    )
+
+
+def test_an_index_that_stays_for_a_group_is_one_place():
+    (read, weights) = accesses_of(grouped(64, 16, 20), grouped(64, 16, 20).stages[-1].expr)
+    assert read.runs == {"i": 16} and weights.runs == {}
+    assert [read.places("i", steps) for steps in (8, 16, 32, 12)] == [1, 1, 2, 12]
+    assert read.lane_stride("i", 16) == 0 and read.lane_stride("i", 32) is None
+
+
+@pytest.mark.parametrize(
+    "channels, each, size, axis",
+    [(64, 4, 40, "l"), (64, 16, 32, "l"), (256, 16, 7, "i"), (256, 64, 28, "i")],
+)
+def test_vectors_run_along_wide_images_and_across_wide_groups(channels, each, size, axis):
+    schedule, name = default_schedule(grouped(channels, each, size), HOST.with_isa(WIDE))
+    assert name.startswith(f"tile.{axis}(")
+    rows = next(s.args[1][-1] for s in schedule.steps if s.name == "split" and s.args[0] == "i")
+    assert axis == "i" or each % rows == 0  # a tile stays in one group
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(
+    "channels, each, size, stride",
+    [(6, 2, 21, 1), (12, 3, 9, 2), (32, 8, 18, 1), (32, 16, 7, 2), (48, 24, 5, 1)],
+)
+def test_every_variant_is_right(isa, channels, each, size, stride):
+    prim, target = grouped(channels, each, size, stride), HOST.with_isa(isa)
+    rng = np.random.default_rng(3)
+    arrays = {
+        p.name: rng.standard_normal([int(str(s)) for s in p.shape]).astype(np.float32)
+        for p in prim.params
+    }
+    operator = OPERATORS["nn.conv2d"]
+    attrs = {a.name: a.default for a in operator.attrs} | {"kernel_layout": "HWIO", "padding": 1}
+    attrs |= {"strides": stride, "groups": channels // each}
+    x, w = (a.astype(np.float64) for a in arrays.values())
+    exact = operator.reference([x[None], w], attrs)[0]
+    rtol, atol = tolerance(FLOAT32, 9 * each, scale=8.0)
+    space = ScheduleSpace(prim, target)
+    for variant in space.variants:
+        schedule = variant.schedule(variant.sketch.favourite())
+        (found,) = run_kernel(compile_kernel(prim, schedule, target), target, arrays)
+        np.testing.assert_allclose(found, exact, rtol=rtol, atol=atol)
+        row = space.row_of(schedule)
+        assert row is not None and space.schedule(row) == schedule
