@@ -15,7 +15,7 @@ from importlib.metadata import version
 from textwrap import indent
 from typing import NoReturn
 
-from .commands import bench, doctor, explain, log, show, tune
+from .commands import bench, doctor, explain, log, report, show, tune
 from .commands.text import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -32,12 +32,13 @@ examples:
   LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
+  loopwright report net.jsonl -o report.html               how did the search go? as one page
   loopwright log best net.jsonl                            which schedules won?
 
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, log, bench, doctor)
+_COMMANDS = (tune, show, explain, report, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -28,6 +28,7 @@ RADIUS = 5
 MARGIN = 0.35  # decades around what is shown
 LETTER = 0.56  # width of a letter, of its height
 
+_NAMESPACE = 'xmlns="http://www.w3.org/2000/svg" '
 _NOTE = (
     "A point stands over the bytes of its colour's level of memory; "
     "its dotted line leads up to the roof that bounds it."
@@ -96,8 +97,9 @@ class _Scale:
         return TOP + PLOT_HEIGHT - inside * PLOT_HEIGHT
 
 
-def roofline_svg(name: str, found: Explanation) -> str:
-    """The picture; ``name`` stands in its title."""
+def roofline_svg(name: str, found: Explanation, *, styled: bool = True) -> str:
+    """The picture; ``name`` stands in its title. Without ``styled`` the page it stands in says what
+    its classes look like (``.roofline .paper`` and so on)."""
     scale = _scale(found)
     list_top = TOP + PLOT_HEIGHT + BOTTOM + ROW
     note = list_top + ROW * len(found.kernels) + 2 * ROW
@@ -106,10 +108,10 @@ def roofline_svg(name: str, found: Explanation) -> str:
     taken = [_mark(scale, kernel) for kernel in found.kernels]
     threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="100%" style="max-width: {WIDTH * 3 // 2}px" role="img">',
+        f'<svg {_NAMESPACE if styled else ""}viewBox="0 0 {WIDTH} {height}" '
+        f'width="100%" style="max-width: {WIDTH * 3 // 2}px" role="img" class="roofline">',
         f"<title>Roofline of {escape(name)}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{_STYLE}</style>" if styled else "",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
         f'<text class="title" x="{LEFT}" y="26">{escape(_fitted(name, 62))}</text>',
         f'<text class="quiet" x="{LEFT}" y="45">'

@@ -1,0 +1,222 @@
+"""``loopwright report``: one page that parses, fetches nothing, and trusts nothing in the log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loopwright.autotune.decision import Decision, Option
+from loopwright.autotune.kernels import task_of
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.note import Note
+from loopwright.autotune.record import Check, MeasureRecord, Took, Workload
+from loopwright.cli import main
+from loopwright.codegen.target import Target
+from loopwright.ir.loop.workload import parse_workload
+from loopwright.report.collect import collect
+from loopwright.report.nests import nest_html
+from loopwright.report.page import page
+
+TARGET = Target("x86-64-v3", "a processor", 2, 32768, 1 << 20, 1 << 25)
+MATMUL = (
+    "(x0: float32[48, 64], x1: float32[64, 96] const) -> out: float32[48, 96] "
+    "{ out[i, j] = sum(k: 64) x0[i, k] * x1[k, j] }"
+)
+EVIL = "<script>alert(1)</script>\"'&--></title></svg>"
+VOID = {"meta", "link", "input", "br"}
+
+
+class _Checked(HTMLParser):
+    """Balanced elements, ids once, and whatever the page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"a handler in an attribute: {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "srcset", "action", "data", "xlink:href"):
+                self.fetched.append(value or "")
+            if name == "href":
+                self.links.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def check_page(text: str) -> _Checked:
+    found = _Checked()
+    found.feed(text)
+    found.close()
+    assert found.open == []
+    assert len(set(found.ids)) == len(found.ids)
+    assert found.fetched == []
+    assert all(link.startswith("#") or link == "data:," for link in found.links)
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", text)
+    return found
+
+
+def make_log() -> TuningLog:
+    """A kernel with records of a run, failed ones too, and one kernel that cannot be read."""
+    task = task_of(parse_workload(MATMUL, "matmul"), TARGET, 1)
+    rng = np.random.default_rng(3)
+    rows = np.concatenate([task.space.default()[:1], task.space.sample(40, rng)])
+    log = TuningLog()
+    log.append(
+        Note(
+            "run",
+            {
+                "run": "r1",
+                "tasks": [{"hash": task.workload.hash, "weight": 3}],
+                "seed": 4,
+                "strategy": "evolutionary",
+                "time": "2026-01-01T00:00:00Z",
+            },
+        )
+    )
+    for number, row in enumerate(rows):
+        failed = number % 9 == 5
+        record = MeasureRecord(
+            task.workload,
+            task.key,
+            tuple(task.space.schedule(row).to_json()),
+            task.sketch_of(row),
+            () if failed else (1e-5 * (1 + number % 7), 1.1e-5 * (1 + number % 7)),
+            "timeout" if failed else None,
+            EVIL if failed else "",
+            None if failed else Check(0.0, 1e-6),
+            run="r1",
+            at=number / 10,
+            predicted=float(rng.random()),
+            took=Took(0.01, 0.002, 0.003),
+        )
+        log.append(record)
+    log.append(Note("end", {"run": "r1", "stopped": "budget", "seconds": 5.0, "engine": 0.4}))
+    strange = Workload(EVIL, f"{EVIL} i=8", f"({EVIL})")
+    log.append(replace(record, workload=strange, error=None, seconds=(1e-3,), detail=EVIL))
+    options = (Option("winograd", (2e-3,)), Option(EVIL, (1e-3,)))
+    log.append(Decision("algorithm", strange, task.key, options, 1, EVIL))
+    return log
+
+
+@pytest.fixture(scope="module")
+def log() -> TuningLog:
+    return make_log()
+
+
+@pytest.fixture(scope="module")
+def text(log: TuningLog) -> str:
+    return page(collect(log, EVIL))
+
+
+def test_the_page_parses_and_fetches_nothing(text: str) -> None:
+    found = check_page(text)
+    assert found.tags.count("script") == 1
+    assert "main" in found.tags and found.tags.count("details") == 2
+    assert found.tags.count("title") > 40  # of pictures and their points
+
+
+def test_what_the_log_says_is_text_and_nothing_else(text: str) -> None:
+    assert EVIL not in text
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
+
+
+def test_what_it_shows(text: str, log: TuningLog) -> None:
+    shown = " ".join(check_page(text).text)
+    for part in (
+        "Convergence",
+        "Predicted against measured",
+        "Roofline",
+        "What each decision was worth",
+        "Where the seconds went",
+        "The winning loop nest",
+        "Choices in the graph",
+        "What failed",
+        "The loop nest cannot be shown",
+        "of the pairs were foreseen",
+        "winograd 2 ms",
+    ):
+        assert part in shown, part
+    matmul = next(k for k in collect(log, "t").kernels if k.name == "matmul")
+    assert (matmul.tried, matmul.calls, sum(matmul.errors.values())) == (41, 3, 4)
+    assert '<b class="kind">vectorize</b>' in text
+
+
+def test_decisions_are_compared_with_measured_records_where_there_are_some(log: TuningLog) -> None:
+    matmul = next(k for k in collect(log, "t").kernels if k.name == "matmul")
+    assert matmul.winner is not None and matmul.worth
+    measured = [w for w in matmul.worth if w.source == "measured"]
+    assert measured and all(w.factor > 0.9 for w in measured)
+    assert {w.source for w in matmul.worth} <= {"measured", "predicted", "none"}
+    assert all(w.meaning for w in matmul.worth)
+
+
+def test_an_empty_log_is_a_page_too() -> None:
+    found = check_page(page(collect(TuningLog(), "empty")))
+    assert "This log holds no records yet." in " ".join(found.text)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], log: TuningLog) -> None:
+    path = tmp_path / "net.jsonl"
+    TuningLog(path).append(log.entries())
+    assert main(["report", str(path)]) == 0
+    assert "net.html: 42 records" in capsys.readouterr().out
+    check_page((tmp_path / "net.html").read_text())
+    for words, message in (
+        ([str(tmp_path / "none")], "no tuning log at"),
+        ([str(path), "-o", str(path)], "is the log itself"),
+        ([str(path), "-o", str(tmp_path / "no" / "r.html")], "cannot write"),
+        ([str(path), "--measure", "soon"], "--measure: budget 'soon' is not understood"),
+    ):
+        assert main(["report", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_what_the_log_does_not_say_is_measured_when_asked(tmp_path: Path, capsys) -> None:
+    task = task_of(parse_workload(MATMUL, "matmul"), Target.host(), 1)
+    path = tmp_path / "net.jsonl"
+    row = task.space.default()[0]
+    other = next(r for r in task.space.sample(9, np.random.default_rng(1)) if r[0] == row[0])
+    schedules = [tuple(task.space.schedule(r).to_json()) for r in (row, other)]
+    TuningLog(path).append(
+        MeasureRecord(task.workload, task.key, s, seconds=(1e-5 * n,), checked=Check(0.0, 1e-6))
+        for n, s in enumerate(schedules, 1)
+    )
+    assert main(["report", str(path), "--measure", "20s"]) == 0
+    count = int(capsys.readouterr().out.split()[0])
+    assert len(TuningLog(path)) == 2 + count and count >= 2
+    (kernel,) = collect(TuningLog(path), "t").kernels
+    assert any(w.source == "measured" for w in kernel.worth)
+
+
+def test_words_of_a_loop_nest_are_marked_and_its_text_is_kept() -> None:
+    line = "    vectorize j.2 in 24:  a < b & c[0.5]"
+    marked = nest_html(line)
+    assert '<b class="kind">vectorize</b>' in marked and "&lt; b &amp; c" in marked
+    plain = re.sub(r"<[^>]+>", "", marked).replace("&lt;", "<").replace("&amp;", "&")
+    assert plain == line
