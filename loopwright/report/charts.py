@@ -17,7 +17,7 @@ __all__ = ["convergence", "predicted_against_measured", "seconds_bar", "time_tex
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 38
 _MOST_POINTS = 3000
-_SHOWN = 5.0
+_SHOWN = 3.0
 """Times the best: what is slower is drawn at the edge, so that what matters can be told apart."""
 
 

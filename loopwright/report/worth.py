@@ -81,8 +81,10 @@ def worth_of(
     """Every decision of the winner, the most valuable first; none if the rules cannot make it."""
     times = _times(records)
     rows, costs = _known(space, records)
+    own = _row_of(space, winner)
+    if own is None:
+        return []
     found: list[Worth] = []
-    winner_seconds = min((s for s in times.get(winner.schedule_key, ()) if s), default=math.nan)
     reverts = _reverts(space, rows, costs, winner)
     predict = _predictor(space, rows, costs) if reverts else None
     for revert in reverts:
@@ -95,7 +97,7 @@ def worth_of(
             seconds, best = compared
             source = "measured"
         elif predict is not None:
-            seconds, best, source = predict(revert.row), winner_seconds, "predicted"
+            seconds, best, source = predict(revert.row), predict(own), "predicted"
         found.append(
             Worth(
                 revert.knob,
