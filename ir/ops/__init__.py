@@ -10,7 +10,8 @@ decompositions share. The definitions::
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     create             full, iota, arange
-    activation         nn.relu, nn.gelu, nn.silu, nn.softmax, nn.log_softmax
+    activation         nn.relu, nn.gelu, nn.silu, ...
+    softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
 
@@ -33,6 +34,7 @@ from . import (
     pool,
     reduce,
     shape,
+    softmax,
     winograd,
 )
 from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
@@ -52,6 +54,7 @@ __all__ = [
     "pool",
     "reduce",
     "shape",
+    "softmax",
     "winograd",
     "Attr",
     "Operator",

@@ -1,8 +1,8 @@
-"""Activations and softmax: whole in the graph, then taken apart into scalar operators."""
+"""Activations: whole in the graph, then taken apart into scalar operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import pi, sqrt
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..graph.types import Type
 from ..loop.scalar import SCALAR_OPS
 from .compose import call, scalar, tensor_type
 from .registry import Attr, Operator, Pattern, Sample, register
-from .rules import Attrs, normalise_axis, same_type, tensors
+from .rules import Attrs, same_type
 from .sampling import extremes, floats
 
 __all__: list[str] = []
@@ -175,100 +175,3 @@ another dtype.
         samples=_samples_silu,
     )
 )
-
-
-def _infer_softmax(name: str) -> Callable[[tuple[Type, ...], Attrs], Type]:
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        (x,) = tensors(name, types, 1)
-        axis = normalise_axis(name, attrs["axis"], x.rank, x)
-        if x.shape[axis] == 0 and x.size != 0:
-            raise LoopwrightValueError(f"{name}: {x.short} has no element along axis {axis}")
-        return same_type(name, "f")(types, attrs)
-
-    return infer
-
-
-def _shifted(b: Builder, x: Atom, axis: int) -> tuple[Atom, tuple[int, ...]]:
-    """``x`` less its greatest element, so that no exponential overflows."""
-    axes = (axis % tensor_type(x).rank,)
-    return call(b, "subtract", x, call(b, "max", x, axis=axes, keepdims=True)), axes
-
-
-def _empty(x: Atom) -> bool:
-    return any(size == 0 for size in tensor_type(x).shape)
-
-
-def _decompose_softmax(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    if _empty(x):
-        return x
-    shifted, axes = _shifted(b, x, attrs["axis"])
-    powers = call(b, "exp", shifted)
-    return call(b, "divide", powers, call(b, "sum", powers, axis=axes, keepdims=True))
-
-
-def _decompose_log_softmax(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    if _empty(x):
-        return x
-    shifted, axes = _shifted(b, x, attrs["axis"])
-    total = call(b, "sum", call(b, "exp", shifted), axis=axes, keepdims=True)
-    return call(b, "subtract", shifted, call(b, "log", total))
-
-
-def _reference_softmax(logarithm: bool) -> Callable[[Sequence[Any], Attrs], Any]:
-    def reference(arrays: Sequence[Any], attrs: Attrs) -> Any:
-        x = arrays[0].astype(np.float64)
-        if x.size == 0:
-            return arrays[0]
-        with np.errstate(all="ignore"):
-            total = np.logaddexp.reduce(x, axis=attrs["axis"], keepdims=True)
-            y = x - total if logarithm else np.exp(x - total)
-        return np.asarray(y).astype(arrays[0].dtype)
-
-    return reference
-
-
-def _samples_softmax(rng: np.random.Generator) -> list[Sample]:
-    masked = floats(rng, (4, 7))
-    masked[:, 3:5] = -np.inf
-    broken = floats(rng, (3, 4))
-    broken[1, 2] = np.nan
-    return [
-        Sample((floats(rng, (8, 33)),), {}),
-        Sample((floats(rng, (3, 5, 2), "float64"),), {"axis": 1}),
-        Sample((floats(rng, (2, 3), "float32", 80, 120),), {"axis": 0}),
-        Sample((masked,), {"axis": -1}),
-        Sample((broken,), {"axis": -1}),
-        Sample((floats(rng, (4, 1)),), {"axis": 1}),
-        Sample((floats(rng, (0, 3)),), {}),
-        Sample((floats(rng, (3, 0)),), {}),
-    ]
-
-
-for _name, _text, _decompose in (
-    ("nn.softmax", "exp(x) divided by its sum along an axis", _decompose_softmax),
-    ("nn.log_softmax", "The logarithm of softmax, without its overflow", _decompose_log_softmax),
-):
-    register(
-        Operator(
-            name=_name,
-            doc=f"""{_text}.
-
-``x`` of rank 1 or more, float32 or float64; the result has the same type. The greatest element is
-subtracted first. LoopwrightTypeError for another dtype, LoopwrightValueError for an axis out of
-range.
-
-    fn (%x: Tensor[(64, 10), float32]) -> Tensor[(64, 10), float32] {{
-      {_name}(%x, axis=0)
-    }}
-""",
-            params=("x",),
-            attrs=(Attr("axis", "the axis along which the probabilities sum to 1", -1),),
-            pattern=Pattern.REDUCTION,
-            infer=_infer_softmax(_name),
-            decompose=_decompose,
-            reference=_reference_softmax(_name == "nn.log_softmax"),
-            samples=_samples_softmax,
-        )
-    )

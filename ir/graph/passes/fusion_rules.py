@@ -56,12 +56,12 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
         return False
     if any(n.pattern is None or n.pattern == Pattern.OPAQUE for n in nodes):
         return False
-    first = graph.nodes[outputs[0]]
-    if any(graph.nodes[o].shape != first.shape for o in outputs):
-        return False
     heavy = [n for n in nodes if n.pattern in _HEAVY]
     contractions = [n for n in heavy if _is_contraction(n)]
     reductions = [n for n in heavy if not _is_contraction(n)]
+    shapes = {graph.nodes[o].shape for o in outputs}
+    if len(shapes) > 1 and (contractions or not _are_of_rows(shapes, reductions)):
+        return False
     inside = set(members)
     if contractions:
         if len(contractions) > 1 or reductions:
@@ -150,6 +150,17 @@ class _Rows:
         if not isinstance(length, int):
             return True
         return length <= (LONGEST_LONE_ROW if rows == 1 else LONGEST_ROW)
+
+
+def _are_of_rows(shapes: set[Shape], reductions: Sequence[Node]) -> bool:
+    """Whether values of these shapes are made row by row: whole rows, which stay in the cache, and
+    what they are reduced to."""
+    if not reductions:
+        return False
+    rows = _reduced(reductions[0])
+    rank = len(rows.full)
+    last = rows.axes == frozenset(range(rank - len(rows.axes), rank))
+    return last and rows.may_go_back() and all(s in (rows.full, rows.kept) for s in shapes)
 
 
 def _reduced(node: Node) -> _Rows:

@@ -39,6 +39,22 @@ def test_softmax_is_one_kernel() -> None:
     assert calls(fused(module(make, tensor(8, 16)))) == ["max_subtract_exp_sum_divide"]
 
 
+@pytest.mark.parametrize(
+    "shape, axis, kernels",
+    [
+        ((8, 16), 1, ["max_subtract_exp_sum"]),
+        ((16, 32), 0, ["max_subtract_exp", "sum"]),  # no row lies in one piece
+        ((1, 20_000), 1, ["max", "subtract_exp", "sum"]),  # one row is no work for threads
+    ],
+)
+def test_rows_leave_together_with_what_they_are_reduced_to(shape, axis, kernels) -> None:
+    def make(m, x):
+        e = m.exp(m.subtract(x, m.max(x, axis=(axis,), keepdims=True)))
+        return e, m.sum(e, axis=(axis,), keepdims=True)
+
+    assert calls(fused(module(make, tensor(*shape)))) == kernels
+
+
 def test_softmax_over_long_lone_row_is_not_one_kernel() -> None:
     def make(m, x):
         e = m.exp(x)
