@@ -61,8 +61,10 @@ class _Paused:
             yield found
             self._throttle.pause()
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
-        records = self._measurer.race(candidates, rounds)
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        records = self._measurer.race(candidates, rounds, cache)
         self._throttle.pause()
         return records
 

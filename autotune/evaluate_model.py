@@ -45,7 +45,12 @@ PAIRWISE_BAR, RECALL_BAR = 0.85, 0.62
 SECONDS = 50.0
 """Time to measure in, beside some seconds for starting processes and training."""
 CAREFUL = replace(
-    DEFAULT_SETTINGS, least_samples=7, screening_seconds=6e-3, telling_seconds=4e-3, patience=0.03
+    DEFAULT_SETTINGS,
+    least_samples=7,
+    least_losing_samples=7,
+    screening_seconds=6e-3,
+    telling_seconds=4e-3,
+    patience=0.03,
 )
 """The answers are measured with more care than what is learnt from: a model is asked for the order
 of the schedules, not of their noise."""

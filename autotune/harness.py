@@ -2,7 +2,8 @@
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
 stands between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
-stack, so that what a kernel does not set itself spoils its result. ``lw_fault`` is the handler of
+stack, so that what a kernel does not set itself spoils its result. ``lw_flush``
+empties the caches of a kernel's operands. ``lw_fault`` is the handler of
 memory faults: it ends the process with a status that tells a touch of a guard zone from any other.
 Parallel loops go through ``lw_loop``, to the thread pool or to whoever watches them.
 """
@@ -30,6 +31,8 @@ _SOILED_STACK = 320 * 1024
 
 HARNESS_TEXT = f"""
 declare i32 @clock_gettime(i32, ptr)
+declare void @llvm.x86.sse2.clflush(ptr)
+declare void @llvm.x86.sse2.mfence()
 declare void @_exit(i32)
 
 @lw_guards = internal global ptr null
@@ -145,6 +148,38 @@ watched:
   ret void
 }}
 
+; Every cache line of n ranges (first byte, byte behind the last) is put back into memory.
+define void @lw_flush(ptr %ranges, i64 %n) {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %done ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %range, label %end
+range:
+  %two = shl i64 %i, 1
+  %firstp = getelementptr i64, ptr %ranges, i64 %two
+  %lastp = getelementptr i64, ptr %firstp, i64 1
+  %first = load i64, ptr %firstp
+  %last = load i64, ptr %lastp
+  br label %line
+line:
+  %at = phi i64 [ %first, %range ], [ %then, %flush ]
+  %inside = icmp ult i64 %at, %last
+  br i1 %inside, label %flush, label %done
+flush:
+  %where = inttoptr i64 %at to ptr
+  call void @llvm.x86.sse2.clflush(ptr %where)
+  %then = add i64 %at, 64
+  br label %line
+done:
+  %next = add i64 %i, 1
+  br label %head
+end:
+  call void @llvm.x86.sse2.mfence()
+  ret void
+}}
+
 ; A handler as sigaction's SA_SIGINFO asks for it; the address stands 16 bytes into siginfo.
 define void @lw_fault(i32 %signal, ptr %info, ptr %context) {{
 entry:
@@ -210,6 +245,7 @@ class Harness:
         self._pool = 0
         self._time = ctypes.CFUNCTYPE(i64, pointer, pointer, i64)(self._code.address("lw_time"))
         self._set = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_set_guards"))
+        self._flush = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_flush"))
         self._pairs: ctypes.Array[ctypes.c_int64] | None = None
 
     def seconds(self, function: int, arguments: int, calls: int) -> float:
@@ -243,6 +279,10 @@ class Harness:
         """Some turns of a parallel loop, one after the other, on soiled registers."""
         numbers = (ctypes.c_int64 * len(order))(*order)
         self._turns(function, context, ctypes.addressof(numbers), len(order))
+
+    def flush(self, ranges: ctypes.Array[ctypes.c_int64]) -> None:
+        """Put the memory in these ranges (first byte, byte behind the last) out of all caches."""
+        self._flush(ctypes.addressof(ranges), len(ranges) // 2)
 
     def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
         """The address ranges whose touch is "out of bounds"."""

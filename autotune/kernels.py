@@ -22,7 +22,9 @@ __all__ = ["TOOLCHAIN", "task_of", "tasks_of"]
 Array = npt.NDArray[Any]
 
 
-def task_of(prim: PrimFunc, target: Target, threads: int, weight: int = 1) -> Task:
+def task_of(
+    prim: PrimFunc, target: Target, threads: int, weight: int = 1, cache: str = "warm"
+) -> Task:
     """The task of tuning one kernel."""
     space = ScheduleSpace(prim, target)
     return Task(
@@ -36,17 +38,31 @@ def task_of(prim: PrimFunc, target: Target, threads: int, weight: int = 1) -> Ta
         flops=prim_flops(prim),
         bytes=prim_bytes(prim),
         sketch_of=space.sketch_name,
+        cache=cache,
     )
 
 
 def tasks_of(prims: Iterable[PrimFunc], target: Target, threads: int) -> list[Task]:
-    """One task per distinct kernel; its weight is how often it occurs."""
+    """One task per distinct kernel of a program; its weight is how often it occurs.
+
+    Where the other kernels move more than the last cache holds, a kernel will not find what it
+    read when it ran before: then its time with cold caches counts.
+    """
     found: dict[str, tuple[PrimFunc, int]] = {}
+    prims = list(prims)
+    moved = sum(prim_bytes(prim) for prim in prims)
     for prim in prims:
         key = workload_of(prim).hash
         first, count = found.get(key, (prim, 0))
         found[key] = (first, count + 1)
-    return [task_of(prim, target, threads, count) for prim, count in found.values()]
+    return [
+        task_of(prim, target, threads, count, _cache(moved - prim_bytes(prim), target))
+        for prim, count in found.values()
+    ]
+
+
+def _cache(moved_between: float, target: Target) -> str:
+    return "cold" if moved_between > target.l3 else "warm"
 
 
 def _compile(prim: PrimFunc, schedule: Any, target: Target, name: str) -> Kernel:

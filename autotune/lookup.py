@@ -128,8 +128,9 @@ def pooled_costs(
 ) -> dict[str, tuple[float, MeasureRecord]]:
     """Per schedule of one workload and target: its seconds, and its newest record.
 
-    Where a schedule was raced, its races count, otherwise all its runs. A schedule that was not
-    raced while others were is doubted a little: single fast runs are often luck. One that the
+    Where a schedule was raced, its races count, otherwise all its runs; of races with warm and with
+    cold caches, those that counted in the newest race. A schedule that was not raced while others
+    were is doubted a little: single fast runs are often luck. One that the
     check ever refused is left out, and so is what ``decisions`` hold back.
     """
     runs: dict[str, list[MeasureRecord]] = {}
@@ -139,16 +140,35 @@ def pooled_costs(
             runs.setdefault(record.schedule_key, []).append(record)
         elif record.error in ("wrong_result", "out_of_bounds"):
             refused.add(record.schedule_key)
-    any_raced = any(r.raced for group in runs.values() for r in group)
+    races = [r for group in runs.values() for r in group if r.raced]
+    any_raced = bool(races)
+    cache = max(races, key=lambda r: r.time).cache if races else "warm"
+    slower = _cold_factor(races) if cache == "cold" else 1.0
     pooled: dict[str, tuple[float, MeasureRecord]] = {}
     for key, group in runs.items():
         if key in refused:
             continue
         raced = [r for r in group if r.raced]
-        cost = robust_seconds(tuple(s for r in raced or group for s in r.seconds))
-        doubt = DEFAULT_SETTINGS.doubt_factor if any_raced and not raced else 1.0
-        pooled[key] = (cost * doubt, group[-1])
+        samples = tuple(s for r in raced for s in r.seconds_when(cache))
+        if samples:
+            pooled[key] = (robust_seconds(samples), group[-1])
+            continue
+        cost = robust_seconds(
+            tuple(s for r in group for s in r.seconds_when("warm")) or group[0].seconds
+        )
+        doubt = DEFAULT_SETTINGS.doubt_factor if any_raced else 1.0
+        pooled[key] = (cost * doubt * slower, group[-1])
     return _without_losers(pooled, decisions)
+
+
+def _cold_factor(races: Sequence[MeasureRecord]) -> float:
+    """How much slower calls are whose operands are in memory, by the races that had both."""
+    ratios = [
+        robust_seconds(r.seconds_when("cold")) / robust_seconds(r.seconds_when("warm"))
+        for r in races
+        if r.seconds_when("cold") and r.seconds_when("warm")
+    ]
+    return sorted(ratios)[len(ratios) // 2] if ratios else 1.0
 
 
 def _without_losers(

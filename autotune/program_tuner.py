@@ -38,6 +38,7 @@ class TaskResult:
     trials: int
     errors: Mapping[str, int]
     rolled_back: bool = False
+    confidence: float | None = None
 
     def line(self, peak_flops: float = 0.0) -> str:
         """``matmul_add   x4   0.51 -> 0.43 ms   99 % of peak    61 tried``."""
@@ -48,7 +49,8 @@ class TaskResult:
             text += f"   {100 * self.task.flops / self.after / peak_flops:.0f} % of peak"
         elif self.task.flops:
             text += f"   {self.task.flops / self.after * 1e-9:.3g} GFLOP/s"
-        return f"{text}   {self.trials} tried{', rolled back' if self.rolled_back else ''}"
+        sure = "" if self.confidence is None else f", {min(99.0, 100 * self.confidence):.0f} % sure"
+        return f"{text}   {self.trials} tried{sure}{', rolled back' if self.rolled_back else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,7 @@ def _result(tuner: Tuner) -> TaskResult:
         tuner.best_seconds,
         tuner.trials,
         dict(tuner.errors),
+        confidence=tuner.confidence,
     )
 
 

@@ -165,8 +165,14 @@ class Measurer(Protocol):
         """Records as they are completed, with the index of their candidate."""
         ...
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
-        """Measure good candidates again, in turn, so that drift hits all alike."""
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        """Measure good candidates again, in turn, so that drift hits all alike.
+
+        A record has a sample per round, taken with the operands in the caches ("warm") or not
+        ("cold").
+        """
         ...
 
     def close(self) -> None: ...

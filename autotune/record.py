@@ -11,7 +11,9 @@
      "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
      "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
-A record of the leaders' last comparison has ``"raced": true`` as well. One that a search made says
+A record of the leaders' last comparison has ``"raced": true`` as well, ``"cache"`` ("warm" or
+"cold": whether ``seconds`` were taken with the operands in the caches), and may have
+``"other_cache_seconds"``, some samples in the other mode. One that a search made says
 which (``"run"``), when (``"at"`` seconds after its start), what the cost model had said before
 (``"predicted"``, higher is faster), and what it cost (``"took": {"build": 0.01, "check": 0.002,
 "run": 0.004}`` seconds of the workers). ``error`` is a word of ``ERRORS`` or null. Fields a reader
@@ -27,6 +29,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -179,8 +182,9 @@ class MeasureRecord:
     """One measured run. ``seconds`` holds the time per call of every sample, to six digits, as
     they are written: what was decided by them can be decided again from the file.
 
-    ``raced`` records come from the comparison of the leaders, measured in turn. ``run``, ``at``,
-    ``predicted`` and ``took`` are there if a search made the record.
+    ``raced`` records come from the comparison of the leaders, measured in turn, with their
+    operands in the caches (``cache`` is "warm") or not ("cold"), and some samples the other way.
+    ``run``, ``at``, ``predicted`` and ``took`` are there if a search made the record.
     """
 
     workload: Workload
@@ -199,9 +203,11 @@ class MeasureRecord:
     at: float | None = None
     predicted: float | None = None
     took: Took | None = None
+    cache: str = "warm"
+    other_cache_seconds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", tuple(float(f"{s:.6g}") for s in self.seconds))
+        object.__setattr__(self, "seconds", _rounded(self.seconds))
 
     @property
     def ok(self) -> bool:
@@ -213,6 +219,10 @@ class MeasureRecord:
         """Seconds per call; inf if it failed."""
         return robust_seconds(self.seconds) if self.ok else math.inf
 
+    def seconds_when(self, cache: str) -> tuple[float, ...]:
+        """The samples with "warm" or "cold" caches; empty if there are none."""
+        return self.seconds if cache == self.cache else self.other_cache_seconds
+
     @functools.cached_property
     def schedule_key(self) -> str:
         """The schedule as text: equal for equal schedules."""
@@ -221,7 +231,7 @@ class MeasureRecord:
     def to_json(self) -> str:
         """One line without its line end."""
         check = self.checked
-        more: dict[str, Any] = {"raced": True} if self.raced else {}
+        more: dict[str, Any] = {"raced": True, "cache": self.cache} if self.raced else {}
         if self.run:
             more["run"] = self.run
         if self.at is not None:
@@ -230,6 +240,8 @@ class MeasureRecord:
             more["predicted"] = float(f"{self.predicted:.5g}")
         if self.took is not None:
             more["took"] = {n: float(f"{getattr(self.took, n):.3g}") for n in Took.__slots__}
+        if self.other_cache_seconds:
+            more["other_cache_seconds"] = _rounded(self.other_cache_seconds)
         return json.dumps(
             {
                 "v": SCHEMA_VERSION,
@@ -267,6 +279,10 @@ def schedule_key(schedule: Any) -> str:
     '[["split","i",[2,4]]]'
     """
     return json.dumps(schedule, sort_keys=True, separators=(",", ":"))
+
+
+def _rounded(seconds: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(f"{s:.6g}") for s in seconds)
 
 
 def robust_seconds(seconds: tuple[float, ...]) -> float:
@@ -325,6 +341,8 @@ def record_from_data(data: Any) -> MeasureRecord:
         at=_optional(data.get("at")),
         predicted=_optional(data.get("predicted")),
         took=_took(data.get("took")),
+        cache="cold" if data.get("cache") == "cold" else "warm",
+        other_cache_seconds=_optional_seconds(data, "other_cache_seconds"),
     )
 
 
@@ -374,6 +392,10 @@ def _integer(data: dict[str, Any], name: str, least: int, default: int | None = 
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise RecordError(f"{name} is no integer from {least}")
     return value
+
+
+def _optional_seconds(data: dict[str, Any], name: str) -> tuple[float, ...]:
+    return tuple(seconds_from(s) for s in _list(data, name)) if name in data else ()
 
 
 def seconds_from(value: Any) -> float:

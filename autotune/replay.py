@@ -147,7 +147,10 @@ class ReplayMeasurer:
             self.tape.take()
             yield index, record
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        """All rounds of the race at the first call: more of them, and the other way, are in it."""
         entrants = {candidate.key for candidate in candidates}
         found: list[MeasureRecord] = []
         while (record := self.tape.peek()) is not None and record.raced and self._mine(record):

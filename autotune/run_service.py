@@ -7,6 +7,7 @@ import math
 import pickle
 import resource
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ _QUICK = 0.002
 """Seconds of a call below which a candidate is tried in all ways, even if it is hopeless."""
 _ROUNDS = 3
 """Ways in which the turns of a quick kernel's parallel loops are halved."""
+_FIRST_SPREAD = 0.1  # of samples, before anything is known of this machine
+_SURE = 1.05  # what is slower by less may be the better choice elsewhere: it is measured with care
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,14 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RaceRequest:
-    """Time good candidates in turn, ``rounds`` times each."""
+    """Time good candidates in turn, ``rounds`` times each.
+
+    ``cold``: each call finds its operands in memory instead of the caches.
+    """
 
     built: tuple[bytes, ...]
     rounds: int
+    cold: bool = False
 
 
 @dataclass
@@ -84,6 +91,7 @@ class RunService:
             (probe, Reference(self.prim, probe, self.settings, self.seed))
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
+        self._noise = _Noise()
         self._pool_ready = False
 
     def close(self) -> None:
@@ -202,7 +210,12 @@ class RunService:
         return None
 
     def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
-        """Seconds per call: one call of the hopeless, more samples for a contender."""
+        """Seconds per call: one sample of the hopeless, few until it is sure that a candidate
+        cannot win, more for a contender.
+
+        A candidate cannot win when its fastest sample is slower than the best by more than samples
+        are seen to differ.
+        """
         settings = self.settings
         hopeless = settings.hopeless_factor * best
         if first > max(hopeless, settings.obvious_seconds):
@@ -210,17 +223,25 @@ class RunService:
         once = self._undisturbed(loaded, 1)
         if once > max(hopeless, settings.telling_seconds):
             return [once]
+        telling = once > settings.telling_seconds and settings.least_losing_samples <= 2
+        if telling and once > self._noise.limit(1) * best:
+            return [once]
         calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
         samples: list[float] = []
         begun = time.perf_counter()
         while len(samples) < settings.contender_samples:
             samples.append(max(self._undisturbed(loaded, calls) / calls, 1e-10))
             spent = time.perf_counter() - begun  # with what was repeated
+            count = len(samples)
+            told = count >= settings.least_losing_samples
+            if told and min(samples) > self._noise.limit(count) * best:
+                break
             contends = min(samples) <= settings.contender_factor * best
             limit = settings.measure_seconds if contends else settings.screening_seconds
-            enough = len(samples) >= settings.least_samples and spent > limit
+            enough = count >= settings.least_samples and spent > limit
             if enough or spent > 10 * settings.measure_seconds:
                 break
+        self._noise.learn(samples)
         return samples
 
     def _undisturbed(self, loaded: _Loaded, calls: int) -> float:
@@ -251,10 +272,8 @@ class RunService:
                 calls.append(max(1, round(lasting / max(once, 1e-9))))
             for _ in range(request.rounds):
                 for entrant, count, found in zip(entrants, calls, samples):
-                    # One call first: the operands of this one are to be in the cache, too.
-                    self._harness.seconds(entrant.function, entrant.aligned, 1)
-                    total = self._harness.seconds(entrant.function, entrant.aligned, count)
-                    found.append(max(total / count, 1e-10))
+                    taken = self._cold if request.cold else self._warm
+                    found.append(max(taken(entrant, count), 1e-10))
             verdicts = [self._checked(entrant) for entrant in entrants]
             return Frame(
                 {
@@ -264,6 +283,19 @@ class RunService:
                     "bound": [v.bound for v in verdicts],
                 }
             )
+
+    def _warm(self, entrant: _Loaded, count: int) -> float:
+        """Seconds per call. One call comes first: its operands are to be in the caches."""
+        self._harness.seconds(entrant.function, entrant.aligned, 1)
+        return self._harness.seconds(entrant.function, entrant.aligned, count) / count
+
+    def _cold(self, entrant: _Loaded, count: int) -> float:
+        """Seconds of the middle one of some calls, the caches flushed before each."""
+        taken: list[float] = []
+        for _ in range(min(count, self.settings.cold_calls)):
+            self._harness.flush(entrant.ranges)
+            taken.append(self._harness.seconds(entrant.function, entrant.aligned, 1))
+        return sorted(taken)[len(taken) // 2]
 
     def _checked(self, loaded: _Loaded) -> Verdict:
         self._call(loaded)
@@ -278,6 +310,7 @@ class RunService:
         extra: dict[str, GuardedBuffer] = {}
         exact: list[int] = []
         aligned: list[int] = []
+        sizes: list[int] = []
 
         def place(name: str, size: int) -> GuardedBuffer:
             buffer = GuardedBuffer(size)
@@ -288,6 +321,7 @@ class RunService:
         arrays = self.toolchain.prepare(built, self._inputs)
         for operand, array in zip(built.operands, arrays):
             name = operand.buffer.name
+            sizes.append(_bytes(operand.buffer) if operand.role == "out" else array.nbytes)
             if operand.role == "out":
                 exact.append(self._outside[name].address)
                 aligned.append(self._outside[name].address)
@@ -311,6 +345,7 @@ class RunService:
             workspace,
             extra,
             built.parallel,
+            _ranges(aligned, sizes),
         )
 
     def _outputs(self) -> dict[str, Array]:
@@ -328,6 +363,28 @@ class RunService:
         return known
 
 
+class _Noise:
+    """How far samples of one candidate lie apart, learnt from those that had several."""
+
+    def __init__(self) -> None:
+        self._spreads: deque[float] = deque([_FIRST_SPREAD] * 8, maxlen=64)
+
+    def learn(self, samples: Sequence[float]) -> None:
+        """Take note of the samples of a candidate."""
+        if len(samples) >= 3:
+            low = min(samples)
+            self._spreads.append(sorted(samples)[len(samples) // 2] / low - 1.0)
+
+    def limit(self, count: int) -> float:
+        """A fastest of ``count`` samples above this many times the best is no luck of the best.
+
+        Samples lie above a floor; nine in ten of them within ``wide`` of it, the fastest of
+        several closer. The best may have been lucky as well, so it is allowed as much again.
+        """
+        wide = sorted(self._spreads)[9 * len(self._spreads) // 10]
+        return (1.0 + 2.0 * wide / math.sqrt(count)) * _SURE
+
+
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     """A kernel in memory. ``exact`` arguments end at guards, ``aligned`` ones are for timing."""
@@ -340,6 +397,8 @@ class _Loaded:
     extra: dict[str, GuardedBuffer]
     """All buffers of this kernel alone: the workspace, and operands packed for it."""
     parallel: bool
+    ranges: ctypes.Array[ctypes.c_int64]
+    """Where the operands lie: what a flush empties the caches of."""
 
 
 class _Input:
@@ -360,6 +419,11 @@ class _Input:
     def restore(self) -> None:
         self.exact.fill(self._values)
         self.aligned.fill(self._values)
+
+
+def _ranges(starts: Sequence[int], sizes: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    flat = [value for start, size in zip(starts, sizes) for value in (start, start + size)]
+    return (ctypes.c_int64 * len(flat))(*flat)
 
 
 def _pointers(addresses: Sequence[int], stack: ExitStack) -> int:

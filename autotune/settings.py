@@ -76,7 +76,10 @@ class TuneSettings:
     least_sample_seconds: float = 2e-4
     """A sample repeats the kernel until it lasts this long: 10,000 ticks of the clock."""
     least_samples: int = 3
-    """Samples every candidate gets that is not hopeless."""
+    """Samples every candidate gets that may win."""
+    least_losing_samples: int = 2
+    """Samples a candidate has before it is dropped because it cannot win; of calls as long as
+    ``telling_seconds`` one, unless this asks for more than two."""
     contender_samples: int = 12
     """Samples of a candidate at most."""
     contender_factor: float = 1.25
@@ -115,7 +118,19 @@ class TuneSettings:
     leader_factor: float = 1.15
     """Only schedules within this factor of the best are leaders."""
     leader_rounds: int = 7
-    """Rounds in which every leader is measured once."""
+    """Rounds in which every leader is measured once, between two looks at the confidence."""
+    most_leader_rounds: int = 35
+    """Rounds after which a race ends however close it is."""
+    race_seconds: float = 2.0
+    """No more rounds are begun after this time: of slow kernels a few rounds are telling."""
+    leader_tolerance: float = 0.03
+    """The best is known when no other leader is faster by more than this."""
+    confidence: float = 0.95
+    """A race goes on until this share of its resampled rounds agrees on that."""
+    other_cache_rounds: int = 3
+    """Rounds in the cache mode that does not count, for the record."""
+    cold_calls: int = 8
+    """Calls of a cold sample at most: each needs a flush, which can take longer than the call."""
     doubt_factor: float = 1.1
     """A schedule outside the leaders' race must have been this much faster to be preferred."""
     tie_factor: float = 1.015

@@ -197,7 +197,9 @@ class SyntheticMeasurer:
             self.count += 1
             yield index, self._record(candidate, samples=3)
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
         return [self._record(c, samples=rounds) for c in candidates]
 
     def close(self) -> None:

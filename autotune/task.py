@@ -40,6 +40,9 @@ class Task:
     threads: int = 1
     flops: float = 0.0
     bytes: float = 0.0
+    cache: str = "warm"
+    """What a program's calls find their operands in, as far as can be told: the caches ("warm"), or
+    memory ("cold"). It says which measurement of the leaders counts."""
     parse: Callable[[Any], Any] = _parse_schedule
     """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
     sketch_of: Callable[[Population], str] = unnamed_sketch

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from .lookup import fastest, pooled_costs
 from .progress import Progress, Silent
 from .protocols import Candidate, CostModel, Measurer, Population
 from .quality import ModelQuality
+from .racing import race
 from .record import MeasureRecord
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .strategies import make_strategy
@@ -42,8 +43,10 @@ class TuneResult:
     """What tuning a task came to. Seconds are per call; inf where nothing ran.
 
     ``stopped`` is "budget", "exhausted" (the space has no more), "interrupted", or what is wrong
-    with the log. ``model_failure`` says why a simpler cost model had to take over. ``history`` has
-    an entry (seconds since the start, candidates, best) per batch.
+    with the log. ``confidence`` is how sure it is that no other leader is faster by more than
+    ``settings.leader_tolerance``, None if there was no race. ``model_failure`` says why a simpler
+    cost model had to take over. ``history`` has an entry (seconds since the start, candidates,
+    best) per batch.
     """
 
     task: Task
@@ -57,6 +60,7 @@ class TuneResult:
     quality: ModelQuality | None
     model_failure: str | None = None
     history: tuple[tuple[float, int, float], ...] = ()
+    confidence: float | None = None
 
 
 @dataclass
@@ -88,6 +92,7 @@ class Tuner:
         self.errors: Counter[str] = Counter()
         self.exhausted = False
         self.engine_seconds = 0.0
+        self.confidence: float | None = None
         self._group = f"{self.task.workload.hash}/{self.task.key}"
         if len(self.suggestions):
             # After the rules' favourite: what comes of a short budget must not be worse than that.
@@ -156,11 +161,12 @@ class Tuner:
         leaders = self._leaders()
         if len(leaders) > 1:
             again = [Candidate(r.schedule, r.sketch) for r in leaders]
-            found = self.measurer.race(again, self.settings.leader_rounds)
+            found = race(again, self.measurer, self.task.cache, self.settings, self.seed)
             if clock is not None:
                 clock.mark()
-            for record in found:
-                self.log.append(self._stamped(_as_raced(record), clock))
+            for record in found.records:
+                self.log.append(self._stamped(record, clock))
+            self.confidence = found.confidence if found.records else None
         return self.best()
 
     def best(self) -> MeasureRecord | None:
@@ -238,12 +244,11 @@ class Tuner:
 
     def _leaders(self) -> list[MeasureRecord]:
         pooled = self._pooled()
-        ranked = sorted(pooled.values(), key=lambda entry: entry[0])[: self.settings.leaders]
+        ranked = sorted(pooled, key=lambda key: pooled[key][0])[: self.settings.leaders]
         limit = self.settings.leader_factor
-        leaders = [record for cost, record in ranked if cost <= limit * ranked[0][0]]
-        if self._first in pooled and pooled[self._first][1] not in leaders:
-            leaders.append(pooled[self._first][1])
-        return leaders
+        leaders = {key for key in ranked if pooled[key][0] <= limit * pooled[ranked[0]][0]}
+        # In the order in which they were first tried, which decides between equals.
+        return [pooled[key][1] for key in pooled if key in leaders or key == self._first]
 
 
 def tune(
@@ -318,6 +323,7 @@ def tune(
         quality=judged.quality(),
         model_failure=judged.failure,
         history=tuple(history),
+        confidence=tuner.confidence,
     )
 
 
@@ -333,9 +339,5 @@ def batch_size(tuner: Tuner, clock: BudgetClock, settings: TuneSettings) -> int:
         left = max(0.0, clock.budget.seconds - clock.marked)
         count = round(rate * min(settings.batch_seconds, left))
     count = max(settings.first_batch, min(settings.batch, count))
-    trials = clock.trials_left
-    return count if trials is None else min(count, trials)
-
-
-def _as_raced(record: MeasureRecord) -> MeasureRecord:
-    return replace(record, raced=True)
+    left = clock.trials_left
+    return count if left is None else min(count, left)

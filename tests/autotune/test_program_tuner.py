@@ -34,7 +34,7 @@ def test_the_report_reads_like_a_table() -> None:
     lines = str(result).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[:2] == ["large", "x4"]
-    assert "% of peak" in lines[0] and lines[0].endswith(" tried")
+    assert "% of peak" in lines[0] and " tried, " in lines[0] and lines[0].endswith(" % sure")
     assert "240 candidates" in lines[3] and "240 trials" in lines[3] and "x   " in lines[3]
 
 
