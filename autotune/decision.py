@@ -19,6 +19,7 @@ and keep it when they prune.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,14 @@ from .record import (
     workload_from,
 )
 
-__all__ = ["ABOUT", "DECISION_VERSION", "Decision", "Option", "decision_from_data"]
+__all__ = [
+    "ABOUT",
+    "DECISION_VERSION",
+    "Decision",
+    "Option",
+    "decision_from_data",
+    "taken_options",
+]
 
 DECISION_VERSION = 2
 
@@ -120,6 +128,12 @@ class Decision:
         if not isinstance(data, dict):
             raise RecordError("not a decision")
         return decision_from_data(data)
+
+
+def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
+    """By the key of its site, what a choice in a graph came to on a target. The last one counts."""
+    graph = (d for d in decisions if d.about != "schedule" and d.target == target)
+    return {d.workload.hash: d.winner.name for d in graph}
 
 
 def _option_data(option: Option) -> dict[str, Any]:

@@ -17,12 +17,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from .autotune.decision import taken_options
 from .autotune.log import TuningLog
 from .autotune.lookup import shipped_logs
+from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
 from .codegen.in_place_rule import in_place_rule
@@ -35,7 +37,7 @@ from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
-from .ir.graph.passes import DEFAULT_PREFERENCES, Preferences, default_pipeline
+from .ir.graph.passes import DEFAULT_PREFERENCES, Choices, Preferences, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
@@ -50,11 +52,13 @@ __all__ = [
     "LEVELS",
     "Array",
     "Built",
+    "KernelMemo",
     "Parts",
     "Source",
     "build",
     "called_kernels",
     "kernels_of",
+    "logged_choices",
     "lower_module",
     "preferences_of",
     "rebuilt",
@@ -63,6 +67,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 
@@ -130,9 +135,13 @@ class Built:
         return self.levels[level]()
 
 
-def lower_module(module: Module, preferences: Preferences = DEFAULT_PREFERENCES) -> Module:
+def lower_module(
+    module: Module,
+    preferences: Preferences = DEFAULT_PREFERENCES,
+    choices: Choices | None = None,
+) -> Module:
     """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``)."""
-    for one in default_pipeline(preferences):
+    for one in default_pipeline(preferences, choices):
         module = one(module)
     return module
 
@@ -143,8 +152,11 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     return Preferences(error_growth(precision), named, target.l2, target.lanes(4))
 
 
-def kernels_of(module: Module) -> dict[str, PrimFunc]:
-    """The PrimFunc of every group that a lowered module's main calls, by the group's name."""
+def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:
+    """The PrimFunc of every group that a lowered module's main calls, by the group's name.
+
+    With a ``memo``, one of an equal group of the same name that was met before.
+    """
     constant: dict[str, set[int]] = {}
     masks: dict[str, dict[int, int | None]] = {}
     for binding in module.main.body.bindings:
@@ -162,13 +174,29 @@ def kernels_of(module: Module) -> dict[str, PrimFunc]:
         group = module.functions[name]
         if isinstance(group, Function) and not is_view(group):
             stairs = {n: offset for n, offset in masks[name].items() if offset is not None}
-            prims[name] = group_to_prim(name, group, known, stairs)
+            prims[name] = _prim_of(name, group, known, stairs, memo)
     return prims
 
 
-def called_kernels(lowered: Module) -> list[PrimFunc]:
+def _prim_of(
+    name: str,
+    group: Function,
+    known: set[int],
+    stairs: dict[int, int],
+    memo: KernelMemo | None,
+) -> PrimFunc:
+    if memo is None:
+        return group_to_prim(name, group, known, stairs)
+    key = (name, as_text(group, spans=False), frozenset(known), frozenset(stairs.items()))
+    found = memo.get(key)
+    if found is None:
+        found = memo[key] = group_to_prim(name, group, known, stairs)
+    return found
+
+
+def called_kernels(lowered: Module, memo: KernelMemo | None = None) -> list[PrimFunc]:
     """The kernel of every call in a lowered module's main, one entry per call."""
-    prims = kernels_of(lowered)
+    prims = kernels_of(lowered, memo)
     names = [
         b.value.op.name
         for b in lowered.main.body.bindings
@@ -193,19 +221,26 @@ def build(
     threads: int | None = None,
     precision: Precision | None = None,
     verify: bool = False,
+    taken: Mapping[str, str] | None = None,
+    schedules: Mapping[str, Chosen] | None = None,
 ) -> Built:
     """``module`` as machine code, with the schedules that the logs or the rules give.
 
-    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
+    ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
+    workload go before all others. Raises UnsupportedError for what cannot be compiled yet (symbolic
+    sizes, control flow).
     """
     target = target or Target.host()
-    lowered = lower_module(module, preferences_of(precision, target))
-    prims = kernels_of(lowered)
     own = log or session_log()
     logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]
     used = threads or pool.get_threads()
+    if taken is None:
+        taken = logged_choices(logs, target_key(target, used))
+    choices = Choices(taken) if taken else None
+    lowered = lower_module(module, preferences_of(precision, target), choices)
+    prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
-    known: dict[str, Chosen] = {}
+    known: dict[str, Chosen] = dict(schedules or {})
     for name, prim in prims.items():
         workload = workload_of(prim).hash
         if workload not in known:
@@ -246,6 +281,11 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Bu
         source,
         compiled.executable.inputs,
     )
+
+
+def logged_choices(logs: Sequence[TuningLog], key: TargetKey) -> dict[str, str]:
+    """What the logs decided about choices in graphs on a target; the first log goes before."""
+    return taken_options((d for log in reversed(logs) for d in log.decisions), key)
 
 
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()

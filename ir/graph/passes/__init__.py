@@ -6,6 +6,7 @@ traced program to groups of operators that become kernels.
 
 from __future__ import annotations
 
+from .choices import Choices, Site, with_choices
 from .choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .context import PassContext
 from .eliminate_common_subexpressions import eliminate_common_subexpressions
@@ -21,9 +22,11 @@ from .sink_transposes import sink_transposes
 
 __all__ = [
     "DEFAULT_PREFERENCES",
+    "Choices",
     "Pass",
     "PassContext",
     "Preferences",
+    "Site",
     "choose_algorithms",
     "default_pipeline",
     "eliminate_common_subexpressions",
@@ -35,13 +38,17 @@ __all__ = [
     "narrow_factors",
     "simplify",
     "sink_transposes",
+    "with_choices",
 ]
 
 
-def default_pipeline(preferences: Preferences = DEFAULT_PREFERENCES) -> list[Pass]:
+def default_pipeline(
+    preferences: Preferences = DEFAULT_PREFERENCES, choices: Choices | None = None
+) -> list[Pass]:
     """The passes in their order, with the reason for each place.
 
-    ``preferences`` say which of several algorithms for one operator may be chosen.
+    ``preferences`` say which of several algorithms for one operator may be chosen, ``choices`` what
+    was measured to be quicker where passes could do one thing or another.
     """
     return [
         # First, so that all the others see through calls.
@@ -51,11 +58,11 @@ def default_pipeline(preferences: Preferences = DEFAULT_PREFERENCES) -> list[Pas
         fold_constants,
         eliminate_dead_code,
         # The kernels of convolutions are constants now, if they ever are.
-        choose_algorithms(preferences),
+        choose_algorithms(preferences, choices),
         # From here on there are only primitives.
         lower_to_primitives,
         # Convolutions come out of it with transposes around them, which keep neighbours apart.
-        sink_transposes,
+        with_choices(sink_transposes, choices),
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights. Rules find more among shared values.
         eliminate_common_subexpressions,
@@ -66,5 +73,5 @@ def default_pipeline(preferences: Preferences = DEFAULT_PREFERENCES) -> list[Pas
         narrow_factors,
         # Fusion counts users, so the dead ones have to be gone.
         eliminate_dead_code,
-        fuse_operators,
+        with_choices(fuse_operators, choices),
     ]

@@ -13,8 +13,8 @@ After::
     }
 
 An algorithm is taken if it is estimated to be quicker by ``MARGIN`` and its error grows by no more
-than the preferences allow. Only kernels that are constants are considered: the others would have to
-be transformed in every call.
+than the preferences allow; where both ways were measured, what was quicker is taken. Only kernels
+that are constants are considered: the others would have to be transformed in every call.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ...ops.winograd import ERROR_GROWTH, TILES
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..types import TensorType
+from .choices import Choices, call_text
 from .rewrite import Pass, map_functions, rewrite_function
 
 __all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
@@ -63,23 +64,26 @@ class Preferences:
 DEFAULT_PREFERENCES = Preferences()
 
 
-def choose_algorithms(preferences: Preferences = DEFAULT_PREFERENCES) -> Pass:
-    """The pass for these preferences."""
+def choose_algorithms(
+    preferences: Preferences = DEFAULT_PREFERENCES, choices: Choices | None = None
+) -> Pass:
+    """The pass for these preferences. ``choices`` go before the estimate, within what is exact
+    enough."""
 
     def choose(module: Module) -> Module:
-        return map_functions(module, lambda function: _choose(function, preferences))
+        return map_functions(module, lambda function: _choose(function, preferences, choices))
 
     choose.__name__ = "choose_algorithms"
     return choose
 
 
-def _choose(function: Function, preferences: Preferences) -> Function:
+def _choose(function: Function, preferences: Preferences, choices: Choices | None) -> Function:
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
             return None
         if value.op.name != "nn.conv2d" or value.attrs["algorithm"] != "auto":
             return None
-        best = _best(value, var, preferences)
+        best = _best(value, var, preferences, choices)
         if best == "direct":
             return None
         return builder.emit(value.op, value.args, {**value.attrs, "algorithm": best})
@@ -87,7 +91,7 @@ def _choose(function: Function, preferences: Preferences) -> Function:
     return rewrite_function(function, step)
 
 
-def _best(call: Call, var: Var, preferences: Preferences) -> str:
+def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | None) -> str:
     x, w = call.args
     result, images = var.type, x.type
     assert isinstance(result, TensorType) and isinstance(images, TensorType)
@@ -108,7 +112,12 @@ def _best(call: Call, var: Var, preferences: Preferences) -> str:
         if name == "direct" or _is_exact_enough(growth, 9 * channels, preferences)
     }
     best = min(found, key=lambda name: found[name])
-    return best if found[best] < MARGIN * found["direct"] else "direct"
+    if found[best] >= MARGIN * found["direct"]:
+        best = "direct"
+    if choices is None or len(found) < 2:
+        return best
+    options = (best, *(name for name in found if name != best))
+    return choices.take("algorithm", call_text(call, without="algorithm"), options)
 
 
 def _is_exact_enough(growth: float, terms: int, preferences: Preferences) -> bool:

@@ -33,63 +33,66 @@ from __future__ import annotations
 
 from ...ops.registry import Pattern
 from ..nodes import Atom, Binding, Block, Function, If, Module
+from .choices import Choices
 from .fusion_chain import find_chain
 from .fusion_emit import GroupTable, emit_block
 from .fusion_graph import Graph, build_graph
 from .fusion_order import Groups
 from .fusion_rules import MOST_OPERATORS, may_fuse
+from .fusion_sites import is_site, stays_apart
 from .post_dominators import EXIT, post_dominators
 
 __all__ = ["fuse_operators"]
 
 
-def fuse_operators(module: Module) -> Module:
+def fuse_operators(module: Module, choices: Choices | None = None) -> Module:
     """Every operator call moves into a group function; what remains are calls, tuples and branches.
 
     A group is a Function with the attributes ``primitive`` and ``pattern`` (the greatest pattern in
-    it). Expects what ``lower_to_primitives`` gives.
+    it). Expects what ``lower_to_primitives`` gives. ``choices`` may keep groups apart.
     """
     table = GroupTable(module.functions)
     changed = module
     for name, function in module.functions.items():
         if isinstance(function, Function) and not function.attrs.get("primitive"):
-            changed = changed.with_function(name, _fuse_function(function, table))
+            changed = changed.with_function(name, _fuse_function(function, table, choices))
     if changed is module:
         return module
     return Module({**changed.functions, **table.functions})
 
 
-def _fuse_function(function: Function, table: GroupTable) -> Function:
-    body = _fuse_block(function.body, table)
+def _fuse_function(function: Function, table: GroupTable, choices: Choices | None) -> Function:
+    body = _fuse_block(function.body, table, choices)
     if body is function.body:
         return function
     return Function(function.params, body, function.attrs, function.span)
 
 
-def _fuse_block(block: Block, table: GroupTable) -> Block:
-    block = _fuse_nested(block, table)
+def _fuse_block(block: Block, table: GroupTable, choices: Choices | None) -> Block:
+    block = _fuse_nested(block, table, choices)
     graph = build_graph(block)
     if all(node.pattern is None for node in graph.nodes) and not graph.views:
         return block
     groups = Groups(graph)
-    _join_chains(graph, groups)
-    _join_post_dominators(graph, groups)
+    _join_chains(graph, groups, choices)
+    _join_post_dominators(graph, groups, choices)
     groups.sort()
-    _join_neighbours(graph, groups)
-    _join_siblings(graph, groups)
+    _join_neighbours(graph, groups, choices)
+    _join_siblings(graph, groups, choices)
     return emit_block(block, graph, groups, table)
 
 
-def _fuse_nested(block: Block, table: GroupTable) -> Block:
+def _fuse_nested(block: Block, table: GroupTable, choices: Choices | None) -> Block:
     bindings: list[Binding] = []
     for binding in block.bindings:
         value = binding.value
         if isinstance(value, If):
-            then, orelse = _fuse_block(value.then, table), _fuse_block(value.orelse, table)
+            then = _fuse_block(value.then, table, choices)
+            orelse = _fuse_block(value.orelse, table, choices)
             if then is not value.then or orelse is not value.orelse:
                 binding = Binding(binding.var, If(value.condition, then, orelse, value.span))
         elif isinstance(value, Function):
-            function = _fuse_function(value, table)
+            function = _fuse_function(value, table, choices)
             binding = binding if function is value else Binding(binding.var, function)
         bindings.append(binding)
     if all(a is b for a, b in zip(bindings, block.bindings)):
@@ -97,7 +100,7 @@ def _fuse_nested(block: Block, table: GroupTable) -> Block:
     return Block(tuple(bindings), block.result)
 
 
-def _join_chains(graph: Graph, groups: Groups) -> None:
+def _join_chains(graph: Graph, groups: Groups, choices: Choices | None) -> None:
     """Contractions with a softmax between them: what is between has no other use."""
     contractions = [n.index for n in graph.nodes if n.pattern == Pattern.CONTRACTION]
     if len(contractions) < 2:
@@ -105,11 +108,14 @@ def _join_chains(graph: Graph, groups: Groups) -> None:
     above = post_dominators(graph)
     for first in contractions:
         members = find_chain(graph, above, first)
-        if members is not None:
+        if members is None:
+            continue
+        ordered = sorted(members)
+        if not stays_apart(choices, graph, ordered, groups.outputs(ordered)):
             groups.unite(members)
 
 
-def _join_post_dominators(graph: Graph, groups: Groups) -> None:
+def _join_post_dominators(graph: Graph, groups: Groups, choices: Choices | None) -> None:
     """Contractions first, since what follows them is best done while their tile is in registers;
     then reductions, with what follows them; then the rest."""
     above = post_dominators(graph)
@@ -118,14 +124,14 @@ def _join_post_dominators(graph: Graph, groups: Groups) -> None:
             if node.pattern != wanted:
                 continue
             index = node.index
-            while above[index] != EXIT and _join(graph, groups, index, above[index]):
+            while above[index] != EXIT and _join(graph, groups, index, above[index], choices):
                 index = above[index]
     for node in graph.nodes:
         if node.pattern is not None and above[node.index] != EXIT:
-            _join(graph, groups, node.index, above[node.index])
+            _join(graph, groups, node.index, above[node.index], choices)
 
 
-def _join(graph: Graph, groups: Groups, start: int, end: int) -> bool:
+def _join(graph: Graph, groups: Groups, start: int, end: int, choices: Choices | None) -> bool:
     """Put ``start``, ``end`` and all nodes on the ways between them into one group."""
     if groups.find(start) == groups.find(end):
         return True
@@ -139,13 +145,17 @@ def _join(graph: Graph, groups: Groups, start: int, end: int) -> bool:
         if len(between) > MOST_OPERATORS:
             return False
     members = groups.union(between)
-    if not may_fuse(graph, members, outputs=groups.outputs(members)):
+    outputs = groups.outputs(members)
+    if not may_fuse(graph, members, outputs=outputs):
+        return False
+    asked = choices is not None and is_site(graph, groups.members(start), groups.members(end))
+    if asked and stays_apart(choices, graph, members, outputs):
         return False
     groups.unite(between)  # no circle: whatever reads a member leads to ``end``, so it is a member
     return True
 
 
-def _join_neighbours(graph: Graph, groups: Groups) -> None:
+def _join_neighbours(graph: Graph, groups: Groups, choices: Choices | None) -> None:
     """Let a group join those whose values it reads, if all that leaves the two has one shape."""
     for node in graph.nodes:
         if node.pattern is None or node.pattern == Pattern.OPAQUE:
@@ -155,11 +165,13 @@ def _join_neighbours(graph: Graph, groups: Groups) -> None:
                 continue
             members = groups.union((source, node.index))
             outputs = groups.outputs(members)
-            if may_fuse(graph, members, outputs=outputs):
+            if may_fuse(graph, members, outputs=outputs) and not stays_apart(
+                choices, graph, members, outputs
+            ):
                 groups.merge((source, node.index))
 
 
-def _join_siblings(graph: Graph, groups: Groups) -> None:
+def _join_siblings(graph: Graph, groups: Groups, choices: Choices | None) -> None:
     """Let groups join that walk over the same array, so that it is read once for both."""
     last_reader: dict[Atom, int] = {}
     for node in graph.nodes:
@@ -177,5 +189,8 @@ def _join_siblings(graph: Graph, groups: Groups) -> None:
                 continue
             members = groups.union((other, node.index))
             heavy = any(graph.nodes[m].pattern == Pattern.CONTRACTION for m in members)
-            if not heavy and may_fuse(graph, members, outputs=groups.outputs(members)):
+            outputs = groups.outputs(members)
+            if heavy or not may_fuse(graph, members, outputs=outputs):
+                continue
+            if not stays_apart(choices, graph, members, outputs):
                 groups.merge((other, node.index))

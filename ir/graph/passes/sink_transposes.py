@@ -39,6 +39,7 @@ from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operators import OPERATORS
 from ..types import TensorType
 from ..walk import use_counts
+from .choices import Choices, call_text
 from .eliminate_dead_code import without_dead_code
 from .rewrite import map_functions, rewrite_function
 
@@ -46,14 +47,18 @@ __all__ = ["sink_transposes"]
 
 Axes: TypeAlias = tuple[int, ...]
 
+LAYOUTS = ("kept", "turned back")
+"""What a contraction's order of axes is to those that follow: theirs too, or undone at once."""
 
-def sink_transposes(module: Module) -> Module:
+
+def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
     """Reorder the axes of what follows a contraction, if that needs no transpose of anything else.
 
     Expects primitive operators. Transposes of inputs stay where they are: in front of a kernel they
-    cost nothing.
+    cost nothing. ``choices`` may leave a transpose where it is, so that what follows keeps its own
+    order of axes.
     """
-    return map_functions(module, _sink)
+    return map_functions(module, lambda function: _sink(function, choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,14 @@ class _Turned:
 @dataclass(slots=True)
 class _State:
     uses: Counter[Var]
+    choices: Choices | None = None
     calls: dict[Var, Call] = field(default_factory=dict)
     turned: dict[Var, _Turned] = field(default_factory=dict)
     contracted: set[Var] = field(default_factory=set)
 
 
-def _sink(function: Function) -> Function:
-    state = _State(use_counts(function))
+def _sink(function: Function, choices: Choices | None) -> Function:
+    state = _State(use_counts(function), choices)
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
@@ -127,8 +133,18 @@ def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
         if joined == tuple(range(len(joined))):
             return below.source
         return _turn(state, below.source, joined, builder)
-    state.turned[var] = _Turned(source, axes, source in state.contracted)
+    sinks = source in state.contracted and not _stays(state, source, axes)
+    state.turned[var] = _Turned(source, axes, sinks)
     return None
+
+
+def _stays(state: _State, source: Atom, axes: Axes) -> bool:
+    """Whether the transpose right behind a contraction is to be done there."""
+    call = state.calls.get(source) if isinstance(source, Var) else None
+    if state.choices is None or call is None:
+        return False
+    text = f"{call_text(call)} -> transpose{axes}"
+    return state.choices.take("layout", text, LAYOUTS) == "turned back"
 
 
 def _turn(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:

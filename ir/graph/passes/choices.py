@@ -1,0 +1,85 @@
+"""Choices: where a pass could do one thing or another, and which it does.
+
+A pass asks at a *site*: a place in the graph known by a text of what stands there (operators,
+types, attributes; no names), so that it is the same site in every program and every process. Its
+options have names, and the first is what the pass does unless it is told otherwise. Whoever
+measures both ways says so with ``taken``.
+
+>>> choices = Choices({})
+>>> choices.take("fusion", "add(float32[4], 1)", ("fused", "apart"))
+'fused'
+>>> (site,) = choices.sites.values()
+>>> Choices({site.key: "apart"}).take("fusion", "add(float32[4], 1)", ("fused", "apart"))
+'apart'
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..nodes import Atom, Call, Constant, Module
+from ..printer import scalar_text, value_text
+from .rewrite import Pass
+
+__all__ = ["Choices", "Site", "call_text", "operand_text", "with_choices"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """``about`` is the kind of choice: "algorithm", "fusion" or "layout". ``key`` are 16
+    hexadecimal digits; ``options[0]`` is the default."""
+
+    about: str
+    key: str
+    text: str
+    options: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Choices:
+    """``taken`` are options by the key of their site; ``sites`` are those that were asked at."""
+
+    taken: Mapping[str, str]
+    sites: dict[str, Site] = field(default_factory=dict[str, Site])
+
+    def take(self, about: str, text: str, options: Sequence[str]) -> str:
+        """The option to use at a site."""
+        digest = hashlib.blake2b(f"{about} {text}".encode(), digest_size=8).hexdigest()
+        site = self.sites.setdefault(digest, Site(about, digest, text, tuple(options)))
+        wanted = self.taken.get(digest)
+        return wanted if wanted in site.options else site.options[0]
+
+
+def with_choices(
+    change: Callable[[Module, Choices | None], Module], choices: Choices | None
+) -> Pass:
+    """The pass that makes its choices so."""
+
+    def one(module: Module) -> Module:
+        return change(module, choices)
+
+    one.__name__ = change.__name__
+    return one
+
+
+def call_text(call: Call, without: str = "", operand: Callable[[Atom], str] | None = None) -> str:
+    """A call of an operator without names: types for its operands, attributes but ``without``.
+
+    >>> from ..parser import parse_function
+    >>> f = parse_function("fn (%x: Tensor[(2, 3), float32]) { sum(%x, axis=[1]) }")
+    >>> call_text(f.body.bindings[0].value)
+    'sum(Tensor[(2, 3), float32], axis=[1], keepdims=False)'
+    """
+    operands = [(operand or operand_text)(a) for a in call.args]
+    attrs = [f"{k}={value_text(v)}" for k, v in sorted(call.attrs.items()) if k != without]
+    name = call.op.name
+    return f"{name}({', '.join([*operands, *attrs])})"
+
+
+def operand_text(atom: Atom) -> str:
+    """An operand by its type, a number by its value."""
+    if not isinstance(atom, Constant):
+        return str(atom.type)
+    return f"{atom.type} const" if atom.value.ndim else scalar_text(atom.value)
