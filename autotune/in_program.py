@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .decision import Decision
 from .progress import format_time
 from .record import robust_seconds
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["InProgram", "RolledBack", "faster_of"]
+__all__ = ["InProgram", "RolledBack", "decision_line", "faster_of"]
+
+_SHOWN_TEXT = 72
 
 _TICK = 2e-8
 """Seconds that reading the clock twice may differ by."""
@@ -57,6 +60,18 @@ class InProgram:
             f"as built from the log: {told}"
         )
         return "\n".join(f"  {line}" for line in lines)
+
+
+def decision_line(decision: Decision) -> str:
+    """A choice in the graph with the times of both ways.
+
+    ``algorithm: nn.conv2d(Tensor[(1, 64, 56, 56) ...   direct 1.2 ms, winograd2 0.6 ms, taken``
+    """
+    losers = [f"{o.name} {format_time(o.cost)}" for o in decision.losers]
+    times = ", ".join([*losers, f"{decision.winner.name} {format_time(decision.winner.cost)}"])
+    text = decision.workload.text
+    short = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 4] + " ..."
+    return f"{decision.about}: {short}   {times}, taken"
 
 
 def faster_of(

@@ -11,7 +11,8 @@ from typing import Any
 
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
-from .in_program import InProgram
+from .decision import Decision
+from .in_program import InProgram, decision_line
 from .interrupts import terminable
 from .journal import Journal
 from .log import LogError, TuningLog
@@ -65,6 +66,7 @@ class ProgramResult:
     peak_flops: float = 0.0
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     in_program: InProgram | None = None
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def before(self) -> float:
@@ -98,6 +100,7 @@ class ProgramResult:
             f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
             f"{self.trials} candidates{failed}   {spent}"
         )
+        lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         if self.in_program is not None:
             lines.append(str(self.in_program))
         if self.stopped not in ("budget", "exhausted"):

@@ -158,6 +158,10 @@ class TuneSettings:
     """Share of its time that a task may hope to lose in its second turn; less with every turn."""
 
     # -- in the program
+    graph_share: float = 0.15
+    """Share of the budget for choices in the graph, measured both ways before kernels are tuned."""
+    graph_seconds: float = 12.0
+    """The most it takes: a network has some tens of choices, few programs hold them all."""
     comparison_share: float = 0.06
     """Share of the budget for the last comparison: the whole program before and after, in turn."""
     comparison_seconds: float = 6.0

@@ -47,37 +47,53 @@ def confirm(
     arrays: Sequence[Array],
     seconds: float,
     program: str = "",
+    first: Built | None = None,
 ) -> Confirmed:
     """Compare ``before`` with what ``rebuild`` makes of the log, and roll back what is slower.
 
-    Takes about ``seconds`` beside the builds. LogError if a decision cannot be written: then
-    nothing is rolled back.
+    ``first`` is what the report compares with, if that is another graph than ``before``. Takes
+    about ``seconds`` beside the builds. LogError if a decision cannot be written: then nothing is
+    rolled back.
     """
     after = rebuild()
     changed = _changed(before, after)
+    first = first or before
     if not changed:
-        took = robust_seconds(whole_calls([after], arrays, seconds / 4)[0])
-        return Confirmed(after, InProgram(took, took))
+        old, new = whole_calls([first, after], arrays, seconds / 4)
+        # The same code takes the same time, whatever was seen.
+        old = new if first.code_hash == after.code_hash else old
+        return Confirmed(after, InProgram(robust_seconds(old), robust_seconds(new)))
     rounds = run_in_turn([before, after], arrays, seconds * _KERNELS_SHARE)
     signs = {name: _faster(rounds, workload) for name, workload in changed.items()}
     slower = {name for name, sign in signs.items() if sign < 0}
     log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items() if s])
     built = rebuild() if slower else after
-    old, new = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+    old, new, initial = _whole(before, built, first, arrays, seconds)
     still = {name for name in changed if name not in slower}
     if still and faster_of(old, new) < 0:
         # Kernels that gained each on their own, but made the others lose more: none of it is kept.
         log.append([_decision(before, after, n, rounds, program, -1) for n in sorted(still)])
         slower, built = {*changed}, rebuild()
-        old, new = whole_calls([before, built], arrays, seconds * (1 - _KERNELS_SHARE))
+        old, new, initial = _whole(before, built, first, arrays, seconds)
     report = InProgram(
-        robust_seconds(old),
+        robust_seconds(initial),
         robust_seconds(new),
         changed=len(changed),
         confirmed=sum(sign > 0 and name not in slower for name, sign in signs.items()),
         rolled_back=tuple(_told(rounds, n, w) for n, w in changed.items() if n in slower),
     )
     return Confirmed(built, report)
+
+
+def _whole(
+    before: Built, built: Built, first: Built, arrays: Sequence[Array], seconds: float
+) -> tuple[tuple[float, ...], ...]:
+    """Seconds of whole calls before, now and at the very first."""
+    left = seconds * (1 - _KERNELS_SHARE)
+    if first is not before:
+        return whole_calls([before, built, first], arrays, left)
+    old, new = whole_calls([before, built], arrays, left)
+    return old, new, old
 
 
 def _changed(before: Built, after: Built) -> dict[str, str]:

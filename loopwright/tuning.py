@@ -6,7 +6,8 @@ Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,32 @@ from typing import Any
 import numpy as np
 
 from .autotune.budget import Budget, parse_budget
+from .autotune.decision import Decision
+from .autotune.interrupts import terminable
 from .autotune.kernels import TOOLCHAIN, tasks_of
 from .autotune.log import LogError, TuningLog
 from .autotune.lookup import lookup, shipped_logs
 from .autotune.native_tuning import tune_tasks
 from .autotune.program_tuner import ProgramResult, TaskResult
 from .autotune.progress import Progress, make_progress
-from .autotune.settings import DEFAULT_SETTINGS
+from .autotune.record import target_key
+from .autotune.select import Chosen, workload_of
+from .autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from .autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from .by_hand import Given, schedules_by_hand
 from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
 from .confirm import confirm
+from .graph_choices import GraphTuner
 from .in_turn import random_arrays
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
-from .pipeline import Built, build, called_kernels, lower_module, preferences_of, session_log
+from .ir.loop.prim import PrimFunc
+from .pipeline import Built, build, logged_choices, preferences_of, session_log
 from .precision import Precision
+from .variants import Taken, Variants
 
 __all__ = ["Tuned", "tune"]
 
@@ -65,10 +73,11 @@ def tune(
 ) -> Tuned:
     """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
 
-    Goes on from what the log knows. Without a log the records last as long as this process. At the
-    end the module as it was and as it is now are run in turn on ``arrays``, those of a call (random
-    ones if there are none): what is slower there is rolled back, see ``confirm``. ``schedules`` are
-    measured first; see ``schedules_by_hand``.
+    Goes on from what the log knows. Without a log the records last as long as this process. First
+    the choices in the graph are measured both ways, and those that were near once more when their
+    kernels are tuned; see ``graph_choices``. At the end the module as it was and as it is now are
+    run in turn on ``arrays``, those of a call (random ones if there are none): what is slower there
+    is rolled back, see ``confirm``. ``schedules`` are measured first; see ``schedules_by_hand``.
     """
     begun = time.monotonic()
     if strategy not in STRATEGIES:
@@ -77,24 +86,51 @@ def tune(
         )
     target = target or Target.host()
     used = threads or pool.get_threads()
-    lowered = lower_module(module, preferences_of(precision, target))
-    kernels = tasks_of(called_kernels(lowered), target, used)
-    given = schedules_by_hand(kernels, schedules or {})
     own = log or session_log()
     records = TuningLog(own)
     records.check_writable()
+    variants = Variants(module, preferences_of(precision, target))
+    key = target_key(target, used)
+    logged = logged_choices([records, *shipped_logs()], key)
+    known: dict[str, Chosen] = {}  # by workload: the schedule that was built first
 
-    def made() -> Built:
-        return build(
-            module, target=target, log=own, threads=threads, precision=precision, verify=verify
+    def made(taken: Taken | None = None, older: Mapping[str, Chosen] | None = None) -> Built:
+        built = build(
+            module,
+            target=target,
+            log=own,
+            threads=threads,
+            precision=precision,
+            verify=verify,
+            taken=taken,
+            schedules=older,
         )
+        if built.parts is not None:
+            for name, chosen in built.chosen.items():
+                known.setdefault(workload_of(built.parts.prims[name]).hash, chosen)
+        return built
 
-    before = made()
+    def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
+        return schedules_by_hand(tasks_of(prims, target, used), schedules or {})
+
+    given = by_hand(variants.of(logged).prims)
+    first = made(logged)
     limits = _limits(budget, trials)
-    kept_back = _for_the_comparison(limits)
+    shares = _Shares.of(limits)
+    operands = random_arrays(module, seed) if arrays is None else list(arrays)
+    graph = GraphTuner(variants, made, key, _name(module))
+    try:
+        with terminable():
+            decided = graph.decide(logged, operands, shares.graph)
+            records.append(decided.decisions)
+    except KeyboardInterrupt:
+        seconds = time.monotonic() - begun
+        return Tuned(made(), ProgramResult((), seconds, limits, "interrupted"))
     machine = known_machine(target)
+    prims = [*variants.of(decided.taken).prims, *decided.contenders]
+    kept_back = shares.comparison + (shares.again if decided.sites else 0.0)
     report = tune_tasks(
-        kernels,
+        tasks_of(prims, target, used),
         TOOLCHAIN,
         records,
         _less(limits, kept_back + time.monotonic() - begun),
@@ -104,40 +140,73 @@ def tune(
         progress=progress or make_progress(),
         # A share of an estimated peak would say nothing.
         peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
-        given=given,
+        given={**by_hand([*prims, *variants.of(logged).prims]), **given},
     )
+    report = replace(report, budget=limits)
     if report.stopped not in ("budget", "exhausted"):
-        return Tuned(made(), replace(report, budget=limits))
-    operands = random_arrays(module, seed) if arrays is None else list(arrays)
+        return Tuned(made(), replace(report, decisions=decided.decisions))
     try:
-        ended = confirm(before, made, records, operands, kept_back, _name(module))
+        with terminable():
+            again = graph.decide(decided.taken, operands, shares.again, decided.sites)
+            records.append(again.decisions)
+            # The graph as it is now, with the schedules from before: only those are compared.
+            before = made(again.taken, dict(known))
+            ended = confirm(
+                before, made, records, operands, shares.comparison, graph.program, first
+            )
     except (LogError, KeyboardInterrupt) as error:
         stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        return Tuned(made(), replace(report, budget=limits, stopped=stopped))
+        return Tuned(made(), replace(report, stopped=stopped))
     undone = {r.workload for r in ended.report.rolled_back}
-    tasks = tuple(
-        _as_built(t, records) if t.task.workload.hash in undone else t for t in report.tasks
+    calls = variants.of(again.taken).workloads
+    report = replace(
+        report,
+        tasks=_as_built(report.tasks, calls, undone, records),
+        seconds=time.monotonic() - begun,
+        in_program=ended.report,
+        decisions=_last_of((*decided.decisions, *again.decisions)),
     )
-    seconds = time.monotonic() - begun
-    return Tuned(
-        ended.built,
-        replace(report, tasks=tasks, seconds=seconds, budget=limits, in_program=ended.report),
-    )
+    return Tuned(ended.built, report)
 
 
-def _as_built(result: TaskResult, log: TuningLog) -> TaskResult:
-    """What tuning did for a kernel whose new schedule was rolled back."""
-    kept = lookup(log, result.task.workload, result.task.key).record
-    if kept is None:
-        return result
-    return replace(result, best=kept, after=kept.cost, rolled_back=True)
+def _as_built(
+    results: Sequence[TaskResult], calls: Counter[str], undone: Set[str], log: TuningLog
+) -> tuple[TaskResult, ...]:
+    """What tuning did for the kernels that are built in the end, called so often, given that some
+    new schedules were rolled back."""
+    found: list[TaskResult] = []
+    for result in results:
+        task = result.task
+        if task.workload.hash not in calls:
+            continue
+        result = replace(result, task=replace(task, weight=calls[task.workload.hash]))
+        kept = lookup(log, task.workload, task.key).record
+        if task.workload.hash in undone and kept is not None:
+            result = replace(result, best=kept, after=kept.cost, rolled_back=True)
+        found.append(result)
+    return tuple(found)
 
 
-def _for_the_comparison(limits: Budget) -> float:
-    """Seconds kept back for the last comparison."""
-    settings = DEFAULT_SETTINGS
-    share = settings.comparison_share * (limits.seconds or float("inf"))
-    return min(settings.comparison_seconds, share)
+def _last_of(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """The last decision about each site."""
+    return tuple({d.workload.hash: d for d in decisions}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Seconds for choices in the graph, for those that were near once their kernels are tuned, and
+    for the last comparison."""
+
+    graph: float
+    again: float
+    comparison: float
+
+    @staticmethod
+    def of(limits: Budget, settings: TuneSettings = DEFAULT_SETTINGS) -> _Shares:
+        seconds = limits.seconds or float("inf")
+        graph = min(settings.graph_seconds, settings.graph_share * seconds)
+        comparison = min(settings.comparison_seconds, settings.comparison_share * seconds)
+        return _Shares(graph, graph / 3, comparison)
 
 
 def _less(limits: Budget, seconds: float) -> Budget:

@@ -107,9 +107,9 @@ def test_tuning_ends_with_what_is_built(tmp_path: Path, monkeypatch: pytest.Monk
     asked: list[int] = []
     told = confirm
 
-    def spy(before, rebuild, log, arrays, seconds, program):
+    def spy(before, rebuild, log, arrays, *rest):
         asked.append(id(arrays[0]))
-        return told(before, rebuild, log, arrays, seconds, program)
+        return told(before, rebuild, log, arrays, *rest)
 
     monkeypatch.setattr(tuning, "confirm", spy)
     f = lw.compile(net.function, log=tmp_path / "log", threads=1)

@@ -39,7 +39,7 @@ from .fusion_emit import GroupTable, emit_block
 from .fusion_graph import Graph, build_graph
 from .fusion_order import Groups
 from .fusion_rules import MOST_OPERATORS, may_fuse
-from .fusion_sites import is_site, stays_apart
+from .fusion_sites import Seams
 from .post_dominators import EXIT, post_dominators
 
 __all__ = ["fuse_operators"]
@@ -74,11 +74,12 @@ def _fuse_block(block: Block, table: GroupTable, choices: Choices | None) -> Blo
     if all(node.pattern is None for node in graph.nodes) and not graph.views:
         return block
     groups = Groups(graph)
-    _join_chains(graph, groups, choices)
-    _join_post_dominators(graph, groups, choices)
+    seams = Seams(graph, choices)
+    _join_chains(graph, groups, seams)
+    _join_post_dominators(graph, groups, seams)
     groups.sort()
-    _join_neighbours(graph, groups, choices)
-    _join_siblings(graph, groups, choices)
+    _join_neighbours(graph, groups, seams)
+    _join_siblings(graph, groups, seams)
     return emit_block(block, graph, groups, table)
 
 
@@ -100,7 +101,7 @@ def _fuse_nested(block: Block, table: GroupTable, choices: Choices | None) -> Bl
     return Block(tuple(bindings), block.result)
 
 
-def _join_chains(graph: Graph, groups: Groups, choices: Choices | None) -> None:
+def _join_chains(graph: Graph, groups: Groups, seams: Seams) -> None:
     """Contractions with a softmax between them: what is between has no other use."""
     contractions = [n.index for n in graph.nodes if n.pattern == Pattern.CONTRACTION]
     if len(contractions) < 2:
@@ -111,11 +112,11 @@ def _join_chains(graph: Graph, groups: Groups, choices: Choices | None) -> None:
         if members is None:
             continue
         ordered = sorted(members)
-        if not stays_apart(choices, graph, ordered, groups.outputs(ordered)):
+        if not seams.stays_open(first, max(members), ordered, groups.outputs(ordered)):
             groups.unite(members)
 
 
-def _join_post_dominators(graph: Graph, groups: Groups, choices: Choices | None) -> None:
+def _join_post_dominators(graph: Graph, groups: Groups, seams: Seams) -> None:
     """Contractions first, since what follows them is best done while their tile is in registers;
     then reductions, with what follows them; then the rest."""
     above = post_dominators(graph)
@@ -124,14 +125,14 @@ def _join_post_dominators(graph: Graph, groups: Groups, choices: Choices | None)
             if node.pattern != wanted:
                 continue
             index = node.index
-            while above[index] != EXIT and _join(graph, groups, index, above[index], choices):
+            while above[index] != EXIT and _join(graph, groups, index, above[index], seams):
                 index = above[index]
     for node in graph.nodes:
         if node.pattern is not None and above[node.index] != EXIT:
-            _join(graph, groups, node.index, above[node.index], choices)
+            _join(graph, groups, node.index, above[node.index], seams)
 
 
-def _join(graph: Graph, groups: Groups, start: int, end: int, choices: Choices | None) -> bool:
+def _join(graph: Graph, groups: Groups, start: int, end: int, seams: Seams) -> bool:
     """Put ``start``, ``end`` and all nodes on the ways between them into one group."""
     if groups.find(start) == groups.find(end):
         return True
@@ -148,14 +149,14 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, choices: Choices |
     outputs = groups.outputs(members)
     if not may_fuse(graph, members, outputs=outputs):
         return False
-    asked = choices is not None and is_site(graph, groups.members(start), groups.members(end))
-    if asked and stays_apart(choices, graph, members, outputs):
+    is_site = seams.is_site(groups.members(start), groups.members(end))
+    if is_site and seams.stays_open(start, end, members, outputs):
         return False
     groups.unite(between)  # no circle: whatever reads a member leads to ``end``, so it is a member
     return True
 
 
-def _join_neighbours(graph: Graph, groups: Groups, choices: Choices | None) -> None:
+def _join_neighbours(graph: Graph, groups: Groups, seams: Seams) -> None:
     """Let a group join those whose values it reads, if all that leaves the two has one shape."""
     for node in graph.nodes:
         if node.pattern is None or node.pattern == Pattern.OPAQUE:
@@ -165,13 +166,13 @@ def _join_neighbours(graph: Graph, groups: Groups, choices: Choices | None) -> N
                 continue
             members = groups.union((source, node.index))
             outputs = groups.outputs(members)
-            if may_fuse(graph, members, outputs=outputs) and not stays_apart(
-                choices, graph, members, outputs
-            ):
+            if not may_fuse(graph, members, outputs=outputs):
+                continue
+            if not seams.stays_open(source, node.index, members, outputs):
                 groups.merge((source, node.index))
 
 
-def _join_siblings(graph: Graph, groups: Groups, choices: Choices | None) -> None:
+def _join_siblings(graph: Graph, groups: Groups, seams: Seams) -> None:
     """Let groups join that walk over the same array, so that it is read once for both."""
     last_reader: dict[Atom, int] = {}
     for node in graph.nodes:
@@ -192,5 +193,5 @@ def _join_siblings(graph: Graph, groups: Groups, choices: Choices | None) -> Non
             outputs = groups.outputs(members)
             if heavy or not may_fuse(graph, members, outputs=outputs):
                 continue
-            if not stays_apart(choices, graph, members, outputs):
+            if not seams.stays_open(other, node.index, members, outputs):
                 groups.merge((other, node.index))

@@ -15,7 +15,7 @@ from ..nodes import Atom, Binding, Call
 from .choices import Choices, call_text, operand_text
 from .fusion_graph import Graph
 
-__all__ = ["JOINED", "is_site", "stays_apart"]
+__all__ = ["JOINED", "Seams"]
 
 JOINED = ("fused", "apart")
 """The options of every site: what the rules allow is done, unless it is told otherwise."""
@@ -23,19 +23,37 @@ JOINED = ("fused", "apart")
 _HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
 
 
-def stays_apart(
-    choices: Choices | None, graph: Graph, members: Sequence[int], outputs: Sequence[int]
-) -> bool:
-    """Whether ``members``, which could be one group, are to be kept apart at their seam."""
-    if choices is None:
-        return False
-    return choices.take("fusion", _group_text(graph, members, outputs), JOINED) == "apart"
+class Seams:
+    """Where groups of one block could be joined, and which of these seams stay open.
 
+    A seam is a pair of nodes, the second of which reads the first. What is to be apart there stays
+    apart, whatever else their groups become.
+    """
 
-def is_site(graph: Graph, first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether joining the groups ``first`` and ``second``, which reads it, is worth a question."""
-    heavy = [_is_heavy(graph, group) for group in (first, second)]
-    return (heavy[0] and len(first) == 1) or (heavy[1] and not heavy[0])
+    def __init__(self, graph: Graph, choices: Choices | None) -> None:
+        self._graph = graph
+        self._choices = choices
+        self._open: set[tuple[int, int]] = set()
+
+    def stays_open(
+        self, first: int, second: int, members: Sequence[int], outputs: Sequence[int]
+    ) -> bool:
+        """Whether ``members``, which could be one group, are to be two, with the seam between."""
+        if self._choices is None:
+            return False
+        if (first, second) not in self._open:
+            text = _group_text(self._graph, members, outputs)
+            if self._choices.take("fusion", text, JOINED) == JOINED[0]:
+                return False
+            self._open.add((first, second))
+        return True
+
+    def is_site(self, first: Sequence[int], second: Sequence[int]) -> bool:
+        """Whether joining these groups, the second of which reads the first, is worth asking."""
+        if self._choices is None:
+            return False
+        heavy = [_is_heavy(self._graph, group) for group in (first, second)]
+        return (heavy[0] and len(first) == 1) or (heavy[1] and not heavy[0])
 
 
 def _is_heavy(graph: Graph, group: Sequence[int]) -> bool:
