@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -35,8 +35,11 @@ Array = np.ndarray[Any, Any]
 LEAST_SHARE = 0.01
 """Share of a call's time below which what a flip touches is not worth measuring."""
 
-CONTENDER = 1.3
+CONTENDER = 1.15
 """An option this many times slower untuned may still win once it is tuned."""
+
+CONTENDER_SHARE = 0.05
+"""Share of a call's time from which that is worth tuning kernels which may never be used."""
 
 MOST_FLIPS = 64
 
@@ -50,6 +53,10 @@ class Flip:
     removed: Counter[str]
     added: Counter[str]
     prims: tuple[PrimFunc, ...] = field(default=(), repr=False)
+
+
+_Measured: TypeAlias = tuple[Flip, tuple[float, ...], tuple[float, ...]]
+"""A flip, and in every round the seconds of the kernels that go and of those that come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ class GraphTuner:
         weight = {id(f): sum(_cost(alone, f.removed)) for f in flips}
         worth = [f for f in flips if weight[id(f)] >= LEAST_SHARE * whole]
         worth.sort(key=lambda f: -weight[id(f)])
-        measured: list[tuple[Flip, tuple[float, ...], tuple[float, ...]]] = []
+        measured: list[_Measured] = []
         batches = self._batches(taken, worth)
         for number, batch in enumerate(batches):
             left = end - time.monotonic()
@@ -121,7 +128,9 @@ class GraphTuner:
             share = (end - time.monotonic()) / (len(batches) - number)
             old, new = run_in_turn([base, built], arrays, max(0.0, share))
             measured += [(f, _cost(old, f.removed), _cost(new, f.added)) for f in batch]
-        return self._judged(taken, base, measured, arrays, min(1.0, 0.1 * seconds))
+        large = {id(f) for f in worth if weight[id(f)] >= CONTENDER_SHARE * whole}
+        near = [f for f, old, new in measured if id(f) in large and _near(old, new)]
+        return self._judged(taken, base, measured, near, arrays, min(1.0, 0.1 * seconds))
 
     def _batches(self, taken: Taken, flips: Sequence[Flip]) -> list[list[Flip]]:
         """Flips that can be built together: none changes what another one changes."""
@@ -149,11 +158,12 @@ class GraphTuner:
         self,
         taken: Taken,
         base: Built,
-        measured: Sequence[tuple[Flip, tuple[float, ...], tuple[float, ...]]],
+        measured: Sequence[_Measured],
+        near: Sequence[Flip],
         arrays: Sequence[Array],
         seconds: float,
     ) -> Decided:
-        by_site: dict[str, list[tuple[Flip, tuple[float, ...], tuple[float, ...]]]] = {}
+        by_site: dict[str, list[_Measured]] = {}
         for entry in measured:
             by_site.setdefault(entry[0].site.key, []).append(entry)
         wanted = dict(taken)
@@ -167,13 +177,12 @@ class GraphTuner:
             if faster_of(old, new) < 0:
                 wanted = dict(taken)
         decisions = tuple(self._decision(entries, taken, wanted) for entries in by_site.values())
-        near = [f for f, old, new in measured if _near(old, new)]
         prims = [p for f in near for p in f.prims]
         return Decided(wanted, decisions, tuple(prims), frozenset(f.site.key for f in near))
 
     def _decision(
         self,
-        entries: Sequence[tuple[Flip, tuple[float, ...], tuple[float, ...]]],
+        entries: Sequence[_Measured],
         taken: Taken,
         wanted: Taken,
     ) -> Decision:

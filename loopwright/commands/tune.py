@@ -15,17 +15,21 @@ from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
+from ..tasks import list_tasks
 from .log import open_log
 from .text import UsageError, rate_text, seconds_text
 from .userfile import WHERE, add_function_arguments, load_function
 
 __all__ = ["add"]
 
+_ORIGINS = {"exact": "tuned", "compatible": "tuned", "near": "near", "rules": "rules"}
+
 _EXAMPLES = """\
 examples:
   loopwright tune net.py:predict --budget 60s --log net.jsonl
   loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
   loopwright tune net.py:predict --trials 200 --threads 1 --log net.jsonl
+  loopwright tune net.py:predict --list                  what there is to tune, and what it costs
   loopwright tune --replay net.jsonl                     the last run again, nothing is measured
 
 Every candidate that was measured is appended to the log, so a search that was stopped (Ctrl-C) goes
@@ -65,6 +69,9 @@ def add(commands: Any) -> None:
         metavar="KERNEL=FILE",
         help="measure this schedule (JSON, as in a log) of a kernel first",
     )
+    parser.add_argument(
+        "--list", action="store_true", help="only list the kernels, their calls and shares of time"
+    )
     parser.add_argument("--replay", metavar="LOG", help="repeat a run's decisions from its log")
     parser.add_argument("--run", metavar="ID", dest="run_id", help="which run (the last)")
     parser.set_defaults(run=_run)
@@ -77,6 +84,8 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError("--run names a run of a log to replay: give --replay LOG, too")
     if args.function is None:
         raise UsageError(f"which function? give it as {WHERE}, or --replay LOG")
+    if args.list:
+        return _list(args)
     if args.trials is not None and args.trials < 1:
         raise UsageError(f"--trials {args.trials}: there must be at least one")
     budget = args.budget or (None if args.trials else "60s")
@@ -104,6 +113,24 @@ def _run(args: argparse.Namespace) -> int:
         **user.kwargs,
     )
     print(report)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    """The tasks that tuning would have, measured as they are."""
+    user = load_function(args.function, args.arg, log=args.log, threads=args.threads)
+    values, named = user.arrays(args.seed)
+    lowered = user.compiled.lower(*values, **named)
+    tasks = list_tasks(lowered.built, lowered.operands(*values, **named))
+    calls = sum(task.calls for task in tasks)
+    total = sum(task.calls * task.seconds for task in tasks)
+    print(f"{user.name}   {calls} calls of {len(tasks)} kernels, {seconds_text(total)} in kernels")
+    width = max((len(task.names[0]) for task in tasks), default=0)
+    for task in tasks:
+        others = f" (also {', '.join(task.names[1:])})" if len(task.names) > 1 else ""
+        cost = f"x{task.calls:<3} {100 * task.share:5.1f} %  {seconds_text(task.seconds):>8} each"
+        origin = _ORIGINS.get(task.origin, task.origin)
+        print(f"  {task.names[0]:<{width}}  {cost}   {origin:<7}  {task.text}{others}")
     return 0
 
 
