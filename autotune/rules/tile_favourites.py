@@ -262,6 +262,8 @@ def _is_skinny(sketch: Sketch) -> bool:
     known = {p.name for p in sketch.group.prim.params if p.constant}
     if sketch.k_axis is None or sketch.outer_axes:
         return False
+    if _prepared(sketch.packable) and len(sketch.group.main.reduce_axes) > 1:
+        return False  # pieces of one of the axes would be apart in memory, panels lie in order
     return sketch.tables["k_blocks"][-1] > 1 and any(
         a.stride(sketch.vector_axis or "") == 1
         and (a.stride(sketch.k_axis) or 0) * a.element_bytes >= PAGE // 4

@@ -130,6 +130,17 @@ def test_weights_that_rows_walk_are_packed_though_vectors_read_what_lies_well():
     assert row is not None and space.schedule(row) == schedule
 
 
+def test_sums_over_several_axes_pass_over_packed_weights():
+    """A window of 3x3 over a small image: weights that no cache holds are read in the order of
+    their panels, not a piece of each tap at a time."""
+    prim = parse_prim(
+        "prim @f(x: float32[6, 6, 64], w: float32[3, 3, 64, 512] const) -> out: float32[512, 4, 4]"
+        " { out[i, j, l] = sum(k: 3, r: 3, s: 64) x[j + k, l + r, s] * w[k, r, s, i] }"
+    )
+    steps = default_schedule(prim, HOST)[0].steps
+    assert [s.args[:2] for s in steps if s.name == "pack"] == [("w", "i")]
+
+
 def test_a_large_operand_that_would_have_to_be_transposed_is_broadcast_instead():
     """``x @ w.T``: vectors run along the few rows of x, which are packed, and blocks of the result
     are turned when they are stored."""
