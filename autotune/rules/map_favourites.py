@@ -16,6 +16,7 @@ __all__ = ["map_favourites"]
 
 LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
 FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
+OPEN_LINES = 8  # that are gathered in front of memory until they are whole
 SHARING = 2  # rows that share what it takes to find the places of their elements
 NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
 
@@ -98,8 +99,6 @@ def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
     tables = sketch.tables
     group, row = sketch.group, sketch.row_axis or ""
     c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
-    if group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
-        c["stream"] = tables["stream"][-1]
     lines = 2
     reads = group.accesses[group.main.name]
     if any(a.stride(sketch.vector_axis or "") == 1 and a.depends(row) for a in reads):
@@ -107,7 +106,11 @@ def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
         c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
     else:
         c["order"] = tables["order"][-1]
-    wide = max(1, CACHE_LINE // (sketch.lanes * group.element_bytes))
+    wide = max(1, CACHE_LINE // (sketch.lanes * group.main.buffer.dtype.bytes))
+    if wide > 1 and c["rows"] > OPEN_LINES:
+        c["stream"] = 0  # lines would leave in parts, which takes ten times as long
+    elif group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
+        c["stream"] = tables["stream"][-1]
     c["mid_v"] = max(m for m in tables["mid_v"] if m <= lines * wide)
 
 

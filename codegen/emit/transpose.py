@@ -8,6 +8,9 @@ from .writer import FunctionWriter, Value
 
 __all__ = ["transpose"]
 
+ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
+SMALL_TYPES = {"i8": 1, "i16": 2}  # bytes of elements that are better zipped
+
 
 def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
     """The columns of vectors of equally many lanes, in ``n log n`` shuffles.
@@ -17,11 +20,15 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
 
     Halves are exchanged across the diagonal at every distance from ``n / 2`` down to 1, as in
     J. O. Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Comput. C-21, 1972.
-    Fewer rows than lanes are square blocks side by side, taken apart at the end.
+    Fewer rows than lanes are square blocks side by side, taken apart at the end. Small elements are
+    zipped instead, in blocks of 16 bytes a row.
     """
     lanes = rows[0].lanes
     count = 1 << (len(rows) - 1).bit_length()
     block = [*rows, *[Value("poison", rows[0].type, lanes)] * (count - len(rows))]
+    small = ZIPPED_BYTES // SMALL_TYPES.get(rows[0].type, ZIPPED_BYTES)
+    if small > 1 and count % small == 0 and lanes % small == 0:
+        return _in_small_blocks(w, block, small)
     distance = count // 2
     while distance:
         # Lane k of a pair (a, b): the first half of each run of 2 * distance lanes, or the second.
@@ -41,6 +48,41 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
         else w.extract(block[0], c)
         for c in range(lanes)
     ]
+
+
+def _in_small_blocks(w: FunctionWriter, rows: list[Value], small: int) -> list[Value]:
+    """The columns by blocks of ``small`` x ``small`` elements."""
+    columns: list[Value] = []
+    for left in range(0, rows[0].lanes, small):
+        parts = [_part(w, row, left, small) for row in rows]
+        blocks = [_zipped(w, parts[top : top + small]) for top in range(0, len(rows), small)]
+        columns += [_joined(w, pieces) for pieces in zip(*blocks, strict=True)]
+    return columns
+
+
+def _zipped(w: FunctionWriter, rows: list[Value]) -> list[Value]:
+    """The columns of a square block of vectors of 16 bytes: rows half the block apart are zipped,
+    the lower halves of the two and the upper ones, until all have been. An x86 has an instruction
+    for each, where exchanging runs of one or two bytes takes two or three."""
+    half = len(rows) // 2
+    low = tuple(k for lane in range(half) for k in (lane, len(rows) + lane))
+    high = tuple(k + half for k in low)
+    for _ in range(half.bit_length()):
+        pairs = zip(rows[:half], rows[half:], strict=True)
+        rows = [w.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+    return rows
+
+
+def _part(w: FunctionWriter, row: Value, start: int, count: int) -> Value:
+    return row if row.lanes == count else w.shuffle(row, row, _run(start, count))
+
+
+def _joined(w: FunctionWriter, pieces: Sequence[Value]) -> Value:
+    """Vectors of equally many lanes, a power of two of them, one after the other."""
+    while len(pieces) > 1:
+        both = _run(0, 2 * pieces[0].lanes)
+        pieces = [w.shuffle(a, b, both) for a, b in zip(pieces[::2], pieces[1::2], strict=True)]
+    return pieces[0]
 
 
 def _run(start: int, count: int) -> tuple[int, ...]:

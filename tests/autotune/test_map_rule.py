@@ -87,3 +87,19 @@ prim @columns(x: float32[9, 500], n: int64[70]) -> out: float32[9, 70] {
     np.testing.assert_array_equal(out, inputs["x"][:, np.clip(inputs["n"], 0, 499)])
     kernel = compile_kernel(prim, schedule, TARGET)
     assert kernel.text.count("llvm.smax") * 70 <= 2 * 5 * 70
+
+
+@pytest.mark.parametrize(("dtype", "streamed"), [("float32", True), ("int16", False)])
+def test_transposed_lines_go_past_the_caches_as_a_whole_only(
+    dtype: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More lines would be open than are gathered in front of memory."""
+    monkeypatch.setattr(map_favourites, "known_machine", lambda target: _machine(True))
+    prim = parse_prim(f"""
+prim @turned(x: {dtype}[1024, 512]) -> out: {dtype}[512, 1024] {{
+  out[i, j] = x[j, i]
+}}""")
+    schedule, _ = default_schedule(prim, TARGET)
+    assert ("stream" in [step.name for step in schedule.steps]) == streamed
+    (width,) = [s.args[1][1:] for s in schedule.steps if s.name == "split" and s.args[0] == "j"]
+    assert np.prod(width) * np.dtype(dtype).itemsize == 2 * CACHE_LINE

@@ -8,6 +8,7 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loopwright.autotune.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc
@@ -94,3 +95,36 @@ def test_the_block_is_loaded_and_stored_in_vectors() -> None:
     text = lw.compile(lambda x: lw.nn.conv2d(x[None], w, padding=1)).lower(x).as_text("llvm")
     assert "insertelement <16 x float> zeroinitializer" not in text
     assert "store float" not in text
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 48), (37, 50), (70, 5), (9, 33)])
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float64"])
+def test_elements_of_all_sizes_are_turned(dtype: str, isa: str, rows: int, columns: int) -> None:
+    x = np.arange(rows * columns).astype(dtype).reshape(rows, columns)
+    prim = kernel_of(lambda x: np.transpose(x).copy(), x)
+    target = HOST.with_isa(isa)
+    schedule, _ = default_schedule(prim, target)
+    (found,) = run_kernel(compile_kernel(prim, schedule, target), target, {"x0": x})
+    np.testing.assert_array_equal(found.reshape(columns, rows), x.T)
+
+
+@pytest.mark.parametrize(("dtype", "zips"), [("int8", 64), ("int16", 96)])
+def test_small_elements_are_zipped(dtype: str, zips: int) -> None:
+    """16 x 16 bytes take four rounds of 16 instructions, and as many blocks of 8 x 8 three of 8."""
+    x = np.zeros((64, 64), dtype)
+    prim = kernel_of(lambda x: np.transpose(x).copy(), x)
+    target = HOST.with_isa("x86-64-v4")
+    schedule = Schedule.of(
+        split("i", (4, 16)),
+        split("j", (4, 16)),
+        reorder("i.0", "j.0", "i.1", "j.1"),
+        unroll("i.1"),
+        vectorize("j.1"),
+    )
+    text = compile_kernel(prim, schedule, target).text
+    half = 16 // x.itemsize // 2
+    firsts = [f"i32 {k}, i32 {2 * half + k}" for k in (0, half)]
+    assert (
+        sum("shufflevector" in t and any(f in t for f in firsts) for t in text.split("\n")) == zips
+    )
