@@ -1,18 +1,21 @@
-"""What people do with tuning logs: list, best, merge, prune, stats, verify.
+"""What people do with tuning logs: list, best, merge, prune, migrate, stats, verify.
 
 Everything here returns data; the command line prints it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .decision import Decision
 from .log import TuningLog, locked_file
+from .logged import nest_or_reason
 from .lookup import best_records, fastest, pooled_costs
 from .note import Entry, Note, entry_of
 from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
@@ -21,13 +24,17 @@ __all__ = [
     "LogRow",
     "LogStats",
     "MergeReport",
+    "MigrateReport",
     "Problem",
     "PruneReport",
     "VerifyReport",
     "best",
     "list_records",
+    "machine_text",
     "merge",
+    "migrate",
     "prune",
+    "still_applies",
     "stats",
     "verify",
 ]
@@ -147,6 +154,57 @@ def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) ->
     return report
 
 
+def _renewed(line: bytes) -> bytes:
+    """The line as it is written today, with what today's version does not know. ValueError if it
+    cannot be read."""
+    new = _with_the_rest(json.loads(entry_of(line).to_json()), json.loads(line))
+    return json.dumps(new, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _with_the_rest(new: Any, old: Any) -> Any:
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        return new
+    known = {key: _with_the_rest(value, old.get(key)) for key, value in new.items()}
+    return known | {key: value for key, value in old.items() if key not in new}
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateReport:
+    """``rewritten`` lines are written otherwise now, ``same`` ones were as they are written today.
+    ``untouched`` could not be read, or are of a later version: they stay as they are."""
+
+    rewritten: int
+    same: int
+    untouched: int
+
+
+def migrate(path: str | os.PathLike[str], *, write: bool = True) -> MigrateReport:
+    """Write every line as this version does. Nothing is lost: what cannot be read stays.
+
+    Fields that this version does not know stay, too. The file is replaced in one step; a tuner that
+    appends meanwhile loses nothing. FileNotFoundError if there is no such log.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no tuning log at {path}")
+    rewritten = same = untouched = 0
+    lines: list[bytes] = []
+    with locked_file(path) as descriptor:
+        for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
+            try:
+                new = _renewed(line)
+            except ValueError:
+                untouched += 1
+                new = line
+            else:
+                rewritten += new != line
+                same += new == line
+            lines.append(new)
+        if write and rewritten:
+            _replace(path, lines, os.fstat(descriptor).st_mode)
+    return MigrateReport(rewritten, same, untouched)
+
+
 def _stays(entry: Entry | None, wanted: set[tuple[str, TargetKey, str]], runs: set[str]) -> bool:
     if isinstance(entry, Note):
         return entry.kind not in ("run", "end") or entry.text("run") in runs
@@ -211,12 +269,34 @@ class LogStats:
     targets: int
     errors: dict[str, int]
     sketches: dict[str, int]
+    kernels: list[LogRow]
+    machines: dict[str, int]
+    runs: int
+    decisions: int
     measured_seconds: float
     first: str
     last: str
     torn: int
     foreign: int
     future: int
+
+
+def machine_text(target: TargetKey) -> str:
+    """``AMD EPYC, x86-64-v4, 2 threads``."""
+    threads = "1 thread" if target.threads == 1 else f"{target.threads} threads"
+    return f"{target.cpu or 'unknown processor'}, {target.isa}, {threads}"
+
+
+def still_applies(record: MeasureRecord) -> str | None:
+    """Why the schedule of a record that ran does not apply to its kernel any more; None if it does,
+    or if the log does not have the kernel's text.
+
+    For ``verify``.
+    """
+    if not record.ok or not record.workload.prim:
+        return None
+    text, shown = nest_or_reason(record)
+    return None if shown else f"its schedule does not apply: {text}".split("\n", 1)[0]
 
 
 def stats(log: TuningLog) -> LogStats:
@@ -228,6 +308,10 @@ def stats(log: TuningLog) -> LogStats:
         targets=len({r.target for r in log}),
         errors=dict(Counter(r.error for r in log if r.error)),
         sketches=dict(Counter(r.sketch for r in log)),
+        kernels=list_records(log),
+        machines=dict(Counter(machine_text(r.target) for r in log)),
+        runs=sum(note.kind == "run" for _, note in log.notes),
+        decisions=len(log.decisions),
         measured_seconds=sum(sum(r.seconds) for r in log),
         first=min(times, default=""),
         last=max(times, default=""),

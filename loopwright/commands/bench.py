@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .log import existing_log
+from .log_files import existing_log
 from .text import UsageError, seconds_text, table
 from .userfile import UserFunction, add_function_arguments, load_function
 

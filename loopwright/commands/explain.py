@@ -12,7 +12,7 @@ from ..codegen.roofline import COMPUTE, Roof
 from ..codegen.traffic import LEVELS
 from ..explain import Explained, Explanation, explain
 from ..roofline_svg import roofline_svg
-from .log import existing_log
+from .log_files import existing_log
 from .text import UsageError, bytes_text, rate_text, seconds_text, table
 from .userfile import add_function_arguments, load_function
 

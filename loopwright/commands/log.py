@@ -1,20 +1,22 @@
-"""``loopwright log``: list, best, merge, prune, stats and verify of tuning logs."""
+"""``loopwright log``: list, best, diff, merge, prune, migrate, export, stats, verify of logs."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import textwrap
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ..autotune import logtool
 from ..autotune.log import LogError, TuningLog
+from ..autotune.logexport import record_text
+from .log_check import check_winners
+from .log_exchange import add_exchange
+from .log_files import existing_log, file_argument, open_log
 from .text import UsageError, seconds_text, table
 
-__all__ = ["add", "existing_log", "open_log"]
+__all__ = ["add"]
 
 _EXAMPLES = """\
 examples:
@@ -24,6 +26,10 @@ examples:
   loopwright log prune all.jsonl --keep 3                drop all but the 3 fastest of each
   loopwright log stats all.jsonl                         counts: records, errors, time spent
   loopwright log verify all.jsonl                        name every line that is not used, and why
+  loopwright log verify all.jsonl --run                  build and run the winners, check results
+  loopwright log diff old.jsonl new.jsonl                winners that changed, as loop nests
+  loopwright log export all.jsonl --format csv -o a.csv  rows for a spreadsheet; or json, or text
+  loopwright log migrate old.jsonl                       write every line as this version does
 
 FILE may be left out when LOOPWRIGHT_LOG is set. The format of a line is described in
 tuning_logs/README.md.
@@ -47,40 +53,41 @@ def add(commands: Any) -> None:
     merge.add_argument("--into", required=True, metavar="FILE", help="log to append to")
     merge.set_defaults(run=_merge)
     prune = actions.add_parser("prune", help="keep the fastest schedules, drop the rest")
-    _file_argument(prune)
+    file_argument(prune)
     prune.add_argument(
         "--keep", type=_positive, default=5, metavar="N", help="schedules per workload (5)"
     )
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     prune.set_defaults(run=_prune)
     stats = actions.add_parser("stats", help="counts over a whole log")
-    _file_argument(stats)
+    file_argument(stats)
     stats.add_argument("--json", action="store_true", help="print JSON")
     stats.set_defaults(run=_stats)
     verify = actions.add_parser("verify", help="check a log line by line; exit code 1 if not clean")
-    _file_argument(verify)
+    file_argument(verify)
+    verify.add_argument(
+        "--run", action="store_true", dest="check", help="also build and run the winners here"
+    )
     verify.set_defaults(run=_verify)
+    add_exchange(actions)
 
 
 def _add_list(actions: Any) -> None:
     parser = actions.add_parser("list", help="one row per workload and machine")
-    _file_argument(parser)
+    file_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     parser.set_defaults(run=_list)
 
 
 def _add_best(actions: Any) -> None:
     parser = actions.add_parser("best", help="the fastest schedule of each workload")
-    _file_argument(parser)
+    file_argument(parser)
     parser.add_argument(
         "workload", nargs="?", help="only workloads with this in their text, or as start of hash"
     )
+    parser.add_argument("--nests", action="store_true", help="show loop nests, not steps")
     parser.add_argument("--json", action="store_true", help="print the records as JSON lines")
     parser.set_defaults(run=_best)
-
-
-def _file_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the log (else LOOPWRIGHT_LOG)")
 
 
 def _positive(text: str) -> int:
@@ -89,30 +96,11 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def existing_log(given: str | None) -> Path:
-    """The log named on the command line, else in the environment; UsageError if there is none."""
-    name = given or os.environ.get("LOOPWRIGHT_LOG")
-    if not name:
-        raise UsageError("which log? give its path, or set LOOPWRIGHT_LOG")
-    path = Path(name)
-    if not path.exists():
-        raise UsageError(f"no tuning log at {path}; `loopwright tune ... --log {path}` makes one")
-    if not path.is_file():
-        raise UsageError(f"{path} is not a file; a tuning log is a file of JSON lines")
-    return path
-
-
-def open_log(given: str | None) -> TuningLog:
-    """The log that ``existing_log`` finds, read; UsageError if it cannot be."""
-    path = existing_log(given)
-    try:
-        return TuningLog(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def _list(args: argparse.Namespace) -> int:
     log = open_log(args.file)
+    if not len(log) and not args.json:
+        print(f"{log.path}: no records yet")
+        return 0
     rows = logtool.list_records(log)
     if args.json:
         for row in rows:
@@ -148,6 +136,9 @@ def _best(args: argparse.Namespace) -> int:
     for record in records:
         if args.json:
             print(record.to_json())
+            continue
+        if args.nests:
+            print(record_text(record))
             continue
         where = f"{record.target.isa}, {record.target.threads} threads, {record.target.cpu}"
         print(f"{record.workload.text or record.workload.hash}   {seconds_text(record.cost)}")
@@ -194,9 +185,16 @@ def _stats(args: argparse.Namespace) -> int:
     print(f"{stats.targets} machines, {seconds_text(stats.measured_seconds)} of measured runs")
     if stats.first:
         print(f"  from {stats.first} to {stats.last}")
-    for title, counts in (("failed", stats.errors), ("sketch", stats.sketches)):
+    if stats.runs or stats.decisions:
+        print(f"  {stats.runs} runs, {stats.decisions} decisions")
+    titles = (("machine", stats.machines), ("failed", stats.errors), ("sketch", stats.sketches))
+    for title, counts in titles:
         for word, count in sorted(counts.items(), key=lambda item: -item[1]):
             print(f"  {title} {word or '(none)'}: {count}")
+    for row in stats.kernels:
+        best = seconds_text(row.best_seconds)
+        print(f"  kernel {row.text or row.workload}: {row.tried} tried, best {best}", end="")
+        print(f", {row.failed} failed" if row.failed else "")
     _print_skipped(log)
     return 0
 
@@ -204,7 +202,7 @@ def _stats(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     path = existing_log(args.file)
     try:
-        report = logtool.verify(path)
+        report = logtool.verify(path, logtool.still_applies)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     for problem in report.problems:
@@ -212,8 +210,10 @@ def _verify(args: argparse.Namespace) -> int:
     print(
         f"{path}: {report.good} good, {report.suspicious} suspicious, {report.torn} torn, "
         f"{report.foreign} foreign, {report.future} of a later version"
+        + (f", {report.notes} notes" if report.notes else "")
     )
-    return 0 if report.ok else 1
+    right = check_winners(TuningLog(path)) if args.check else True
+    return 0 if report.ok and right else 1
 
 
 def _print_skipped(log: TuningLog) -> None:

@@ -11,7 +11,7 @@ from ..autotune.log import LogError
 from ..report.collect import collect
 from ..report.measuring import measure_decisions
 from ..report.page import page
-from .log import open_log
+from .log_files import open_log
 from .text import UsageError
 
 __all__ = ["add"]

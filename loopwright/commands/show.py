@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .log import existing_log
+from .log_files import existing_log
 from .userfile import add_function_arguments, load_function
 
 __all__ = ["LEVELS", "add"]

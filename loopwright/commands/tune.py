@@ -16,7 +16,7 @@ from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
 from ..tasks import list_tasks
-from .log import open_log
+from .log_files import open_log
 from .text import UsageError, rate_text, seconds_text
 from .userfile import WHERE, add_function_arguments, load_function
 

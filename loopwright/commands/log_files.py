@@ -1,0 +1,46 @@
+"""Finding and opening the log that a command is about, and what to say where it cannot be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from ..autotune.log import TuningLog
+from .text import UsageError
+
+__all__ = ["existing_log", "file_argument", "open_log"]
+
+
+def file_argument(parser: argparse.ArgumentParser) -> None:
+    """The log as an argument that may be left out."""
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the log (else LOOPWRIGHT_LOG)")
+
+
+def existing_log(given: str | None) -> Path:
+    """The log named on the command line, else in the environment; UsageError if there is none."""
+    name = given or os.environ.get("LOOPWRIGHT_LOG")
+    if not name:
+        raise UsageError("which log? give its path, or set LOOPWRIGHT_LOG")
+    path = Path(name)
+    if not path.exists():
+        raise UsageError(f"no tuning log at {path}; `loopwright tune ... --log {path}` makes one")
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file; a tuning log is a file of JSON lines")
+    return path
+
+
+def open_log(given: str | None) -> TuningLog:
+    """The log that ``existing_log`` finds, read; UsageError if it cannot be."""
+    path = existing_log(given)
+    try:
+        log = TuningLog(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    unread = log.skipped.torn + log.skipped.foreign
+    if unread and not log.skipped.future and not any(True for _ in log.entries()):
+        raise UsageError(
+            f"{path} is no tuning log: none of its lines can be read; "
+            f"`loopwright log verify {path}` names them"
+        )
+    return log
