@@ -31,6 +31,7 @@ MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduc
 FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying with it
 FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
 AHEAD = 8  # turns of the reduced loop that panels are asked for early
+FEW_USES = 512  # rows for which asking for the lines of an operand takes no longer than a copy
 FEW_PAGES = 64  # that are found without a table walk
 WAYS = 8  # lines of one set that a first cache keeps
 SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
@@ -144,6 +145,7 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
     found: list[Choices] = []
     for _, _, v, r, q in ranked[:4]:
         c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
+        early = False
         if _is_skinny(sketch):
             if _prepared(sketch.packable) and sketch.extent(sketch.row_axis) > r:
                 _pass_over_pieces(sketch, c)
@@ -153,7 +155,9 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
             reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
             constant = all(known for _, known in sketch.packable)
             strided = _strided(sketch)
-            c["pack"] = int(constant or strided or (reuse >= 32 and not _lies_well(sketch, v)))
+            early = not constant and not strided and _asks_early(sketch, reuse)
+            lies_well = early or _lies_well(sketch, v)
+            c["pack"] = int(constant or strided or (reuse >= 32 and not lies_well))
             if c["pack"] and _reuses_rows(sketch):
                 c["pack"] = 2
             elif not c["pack"] and _prepared(sketch.packable_rows):
@@ -164,6 +168,7 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
         if not _is_skinny(sketch):
             c["order"] = tables["order"][-1] if not small_rows else 0
             _block(sketch, c)
+            c["prefetch"] = AHEAD if early else c["prefetch"]
         turns = ceil(sketch.extent(sketch.k_axis) / c["k_blocks"])
         if v * r * q <= SMALL_TILE and len(sketch.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= UNROLL and turns % u == 0)
@@ -206,10 +211,31 @@ def _lies_well(sketch: Sketch, vectors: int) -> bool:
         if access.buffer not in names:
             continue
         step = (access.stride(sketch.k_axis or "") or 0) * access.element_bytes
-        same_sets = depth > WAYS * (PAGE // gcd(step, PAGE))
+        same_sets = _shares_sets(step, depth)
         if step > 2 * vectors * sketch.target.vector_bytes and (not small or same_sets):
             return False
     return True
+
+
+def _shares_sets(step: int, depth: int) -> bool:
+    """Whether so many lines, ``step`` bytes apart, are more than their sets of a cache keep."""
+    return depth > WAYS * (PAGE // gcd(step, PAGE))
+
+
+def _asks_early(sketch: Sketch, reuse: int) -> bool:
+    """Whether operands are better asked for early, in every pass over them, than copied: few rows
+    use them, what the rows walk is packed already, and no steps push each other out of the cache.
+    """
+    if not _prepared(sketch.packable_rows) or AHEAD not in sketch.tables["prefetch"]:
+        return False
+    main, names = sketch.group.main, {name for name, _ in sketch.packable}
+    steps = [
+        (a.stride(sketch.k_axis or "") or 0) * a.element_bytes
+        for a in sketch.group.accesses[main.name]
+        if a.buffer in names
+    ]
+    crowded = any(_shares_sets(step, _depth(sketch)) for step in steps)
+    return reuse <= FEW_USES and len(main.reduce_axes) == 1 and not crowded
 
 
 def _stays_near(sketch: Sketch) -> bool:

@@ -190,3 +190,19 @@ def test_rows_pass_over_pieces_of_constant_panels():
     assert steps[0].startswith("pack('w', 'j'")
     assert "split('k', (8, 32, 1))" in steps
     assert "prefetch('out', 'w.packed', 'k.1', 32)" in steps
+
+
+def test_what_few_rows_of_packed_weights_use_is_asked_for_early_and_not_copied():
+    text = (
+        "prim @f(x: float32[256, 784], w: float32[256, {0}] const) -> out: float32[{0}, 784] {{\n"
+        " out[i, j] = sum(k: 256) x[k, j] * w[k, i] }}"
+    )
+    packed = {
+        rows: [
+            s.args[0]
+            for s in default_schedule(parse_prim(text.format(rows)), HOST)[0].steps
+            if s.name == "pack"
+        ]
+        for rows in (128, 2048)
+    }
+    assert packed == {128: ["w"], 2048: ["x", "w"]}
