@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,8 @@ class _Station:
         with _alone_on_this_host():
             measurer = self._measurer(request)
             if request["rounds"]:
-                records = list(enumerate(measurer.race(candidates, request["rounds"])))
+                again = measurer.race(candidates, request["rounds"], request["cache"])
+                records = list(enumerate(again))
             else:
                 best = request["best"] or math.inf
                 records = list(measurer.measure(candidates, best))
@@ -238,19 +240,19 @@ def connect(runner: Any) -> DaskCluster:
     """The cluster of ``dask://host:port``, or of a ``distributed.Client``. RunnerError says why
     there is none."""
     try:
-        from distributed import Client
+        client_type = import_module("distributed").Client
     except ImportError as error:
         raise RunnerError(
             f"measuring on Dask needs a package that is not here ({error}); install it: "
             "pip install 'loopwright[dask]'"
         ) from error
-    if isinstance(runner, Client):
+    if isinstance(runner, client_type):
         return DaskCluster(runner, own=False)
     if not isinstance(runner, str) or not runner.startswith(SCHEME):
         raise RunnerError(f"runner {runner!r} is not understood; write dask://host:port")
     address = "tcp://" + runner.removeprefix(SCHEME)
     try:
-        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        client = client_type(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise RunnerError(f"there is no Dask scheduler at {runner}: {error}") from error
     try:
@@ -307,10 +309,12 @@ class DaskMeasurer:
         finally:
             self._drop()
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
         """Measure good candidates again, in turn, on one host; nothing comes back if that fails."""
         jobs = [_Job(i, c) for i, c in enumerate(candidates)]
-        future = self._submit(jobs, math.inf, rounds)
+        future = self._submit(jobs, math.inf, rounds, cache)
         self._under_way[future] = jobs
         try:
             while not self._done():
@@ -324,7 +328,9 @@ class DaskMeasurer:
         """Forget what is under way. The workers end their processes when nobody asks any more."""
         self._drop()
 
-    def _submit(self, jobs: Sequence[_Job], best: float, rounds: int = 0) -> Any:
+    def _submit(
+        self, jobs: Sequence[_Job], best: float, rounds: int = 0, cache: str = "warm"
+    ) -> Any:
         request = {
             "prim": str(self.task.prim),
             "threads": self.task.threads,
@@ -333,6 +339,7 @@ class DaskMeasurer:
             "candidates": [[list(j.candidate.schedule), j.candidate.sketch] for j in jobs],
             "best": best if math.isfinite(best) else None,
             "rounds": rounds,
+            "cache": cache,
         }
         if not self._under_way:
             self._heard = time.monotonic()
@@ -371,12 +378,11 @@ class DaskMeasurer:
 
     def _result(self, future: Any, count: int) -> dict[int, MeasureRecord]:
         """Records by their place in the request: none if its workers were lost."""
-        from distributed.scheduler import KilledWorker
-
+        killed = import_module("distributed.scheduler").KilledWorker
         try:
             with self._reachable():
                 answer = json.loads(future.result(timeout=_CONNECT_SECONDS))
-        except (KilledWorker, CancelledError, asyncio.CancelledError, TimeoutError):
+        except (killed, CancelledError, asyncio.CancelledError, TimeoutError):
             return {}
         records: dict[int, MeasureRecord] = {}
         for place, line in answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir.errors import ScheduleError
@@ -12,7 +12,7 @@ from .lookup import lookup
 from .measure import NativeMeasurer, Workers
 from .program_tuner import ProgramResult, tune_program
 from .progress import Progress
-from .protocols import CostModel, Population
+from .protocols import CostModel, Measurer, Population
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .toolchain import Toolchain
@@ -34,17 +34,23 @@ def tune_tasks(
     progress: Progress | None = None,
     peak_flops: float = 0.0,
     given: Mapping[str, Sequence[Any]] | None = None,
+    measurer_of: Callable[[Task], Measurer] | None = None,
 ) -> ProgramResult:
     """Tune distinct kernels that run on the same number of threads.
 
     ``others`` are logs to take suggestions from; only ``log`` is written. ``given`` are schedules
-    to be measured, by workload hash. LogError before anything is measured if it cannot be.
+    to be measured, by workload hash. ``measurer_of`` measures elsewhere than in processes of this
+    machine. LogError before anything is measured if the log cannot be written.
     """
     suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
-    with Workers(tasks[0].threads if tasks else 1, settings) as workers:
+    with Workers(tasks[0].threads if tasks else 1, settings) as workers:  # none runs until asked
+
+        def here(task: Task) -> Measurer:
+            return NativeMeasurer(task, toolchain, settings, seed, workers)
+
         return tune_program(
             tasks,
-            lambda task: NativeMeasurer(task, toolchain, settings, seed, workers),
+            measurer_of or here,
             log,
             budget,
             model=model,

@@ -24,6 +24,7 @@ from .scheduler import TaskScheduler, TaskState
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .tuner import Tuner
+from .worker_process import WorkerError
 
 __all__ = ["ProgramResult", "TaskResult", "tune_program"]
 
@@ -172,7 +173,7 @@ def tune_program(
                 _finish(tuners, clock)
         except KeyboardInterrupt:
             stopped = "interrupted"
-        except LogError as error:
+        except (LogError, WorkerError) as error:
             stopped = str(error)
         results = tuple(_result(tuner) for tuner in tuners)
         if journal is not None:

@@ -31,6 +31,7 @@ from .record import MeasureRecord
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .strategies import make_strategy
 from .task import Task
+from .worker_process import WorkerError
 
 __all__ = ["TuneResult", "Tuner", "tune"]
 
@@ -306,7 +307,7 @@ def tune(
             tuner.finish(clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
-    except LogError as error:
+    except (LogError, WorkerError) as error:
         stopped = str(error)
     best = tuner.best()
     if journal is not None:

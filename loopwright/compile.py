@@ -291,6 +291,7 @@ class CompiledFunction:
         seed: int = 0,
         strategy: str = "evolutionary",
         schedules: Mapping[str, Any] | None = None,
+        runner: Any = None,
         **kwargs: Any,
     ) -> Any:
         """Explore schedules for these arguments, append to the log, and use the best from now on.
@@ -302,6 +303,9 @@ class CompiledFunction:
         ``schedules`` hands schedules of yours, by the name of a kernel (``lower(...).as_text(
         "kernels")`` shows them): an ``lw.schedule.Schedule``, a list of its steps, or a function of
         the kernel's PrimFunc that gives one. They are measured first, checked and logged.
+
+        ``runner`` is where candidates are measured, if not here: a Dask cluster, as
+        ``"dask://host:port"`` or a ``distributed.Client``. Records bear the key of its machines.
 
         At the end the function runs on these arguments, as it was and as it is now; what is slower
         there is rolled back. Answers with the search's report.
@@ -326,6 +330,7 @@ class CompiledFunction:
             strategy=strategy,
             schedules=schedules,
             verify=config.verify,
+            runner=runner,
         )
         with self._lock:
             seconds = time.perf_counter() - begun

@@ -32,6 +32,7 @@ from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
 from .confirm import confirm
+from .elsewhere import tune_elsewhere
 from .graph_choices import GraphTuner
 from .in_turn import random_arrays
 from .ir.errors import LoopwrightValueError
@@ -70,6 +71,7 @@ def tune(
     schedules: Mapping[str, Given] | None = None,
     progress: Progress | None = None,
     verify: bool = False,
+    runner: Any = None,
 ) -> Tuned:
     """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
 
@@ -78,6 +80,7 @@ def tune(
     kernels are tuned; see ``graph_choices``. At the end the module as it was and as it is now are
     run in turn on ``arrays``, those of a call (random ones if there are none): what is slower there
     is rolled back, see ``confirm``. ``schedules`` are measured first; see ``schedules_by_hand``.
+    ``runner`` measures elsewhere (see ``elsewhere``): then nothing runs here, nor at the end.
     """
     begun = time.monotonic()
     if strategy not in STRATEGIES:
@@ -113,9 +116,14 @@ def tune(
     def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
         return schedules_by_hand(tasks_of(prims, target, used), schedules or {})
 
+    limits = _limits(budget, trials)
+    if runner is not None:
+        report = tune_elsewhere(
+            runner, module, records, limits, threads, precision, strategy, seed, progress, schedules
+        )
+        return Tuned(made(logged), report)
     given = by_hand(variants.of(logged).prims)
     first = made(logged)
-    limits = _limits(budget, trials)
     shares = _Shares.of(limits)
     operands = random_arrays(module, seed) if arrays is None else list(arrays)
     graph = GraphTuner(variants, made, key, _name(module))

@@ -91,7 +91,9 @@ class FiredAtMeasurer:
         for index, candidate in enumerate(candidates):
             yield index, self._record(candidate)
 
-    def race(self, candidates: Sequence[Candidate], rounds: int) -> list[MeasureRecord]:
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
         return [self._record(c) for c in candidates]
 
     def _record(self, candidate: Candidate) -> MeasureRecord:

@@ -18,7 +18,7 @@ from ..config import Config
 from ..tasks import list_tasks
 from .log_files import open_log
 from .text import UsageError, rate_text, seconds_text
-from .userfile import WHERE, add_function_arguments, load_function
+from .userfile import WHERE, UserFunction, add_function_arguments, load_function
 
 __all__ = ["add"]
 
@@ -30,6 +30,7 @@ examples:
   loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
   loopwright tune net.py:predict --trials 200 --threads 1 --log net.jsonl
   loopwright tune net.py:predict --list                  what there is to tune, and what it costs
+  loopwright tune net.py:predict --log net.jsonl --runner dask://head:8786
   loopwright tune --replay net.jsonl                     the last run again, nothing is measured
 
 Every candidate that was measured is appended to the log, so a search that was stopped (Ctrl-C) goes
@@ -72,6 +73,11 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--list", action="store_true", help="only list the kernels, their calls and shares of time"
     )
+    parser.add_argument(
+        "--runner",
+        metavar="dask://HOST:PORT",
+        help="measure on the workers of a Dask cluster (pip install 'loopwright[dask]')",
+    )
     parser.add_argument("--replay", metavar="LOG", help="repeat a run's decisions from its log")
     parser.add_argument("--run", metavar="ID", dest="run_id", help="which run (the last)")
     parser.set_defaults(run=_run)
@@ -96,12 +102,7 @@ def _run(args: argparse.Namespace) -> int:
             raise UsageError(f"--budget: {error}") from error
     log = _log(args.log)
     user = load_function(args.function, args.arg, threads=args.threads)
-    target = user.compiled.target or Target.host()
-    machine = measured_machine(target)  # once per machine; it takes seconds, which are not searched
-    used = user.compiled.threads or Config.read().threads or target.cores
-    peak = rate_text(machine.peak_flops(used), "FLOP/s")
-    how = "measured" if machine.measured else "estimated"
-    print(f"{user.name}   {target.isa}, {used} threads, peak {peak} ({how})", flush=True)
+    print(f"{user.name}   {args.runner or _machine_here(user)}", flush=True)
     report = user.compiled.tune(
         *user.args,
         budget=budget,
@@ -110,6 +111,7 @@ def _run(args: argparse.Namespace) -> int:
         seed=args.seed,
         strategy=args.strategy,
         schedules=dict(_schedule(text) for text in args.schedule),
+        runner=args.runner,
         **user.kwargs,
     )
     print(report)
@@ -132,6 +134,16 @@ def _list(args: argparse.Namespace) -> int:
         origin = _ORIGINS.get(task.origin, task.origin)
         print(f"  {task.names[0]:<{width}}  {cost}   {origin:<7}  {task.text}{others}")
     return 0
+
+
+def _machine_here(user: UserFunction) -> str:
+    """``x86-64-v4, 2 threads, peak 240 GFLOP/s (measured)``."""
+    target = user.compiled.target or Target.host()
+    machine = measured_machine(target)  # once per machine; it takes seconds, which are not searched
+    used = user.compiled.threads or Config.read().threads or target.cores
+    peak = rate_text(machine.peak_flops(used), "FLOP/s")
+    how = "measured" if machine.measured else "estimated"
+    return f"{target.isa}, {used} threads, peak {peak} ({how})"
 
 
 def _schedule(given: str) -> tuple[str, Any]:

@@ -7,15 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from loopwright.autotune import dask_runner
 from loopwright.autotune.dask_runner import DaskCluster, DaskMeasurer, RunnerError, connect
 from loopwright.autotune.evaluate_model import matmul_prim
 from loopwright.autotune.kernels import task_of
+from loopwright.autotune.log import TuningLog
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.cli import main
 from loopwright.codegen.target import Target
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install loopwright[dask]")
@@ -81,8 +84,8 @@ class Failing(DaskMeasurer):
         future.result()
         return {} if any(j.index == 2 for j in jobs) else super()._result(future, count)
 
-    def _submit(self, jobs, best, rounds=0):
-        future = super()._submit(jobs, best, rounds)
+    def _submit(self, jobs, best, rounds=0, cache="warm"):
+        future = super()._submit(jobs, best, rounds, cache)
         self._asked.append((future, list(jobs)))
         return future
 
@@ -164,3 +167,23 @@ def test_only_one_measures_on_a_host() -> None:
     with dask_runner._alone_on_this_host():
         assert inside == ["in", "out"]
     thread.join()
+
+
+def test_a_function_is_tuned_on_the_cluster(
+    cluster: DaskCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.py").write_text(
+        "import loopwright as lw\nimport numpy as np\n"
+        "@lw.compile(threads=1)\ndef net(x, w):\n    return np.maximum(x @ w, 0)\n"
+        "def net_inputs():\n    return lw.f32[20, 30], lw.f32[30, 25]\n"
+    )
+    address = cluster.client.scheduler.address.replace("tcp://", "dask://")
+    log = tmp_path / "log.jsonl"
+    arguments = ["tune", f"{tmp_path / 'net.py'}:net", "--trials", "12", "--log", str(log)]
+    assert main([*arguments, "--runner", address]) == 0
+    assert address in capsys.readouterr().out
+    records = TuningLog(log).records
+    assert len([r for r in records if not r.raced]) == 12
+    assert {r.target for r in records} == {TASK.key}
+    assert main([*arguments, "--runner", "dask://127.0.0.1:1"]) == 2
+    assert "there is no Dask scheduler at dask://127.0.0.1:1" in capsys.readouterr().err
