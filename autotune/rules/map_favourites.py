@@ -42,7 +42,8 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
     found: list[Choices] = []
     for wanted in (4, 2) if cost < 30 else (2, 4):
         c = sketch.base_choices()
-        width = 1 if blocks or _scattered(sketch) else _pattern(sketch, wanted)
+        single = blocks or _scattered(sketch) or _stores_across(sketch)
+        width = 1 if single else _pattern(sketch, wanted)
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
         c["stream"] = sketch.stream_choice()
         if sketch.group.output_bytes > FAR * sketch.target.l2 and _memory_is_near(sketch.target):
@@ -53,6 +54,8 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
             _blocks(sketch, c)
         elif _looks_up(sketch):
             c["rows"] = max(r for r in tables["rows"] if r <= SHARING)
+        elif _stores_across(sketch):
+            c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
         c["parallel"] = sketch.parallel_depth(c)
         found.append(c)
     return found
@@ -67,6 +70,13 @@ def _turns(sketch: Sketch) -> bool:
     """Whether what lies far apart along the vectors lies side by side along the rows."""
     row = sketch.row_axis
     return row is not None and any(a.stride(row) == 1 for a in _rough_reads(sketch))
+
+
+def _stores_across(sketch: Sketch) -> bool:
+    """Whether the results of the rows lie side by side, and those of a vector apart: of as many
+    rows as there are lanes whole vectors are stored."""
+    last = sketch.group.main.axes[-1].name
+    return sketch.row_axis == last != sketch.vector_axis
 
 
 def _scattered(sketch: Sketch) -> bool:

@@ -46,7 +46,9 @@ def skip(state: State, name: str, loop: str) -> State:
 
     The stage must be ``where(comparison of indices, anything, constant)``, and what is read after
     the turn must follow from that constant. Nothing times zero is zero: what is not computed
-    cannot be infinite.
+    cannot be infinite. So a value that is masked may be infinite or NaN, and the result is that
+    without it, where NumPy multiplies it with its weight of zero and gives NaN. Of a piece that is
+    masked in parts, such a value is multiplied as NumPy does.
     """
     stage = state.require_stage(name, "skip")
     state.require_loop(loop, "skip")

@@ -103,3 +103,20 @@ prim @turned(x: {dtype}[1024, 512]) -> out: {dtype}[512, 1024] {{
     assert ("stream" in [step.name for step in schedule.steps]) == streamed
     (width,) = [s.args[1][1:] for s in schedule.steps if s.name == "split" and s.args[0] == "j"]
     assert np.prod(width) * np.dtype(dtype).itemsize == 2 * CACHE_LINE
+
+
+@pytest.mark.parametrize("isa", ISA_LEVELS)
+@pytest.mark.parametrize("channels", [3, 8])
+def test_few_channels_that_come_to_lie_last_are_stored_as_vectors(channels: int, isa: str) -> None:
+    shapes = f"float32[2, {channels}, 70]", f"float32[2, 70, {channels}]"
+    prim = parse_prim(f"""
+prim @last(x: {shapes[0]}) -> out: {shapes[1]} {{
+  out[n, i, c] = x[n, c, i]
+}}""")
+    target = TARGET.with_isa(isa)
+    schedule, _ = default_schedule(prim, target)
+    rows = max(r for r in (3, 4, 8) if r <= min(channels, target.lanes(4)))
+    assert [s.args[1][-1] for s in schedule.steps if s.name == "split"] == [target.lanes(4), rows]
+    inputs = random_inputs(prim, np.random.default_rng(0))
+    out = run_nest(apply_schedule(prim, schedule), inputs)["out"]
+    np.testing.assert_array_equal(out, inputs["x"].transpose(0, 2, 1))
