@@ -1,10 +1,12 @@
-"""Progress of tuning: a live line on a terminal, plain lines elsewhere. The only file with tqdm."""
+"""Progress of tuning: a live table on a terminal, plain lines elsewhere. Only this loads tqdm."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from .budget import BudgetClock
@@ -21,11 +23,14 @@ __all__ = [
     "format_seconds",
     "format_time",
     "make_progress",
+    "table_lines",
 ]
 
 _LINE_EVERY = 5.0
 """Seconds between two plain lines: often enough to see that it lives, rare enough for a file."""
 _LIVE_EVERY = 0.1
+_NAME_WIDTH = 32
+"""Letters of a kernel's name in the table, so that the numbers fit beside it in 80 columns."""
 
 
 class Tuned(Protocol):
@@ -88,49 +93,134 @@ class Lines:
 
 
 class Live:
-    """One line that is redrawn, with a bar of the budget."""
+    """A table that is redrawn: the budget with its bar, then a row per kernel.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    Lines are cut at the width of the terminal, which is asked for every time; after a resize what
+    was drawn is wiped first. There are never more rows than fit: the kernels that take most of the
+    program's time.
+    """
+
+    def __init__(self, stream: TextIO | None = None, peak_flops: float = 0.0) -> None:
         self._stream = stream or sys.stderr
-        self._bar: Any = None
+        self._peak_flops = peak_flops
+        self._bars: list[Any] = []
+        self._seen: dict[int, Tuned] = {}
+        self._size: tuple[int, int] | None = None
         self._last = -math.inf
 
     def update(self, tuner: Tuned, clock: BudgetClock) -> None:
+        self._seen.setdefault(id(tuner), tuner)
         now = time.monotonic()
         if now - self._last < _LIVE_EVERY:
             return
         self._last = now
-        if self._bar is None:
-            self._bar = _open_bar(self._stream)
-        self._bar.total, self._bar.n = _share(clock)
-        self._bar.set_description_str(describe(tuner), refresh=False)
-        self._bar.set_postfix_str(describe_time(clock), refresh=False)
-        self._bar.refresh()
+        self._wipe_after_resize()
+        height = self._size[1] if self._size else 24
+        lines = table_lines(list(self._seen.values()), self._peak_flops, height - 4)
+        del lines[max(0, height - 3) :]
+        if not self._bars:
+            self._bars.append(_open_bar(self._stream, 0, "{desc} |{bar:20}|"))
+        while len(self._bars) <= len(lines):
+            self._bars.append(_open_bar(self._stream, len(self._bars), "{desc}"))
+        budget = self._bars[0]
+        budget.total, budget.n = _share(clock)
+        spent = f"tuning, {clock.trials} candidates, {describe_time(clock)}"
+        budget.set_description_str(spent, refresh=False)
+        shown = [*lines, *[""] * (len(self._bars) - 1 - len(lines))]
+        for bar, line in zip(self._bars[1:], shown):
+            bar.set_description_str(line, refresh=False)
+        for bar in self._bars:
+            bar.refresh()
+
+    def _wipe_after_resize(self) -> None:
+        size = _terminal_size(self._stream)
+        if self._bars and size != self._size:
+            self._close()
+            self._stream.write("\r\x1b[J")
+        self._size = size
 
     def __enter__(self) -> Live:
         return self
 
     def __exit__(self, *details: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        self._close()
+
+    def _close(self) -> None:
+        for bar in reversed(self._bars):
+            bar.close()
+        self._bars.clear()
 
 
-def _open_bar(stream: TextIO) -> Any:
+def _open_bar(stream: TextIO, position: int, layout: str) -> Any:
     from tqdm import tqdm
 
     # No monitor thread: it would outlive the bar, and updates come often enough.
     tqdm.monitor_interval = 0
-    layout = "{desc} |{bar:12}| {postfix}"
-    return tqdm(total=1.0, file=stream, bar_format=layout, dynamic_ncols=True, leave=False)
+    return tqdm(
+        total=1.0,
+        file=stream,
+        position=position,
+        bar_format=layout,
+        dynamic_ncols=True,
+        leave=False,
+    )
 
 
-def make_progress(stream: TextIO | None = None, quiet: bool = False) -> Progress:
-    """What suits the stream (stderr by default)."""
+def _terminal_size(stream: TextIO) -> tuple[int, int] | None:
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):  # no terminal, or none with a size
+        return None
+    return size.columns, size.lines
+
+
+def make_progress(
+    stream: TextIO | None = None, quiet: bool = False, peak_flops: float = 0.0
+) -> Progress:
+    """What suits the stream (stderr by default); shares are of ``peak_flops`` per second."""
     shown = stream or sys.stderr
     if quiet or shown is None:
         return Silent()
-    return Live(shown) if shown.isatty() else Lines(shown)
+    return Live(shown, peak_flops) if shown.isatty() else Lines(shown)
+
+
+def table_lines(tuners: Sequence[Tuned], peak_flops: float = 0.0, most: int = 20) -> list[str]:
+    """The table: a head and a row per kernel, in the order in which they were met.
+
+    Of more than ``most`` kernels those are shown whose calls take most of the time.
+    """
+
+    def total(tuner: Tuned) -> float:
+        best = tuner.best_seconds
+        return tuner.task.weight * best if math.isfinite(best) else math.inf
+
+    most = max(1, most - 1)
+    shown = list(tuners)
+    if len(shown) > most:
+        kept = {id(t) for t in sorted(tuners, key=total, reverse=True)[: max(1, most - 1)]}
+        shown = [t for t in tuners if id(t) in kept]
+    width = max((len(t.task.name) for t in shown), default=0)
+    width = min(max(width, len("kernel")), _NAME_WIDTH)
+    lines = [f"  {'kernel':<{width}}  calls  tried  failed      best  of peak    gain"]
+    lines += [f"  {_row(tuner, peak_flops, width)}" for tuner in shown]
+    if len(shown) < len(tuners):
+        lines.append(f"  and {len(tuners) - len(shown)} more")
+    return lines
+
+
+def _row(tuner: Tuned, peak_flops: float, width: int) -> str:
+    name = tuner.task.name
+    if len(name) > width:
+        name = name[: width - 1] + "~"
+    best, first, flops = tuner.best_seconds, tuner.first_seconds, tuner.task.flops
+    ran = math.isfinite(best)
+    share = f"{100 * flops / best / peak_flops:.0f} %" if ran and flops and peak_flops else "-"
+    gain = f"{first / best:.2f}x" if ran and math.isfinite(first) else "-"
+    return (
+        f"{name:<{width}}  {tuner.task.weight:>5}  {tuner.trials:>5}  "
+        f"{sum(tuner.errors.values()):>6}  {format_time(best) if ran else '-':>8}  "
+        f"{share:>7}  {gain:>6}"
+    )
 
 
 def describe(tuner: Tuned) -> str:

@@ -135,6 +135,8 @@ def tune(
         seconds = time.monotonic() - begun
         return Tuned(made(), ProgramResult((), seconds, limits, "interrupted"))
     machine = known_machine(target)
+    # A share of an estimated peak would say nothing.
+    peak = machine.peak_flops(used) if machine.measured else 0.0
     prims = [*variants.of(decided.taken).prims, *decided.contenders]
     kept_back = shares.comparison + (shares.again if decided.sites else 0.0)
     report = tune_tasks(
@@ -145,9 +147,8 @@ def tune(
         others=shipped_logs(),
         strategy=strategy,
         seed=seed,
-        progress=progress or make_progress(),
-        # A share of an estimated peak would say nothing.
-        peak_flops=machine.peak_flops(used) if machine.measured else 0.0,
+        progress=progress or make_progress(peak_flops=peak),
+        peak_flops=peak,
         given={**by_hand([*prims, *variants.of(logged).prims]), **given},
     )
     report = replace(report, budget=limits)
