@@ -38,11 +38,13 @@ MARGIN = 0.85
 # The estimate counts in multiply-adds of full vectors, as a machine does them at its best.
 _IMAGE = 20.0  # to transform an element of the image, of each channel filled up to whole vectors
 _RESULT = 15.0  # to transform a product back
+_CROWDED = 40.0  # the same where all points of a tile fall into one set of a cache
 _DIRECT = 1.25  # sums over windows: a copy with a border, tiles as short as the rows of an image
 _PRODUCT = 1.1  # products of many small matrices
 # The tolerance of a sum grows as its terms, its error as their root. Errors 16 times those of plain
 # sums were 0.86 and 1.18 tolerances with 576 terms in images of 56 and 224 pixels, 0.58 with 1,152.
 _GROWTH_ALLOWED = 0.48
+_PAGE = 4096  # bytes between addresses that do
 _FETCH = 16.0  # to bring an element from behind the near caches, or there
 
 
@@ -153,6 +155,7 @@ def estimate(
     tile = TILES[algorithm]
     tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
     deep = -(-channels // preferences.lanes) * preferences.lanes
-    work = _PRODUCT * channels * wide + _IMAGE * deep + _RESULT * wide
+    back = _CROWDED if tiles * outputs * bytes % _PAGE == 0 else _RESULT
+    work = _PRODUCT * channels * wide + _IMAGE * deep + back * wide
     between = 0.75 * fetched(tiles * points * (channels + outputs))  # in runs, some prefetched
     return tiles * points * work + between + fetched(points * channels * outputs)

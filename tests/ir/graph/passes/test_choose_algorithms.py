@@ -52,6 +52,11 @@ def test_small_deep_images_are_left_alone_where_the_kernel_would_not_fit_the_cac
     assert chosen(conv(7, 512, 512, padding=1)) == "winograd2"
 
 
+def test_points_of_a_tile_that_share_a_set_of_the_cache_cost_more() -> None:
+    assert chosen(conv(34, 32, 256, padding=1)) == "winograd2"
+    assert chosen(conv(32, 32, 256, padding=1)) == "auto"
+
+
 def test_kernels_that_are_no_constants_are_left_alone() -> None:
     assert chosen(conv(56, 64, 64, padding=1, known=False)) == "auto"
 
