@@ -91,7 +91,6 @@ def tune(
     used = threads or pool.get_threads()
     own = log or session_log()
     records = TuningLog(own)
-    records.check_writable()
     variants = Variants(module, preferences_of(precision, target))
     key = target_key(target, used)
     logged = logged_choices([records, *shipped_logs()], key)
@@ -117,12 +116,13 @@ def tune(
         return schedules_by_hand(tasks_of(prims, target, used), schedules or {})
 
     limits = _limits(budget, trials)
+    given = by_hand(variants.of(logged).prims)
+    records.check_writable()  # makes the file: only once all that was asked for makes sense
     if runner is not None:
         report = tune_elsewhere(
             runner, module, records, limits, threads, precision, strategy, seed, progress, schedules
         )
         return Tuned(made(logged), report)
-    given = by_hand(variants.of(logged).prims)
     first = made(logged)
     shares = _Shares.of(limits)
     operands = random_arrays(module, seed) if arrays is None else list(arrays)
