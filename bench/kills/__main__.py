@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .fire import under_fire
+from .fire import Outcome, under_fire
 
 __all__ = ["main"]
 
@@ -21,11 +21,16 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="under-fire-"))
     try:
-        outcome = under_fire(args.kills, folder, args.seed)
+        outcome = under_fire(args.kills, folder, args.seed, _show)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"seed {args.seed}: {outcome}")
     return int(bool(outcome.problems))
+
+
+def _show(outcome: Outcome) -> None:
+    kept = f"{outcome.acknowledged} records acknowledged, {outcome.records} in the logs"
+    print(f"{outcome.kills} kills, {kept}, {len(outcome.problems)} problems", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ KILLS_A_LOG = 50
 """A log is read whole whenever a tuner starts; many shorter ones keep that quick."""
 TUNER_SHARE = 0.35
 """Kills that hit the tuner; the others hit one of its workers."""
-PATIENCE = 20.0
+PATIENCE = 120.0
 """Seconds after which a process that should have ended counts as leaked."""
 _MARK = "LOOPWRIGHT_UNDER_FIRE"
 _SHARED = Path("/dev/shm")
@@ -175,8 +175,13 @@ class Outcome:
         return "\n".join([*lines, *self.problems])
 
 
-def under_fire(kills: int, folder: Path, seed: int = 0) -> Outcome:
-    """Tune and kill; temporary files go to ``folder``, which holds nothing else."""
+def under_fire(
+    kills: int, folder: Path, seed: int = 0, told: Callable[[Outcome], None] = lambda _: None
+) -> Outcome:
+    """Tune and kill; temporary files go to ``folder``, which holds nothing else.
+
+    ``told`` hears after every log how things stand.
+    """
     begun = time.monotonic()
     rng = random.Random(seed)
     outcome = Outcome()
@@ -202,6 +207,8 @@ def under_fire(kills: int, folder: Path, seed: int = 0) -> Outcome:
         if left:
             outcome.problems.append(f"left in the temporary folder: {sorted(left)}")
         _check_log(path, noted, outcome)
+        outcome.seconds = time.monotonic() - begun
+        told(outcome)
     if _names(_SHARED) - shared:
         outcome.problems.append(f"left in {_SHARED}: {sorted(_names(_SHARED) - shared)}")
     outcome.seconds = time.monotonic() - begun
