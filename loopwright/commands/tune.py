@@ -55,6 +55,13 @@ def add(commands: Any) -> None:
     parser.add_argument("--budget", default=None, metavar="TIME", help="how long (60s)")
     parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
     parser.add_argument("--log", metavar="FILE", help="append to this log (else LOOPWRIGHT_LOG)")
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="go on from what the log knows (the default); else the log is set aside as FILE.1, "
+        "FILE.2, ... and a new one begun",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
     parser.add_argument(
@@ -102,6 +109,8 @@ def _run(args: argparse.Namespace) -> int:
             raise UsageError(f"--budget: {error}") from error
     log = _log(args.log)
     user = load_function(args.function, args.arg, threads=args.threads)
+    if not args.resume and log.exists():
+        print(f"{log} is set aside as {_set_aside(log)}")
     print(f"{user.name}   {args.runner or _machine_here(user)}", flush=True)
     report = user.compiled.tune(
         *user.args,
@@ -134,6 +143,15 @@ def _list(args: argparse.Namespace) -> int:
         origin = _ORIGINS.get(task.origin, task.origin)
         print(f"  {task.names[0]:<{width}}  {cost}   {origin:<7}  {task.text}{others}")
     return 0
+
+
+def _set_aside(log: Path) -> Path:
+    """Rename a log, so that a new one begins; its new name, which nothing had before."""
+    number = 1
+    while (old := log.with_name(f"{log.name}.{number}")).exists():
+        number += 1
+    log.rename(old)
+    return old
 
 
 def _machine_here(user: UserFunction) -> str:

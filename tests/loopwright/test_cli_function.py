@@ -153,3 +153,7 @@ def test_tune_writes_the_log_and_show_reads_it(folder: Path, capsys, monkeypatch
         capsys, "show", "net.py:layer", "--level", "loops", "--log", "net.jsonl"
     )
     assert "matmul" in shown(capsys, "log", "list", "net.jsonl")
+    fresh = shown(capsys, *words, "--no-resume")
+    assert fresh.startswith("net.jsonl is set aside as net.jsonl.1\n")
+    assert TuningLog(folder / "net.jsonl.1").records == records
+    assert len(TuningLog(folder / "net.jsonl").records) >= 1
