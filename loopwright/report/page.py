@@ -183,17 +183,18 @@ def _choices(decisions: Sequence[Decision]) -> str:
     """Choices in the graph: what was measured both ways."""
     if not decisions:
         return ""
+    last = {(d.about, d.workload.hash, d.target): d for d in decisions}  # the last one counts
     rows = "\n".join(
         f"<tr><td>{escape(d.about)}</td>"
-        f'<td class="left">{escape(d.workload.text or d.workload.hash)}</td>'
-        f'<td class="left">{_options(d)}</td></tr>'
-        for d in decisions
+        f'<td class="left">{_options(d)}</td>'
+        f'<td class="left site">{escape(d.workload.text or d.workload.hash)}</td></tr>'
+        for d in last.values()
     )
     return (
         '<h2>Choices in the graph</h2><p class="quiet">Measured each way in the whole program; '
         "the one that was taken stands in bold.</p>"
         '<div class="scroll"><table><thead><tr><th scope="col">About</th>'
-        '<th scope="col" class="left">Where</th><th scope="col" class="left">Alternatives</th>'
+        '<th scope="col" class="left">Alternatives</th><th scope="col" class="left">Where</th>'
         f"</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -105,6 +105,8 @@ pre .word, pre .operator { color: var(--word) } pre .type { color: var(--type) }
 pre .number { color: var(--number) }
 .worth td, .worth th { padding: 6px 12px } .worth .bar { width: 110px; height: 10px }
 .worth td.meaning { white-space: normal; color: var(--quiet); font-size: 13px; min-width: 200px }
+td.site { white-space: normal; min-width: 240px; overflow-wrap: anywhere; font-size: 13px;
+  color: var(--quiet) }
 .track { fill: var(--soft) } .slower { fill: var(--accent) } .faster { fill: var(--warn) }
 .predicted .slower, .predicted .faster { opacity: .42 }
 .tag { font-size: 12px; padding: 1px 8px; border-radius: 9px; border: 1px solid var(--line);
