@@ -13,6 +13,7 @@ from .measure import NativeMeasurer, Workers
 from .program_tuner import ProgramResult, tune_program
 from .progress import Progress
 from .protocols import CostModel, Measurer, Population
+from .scheduler import Scheduler, TaskScheduler, TaskState
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .toolchain import Toolchain
@@ -33,6 +34,7 @@ def tune_tasks(
     seed: int = 0,
     progress: Progress | None = None,
     peak_flops: float = 0.0,
+    scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler] = TaskScheduler,
     given: Mapping[str, Sequence[Any]] | None = None,
     measurer_of: Callable[[Task], Measurer] | None = None,
 ) -> ProgramResult:
@@ -60,6 +62,7 @@ def tune_tasks(
             suggestions=suggestions,
             progress=progress,
             peak_flops=peak_flops,
+            scheduler=scheduler,
             given=given,
         )
 

@@ -20,13 +20,17 @@ from .progress import Progress, Silent, format_seconds, format_time
 from .protocols import CostModel, Measurer, Population
 from .quality import ModelQuality
 from .record import MeasureRecord
-from .scheduler import TaskScheduler, TaskState
+from .scheduler import Scheduler, TaskScheduler, TaskState
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .tuner import Tuner
 from .worker_process import WorkerError
 
 __all__ = ["ProgramResult", "TaskResult", "tune_program"]
+
+
+_FLOPS_A_BYTE = 8.0
+"""Operations that take as long as moving a byte, roughly and on every machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,15 @@ def tune_program(
     progress: Progress | None = None,
     peak_flops: float = 0.0,
     clock: BudgetClock | None = None,
+    scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler] = TaskScheduler,
 ) -> ProgramResult:
     """Tune the kernels of a program, spending where the whole program gains most.
 
     Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
-    model. ``suggestions`` are rows and ``given`` schedules (JSON data) to measure first, by
-    workload hash; ``peak_flops`` per second is a bound for what can be gained. LogError at once if
-    the log cannot be written. With a ``clock`` (of a replay) the run is not noted in the log.
+    model; ``scheduler`` gives the turns. ``suggestions`` are rows and ``given`` schedules (JSON
+    data) to measure first, by workload hash; ``peak_flops`` per second is a bound for what can be
+    gained. LogError at once if the log cannot be written. With a ``clock`` (of a replay) the run is
+    not noted in the log.
     """
     log.check_writable()
     progress = progress or Silent()
@@ -164,12 +170,17 @@ def tune_program(
                 Tuner(task, measurer, log, judged, strategy, settings, seed, first, own, journal)
             )
         states = [
-            TaskState(t.weight, t.flops / peak_flops if peak_flops else 0.0, tuner.best_seconds)
+            TaskState(
+                t.weight,
+                t.flops / peak_flops if peak_flops else 0.0,
+                max(t.flops, _FLOPS_A_BYTE * t.bytes),
+                tuner.best_seconds,
+            )
             for t, tuner in zip(tasks, tuners)
         ]
         try:
             with terminable(), progress:
-                stopped = _spend(tuners, states, clock, settings, progress, history)
+                stopped = _spend(tuners, states, clock, settings, progress, history, scheduler)
                 _finish(tuners, clock)
         except KeyboardInterrupt:
             stopped = "interrupted"
@@ -197,9 +208,10 @@ def _spend(
     settings: TuneSettings,
     progress: Progress,
     history: list[tuple[float, float]],
+    make_scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler],
 ) -> str:
     """Give turns until the budget is spent; why it ended."""
-    scheduler = TaskScheduler(states, settings)
+    scheduler = make_scheduler(states, settings)
     reserve = settings.leader_share * (clock.budget.seconds or 0.0)
     while not clock.spent and clock.seconds_left > reserve:
         index = scheduler.next()

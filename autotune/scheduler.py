@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["TaskScheduler", "TaskState"]
+__all__ = ["RoundRobin", "Scheduler", "TaskScheduler", "TaskState"]
 
 
 @dataclass(slots=True)
@@ -22,11 +23,13 @@ class TaskState:
     """What the scheduler knows of a task: ``turns`` are (seconds spent, best seconds after it).
 
     ``weight`` is how often the program calls the kernel; ``floor`` is a time per call that cannot
-    be beaten, 0 if unknown.
+    be beaten, 0 if unknown. ``work`` says how much there is to do in a call, in whatever unit all
+    tasks share: it stands for the time while that is not known.
     """
 
     weight: float = 1.0
     floor: float = 0.0
+    work: float = 1.0
     best: float = math.inf
     exhausted: bool = False
     turns: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
@@ -35,6 +38,28 @@ class TaskState:
         """Note a turn."""
         self.turns.append((max(spent, 1e-6), best))
         self.best = min(self.best, best)
+
+
+class Scheduler(Protocol):
+    """Whose turn it is."""
+
+    def next(self) -> int | None:
+        """The index of the task whose turn it is; None if all are exhausted."""
+        ...
+
+
+class RoundRobin:
+    """Every task in turn: what ``TaskScheduler`` is held against."""
+
+    def __init__(
+        self, states: Sequence[TaskState], settings: TuneSettings = DEFAULT_SETTINGS
+    ) -> None:
+        self.states = list(states)
+
+    def next(self) -> int | None:
+        """The open task with the fewest turns so far."""
+        open_ = [i for i, s in enumerate(self.states) if not s.exhausted]
+        return min(open_, key=lambda i: len(self.states[i].turns), default=None)
 
 
 class TaskScheduler:
@@ -75,8 +100,11 @@ class TaskScheduler:
         return state.weight * expected / seconds
 
     def _importance(self, index: int) -> float:
-        best = self.states[index].best
-        return self.states[index].weight * (best if math.isfinite(best) else 1.0)
+        state = self.states[index]
+        return state.weight * (state.best if self._all_known() else state.work)
+
+    def _all_known(self) -> bool:
+        return all(math.isfinite(s.best) for s in self.states)
 
     def _typical_time(self) -> float:
         known = [s.weight * s.best for s in self.states if math.isfinite(s.best)]

@@ -35,6 +35,11 @@ class ListedTask:
     share: float
     origin: str
 
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
 
 def list_tasks(built: Built, arrays: Sequence[Array], seconds: float = 0.5) -> list[ListedTask]:
     """The tasks of what was built, measured on ``arrays`` for about ``seconds``, the most costly
