@@ -108,7 +108,12 @@ class ProgramResult:
         lines += [f"  {decision_line(decision)}" for decision in self.decisions]
         if self.in_program is not None:
             lines.append(str(self.in_program))
-        if self.stopped not in ("budget", "exhausted"):
+        if self.stopped == "converged":
+            left = (self.budget.seconds or self.seconds) - self.seconds
+            back = f"; {format_seconds(left)} given back" if left >= 1 else ""
+            less = f"less than {100 * DEFAULT_SETTINGS.least_gain:g} %"
+            lines.append(f"  stopped early: more candidates are expected to gain {less}{back}")
+        elif self.stopped not in ("budget", "exhausted"):
             lines.append(f"  stopped: {self.stopped}")
         return "\n".join(lines)
 
@@ -216,13 +221,13 @@ def _spend(
     while not clock.spent and clock.seconds_left > reserve:
         index = scheduler.next()
         if index is None:
-            return "exhausted"
+            return "converged" if any(t.converged for t in tuners) else "exhausted"
         tuner, state = tuners[index], states[index]
         count = settings.scheduler_batch
         left = clock.trials_left
         begun = clock.marked
         tuner.step(clock, count if left is None else min(count, left), progress)
-        state.exhausted = tuner.exhausted
+        state.exhausted = tuner.exhausted or tuner.converged
         state.after_turn(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"

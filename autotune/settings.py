@@ -146,6 +146,15 @@ class TuneSettings:
     reference_points: int = 400
     """Output elements evaluated where the whole reference would be too slow."""
 
+    # -- stopping early
+    least_gain: float = 0.01
+    """A turn expected to gain less than this share of the best time is not worth it; 0: no matter
+    how little is expected, the budget is spent."""
+    small_gain_turns: int = 3
+    """Such turns in a row, in which nothing was gained either, before tuning stops."""
+    gain_memory: int = 256
+    """Candidates looked back on to see what the model's scores mean in seconds."""
+
     # -- across kernels
     warm_up_rounds: int = 1
     """Batches every task gets before the scheduler compares expected gains."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
+from .early_stop import GainForecast
 from .interrupts import terminable
 from .journal import Journal
 from .log import LogError, TuningLog
@@ -43,11 +44,12 @@ _ATTEMPTS = 16
 class TuneResult:
     """What tuning a task came to. Seconds are per call; inf where nothing ran.
 
-    ``stopped`` is "budget", "exhausted" (the space has no more), "interrupted", or what is wrong
-    with the log. ``confidence`` is how sure it is that no other leader is faster by more than
-    ``settings.leader_tolerance``, None if there was no race. ``model_failure`` says why a simpler
-    cost model had to take over. ``history`` has an entry (seconds since the start, candidates,
-    best) per batch.
+    ``stopped`` is "budget", "exhausted" (the space has no more), "converged" (the model expects
+    less than ``settings.least_gain`` of more turns, and they gained no more), "interrupted", or
+    what is wrong with the log. ``confidence`` is how sure it is that no other leader is faster by
+    more than ``settings.leader_tolerance``, None if there was no race. ``model_failure`` says why a
+    simpler cost model had to take over. ``engine_seconds`` went into proposing and learning.
+    ``history`` has an entry (seconds since the start, candidates, best) per batch.
     """
 
     task: Task
@@ -62,6 +64,7 @@ class TuneResult:
     model_failure: str | None = None
     history: tuple[tuple[float, int, float], ...] = ()
     confidence: float | None = None
+    engine_seconds: float = 0.0
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Tuner:
         self.exhausted = False
         self.engine_seconds = 0.0
         self.confidence: float | None = None
+        self.forecast = GainForecast(self.settings, self.seed)
         self._group = f"{self.task.workload.hash}/{self.task.key}"
         if len(self.suggestions):
             # After the rules' favourite: what comes of a short budget must not be worse than that.
@@ -127,6 +131,7 @@ class Tuner:
         self.exhausted = not asked
         measured: list[int] = []
         costs: list[float] = []
+        before = self.best_seconds
         done = 0
         if asked:
             candidates = [candidate for candidate, _ in asked]
@@ -145,8 +150,22 @@ class Tuner:
                 if clock.spent:
                     break
         with self._at_work():
+            self._forecast(scores, measured, np.array(costs), before)
             self._learn(rows[measured], np.array(costs))
         return done
+
+    def _forecast(self, scores: Any, measured: list[int], costs: Any, before: float) -> None:
+        """See whether another turn is worth it. A turn without the model's opinion says nothing."""
+        if scores is None or not len(costs):
+            return
+        expected = self.forecast.expect(scores[measured], before)
+        self.forecast.turn(expected, before, self.best_seconds)
+        self.forecast.learn(scores[measured], costs)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last turns were expected to gain next to nothing, and did not."""
+        return self.forecast.stop
 
     def _handed(self) -> list[Candidate]:
         """Schedules of the user's that were not measured yet; they are handed out once."""
@@ -304,6 +323,9 @@ def tune(
                     stopped = "exhausted" if tuner.exhausted else stopped
                     break
                 history.append((clock.elapsed, clock.trials, tuner.best_seconds))
+                if tuner.converged:
+                    stopped = "converged"
+                    break
             tuner.finish(clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -325,6 +347,7 @@ def tune(
         model_failure=judged.failure,
         history=tuple(history),
         confidence=tuner.confidence,
+        engine_seconds=tuner.engine_seconds,
     )
 
 

@@ -152,7 +152,7 @@ def tune(
         given={**by_hand([*prims, *variants.of(logged).prims]), **given},
     )
     report = replace(report, budget=limits)
-    if report.stopped not in ("budget", "exhausted"):
+    if report.stopped not in ("budget", "exhausted", "converged"):
         return Tuned(made(), replace(report, decisions=decided.decisions))
     try:
         with terminable():

@@ -1,0 +1,290 @@
+"""Which parts of the search pay? Strategies, and the evolutionary one without each of its parts.
+
+    python -m bench.ablation                      simulated: synthetic kernels with known costs
+    python -m bench.ablation --log LOG            on what a log measured, and what lies between it
+    python -m bench.ablation --live --budget 4s   on real kernels, for the same time each
+
+Every variant has the same budget on every task, with every seed. What is compared is the true cost
+of the schedule that it ends with, over the best that any variant found on the task: 1.00 is perfect
+(geometric means, after half of the budget and after all of it), and how many runs end within 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from loopwright.autotune.cost_model import XGBoostModel
+from loopwright.autotune.kernels import TOOLCHAIN
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
+from loopwright.autotune.record import Check, MeasureRecord
+from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
+from loopwright.autotune.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
+from loopwright.autotune.task import Task
+from loopwright.autotune.tuner import tune
+
+from .lock import MachineLock
+from .search_tasks import held_out_tasks
+
+__all__ = ["VARIANTS", "Recorded", "Run", "Variant", "compare", "main", "table"]
+
+FULL = replace(DEFAULT_SETTINGS, least_gain=0.0)
+"""Nobody stops early: all have the same budget."""
+SIZES = ((256, 256, 256), (96, 200, 512), (1000, 64, 300), (128, 1024, 48))
+
+
+class Optimistic:
+    """A model that adds to its opinion how far four models, each of which has seen other rows,
+    disagree (the upper confidence bound of Bayesian optimisation)."""
+
+    def __init__(self, settings: TuneSettings, seed: int, bonus: float = 1.0) -> None:
+        self._bonus = bonus
+        self._rng = np.random.default_rng(seed)
+        light = replace(settings, boosting_rounds=settings.boosting_rounds // 2)
+        self._models = [XGBoostModel(light, seed + i) for i in range(4)]
+
+    @property
+    def trained(self) -> bool:
+        return all(m.trained for m in self._models)
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        scores = np.stack([m.predict(features) for m in self._models])
+        return scores.mean(axis=0) + self._bonus * scores.std(axis=0)
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        for model in self._models:
+            keep = self._rng.random(len(costs)) < 0.75
+            model.update(group, features[keep], costs[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A strategy with settings; ``optimistic`` picks by what the model does not know, too."""
+
+    name: str
+    strategy: str = "evolutionary"
+    settings: TuneSettings = FULL
+    optimistic: bool = False
+
+    def model(self, seed: int) -> CostModel:
+        return Optimistic(self.settings, seed) if self.optimistic else XGBoostModel(FULL, seed)
+
+
+VARIANTS = (
+    Variant("random", "random"),
+    Variant("grid", "grid"),
+    Variant("simulated_annealing", "simulated_annealing"),
+    Variant("evolutionary"),
+    Variant("  no crossover", settings=replace(FULL, crossover_share=0.0)),
+    Variant("  no twin limit", settings=replace(FULL, twin_limit=10**6)),
+    Variant("  nothing by chance", settings=replace(FULL, epsilon=0.0)),
+    Variant("  uncertainty-aware", optimistic=True),
+)
+
+
+class Recorded:
+    """Answers from a log: what it measured of a schedule, or what lies nearest to it.
+
+    A schedule that was not measured costs what its four nearest neighbours (in features, each on
+    its own scale) cost in the mean of their logarithms, weighted by nearness.
+    """
+
+    def __init__(self, task: Task, records: Sequence[MeasureRecord]) -> None:
+        self.task = task
+        placed = [(task.row_of(r.schedule), r) for r in records if not r.raced]
+        rows = np.stack([row for row, _ in placed if row is not None])
+        self._costs = np.log([r.cost for row, r in placed if row is not None])
+        features = task.space.features(rows).astype(np.float64)
+        self._scale = features.std(axis=0) + 1e-9
+        self._features = features / self._scale
+
+    def seconds(self, rows: Any) -> FloatArray:
+        """float64[n]: the cost of int32[n, K] rows."""
+        asked = self.task.space.features(rows).astype(np.float64) / self._scale
+        found: list[float] = []
+        for one in asked:
+            apart = np.abs(self._features - one).sum(axis=1)
+            near = np.argsort(apart, kind="stable")[:4]
+            weights = 1.0 / (apart[near] + 1e-3)
+            found.append(float((self._costs[near] * weights).sum() / weights.sum()))
+        return np.exp(found)
+
+    def measure(
+        self, candidates: Sequence[Candidate], best_seconds: float
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        for index, candidate in enumerate(candidates):
+            yield index, self._record(candidate)
+
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        return [self._record(c, rounds) for c in candidates]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _record(self, candidate: Candidate, samples: int = 3) -> MeasureRecord:
+        row = self.task.row_of(candidate.schedule)
+        cost = math.inf if row is None else float(self.seconds(row[None])[0])
+        error = None if math.isfinite(cost) else "schedule_error"
+        return MeasureRecord(
+            self.task.workload,
+            self.task.key,
+            candidate.schedule,
+            candidate.sketch,
+            (cost,) * samples if error is None else (),
+            error,
+            checked=Check(0.0, 1e-6),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one variant ended with on one task: seconds after half of the budget, and after all."""
+
+    variant: str
+    task: str
+    half: float
+    end: float
+
+
+Cost = Callable[[MeasureRecord], float]
+
+
+def compare(
+    tasks: Mapping[str, Task],
+    measurer_of: Callable[[Task, int], Any],
+    cost_of: Callable[[Task], Cost],
+    budget: str,
+    seeds: int,
+    variants: Sequence[Variant] = VARIANTS,
+    each: Callable[[], None] = lambda: None,
+) -> list[Run]:
+    """All variants on all tasks with all seeds; ``cost_of(task)`` tells what a record is worth."""
+    runs: list[Run] = []
+    for name, task in tasks.items():
+        cost = cost_of(task)
+        for seed in range(seeds):
+            for variant in variants:
+                each()
+                measurer, log = measurer_of(task, seed), TuningLog()
+                result = tune(
+                    task,
+                    measurer,
+                    log,
+                    budget,
+                    model=variant.model(seed),
+                    strategy=variant.strategy,
+                    settings=variant.settings,
+                    seed=seed,
+                )
+                measurer.close()
+                tried = [r for r in log if r.ok and not r.raced]
+                half = min(tried[: max(1, len(tried) // 2)], key=lambda r: r.cost)
+                assert result.best is not None
+                runs.append(Run(variant.name, name, cost(half), cost(result.best)))
+    return runs
+
+
+def table(runs: Sequence[Run]) -> str:
+    """The comparison as Markdown."""
+    best = {task: min(r.end for r in runs if r.task == task) for task in {r.task for r in runs}}
+    lines = [
+        "| variant | after half | at the end | within 5 % | worst task |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name in dict.fromkeys(r.variant for r in runs):
+        mine = [r for r in runs if r.variant == name]
+        half = np.exp(np.mean([math.log(r.half / best[r.task]) for r in mine]))
+        ends = np.array([r.end / best[r.task] for r in mine])
+        tasks = {r.task: [q.end / best[q.task] for q in mine if q.task == r.task] for r in mine}
+        worst = max(float(np.exp(np.mean(np.log(v)))) for v in tasks.values())
+        lines.append(
+            f"| {name} | {half:.3f} | {np.exp(np.log(ends).mean()):.3f} | "
+            f"{100 * (ends <= 1.05).mean():.0f} % | {worst:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def simulated(budget: str, seeds: int, variants: Sequence[Variant] = VARIANTS) -> list[Run]:
+    """On synthetic kernels, whose samples are noisy and whose true cost is known."""
+    tasks = {f"{m}x{n}x{k}": synthetic_task((m, n, k)) for m, n, k in SIZES}
+
+    def cost_of(task: Task) -> Cost:
+        assert isinstance(task.space, SyntheticSpace)
+        space = task.space
+        return lambda r: float(space.seconds(np.array([r.schedule[0][1]], np.int32))[0])
+
+    def measurer_of(task: Task, seed: int) -> SyntheticMeasurer:
+        return SyntheticMeasurer(task, noise=0.03, seed=seed)
+
+    return compare(tasks, measurer_of, cost_of, budget, seeds, variants)
+
+
+def recorded(path: str, count: int, budget: str, seeds: int) -> list[Run]:
+    """On the held-out kernels that a log has enough of."""
+    log = TuningLog(path)
+    tasks: dict[str, Task] = {}
+    measurers: dict[str, Recorded] = {}
+    for name, task in held_out_tasks(count=count).items():
+        records = [r for r in log.of(task.workload.hash, task.key) if r.ok]
+        if len(records) >= 50:
+            tasks[name] = task
+            measurers[task.workload.hash] = Recorded(task, records)
+
+    def cost_of(task: Task) -> Cost:
+        return lambda r: r.cost
+
+    return compare(tasks, lambda t, seed: measurers[t.workload.hash], cost_of, budget, seeds)
+
+
+def live(count: int, budget: str, seeds: int) -> list[Run]:
+    """On real kernels: each variant has the same time."""
+    with MachineLock() as lock:
+        return compare(
+            held_out_tasks(count=count),
+            lambda task, seed: NativeMeasurer(task, TOOLCHAIN, FULL, seed),
+            lambda task: lambda r: r.cost,
+            budget,
+            seeds,
+            each=lock.between,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.ablation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--log", metavar="FILE", help="take measurements from this log")
+    parser.add_argument("--live", action="store_true", help="measure real kernels")
+    parser.add_argument("--budget", help="of a run (128 trials; live: 4s)")
+    parser.add_argument("--tasks", type=int, default=4, help="how many kernels (4)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
+    options = parser.parse_args(arguments)
+    budget = options.budget or ("4s" if options.live else "128 trials")
+    if options.live:
+        runs = live(options.tasks, budget, options.seeds)
+    elif options.log:
+        runs = recorded(options.log, options.tasks, budget, options.seeds)
+    else:
+        runs = simulated(budget, options.seeds)
+    if not runs:
+        print("ablation: the log has too little of the kernels", file=sys.stderr)
+        return 2
+    print(f"{len({r.task for r in runs})} tasks, {options.seeds} seeds, {budget} each\n")
+    print(table(runs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

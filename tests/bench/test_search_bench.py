@@ -1,0 +1,119 @@
+"""The commands that judge the search engine: what they compute of measurements, without any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loopwright.autotune.early_stop import GainForecast
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.tuner import tune
+
+from bench.ablation import VARIANTS, Recorded, Run, simulated, table
+from bench.search_tasks import HELD_OUT, held_out_tasks
+from bench.throughput import Throughput
+from bench.time_to_quality import incumbents
+
+TASK = synthetic_task()
+
+
+def test_the_ablation_compares_at_equal_budget() -> None:
+    chosen = [v for v in VARIANTS if v.name in ("random", "evolutionary")]
+    runs = simulated("64 trials", 1, chosen)
+    assert len(runs) == 2 * 4 and {r.variant for r in runs} == {"random", "evolutionary"}
+    ends = {v: np.mean([np.log(r.end) for r in runs if r.variant == v]) for v in ("random",)}
+    evolved = np.mean([np.log(r.end) for r in runs if r.variant == "evolutionary"])
+    assert evolved < ends["random"]
+    lines = table([Run("a", "t", 3.0, 1.0), Run("b", "t", 4.0, 2.0)]).splitlines()
+    assert lines[2:] == [
+        "| a | 3.000 | 1.000 | 100 % | 1.000 |",
+        "| b | 4.000 | 2.000 | 0 % | 2.000 |",
+    ]
+
+
+def test_what_was_recorded_is_answered_and_what_lies_between_is_guessed() -> None:
+    space = TASK.space
+    rows = space.sample(300, np.random.default_rng(0))
+    log = TuningLog()
+    for _, record in SyntheticMeasurer(TASK, noise=0.0).measure(
+        [_candidate(row) for row in rows], np.inf
+    ):
+        log.append(record)
+    recorded = Recorded(TASK, list(log))
+    known = recorded.seconds(rows[:20])
+    true = space.seconds(rows[:20])  # type: ignore[attr-defined]
+    assert np.abs(np.log(known / true)).max() < 0.05
+    others = space.sample(100, np.random.default_rng(1))
+    guessed = np.log(recorded.seconds(others))
+    truth = np.log(space.seconds(others))  # type: ignore[attr-defined]
+    assert np.corrcoef(guessed, truth)[0, 1] > 0.5
+
+
+def _candidate(row):
+    from loopwright.autotune.protocols import Candidate
+
+    return Candidate(tuple(TASK.space.schedule(row).to_json()), row=tuple(int(v) for v in row))
+
+
+def test_incumbents_are_the_best_so_far() -> None:
+    def record(seconds: float, raced: bool = False) -> MeasureRecord:
+        return MeasureRecord(TASK.workload, TASK.key, (), seconds=(seconds,), raced=raced)
+
+    records = [record(3.0), record(4.0), record(2.0), record(1.0, raced=True), record(1.5)]
+    assert [r.cost for r in incumbents(records)] == [3.0, 2.0, 1.5]
+
+
+def test_rates_count_everything() -> None:
+    one = Throughput("t", 1e-4, 40, 4.0, 0.5)
+    assert (one.rate, one.share) == (10.0, 0.125)
+
+
+def test_held_out_kernels_are_of_all_kinds() -> None:
+    assert len(HELD_OUT) == 20 and len({str(entry) for entry in HELD_OUT}) == 20
+    tasks = held_out_tasks(count=2)
+    assert len({t.workload.hash for t in tasks.values()}) == 2
+
+
+def test_a_search_that_can_gain_no_more_stops() -> None:
+    full = tune(
+        TASK,
+        SyntheticMeasurer(TASK),
+        TuningLog(),
+        "900 trials",
+        settings=replace(DEFAULT_SETTINGS, least_gain=0.0),
+    )
+    early = tune(TASK, SyntheticMeasurer(TASK), TuningLog(), "900 trials")
+    assert full.stopped == "budget" and full.trials == 900
+    assert early.stopped == "converged" and early.trials < 900
+    assert early.after <= 1.03 * full.after
+
+
+def test_the_forecast_sees_what_is_left() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.random(200)
+    costs = np.exp(-scores + rng.normal(0, 0.02, 200))
+    forecast = GainForecast()
+    assert forecast.expect(scores[:8], 1.0) == np.inf  # nothing is known
+    forecast.learn(scores, costs)
+    best = float(costs.min())
+    assert forecast.expect(np.full(16, 1.3), best) > 0.1  # better than all: much to gain
+    assert forecast.expect(np.full(16, 0.5), best) < 0.01
+    for _ in range(DEFAULT_SETTINGS.small_gain_turns):
+        assert not forecast.stop
+        forecast.turn(0.001, best, best)
+    assert forecast.stop
+    forecast.turn(0.2, best, best)
+    assert not forecast.stop
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name.strip())
+def test_every_variant_has_a_model(variant) -> None:
+    model = variant.model(0)
+    assert not model.trained
+    rows = np.random.default_rng(0).random((64, 5)).astype(np.float32)
+    model.update("g", rows, rows[:, 0].astype(np.float64) + 0.1)
+    assert model.trained and model.predict(rows).shape == (64,)
