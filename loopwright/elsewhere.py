@@ -73,7 +73,7 @@ def tune_elsewhere(
                     ),
                 )
             )
-            if reports[-1].stopped not in ("budget", "exhausted"):
+            if reports[-1].stopped not in ("budget", "exhausted", "converged"):
                 break
     return _together(reports, cluster.machines, limits)
 
