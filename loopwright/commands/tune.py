@@ -138,8 +138,7 @@ def _list(args: argparse.Namespace) -> int:
     print(f"{user.name}   {calls} calls of {len(tasks)} kernels, {seconds_text(total)} in kernels")
     width = max((len(task.name) for task in tasks), default=0)
     for task in tasks:
-        name, *more = task.names
-        others = f" (also {', '.join(more)})" if more else ""
+        others = f" (also {', '.join(task.names[1:])})" if len(task.names) > 1 else ""
         cost = f"x{task.calls:<3} {100 * task.share:5.1f} %  {seconds_text(task.seconds):>8} each"
         origin = _ORIGINS.get(task.origin, task.origin)
         print(f"  {task.name:<{width}}  {cost}   {origin:<7}  {task.text}{others}")
