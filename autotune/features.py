@@ -158,7 +158,7 @@ def _variant_features(
         "packed": packed,
         "streamed": v["stream"].astype(float),
         "prefetched": _log(v["prefetch"] + 1),
-        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float),
+        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float) * bool(sketch.packable_rows),
         "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
         "parallel": _log(trips),
         "chunks": _log(per_core),

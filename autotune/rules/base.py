@@ -19,6 +19,7 @@ from ..protocols import BoolArray
 __all__ = [
     "KNOBS",
     "MAX_PARALLEL",
+    "PACKS_INSIDE",
     "PACKS_ROWS",
     "PACKS_VECTORS",
     "Choices",
@@ -63,15 +64,16 @@ k_unroll   turns of the innermost reduced loop written out
 order      0: rows outside vectors; 1: the other way round
 mid_order  the same inside a cache tile
 pack       1: operands that move along the vector axis are packed into panels; 2: and those that
-           the rows walk; 3: only those
+           the rows walk; 3: only those; 4: both, but the former inside of each cache tile
 parallel   how many of the outer loops are fused into the parallel one
 stream     1: results are stored past the caches
 prefetch   what vectors read is asked for: 1: a register tile along the vectors ahead; n > 1: n
            turns of the innermost reduced loop ahead; of a map, n cache lines ahead
 """
 
-PACKS_VECTORS = (1, 2)  # values of pack for which what moves along the vectors is packed
-PACKS_ROWS = (2, 3)  # and for which what the rows walk is
+PACKS_VECTORS = (1, 2, 4)  # values of pack for which what moves along the vectors is packed
+PACKS_ROWS = (2, 3, 4)  # and for which what the rows walk is
+PACKS_INSIDE = 4  # panels are made in each cache tile
 MAX_PARALLEL = 4
 PARALLEL_SECONDS = 8e-6  # work shorter than this is not worth waking a thread for
 TYPICAL_BYTES = 4e10  # a second written by one thread, and as many read

@@ -20,6 +20,7 @@ from ...ir.schedule.steps import (
     compute_at,
     cut,
     pack,
+    pack_at,
     prefetch,
     reorder,
     split,
@@ -30,6 +31,7 @@ from ..analysis import Access, Group, expression_cost, stage_points
 from ..protocols import BoolArray
 from .base import (
     MAX_PARALLEL,
+    PACKS_INSIDE,
     PACKS_ROWS,
     PACKS_VECTORS,
     Choices,
@@ -45,7 +47,7 @@ from .base import (
     up_to,
 )
 from .map_favourites import map_favourites
-from .tile_favourites import tile_favourites
+from .tile_favourites import MAX_PANEL_BYTES, panel_loops, tile_favourites
 
 __all__ = ["TileSketch", "tile_offers"]
 
@@ -78,8 +80,9 @@ class TileSketch(Sketch):
         if self.extent(v) < width:
             width = self.extent(v)
         first: list[Step] = []
+        inside = choices["pack"] == PACKS_INSIDE
         if choices["pack"] in PACKS_VECTORS:
-            first = [pack(name, v, width) for name, _ in self.packable]
+            first = [pack(name, v, width) for name, known in self.packable if known or not inside]
         if choices["pack"] in PACKS_ROWS and r is not None:
             first += [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
         steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
@@ -132,6 +135,10 @@ class TileSketch(Sketch):
         steps += self.prefetch_steps(choices)
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
         steps += [cut(axis, points) for axis, points in group.cuts.items()]
+        if inside:
+            last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
+            at = f"{k}.0" if blocked else "*".join(shared) if last in shared else last
+            steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
         return first, [*steps, *stream_steps(group, choices["stream"])]
 
     def prefetch_steps(self, choices: Choices) -> list[Step]:
@@ -143,8 +150,9 @@ class TileSketch(Sketch):
             ahead = self.turns_ahead(turns, choices["vectors"])
             main, loop = self.group.main.name, f"{self.vector_axis}.0"
             return [prefetch(main, name, loop, ahead) for name in self.streamed]
+        inside = choices["pack"] == PACKS_INSIDE  # then they go by the name of what is packed
         panels = choices["pack"] in PACKS_VECTORS
-        packed = {name for name, _ in self.packable} if panels else set[str]()
+        packed = {name for name, known in self.packable if panels and (known or not inside)}
         names = [f"{name}.packed" if name in packed else name for name in self.streamed]
         loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
         return [prefetch(self.group.main.name, name, loop, turns) for name in names]
@@ -181,6 +189,13 @@ class TileSketch(Sketch):
         good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
         good &= (v["mid_v"] - 1) * v["vectors"] < wide
         good &= (v["mid_r"] - 1) * v["rows"] < tall
+        if PACKS_INSIDE in self.tables["pack"]:
+            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
+            panels = v["mid_v"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
+            panels = panels * v["rows2"]  # of which each may have panels of its own
+            alone = (v["order"] == 1) & (v["parallel"] <= panel_loops(self))
+            inside = (panels <= MAX_PANEL_BYTES) & ((v["k_blocks"] > 1) | alone)
+            good &= (v["pack"] != PACKS_INSIDE) | inside
         if self.k_axis is not None:
             if len(self.group.stages) > 1:
                 kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
@@ -212,6 +227,8 @@ class TileSketch(Sketch):
                 case "pack", (_, axis, _):
                     rows = axis == self.row_axis
                     choices["pack"] = (3 if choices["pack"] == 0 else 2) if rows else 1
+                case "pack_at", _:
+                    choices["pack"] = PACKS_INSIDE
                 case "prefetch", (_, _, _, turns):
                     choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
                 case _:
@@ -331,11 +348,7 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
         "order": (0, 1) if row else (0,),
         "mid_order": (0, 1) if row else (0,),
-        "pack": tuple(
-            n
-            for n in range(4)
-            if (packable or n not in PACKS_VECTORS) and (packable_rows or n not in PACKS_ROWS)
-        ),
+        "pack": _packs(group, row, packable, packable_rows),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
         "prefetch": (0,)
@@ -346,6 +359,25 @@ def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
     }
     return TileSketch(
         group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows
+    )
+
+
+def _packs(
+    group: Group,
+    row: str | None,
+    packable: list[tuple[str, bool]],
+    packable_rows: tuple[tuple[str, bool], ...],
+) -> tuple[int, ...]:
+    """Values of the knob ``pack``. Panels are made inside of cache tiles where what a tile reads of
+    the operand is a block."""
+    block = row is not None and len(group.main.reduce_axes) == 1 and not group.cuts
+    inside = block and any(not known for _, known in packable)
+    return tuple(
+        n
+        for n in range(5)
+        if (packable or n not in PACKS_VECTORS)
+        and (packable_rows or n not in PACKS_ROWS or n == PACKS_INSIDE)
+        and (inside or n != PACKS_INSIDE)
     )
 
 

@@ -13,9 +13,11 @@ from math import ceil, gcd, prod
 from ...codegen.target import CACHE_LINE
 from ...ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
-from .base import PACKS_VECTORS, Choices, Sketch
+from .base import PACKS_INSIDE, PACKS_VECTORS, Choices, Sketch
 
-__all__ = ["tile_cycles", "tile_favourites"]
+__all__ = ["MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_favourites"]
+
+MAX_PANEL_BYTES = 768 * 1024  # of panels that are made there, on the stack
 
 LATENCY = 5.0  # cycles until a multiply-add's result can be used again
 LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
@@ -30,12 +32,14 @@ LINE = 0.5  # cycles a vector load costs where the panel does not fit the first 
 MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduced axis
 FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying with it
 FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
+MANY_ROWS = 320  # for which a copy in the near cache pays although the operand is there
 AHEAD = 8  # turns of the reduced loop that panels are asked for early
 FEW_USES = 512  # rows for which asking for the lines of an operand takes no longer than a copy
 FEW_PAGES = 64  # that are found without a table walk
 WAYS = 8  # lines of one set that a first cache keeps
 SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
 UNROLL = 4  # turns of it written out
+EVEN = 1.08  # of it, where panels are made by the core that uses them
 UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
 MAX_PICKED = 4  # elements from lane to lane that still are picked from whole vectors
 SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
@@ -174,8 +178,55 @@ def tile_favourites(sketch: Sketch) -> list[Choices]:
             c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= UNROLL and turns % u == 0)
         c["parallel"] = sketch.parallel_depth(c)
         c["stream"] = sketch.stream_choice()
+        in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(sketch)
+        if in_panels and not _prepared(sketch.packable):
+            _pack_where_used(sketch, c)
         found.append(c)
     return found
+
+
+def panel_loops(sketch: Sketch) -> int:
+    """How many of the outer loops, vectors before rows, decide what a cache tile reads of operands
+    that are packed in it."""
+    reads = sketch.group.accesses[sketch.group.main.name]
+    names = {name for name, known in sketch.packable if not known}
+    axis = sketch.row_axis2
+    moved = axis and any(a.depends(axis) for a in reads if a.buffer in names)
+    return len(sketch.outer_axes) + (2 if moved else 1)
+
+
+def _pack_where_used(sketch: Sketch, c: dict[str, int]) -> None:
+    """Panels are made by the core that uses them, or none at all where the operand stays near and
+    few rows would use them: lines that are asked for early take no time, while half of a copy has
+    been made by another core, and has to be fetched from it."""
+    near = _stays_near(sketch) and not _strided(sketch)
+    rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
+    if near and (rows < MANY_ROWS or not _pack_inside(sketch, c)):
+        c["pack"] = 3 if _prepared(sketch.packable_rows) else 0
+    elif not near:
+        _pack_inside(sketch, c)
+
+
+def _pack_inside(sketch: Sketch, c: dict[str, int]) -> bool:
+    """Have panels made in each cache tile, if every core has as many tiles along the vectors as
+    another; whether it is so."""
+    tables, cores = sketch.tables, sketch.target.cores
+    apart = c["k_blocks"] == 1 and c["order"] == 1 and c["parallel"]
+    if tables["pack"][-1] != PACKS_INSIDE or not apart:
+        return False
+    width = c["vectors"] * sketch.lanes
+    panels = ceil(sketch.extent(sketch.vector_axis) / width)
+    panel = width * _depth(sketch) * sketch.group.element_bytes
+    others = prod(sketch.extent(a) for a in sketch.outer_axes)
+    if panel_loops(sketch) > len(sketch.outer_axes) + 1:
+        others *= ceil(sketch.extent(sketch.row_axis2) / c["rows2"])
+    fair = EVEN * others * sketch.extent(sketch.vector_axis) / width / cores
+    wide = [m for m in tables["mid_v"] if m <= c["mid_v"] and m * panel <= MAX_PANEL_BYTES]
+    even = [m for m in wide if ceil(others * ceil(panels / m) / cores) * m <= fair]
+    if cores == 1 or max(even, default=1) > 1:
+        c["pack"], c["parallel"] = PACKS_INSIDE, panel_loops(sketch)
+        c["mid_v"] = max(wide if cores == 1 else even)
+    return c["pack"] == PACKS_INSIDE
 
 
 def _reads_all_once(sketch: Sketch) -> bool:
@@ -199,14 +250,10 @@ def _down_columns(sketch: Sketch, vectors: int) -> Choices:
 
 def _lies_well(sketch: Sketch, vectors: int) -> bool:
     """Whether operands that could be packed are read as they lie: a tile takes most of each of
-    their rows, or all steps of the reduced axes are few pages that stay in the first cache, or the
-    operand stays in the second one: asking for its lines early takes no time, while a copy has to
-    be made, by other cores for the most part, and fetched from them."""
+    their rows, or all steps of the reduced axes are few pages that stay in the first cache."""
     names = {name for name, _ in sketch.packable}
     depth = _depth(sketch)
     small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= sketch.target.l1 // 2
-    if _stays_near(sketch):
-        return True
     for access in sketch.group.accesses[sketch.group.main.name]:
         if access.buffer not in names:
             continue
@@ -244,12 +291,17 @@ def _stays_near(sketch: Sketch) -> bool:
     main = sketch.group.main
     reads = sketch.group.accesses[main.name]
     room = sketch.target.l2 // 2
-    taken = {name for name, _ in sketch.packable}
+    taken = panels = {name for name, _ in sketch.packable}
     if sketch.packable_rows:  # the lines that rows walk are asked for by nobody
-        taken |= {name for name, _ in sketch.packable_rows}
+        taken = taken | {name for name, _ in sketch.packable_rows}
         room //= 2
-    near = sum(a.size * a.element_bytes for a in reads if a.buffer in taken) <= room
-    return near and len(main.reduce_axes) == 1 and AHEAD in sketch.tables["prefetch"]
+    size = 0
+    for access in reads:
+        if access.buffer in taken:
+            others = [a for a in (*sketch.outer_axes, sketch.row_axis2) if a and access.depends(a)]
+            apart = prod(sketch.extent(a) for a in others if access.buffer in panels)
+            size += access.size * access.element_bytes // apart
+    return size <= room and len(main.reduce_axes) == 1 and AHEAD in sketch.tables["prefetch"]
 
 
 def _reuses_rows(sketch: Sketch) -> bool:
@@ -263,7 +315,7 @@ def _block(sketch: Sketch, c: dict[str, int]) -> None:
     tables, room = sketch.tables, sketch.target.l2 * 3 // 8
     width = c["vectors"] * sketch.lanes
     panel = width * _depth(sketch) * sketch.group.element_bytes
-    if panel > sketch.target.l1 // 2 and (c["pack"] in PACKS_VECTORS or _stays_near(sketch)):
+    if panel > sketch.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
         c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])

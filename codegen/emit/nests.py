@@ -29,7 +29,7 @@ from .writer import FunctionWriter, Value
 
 __all__ = ["MAX_STACK_BYTES", "NestEmitter"]
 
-MAX_STACK_BYTES = 256 * 1024  # of private buffers in one kernel; a thread's stack is 8 MiB
+MAX_STACK_BYTES = 1 << 20  # of private buffers in one kernel; a thread's stack is 8 MiB
 MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
 
 
@@ -370,7 +370,9 @@ class NestEmitter(ValueEmitter):
 
         Of vectors that lie on one line the first asks for it.
         """
-        place = self.places[stmt.buffer]
+        place = self.places.get(stmt.buffer)
+        if place is None:  # a copy so small that it is in registers
+            return
         flat = self.memory.flat_index(place, stmt.indices)
         parts = linear(flat)
         if env.lanes is not None and parts is not None:

@@ -200,9 +200,9 @@ class _NestVerifier:
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
         """The place may lie anywhere; but there must be such a buffer."""
-        packed = {b.name for b in self.nest.workspace}
-        if stmt.buffer not in self.inputs | packed:
-            self.fail(stmt, f"{stmt.buffer} is no operand that is only read")
+        results = {o.buffer.name for o in self.nest.operands if o.role == "out"}
+        if stmt.buffer not in scope.buffers or stmt.buffer in results:
+            self.fail(stmt, f"{stmt.buffer} is no operand that is only read, nor a copy of one")
         if len(stmt.indices) != len(scope.buffers[stmt.buffer].shape):
             self.fail(stmt, f"{stmt.buffer} has other dimensions")
         for i in stmt.indices:

@@ -28,6 +28,7 @@ from ..loop.expr import (
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .panels import packed_inside
 from .primitives import state_of
 from .private import check_private
 from .runs import Limits, Run, runs
@@ -55,6 +56,8 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     limits = state.extents
     for root in forest:
         body += writer.items((root,), {}, limits, {})
+    for name in sorted(set(state.panels) - writer.panelled):
+        raise ScheduleError(f"pack_at: {state.panels[name].loop} is inside a register tile")
     check_private(body)
     return Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
 
@@ -112,6 +115,7 @@ class _Writer:
         self.extents = state.extents
         self.workspace: dict[str, Buffer] = {}
         self.count = 0
+        self.panelled: set[str] = set()  # operands whose loop of ``pack_at`` has been written
         self.short = _short_panels(state)
         self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around what is written now
 
@@ -145,6 +149,12 @@ class _Writer:
             allocs.append(Alloc(made.buffer, "stack"))
             local = {**local, stage.name: made}
         inner = self.items(item.items, values, limits, local)
+        for name, panels in self.state.panels.items():
+            if panels.loop == item.loop:
+                if self.state.kinds.get(item.loop) in ("vectorize", "unroll"):
+                    raise ScheduleError(f"pack_at: {item.loop} is written out")
+                inner = packed_inside(panels, inner, self.ranges)
+                self.panelled.add(name)
         masked = self.state.skips.get(item.loop)
         if masked is None:
             return allocs + inner

@@ -29,10 +29,11 @@ from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
 from .borders import peel, unpad
+from .panels import pack_at
 from .skipping import skip
 from .state import Cache, State
 from .steps import Schedule
-from .storage import cache_read, layout, own_axis
+from .storage import cache_read, layout, own_axis, walked_dimension
 
 __all__ = ["PRIMITIVES", "state_of"]
 
@@ -291,10 +292,10 @@ def _packed(
         raise ScheduleError(f"{step}: must come before splits")
     if not copies >= set(state.splits):
         raise ScheduleError(f"{step}: must come before splits")
-    dim = _walked(state, step, name, axis)
+    dim = walked_dimension(state, step, name, axis)
     along, size = -1, 1
     if group is not None:
-        along, size = _walked(state, step, name, group[0]), group[1]
+        along, size = walked_dimension(state, step, name, group[0]), group[1]
         if along == dim or size < 1:
             raise ScheduleError(f"{step}: {group[0]} of {name} cannot be grouped by {size}")
     record = Pack.of(source, dim, tile, (along, size) if group else None)
@@ -371,21 +372,6 @@ def _grouping_nest(state: State, record: Pack) -> State:
     return replace(state, kinds=kinds, order=(*order, *state.order))
 
 
-def _walked(state: State, step: str, name: str, axis: str) -> int:
-    """The one dimension of a parameter that an axis walks."""
-    dims = {
-        d
-        for s in state.prim.stages
-        for node in walk(s.expr)
-        if isinstance(node, Read) and node.buffer == name
-        for d, i in enumerate(node.indices)
-        if isinstance(i, Dim) and axis in symbols(i)
-    }
-    if len(dims) != 1:
-        raise ScheduleError(f"{step}: {axis} does not walk exactly one dimension of {name}")
-    return dims.pop()
-
-
 def stream(state: State, name: str) -> State:
     """Write an output past the caches: for one that is larger than they are.
 
@@ -460,6 +446,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split_reduction": split_reduction,
     "pack": pack,
     "pack_grouped": pack_grouped,
+    "pack_at": pack_at,
     "stream": stream,
     "prefetch": prefetch,
     "unpad": unpad,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from ..dims import IntExpr, as_int
 from ..errors import ScheduleError
 from ..loop.nest import Pack
-from ..loop.prim import PrimFunc, Stage
+from ..loop.prim import Buffer, PrimFunc, Stage
 
-__all__ = ["Cache", "State"]
+__all__ = ["Cache", "Panels", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,16 @@ class Cache:
 
     scope: str
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Dimension ``dim`` of ``source`` is cut into panels of ``tile`` in each turn of ``loop``."""
+
+    source: Buffer
+    dim: int
+    tile: int
+    loop: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class State:
     caches: Mapping[str, Cache] = field(default_factory=dict)
     rfactors: Mapping[str, str] = field(default_factory=dict)
     packs: Mapping[str, Pack] = field(default_factory=dict)
+    panels: Mapping[str, Panels] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
     skips: Mapping[str, str] = field(default_factory=dict)
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)

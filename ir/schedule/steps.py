@@ -13,6 +13,7 @@
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
                | pack_grouped(buffer, axis, tile, along, group)
+               | pack_at(buffer, axis, tile, loop)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -39,6 +40,7 @@ __all__ = [
     "layout",
     "own_axis",
     "pack",
+    "pack_at",
     "pack_grouped",
     "parallel",
     "peel",
@@ -69,6 +71,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "split_reduction": ("name", "name", "int"),
     "pack": ("name", "name", "int"),
     "pack_grouped": ("name", "name", "int", "name", "int"),
+    "pack_at": ("name", "name", "int", "name"),
     "stream": ("name",),
     "prefetch": ("name", "name", "name", "int"),
     "unpad": ("name",),
@@ -234,6 +237,11 @@ def pack(buffer: str, axis: str, tile: int) -> Step:
 def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> Step:
     """Copy an operand into panels, with ``group`` neighbours along another axis side by side."""
     return Step("pack_grouped", (buffer, axis, int(tile), along, int(group)))
+
+
+def pack_at(buffer: str, axis: str, tile: int, loop: str) -> Step:
+    """Copy what each turn of a loop reads of an operand into panels along ``axis``."""
+    return Step("pack_at", (buffer, axis, int(tile), loop))
 
 
 def stream(stage: str) -> Step:

@@ -13,7 +13,14 @@ from ..loop.expr import Expr, Read, map_reads, read, substitute_indices, walk
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from .state import State
 
-__all__ = ["cache_read", "layout", "own_axis", "require_no_loops", "with_prim"]
+__all__ = [
+    "cache_read",
+    "layout",
+    "own_axis",
+    "require_no_loops",
+    "walked_dimension",
+    "with_prim",
+]
 
 
 def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
@@ -134,3 +141,18 @@ def with_prim(state: State, prim: PrimFunc) -> State:
     """The state of another PrimFunc, with what was said of buffers so far."""
     new = State.of(prim)
     return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
+
+
+def walked_dimension(state: State, step: str, name: str, axis: str) -> int:
+    """The one dimension of a parameter that an axis walks."""
+    dims = {
+        d
+        for s in state.prim.stages
+        for node in walk(s.expr)
+        if isinstance(node, Read) and node.buffer == name
+        for d, i in enumerate(node.indices)
+        if isinstance(i, Dim) and axis in symbols(i)
+    }
+    if len(dims) != 1:
+        raise ScheduleError(f"{step}: {axis} does not walk exactly one dimension of {name}")
+    return dims.pop()

@@ -70,6 +70,21 @@ def test_any_candidate(isa, flags):
         assert space.row_of(space.schedule(row)) is not None
 
 
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_panels_made_in_cache_tiles(isa, flags):
+    """At run time, with whole sums or a piece of the reduced axis at a time."""
+    left, right = flags
+    target = replace(HOST.with_isa(isa), l2=65536, cores=1)
+    prim = product(350, 70, 333, "float32", left, right, False)
+    schedule, name = default_schedule(prim, target)
+    assert "pack_at" in [s.name for s in schedule.steps], name
+    check(prim, schedule, target, left, right)
+    variant = next(v for v in ScheduleSpace(prim, target).variants if v.name == name)
+    pieces = {**variant.sketch.favourite(), "k_blocks": 2, "mid_r": 2, "parallel": 2}
+    check(prim, variant.schedule(pieces), target, left, right)
+
+
 def test_what_few_rows_use_is_read_in_the_order_of_memory():
     prim = parse_prim(
         "prim @f(x: float32[6, 64], w: float32[64, 1024] const) -> out: float32[6, 1024] {\n"

@@ -1,0 +1,229 @@
+"""Panels of an operand that are made inside of a loop: ``pack_at``, and how it is written out.
+
+What the turns inside of a loop read of the operand is copied at the beginning of each turn, into a
+private buffer that lives there. The piece is read off the statements of the loop: indices have a
+part that the loops around fix, and one that the loops inside move within known bounds (GotoBLAS:
+Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..dims import Dim, IntExpr, bounds, floordiv, linear, mod, resolve, symbol
+from ..errors import ScheduleError
+from ..loop.expr import Read, map_reads, read, walk
+from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store
+from ..loop.prim import Buffer
+from .state import Panels, State
+from .storage import walked_dimension
+
+__all__ = ["pack_at", "packed_inside"]
+
+TURNED_ROWS = 16  # steps that are copied together where blocks have to be transposed
+
+Ranges = Mapping[str, tuple[int, int]]
+
+
+def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
+    """Copy what each turn of a loop reads of a parameter into panels of ``tile`` elements along the
+    dimension that ``axis`` walks.
+
+    ::
+
+        for j.0: for i: for k: for j.1: t[i, 16 * j.0 + j.1] += x[i, k] * w[k, 16 * j.0 + j.1]
+
+        =>  for j.0: stack w.packed[p, k, 8]
+                     for k: for p: for l in 8: w.packed[p, k, l] = w[k, 16 * j.0 + 8 * p + l]
+                     for i: for k: for j.1:
+                         t[i, 16 * j.0 + j.1] += x[i, k] * w.packed[j.1 // 8, k, j.1 % 8]
+
+    The copy stays near while all turns inside use it, and the thread that uses it has made it.
+    """
+    source = next((b for b in state.prim.params if b.name == name), None)
+    taken = {*state.packs, *state.panels, *(p.source for p in state.packs.values())}
+    if source is None or tile < 1 or name in taken:
+        raise ScheduleError(f"pack_at: {name!r} is not a parameter that can be packed")
+    state.require_loop(loop, "pack_at")
+    if state.kinds.get(loop) in ("vectorize", "unroll"):
+        raise ScheduleError(f"pack_at: {loop} is written out")
+    dim = walked_dimension(state, "pack_at", name, axis)
+    panels = Panels(source, dim, tile, loop)
+    return replace(state, panels={**state.panels, name: panels})
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What is copied: per dimension where it begins, as the loops around say, and its extent."""
+
+    panels: Panels
+    start: tuple[IntExpr, ...]
+    extents: tuple[int, ...]
+    buffer: Buffer
+
+    def place(self, indices: Sequence[IntExpr], ranges: Ranges) -> tuple[IntExpr, ...]:
+        """The indices in the copy of an element of the source."""
+        panels = self.panels
+        inside = [index - start for index, start in zip(indices, self.start, strict=True)]
+        along = inside.pop(panels.dim)
+        found = (floordiv(along, panels.tile), *inside, mod(along, panels.tile))
+        return tuple(resolve(i, ranges) for i in found)
+
+
+def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[Stmt]:
+    """The body of a turn of ``panels.loop`` with the copy before it, read instead of the source.
+
+    ``around`` holds the bounds of the loops around. Raises ScheduleError if the indices are not
+    linear, or the piece cannot be shown to lie in the operand.
+    """
+    reads = list(_reads(panels.source.name, tuple(body), {}))
+    if not reads:
+        return list(body)
+    piece = _piece(panels, reads, around)
+    inside = _instead(piece, tuple(body), {})
+    return [Alloc(piece.buffer, "stack"), *_copy(piece), *inside]
+
+
+def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Read, Ranges]]:
+    """The reads of a buffer, each with the bounds of the loops inside."""
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            yield from _reads(name, stmt.body, {**ranges, stmt.var: (0, stmt.extent - 1)})
+        elif isinstance(stmt, If):
+            yield from _reads(name, stmt.then, ranges)
+            yield from _reads(name, stmt.orelse, ranges)
+        elif isinstance(stmt, Let):
+            raise ScheduleError("pack_at: a loop inside is fused")
+        elif isinstance(stmt, Store | Accumulate):
+            for node in walk(stmt.value):
+                if isinstance(node, Read) and node.buffer == name:
+                    yield node, ranges
+
+
+def _piece(panels: Panels, reads: Sequence[tuple[Read, Ranges]], around: Ranges) -> _Piece:
+    source = panels.source
+    starts: list[IntExpr] = []
+    extents: list[int] = []
+    for dim, size in enumerate(source.shape):
+        fixed: set[IntExpr] = set()
+        lows, highs = [], []
+        for node, ranges in reads:
+            outer, low, high = _parts(node.indices[dim], ranges)
+            fixed.add(outer)
+            lows.append(low)
+            highs.append(high)
+        if len(fixed) != 1:
+            raise ScheduleError(f"pack_at: what is read of {source.name} begins at several places")
+        start = fixed.pop() + min(lows)
+        reached = bounds(start, around) if isinstance(start, Dim) else (start, start)
+        extent = max(highs) - min(lows) + 1
+        if reached is None or reached[0] < 0 or not _at_most(reached[1] + extent, size):
+            raise ScheduleError(f"pack_at: the piece of {source.name} may reach outside of it")
+        starts.append(start)
+        extents.append(extent)
+    others = [n for dim, n in enumerate(extents) if dim != panels.dim]
+    shape = (-(-extents[panels.dim] // panels.tile), *others, panels.tile)
+    buffer = Buffer(f"{source.name}.packed", shape, source.dtype)
+    return _Piece(panels, tuple(starts), tuple(extents), buffer)
+
+
+def _at_most(value: int, size: IntExpr) -> bool:
+    return isinstance(size, int) and value <= size
+
+
+def _parts(index: object, ranges: Ranges) -> tuple[IntExpr, int, int]:
+    """The part of an index that the loops around fix, and the bounds of the rest."""
+    parts = linear(index) if isinstance(index, int | Dim) else None
+    if parts is None:
+        raise ScheduleError("pack_at: an index is not linear in the loops")
+    outer: IntExpr = 0
+    low = high = parts[1]
+    for name, factor in parts[0].items():
+        if name not in ranges:
+            outer = outer + symbol(name) * factor
+            continue
+        ends = [factor * end for end in ranges[name]]
+        low, high = low + min(ends), high + max(ends)
+    return outer, low, high
+
+
+def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
+    """The statements, reading the copy; so do requests for lines of the piece."""
+    source = piece.panels.source
+
+    def replaced(node: Read) -> Read | None:
+        if node.buffer != source.name:
+            return None
+        indices = [i for i in node.indices if isinstance(i, int | Dim)]
+        return read(piece.buffer.name, piece.place(indices, ranges), source.dtype)
+
+    found: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+            found.append(replace(stmt, body=tuple(_instead(piece, stmt.body, inner))))
+        elif isinstance(stmt, If):
+            then, orelse = (tuple(_instead(piece, b, ranges)) for b in (stmt.then, stmt.orelse))
+            found.append(replace(stmt, then=then, orelse=orelse))
+        elif isinstance(stmt, Store | Accumulate):
+            found.append(replace(stmt, value=map_reads(stmt.value, replaced)))
+        elif isinstance(stmt, Prefetch) and stmt.buffer == source.name:
+            found.append(Prefetch(piece.buffer.name, piece.place(stmt.indices, ranges)))
+        else:
+            found.append(stmt)
+    return found
+
+
+def _copy(piece: _Piece) -> list[Stmt]:
+    """The loops that copy: along the lines of the source, panel by panel where it is transposed."""
+    panels, buffer = piece.panels, piece.buffer
+    names = [f"{buffer.name}.{d}" for d in range(len(piece.extents))]
+    panel, lane = f"{buffer.name}.o", f"{buffer.name}.i"
+    others = [d for d in range(len(piece.extents)) if d != panels.dim]
+    strided = panels.dim != len(piece.extents) - 1
+    whole, rest = divmod(piece.extents[panels.dim], panels.tile)
+
+    def stored(at: IntExpr, width: int, steps: Mapping[int, IntExpr]) -> Stmt:
+        along = piece.start[panels.dim] + at * panels.tile + symbol(lane)
+        indices = [start + steps.get(d, 0) for d, start in enumerate(piece.start)]
+        indices[panels.dim] = along
+        value = read(panels.source.name, indices, panels.source.dtype)
+        target = (at, *(steps[d] for d in others), symbol(lane))
+        return Loop("vectorize", lane, width, (Store(buffer.name, target, value),))
+
+    def each_panel(
+        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[str, str, int]]
+    ) -> list[Stmt]:
+        """The vectors of all panels, with the loops of ``wrap`` between panel and vector."""
+        made: list[Stmt] = []
+        many: IntExpr = symbol(panel) if whole > 1 else 0
+        for at, width, count in ((many, panels.tile, whole), (whole, rest, min(1, rest))):
+            if not count:
+                continue
+            stmt = stored(at, width, steps)
+            for kind, name, extent in reversed(wrap):
+                stmt = Loop(kind, name, extent, (stmt,))
+            made.append(Loop("for", panel, count, (stmt,)) if count > 1 else stmt)
+        return made
+
+    steps: dict[int, IntExpr] = {d: symbol(names[d]) for d in others}
+    loops = [("for", names[d], piece.extents[d]) for d in others]
+    if not strided:
+        body = each_panel(steps, ())
+    else:
+        last = others[-1]
+        loops.pop()
+        body: list[Stmt] = []
+        blocks, left = divmod(piece.extents[last], TURNED_ROWS)
+        inner = f"{names[last]}.1"
+        if blocks:
+            at = symbol(names[last]) * TURNED_ROWS + symbol(inner)
+            wrap = (("for", names[last], blocks), ("unroll", inner, TURNED_ROWS))
+            body += each_panel({**steps, last: at}, wrap)
+        if left:
+            at = symbol(inner) + blocks * TURNED_ROWS
+            body += each_panel({**steps, last: at}, (("unroll", inner, left),))
+    for kind, name, extent in reversed(loops):
+        body = [Loop(kind, name, extent, tuple(body))]
+    return body
