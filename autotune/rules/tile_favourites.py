@@ -216,14 +216,14 @@ def _pack_inside(sketch: Sketch, c: dict[str, int]) -> bool:
         return False
     width = c["vectors"] * sketch.lanes
     panels = ceil(sketch.extent(sketch.vector_axis) / width)
-    panel = width * _depth(sketch) * sketch.group.element_bytes
+    panel = width * _depth(sketch) * sketch.group.element_bytes * c["rows2"]
     others = prod(sketch.extent(a) for a in sketch.outer_axes)
     if panel_loops(sketch) > len(sketch.outer_axes) + 1:
         others *= ceil(sketch.extent(sketch.row_axis2) / c["rows2"])
     fair = EVEN * others * sketch.extent(sketch.vector_axis) / width / cores
     wide = [m for m in tables["mid_v"] if m <= c["mid_v"] and m * panel <= MAX_PANEL_BYTES]
     even = [m for m in wide if ceil(others * ceil(panels / m) / cores) * m <= fair]
-    if cores == 1 or max(even, default=1) > 1:
+    if (cores == 1 and wide) or max(even, default=1) > 1:
         c["pack"], c["parallel"] = PACKS_INSIDE, panel_loops(sketch)
         c["mid_v"] = max(wide if cores == 1 else even)
     return c["pack"] == PACKS_INSIDE
