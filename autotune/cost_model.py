@@ -2,13 +2,15 @@
 
 It is trained on every measured run it is told about: all of the task at hand and the newest of the
 others, each run ranked among those of its own task. Training starts anew on every update, since
-1,000 rows take tens of milliseconds; a model loaded from a file goes on growing from there.
+1,000 rows take tens of milliseconds; a model loaded from a file goes on growing from there, and so
+does the one that ships with the package (``warm``): that one is asked before anything is learnt.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -18,7 +20,9 @@ from .linear_model import LinearModel
 from .protocols import CostModel, FloatArray
 from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .settings import DEFAULT_SETTINGS, TuneSettings
-from .training import TrainingSet
+from .shipped import shipped_model
+from .training import TrainingSet, labels_of
+from .tree_model import TreeModel
 
 __all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
 
@@ -45,24 +49,27 @@ class XGBoostModel:
         self._data = TrainingSet(settings.training_rows)
         self._prior: Any = None
         self._booster: Any = None
+        self._read: TreeModel | None = None
+        self.origin = ""
 
     @property
     def trained(self) -> bool:
-        return self._booster is not None
+        return self._booster is not None or self._read is not None
 
     def predict(self, features: FloatArray) -> FloatArray:
         """float32[n] of float[n, F]; higher is faster, zeros while untrained.
 
         ValueError if F is not what the model was trained on.
         """
-        if self._booster is None or not len(features):
+        if not self.trained or not len(features):
             return np.zeros(len(features), np.float32)
+        booster = self._booster or self._grown_from(features.shape[1])
         rows = np.ascontiguousarray(features, np.float32)
-        if rows.shape[1] != self._booster.num_features():
-            raise ValueError(
-                f"{rows.shape[1]} features, but the model knows {self._booster.num_features()}"
-            )
-        return self._booster.inplace_predict(rows)
+        known = booster.num_features() if booster is not None else 0
+        if rows.shape[1] != known:
+            known = known or getattr(self._read, "features", 0)
+            raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
+        return booster.inplace_predict(rows)
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
         """Add float[n, F] features with float[n] seconds (inf: failed) and train again."""
@@ -80,19 +87,54 @@ class XGBoostModel:
             "seed": self._seed,
             "base_score": float(labels.mean()),
         }
-        prior = self._prior
+        prior = self._grown_from(rows.shape[1])
         if prior is not None:
             parameters.pop("base_score")
-            if prior.num_features() != rows.shape[1]:
-                prior = None
         data = xgboost.DMatrix(rows, labels, nthread=settings.model_threads)
         return xgboost.train(parameters, data, settings.boosting_rounds, xgb_model=prior)
 
-    def save(self, path: str | os.PathLike[str], feature_version: int) -> None:
-        """Write the trees in XGBoost's own format (by the suffix, .json or .ubj)."""
+    def _grown_from(self, features: int) -> Any:
+        """The model to go on from, None without one that knows as many features."""
+        if self._prior is None and self._read is not None:
+            self._prior = _xgboost().Booster({"nthread": self._settings.model_threads})
+            self._prior.load_model(bytearray(self._read.source))
+        fits = self._prior is not None and self._prior.num_features() == features
+        return self._prior if fits else None
+
+    def learn(self, groups: Iterable[tuple[FloatArray, FloatArray]]) -> None:
+        """Train anew on float[n, F] features with float[n] seconds of many tasks, all of them: the
+        model that ships. A task counts by the root of how many of its schedules there are."""
+        xgboost, settings = _xgboost(), self._settings
+        known = [(f, labels_of(c)) for f, c in groups]
+        rows = np.concatenate([f for f, _ in known])
+        labels = np.concatenate([label for _, label in known])
+        weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in known])
+        weights /= weights.mean()
+        data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
+        parameters = {
+            **dict(settings.booster),
+            **dict(settings.shipped_booster),
+            "nthread": settings.model_threads,
+            "seed": self._seed,
+            "base_score": float(labels.mean()),
+        }
+        self._booster = xgboost.train(parameters, data, settings.shipped_rounds)
+
+    def start_from(self, model: TreeModel) -> None:
+        """Ask a model that was read, and go on from it; xgboost is loaded to learn, not before."""
+        self._read = model
+        self.origin = f" from {model.name}"
+
+    def save(
+        self, path: str | os.PathLike[str], feature_version: int, levels: Iterable[str] = ()
+    ) -> None:
+        """Write the trees in XGBoost's own format (by the suffix, .json or .ubj), and the ISA
+        ``levels`` of the machines they were trained on."""
         if self._booster is None:
             raise ValueError("an untrained model cannot be saved")
-        self._booster.set_attr(loopwright_features=str(feature_version))
+        self._booster.set_attr(
+            loopwright_features=str(feature_version), loopwright_isa=" ".join(sorted(levels))
+        )
         self._booster.save_model(os.fspath(path))
 
     def load(self, path: str | os.PathLike[str], feature_version: int) -> bool:
@@ -163,6 +205,15 @@ class JudgedModel:
         )
 
 
-def available_model(settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> CostModel:
-    """The best model this installation has."""
-    return XGBoostModel(settings, seed) if has_xgboost() else LinearModel(settings)
+def available_model(
+    settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0, features: int | None = None
+) -> CostModel:
+    """The best model this installation has. If it will be asked about so many ``features`` as the
+    one that ships knows, it goes on from that one."""
+    if not has_xgboost():
+        return LinearModel(settings)
+    model = XGBoostModel(settings, seed)
+    shipped = shipped_model().model
+    if shipped is not None and shipped.features == features:
+        model.start_from(shipped)
+    return model

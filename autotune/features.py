@@ -1,7 +1,7 @@
 """What the cost model sees of a candidate: named numbers, the same for every task and machine.
 
 They are computed for whole populations from the integer arrays, without applying a schedule. Sizes
-and counts are log2; shares are plain. Version 2 is the list below; another list is another version.
+and counts are log2; shares are plain. Version 3 is the list below; another list is another version.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir.dims import as_int
-from .analysis import Access, expression_cost, prim_bytes, prim_flops
+from .analysis import Access, expression_cost, prim_bytes, prim_flops, stage_flops
 from .protocols import Population
 from .rules import KNOBS, Sketch
 from .rules.base import PACKS_ROWS, PACKS_VECTORS
 from .rules.tile_favourites import LATENCY, LOAD, SPILL, TILE, TURN
+from .traffic_features import LINE, touched, traffic_features
 
 if TYPE_CHECKING:
     from .space import ScheduleSpace, Variant
 
 __all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "space_features"]
 
-FEATURE_VERSION = 2
+FEATURE_VERSION = 3
 FEATURES: dict[str, str] = {
     "flops": "log2 of the arithmetic instructions of one call",
     "bytes": "log2 of the bytes read and written at least once",
@@ -35,7 +36,7 @@ FEATURES: dict[str, str] = {
     "groups": "nests that run one after the other",
     "lanes": "log2 of the elements of a vector",
     "registers": "vector registers of the machine",
-    "threads": "log2 of the machine's cores",
+    "threads": "log2 of the threads that run the kernel",
     "vectors": "log2 of the vectors of the register tile",
     "rows": "log2 of its rows",
     "rows2": "log2 of its second rows",
@@ -67,31 +68,75 @@ FEATURES: dict[str, str] = {
     "row_packed": "1 if an operand that rows walk is packed, too",
     "pack_bytes": "bytes packed at run time over the bytes of the call",
     "parallel": "log2 of the turns of the parallel loop",
-    "chunks": "log2 of the parallel turns per core",
+    "chunks": "log2 of the parallel turns per thread",
     "imbalance": "share of the cores' time that the last turns leave idle",
     "ideal_ratio": "log2 of the tile model's cycles over one operation per cycle",
     "cycles": "log2 of the tile model's cycles on all cores",
     "store_smooth": "1 if vectors are stored to neighbouring elements",
+    "rule": "number of the sketch rule, in the order of ``RULES``",
+    "choice": "place of the sketch among those the rules offer, most promising first",
+    "element": "log2 of the bytes of an element",
+    "work": "arithmetic instructions of one evaluation of the main stage",
+    "inlined": "stages that were written into their readers",
+    "repeated": "log2 of the instructions after inlining over those before",
+    "pieces": "log2 of the pieces a long reduction was cut into for the threads",
+    "kept": "log2 of the bytes stored between nests and read again, over the L2 cache",
+    "other_work": "share of the instructions outside of the main nest",
+    "stage_work": "share of the instructions outside of the main stage",
+    "near_bytes": "log2 of the bytes moved into the first cache, per vector operation",
+    "far_bytes": "log2 of the bytes moved into the second cache, per vector operation",
+    "memory_bytes": "log2 of the bytes moved from memory, per vector operation",
+    "estimate": "log2 of the cycles per vector operation, by the tile model or by memory",
+    "bound": "log2 of the cycles for memory over those of the tile model",
+    "tiles": "log2 of the register tiles of one call",
+    "tile_steps": "log2 of the vector operations of one register tile",
+    "depth_tail": "share of the innermost reduced axis that turns written out leave over",
+    "last_lanes": "share of the lanes of the vector axis's tiles that compute nothing",
+    "same_sets": "share of the operands whose rows are a multiple of a page apart",
+    "walks": "operands that move to another page with every step of the innermost reduced axis",
+    "crossing": "share of the vector loads that begin within a cache line",
+    "run": "log2 of the bytes read or written side by side by the loops of the vector axis",
 }
+COMPARED = (
+    "estimate", "cycles", "near_bytes", "far_bytes", "memory_bytes", "tile", "loads_per_op",
+    "pressure", "code", "tiles", "vectors", "rows", "inner_trips", "tile_bytes", "chunks",
+    "parallel", "last_lanes", "choice", "run", "bound",
+)  # fmt: skip
+"""Features that are also given as their difference from those of the rules' favourite: how large a
+number is says less than on which side of a good choice it lies."""
+FEATURES |= {f"{name}_beside": f"{name} beside that of the rules' favourite" for name in COMPARED}
 FEATURE_NAMES = tuple(FEATURES)
+_COMPARED = [FEATURE_NAMES.index(name) for name in COMPARED]
+_ABSOLUTE = len(FEATURE_NAMES) - len(COMPARED)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-LINE, PAGE = 64, 4096  # bytes
+PAGE = 4096  # bytes
+BYTES_AT_ONCE = 4  # neighbours of a reduced axis that the ``dots`` rule adds up in one lane
+RULES = ("tile", "lanes", "window", "dots", "chain", "pick")
+NEAR_BYTES, FAR_BYTES, MEMORY_BYTES = 48.0, 12.0, 6.0  # a cycle, into the first cache and so on
 
 
 def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
     """float32[n, len(FEATURE_NAMES)] of rows of a space."""
-    out = np.zeros((len(rows), len(FEATURE_NAMES)), np.float32)
+    found = _absolute(space, np.concatenate([space.default()[:1], rows]))
+    if len(found) == len(rows):
+        return np.concatenate([found, np.zeros((len(rows), len(COMPARED)), np.float32)], axis=1)
+    beside = found[1:, _COMPARED] - found[:1, _COMPARED]
+    return np.concatenate([found[1:], beside], axis=1)
+
+
+def _absolute(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
+    out = np.zeros((len(rows), _ABSOLUTE), np.float32)
     values = space.values(rows)
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
     for number, variant in enumerate(space.variants):
         mine = rows[:, 0] == number
         if mine.any():
             v = {name: values[mine, c] for c, name in enumerate(KNOBS)}
-            found = _variant_features(variant, v, whole)
+            found = _variant_features(variant, number, v, whole, space.threads)
             count = int(mine.sum())
-            for column, name in enumerate(FEATURE_NAMES):
+            for column, name in enumerate(FEATURE_NAMES[:_ABSOLUTE]):
                 out[mine, column] = np.broadcast_to(found[name], count)
     return out
 
@@ -101,14 +146,18 @@ def _log(x: FloatArray | IntArray | float) -> FloatArray:
 
 
 def _variant_features(
-    variant: Variant, v: Mapping[str, IntArray], whole: Mapping[str, float]
+    variant: Variant,
+    number: int,
+    v: Mapping[str, IntArray],
+    whole: Mapping[str, float],
+    threads: int,
 ) -> dict[str, FloatArray | float]:
     sketch = variant.sketch
     group, target = sketch.group, sketch.target
     tile = (v["vectors"] * v["rows"] * v["rows2"]).astype(float)
     inner = _inner_loop(sketch, v)
     footprint = _footprints(sketch, v)
-    trips, per_core = _parallel(sketch, v)
+    trips, per_core = _parallel(sketch, v, threads)
     operations = whole["flops"] / sketch.lanes
     packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
     runtime = sum(
@@ -117,6 +166,10 @@ def _variant_features(
         for name, constant in sketch.packable
         if a.buffer == name and not constant
     )
+    moved = traffic_features(sketch, v)
+    cycles = inner["cycles"]
+    memory = moved["l1"] / NEAR_BYTES + moved["l2"] / FAR_BYTES + moved["l3"] / MEMORY_BYTES
+    used = np.minimum(trips, threads)
     last = group.main.axes[-1].name if group.main.axes else None
     smooth = sketch.rule == "lanes" or last == sketch.vector_axis
     return {
@@ -129,7 +182,7 @@ def _variant_features(
         "groups": float(1 + len(variant.others)),
         "lanes": float(np.log2(sketch.lanes)),
         "registers": float(target.vector_registers),
-        "threads": float(np.log2(target.cores)),
+        "threads": float(np.log2(threads)),
         "vectors": _log(v["vectors"]),
         "rows": _log(v["rows"]),
         "rows2": _log(v["rows2"]),
@@ -163,9 +216,72 @@ def _variant_features(
         "parallel": _log(trips),
         "chunks": _log(per_core),
         "imbalance": np.ceil(per_core) / np.maximum(per_core, 1e-6) - 1.0,
-        "ideal_ratio": _log(inner["cycles"] / operations),
-        "cycles": _log(inner["cycles"] / np.minimum(trips, target.cores)),
+        "ideal_ratio": _log(cycles / operations),
+        "cycles": _log(cycles / used),
         "store_smooth": float(smooth),
+        "rule": float(RULES.index(sketch.rule)) if sketch.rule in RULES else float(len(RULES)),
+        "choice": float(number),
+        "element": float(np.log2(group.element_bytes)),
+        "work": expression_cost(group.main),
+        **_prepared(variant, whole),
+        "near_bytes": _log(moved["l1"] / operations),
+        "far_bytes": _log(moved["l2"] / operations),
+        "memory_bytes": _log(moved["l3"] / operations),
+        "estimate": _log(np.maximum(cycles, memory) / operations / used),
+        "bound": _log(memory / cycles),
+        "tiles": _log(inner["tiles"]),
+        "tile_steps": _log(inner["steps"] * tile),
+        **_layout(sketch, v),
+    }
+
+
+def _prepared(variant: Variant, whole: Mapping[str, float]) -> dict[str, float]:
+    """What the preparing steps of a variant have made of the kernel."""
+    group = variant.sketch.group
+    prim = group.prim
+    flops = prim_flops(prim)
+    pieces = [s.args[2] for s in variant.prepare if s.name == "split_reduction"]
+    outside = [s for s in prim.stages if s not in group.stages and s.name not in prim.outputs]
+    kept = sum(as_int(s.buffer.size) * s.buffer.dtype.bytes for s in outside)
+    return {
+        "inlined": float(sum(s.name == "compute_inline" for s in variant.prepare)),
+        "repeated": float(_log(flops / whole["flops"])),
+        "pieces": float(np.log2(pieces[0])) if pieces else 0.0,
+        "kept": float(_log(max(kept, 1) / variant.sketch.target.l2)),
+        "other_work": 1.0 - group.flops / flops,
+        "stage_work": 1.0 - stage_flops(group.main) / flops,
+    }
+
+
+def _layout(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray | float]:
+    """How the operands of the main stage lie, as far as vectors and rows walk them."""
+    group = sketch.group
+    reads = group.accesses[group.main.name]
+    axis, lanes = sketch.inner_axis(), sketch.lanes
+    extent = sketch.extent(axis)
+    width = np.minimum(v["vectors"] * lanes, extent)
+    tiles = -(-extent // width)
+    used = extent / (tiles * (-(-width // lanes)) * lanes)
+    rest = extent - (tiles - 1) * width
+    used = np.maximum(
+        used, extent / ((tiles - 1) * (-(-width // lanes)) * lanes + -(-rest // lanes) * lanes)
+    )
+    strides = [(a.stride(sketch.row_axis or "") or 0) * a.element_bytes for a in reads]
+    steps = [(a.stride(sketch.k_axis or "") or 0) * a.element_bytes for a in reads]
+    vectors = [a for a in reads if axis is not None and a.stride(axis) == 1]
+    rows = [
+        any(s * a.element_bytes % LINE for x, s in a.strides.items() if x != axis) for a in vectors
+    ]
+    turn = v["k_unroll"] * (BYTES_AT_ONCE if sketch.rule == "dots" else 1)
+    deep = sketch.extent(sketch.k_axis)
+    run = width * group.element_bytes * v["mid_v"]
+    return {
+        "depth_tail": (deep % turn) / deep,
+        "last_lanes": 1.0 - used,
+        "same_sets": sum(s > 0 and s % PAGE == 0 for s in strides) / max(1, len(reads)),
+        "walks": float(sum(abs(s) >= PAGE for s in steps)),
+        "crossing": sum(rows) / max(1, len(rows)),
+        "run": _log(run),
     }
 
 
@@ -227,7 +343,9 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     )
     steps = float(depth) if sketch.in_tiles else depth / max(1, width)
     chains = vectors * v["rows"] * v["rows2"]
-    work = max(1.0, expression_cost(main) / 2.0)
+    work = np.full(len(reached), max(1.0, expression_cost(main) / 2.0))
+    if sketch.rule == "dots":  # four products of a lane at once, or sixteen in tile registers
+        work = work / np.where(v["pack"] == 2, 4 * BYTES_AT_ONCE, BYTES_AT_ONCE)
     wanted = chains + np.minimum(live, vectors + 1)
     spilled = np.maximum(0.0, wanted - sketch.target.vector_registers)
     per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
@@ -240,6 +358,8 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         "depth": np.full(len(reached), float(depth)),
         "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
         "cycles": points * tiles * (steps * per_step + TILE),
+        "tiles": points * tiles,
+        "steps": np.full(len(reached), steps),
     }
 
 
@@ -305,27 +425,18 @@ def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
 
 def _all_touched(reads: list[Access], sizes: Mapping[str, IntArray]) -> FloatArray:
     total = sum((_touched(a, sizes, LINE) for a in reads), np.zeros(1))
-    return np.asarray(total, float)
+    return np.asarray(total, np.float64)
 
 
 def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatArray:
-    """Bytes of a buffer that are reached, in whole cache lines or pages."""
-    count: FloatArray = np.ones(1)
-    smooth: FloatArray = np.full(1, float(access.element_bytes))
-    for axis, size in sizes.items():
-        if not access.depends(axis):
-            continue
-        if access.stride(axis) == 1:
-            smooth = np.maximum(unit, np.ceil(size * access.element_bytes / unit) * unit) * 1.0
-        else:
-            count = count * size
-    bytes_reached = count * np.maximum(smooth, float(unit))
-    whole = np.ceil(access.size * access.element_bytes / unit) * unit
-    return np.minimum(bytes_reached, whole)
+    rough = np.zeros(max((len(s) for s in sizes.values()), default=1), np.bool_)
+    return touched(access, sizes, unit, rough)
 
 
-def _parallel(sketch: Sketch, v: Mapping[str, IntArray]) -> tuple[FloatArray, FloatArray]:
-    """Turns of the parallel loop, and turns per core."""
+def _parallel(
+    sketch: Sketch, v: Mapping[str, IntArray], threads: int
+) -> tuple[FloatArray, FloatArray]:
+    """Turns of the parallel loop, and turns per thread."""
     others = [sketch.extent(a) for a in sketch.outer_axes]
     n = len(v["rows"])
     columns: list[FloatArray] = [np.full(n, float(e)) for e in others]
@@ -347,4 +458,4 @@ def _parallel(sketch: Sketch, v: Mapping[str, IntArray]) -> tuple[FloatArray, Fl
     trips = np.ones(n)
     for depth, column in enumerate(columns):
         trips = np.where(v["parallel"] > depth, trips * column, trips)
-    return trips, trips / sketch.target.cores
+    return trips, trips / threads

@@ -26,7 +26,7 @@ def task_of(
     prim: PrimFunc, target: Target, threads: int, weight: int = 1, cache: str = "warm"
 ) -> Task:
     """The task of tuning one kernel."""
-    space = ScheduleSpace(prim, target)
+    space = ScheduleSpace(prim, target, threads)
     return Task(
         prim=prim,
         target=target,

@@ -19,7 +19,15 @@ from .log import TuningLog
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
 from .settings import DEFAULT_SETTINGS
 
-__all__ = ["LookupResult", "best_records", "fastest", "lookup", "pooled_costs", "shipped_logs"]
+__all__ = [
+    "LookupResult",
+    "best_records",
+    "fastest",
+    "lookup",
+    "pooled_costs",
+    "related",
+    "shipped_logs",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,13 @@ class LookupResult:
 
     ``distance`` is that of the shapes, 0 unless the kind is "near": then the schedule has to be
     re-fitted (``SearchSpace.refit``), and ``record.workload.prim`` is what it was made for.
+    ``gain`` is by how much it was faster there than what was tried first, the rules' favourite.
     """
 
     kind: str
     record: MeasureRecord | None = None
     distance: float = 0.0
+    gain: float = 1.0
 
     def __bool__(self) -> bool:
         return self.record is not None
@@ -70,6 +80,38 @@ def lookup(
     if compatible is not None:
         return LookupResult("compatible", compatible)
     return _nearest(logs, wanted, key)
+
+
+def related(
+    logs: Sequence[TuningLog], wanted: Workload, key: TargetKey, most: int = 3
+) -> list[LookupResult]:
+    """What may serve a workload of which ``key`` has no record: the best of like targets for the
+    same workload, or else of up to ``most`` near shapes, the nearest first."""
+    same = [r for log in logs for r in log.of(wanted.hash)]
+    decisions = [d for log in logs for d in log.decided(wanted.hash)]
+    found = _fastest_nearby([r for r in same if r.target != key], key, decisions)
+    if found is not None:
+        return [LookupResult("compatible", found, 0.0, _gain(found, same))]
+    others = {w.hash: w for log in logs for w in log.workloads(wanted.kind)} if wanted.kind else {}
+    results: list[LookupResult] = []
+    for workload in sorted(others.values(), key=wanted.distance)[: 2 * most]:
+        records = [r for log in logs for r in log.of(workload.hash)]
+        decisions = [d for log in logs for d in log.decided(workload.hash)]
+        found = _fastest_nearby(records, key, decisions)
+        if found is not None and len(results) < most:
+            distance = wanted.distance(workload)
+            results.append(LookupResult("near", found, distance, _gain(found, records)))
+    return results
+
+
+def _gain(best: MeasureRecord, records: Sequence[MeasureRecord]) -> float:
+    """How many times faster the best is than the first schedule that was tried on its target."""
+    mine = [r for r in records if r.target == best.target and r.workload.hash == best.workload.hash]
+    pooled = pooled_costs(mine)
+    first = next((r for r in mine if r.schedule_key in pooled), None)
+    if first is None or best.schedule_key not in pooled:
+        return 1.0
+    return max(1.0, pooled[first.schedule_key][0] / pooled[best.schedule_key][0])
 
 
 def _nearest(logs: Sequence[TuningLog], wanted: Workload, key: TargetKey) -> LookupResult:

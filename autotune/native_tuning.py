@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..ir.errors import ScheduleError
 from .budget import Budget
 from .log import TuningLog
-from .lookup import lookup
+from .lookup import lookup, related
 from .measure import NativeMeasurer, Workers
 from .program_tuner import ProgramResult, tune_program
 from .progress import Progress
@@ -68,15 +70,18 @@ def tune_tasks(
 
 
 def suggested_rows(task: Task, logs: Sequence[TuningLog]) -> list[Population]:
-    """Rows that logs have for this kernel or a near shape, worth being measured first."""
-    found = lookup(logs, task.workload, task.key)
-    if found.record is None:
-        return []
-    if found.kind == "near":
-        try:
-            row = task.space.refit(task.parse(found.record.schedule), None)
-        except ScheduleError:
-            row = None
-    else:
-        row = task.row_of(found.record.schedule)
-    return [] if row is None else [row]
+    """Rows that logs have for this kernel, on this machine or others, or for near shapes, worth
+    being measured first."""
+    found = lookup(logs, task.workload.hash, task.key)
+    known = [found] if found.kind == "exact" else related(logs, task.workload, task.key)
+    rows: list[Population] = []
+    for one in known:
+        row = None if one.record is None else task.row_of(one.record.schedule)
+        if row is None and one.record is not None:
+            try:
+                row = task.space.refit(task.parse(one.record.schedule), None)
+            except ScheduleError:
+                continue
+        if row is not None and not any(np.array_equal(row, other) for other in rows):
+            rows.append(row)
+    return rows

@@ -22,7 +22,7 @@ from .quality import ModelQuality
 from .record import MeasureRecord
 from .scheduler import Scheduler, TaskScheduler, TaskState
 from .settings import DEFAULT_SETTINGS, TuneSettings
-from .task import Task
+from .task import Task, feature_count
 from .tuner import Tuner
 from .worker_process import WorkerError
 
@@ -145,7 +145,8 @@ def tune_program(
     """
     log.check_writable()
     progress = progress or Silent()
-    judged = JudgedModel(model or available_model(settings, seed))
+    known = feature_count(tasks[0]) if tasks else None
+    judged = JudgedModel(model or available_model(settings, seed, known))
     journal = None
     if clock is None:
         clock = BudgetClock(parse_budget(budget))

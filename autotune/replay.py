@@ -24,6 +24,7 @@ from ..ir.errors import LoopwrightError
 from ..ir.loop.workload import parse_workload
 from .budget import Budget, BudgetClock
 from .cost_model import JudgedModel, available_model
+from .features import FEATURE_NAMES
 from .journal import library_versions, settings_from_json
 from .kernels import task_of
 from .log import TuningLog
@@ -323,9 +324,10 @@ def _remarks(note: Note, place: int) -> list[str]:
         found.append(
             f"{known} records stood before the run, now {place}: the log was pruned or merged"
         )
-    model = JudgedModel(available_model(settings_from_json(note.table("settings")))).name
-    if model != note.text("model"):
-        found.append(f"the cost model was {note.text('model')}, now it is {model}")
+    settings = settings_from_json(note.table("settings"))
+    models = [JudgedModel(available_model(settings, 0, n)).name for n in (len(FEATURE_NAMES), None)]
+    if note.text("model") not in models:
+        found.append(f"the cost model was {note.text('model')}, now it is {models[0]}")
     for name, now in library_versions().items():
         then = note.table("libraries").get(name)
         if then != now:

@@ -64,6 +64,10 @@ class TuneSettings:
     """Parameters of XGBoost."""
     boosting_rounds: int = 160
     """Trees per training from nothing."""
+    shipped_booster: tuple[tuple[str, Any], ...] = (("max_depth", 5), ("min_child_weight", 12.0))
+    """What is different for the model that ships: it sees thousands of rows of many tasks."""
+    shipped_rounds: int = 160
+    """Its trees; more would make the file larger than half a megabyte."""
     model_threads: int = 1
     """Threads XGBoost may use: on 1,000 rows two gain little on idle cores, and on busy ones their
     spinning barriers turn milliseconds into seconds."""

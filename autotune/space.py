@@ -7,7 +7,7 @@ only a row that is measured becomes a Schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
@@ -31,7 +31,7 @@ from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_ske
 from .rules.tile_favourites import tile_cycles
 from .rules.window import is_windowed
 
-__all__ = ["ScheduleSpace", "Variant", "default_schedule"]
+__all__ = ["ScheduleSpace", "Variant", "default_schedule", "default_variant"]
 
 MAX_VARIANTS = 8
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
@@ -66,9 +66,17 @@ class Variant:
 class ScheduleSpace:
     """All schedules offered for one PrimFunc on one target; see ``SearchSpace`` for the methods."""
 
-    def __init__(self, prim: PrimFunc, target: Target) -> None:
+    def __init__(
+        self,
+        prim: PrimFunc,
+        target: Target,
+        threads: int | None = None,
+        variants: Sequence[Variant] | None = None,
+    ) -> None:
+        """With these ``variants`` alone (all); ``threads`` are to run it (all cores)."""
         self.prim, self.target = prim, target
-        self.variants = tuple(_variants(prim, target))
+        self.threads = threads or target.cores
+        self.variants = tuple(_variants(prim, target) if variants is None else variants)
         sizes = [
             max((len(v.tables[c]) for v in self.variants), default=1) for c in range(len(KNOBS))
         ]
@@ -154,6 +162,10 @@ class ScheduleSpace:
         return good
 
     def default(self) -> Population:
+        return self._default
+
+    @cached_property
+    def _default(self) -> Population:
         rows = [
             self._row(number, choices)
             for number, variant in enumerate(self.variants)
@@ -191,8 +203,9 @@ class ScheduleSpace:
             choices = variant.sketch.decode(schedule)
             if choices is None:
                 continue
+            # A value may stand for a near one: 584 steps in 32 pieces are 31 of 19.
             row = np.array(self._row(number, choices), np.int32)
-            if self.choices(row) == choices and self.schedule(row) == schedule:
+            if self.schedule(row) == schedule:
                 return row
         return None
 
@@ -372,6 +385,12 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
 
 def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
     """The rules' favourite for a PrimFunc, and its sketch; the plain nest where no rule applies."""
+    schedule, variant = default_variant(prim, target)
+    return schedule, variant.name if variant is not None else "plain"
+
+
+def default_variant(prim: PrimFunc, target: Target) -> tuple[Schedule, Variant | None]:
+    """The rules' favourite for a PrimFunc, and the variant it belongs to, if there is one."""
     for variant in _variants(prim, target):
         for choices in variant.sketch.favourites():
             schedule = variant.schedule(choices)
@@ -379,5 +398,5 @@ def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
                 apply_schedule(prim, schedule)
             except ScheduleError:
                 continue
-            return schedule, variant.name
-    return Schedule(), "plain"
+            return schedule, variant
+    return Schedule(), None

@@ -12,7 +12,7 @@ from ..ir.schedule.steps import Schedule
 from .protocols import Population, SearchSpace
 from .record import TargetKey, Workload, target_key
 
-__all__ = ["Task", "unnamed_sketch"]
+__all__ = ["Task", "feature_count", "unnamed_sketch"]
 
 
 def _parse_schedule(data: Any) -> Schedule:
@@ -59,3 +59,8 @@ class Task:
     def key(self) -> TargetKey:
         """The target as records name it."""
         return target_key(self.target, self.threads)
+
+
+def feature_count(task: Task) -> int:
+    """How many features its space gives a cost model of each candidate."""
+    return int(task.space.features(task.space.default()[:0]).shape[1])

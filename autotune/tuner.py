@@ -31,7 +31,7 @@ from .racing import race
 from .record import MeasureRecord
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .strategies import make_strategy
-from .task import Task
+from .task import Task, feature_count
 from .worker_process import WorkerError
 
 __all__ = ["TuneResult", "Tuner", "tune"]
@@ -294,7 +294,7 @@ def tune(
     """
     log.check_writable()
     progress = progress or Silent()
-    judged = JudgedModel(model or available_model(settings, seed))
+    judged = JudgedModel(model or available_model(settings, seed, feature_count(task)))
     journal = None
     if clock is None:
         clock = BudgetClock(parse_budget(budget))

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from textwrap import indent
 from typing import NoReturn
 
-from .commands import bench, doctor, explain, log, report, show, tune
+from .commands import bench, doctor, explain, log, report, show, train, tune
 from .commands.text import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -38,7 +38,7 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, report, log, bench, doctor)
+_COMMANDS = (tune, show, explain, report, log, train, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -190,13 +190,16 @@ def _explained(
 
 
 def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
+    loss = f", about {100 * chosen.loss:.0f} % slower than tuned" if chosen.loss else ""
     if chosen.origin == "rules":
-        return "by the rules, the logs have nothing like it"
+        return f"by the rules, the logs have nothing like it{loss}"
+    if chosen.origin == "model":
+        return f"picked by the cost model near to the rules' favourite{loss}"
+    if chosen.origin == "near":
+        return f"fitted to this shape from the log's record of a near one{loss}"
     record = lookup(parts.logs, workload_of(prim), parts.target, parts.threads).record
     if record is None:
         return chosen.origin
-    if chosen.origin == "near":
-        return f"fitted to this shape from the log's {record.workload.text}"
     took = f"{record.cost * 1e3:.3g} ms"
     if chosen.origin == "exact":
         return f"from the log, measured {took}"

@@ -323,6 +323,7 @@ _ORIGINS = {
     "exact": "tuned",
     "compatible": "tuned on a like machine",
     "near": "fitted from a near shape",
+    "model": "picked by the cost model",
     "rules": "by the rules",
 }
 
@@ -332,7 +333,9 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     parts = [f"{counts[o]} {text}" for o, text in _ORIGINS.items() if counts[o]]
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
-    if counts["rules"] or counts["near"]:
+    if counts["rules"] or counts["near"] or counts["model"]:
+        loss = max(c.loss for c in chosen.values())
+        text += f", about {100 * loss:.0f} % slower than tuned" if loss else ""
         text += "; f.tune(...) or `loopwright tune` makes them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
     return text

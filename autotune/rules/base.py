@@ -182,13 +182,17 @@ class Sketch:
             match step.name, step.args:
                 case "stream", _:
                     choices["stream"] = 1
-                case "fuse", (loops,):
+                case "fuse", (loops,) if self._has_loop(loops[0]):
                     choices["parallel"] = len(loops)
-                case "parallel", (loop,) if "*" not in loop:
+                case "parallel", (loop,) if "*" not in loop and self._has_loop(loop):
                     choices["parallel"] = 1
                 case _:
                     pass
         return choices
+
+    def _has_loop(self, loop: str) -> bool:
+        """Whether a loop is one of this group's, and not of a nest before or after it."""
+        return loop in self.group.extents or loop.rpartition(".")[0] in self.group.extents
 
     def orders(self, schedule: Schedule) -> dict[str, int]:
         """Whether vectors stand outside the rows, among the outer loops and inside a cache tile."""

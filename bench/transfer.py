@@ -1,0 +1,201 @@
+"""How good is what is chosen without measuring, on kernels that nothing was learnt from?
+
+    python -m bench.collect --out unseen.jsonl --seed 1000 --tasks 40 --each 96 --tune 2
+    python -m bench.transfer unseen.jsonl                    what ships, judged by these kernels
+    python -m bench.transfer unseen.jsonl --no-race          without measuring anything
+
+Every kernel of the log is one that was tuned, and that the shipped model and logs do not have. Of
+the model it says how well it ranks the schedules of chance among them. Then each kernel's best
+schedule is raced against what would be chosen for it
+
+- at zero trials: the model's pick or the rules' favourite, with what ships and no log;
+- by the rules alone;
+- with the log of all *other* kernels: a near shape's schedule, fitted;
+- with the same kernel's log of another machine (``--foreign LOG``: one with its ISA masked).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from loopwright.autotune.kernels import TOOLCHAIN
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.lookup import shipped_logs
+from loopwright.autotune.measure import NativeMeasurer, Workers
+from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.quality import ModelQuality
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.samples import grouped, samples_of, task_of_records
+from loopwright.autotune.select import Chosen, choose_schedule
+from loopwright.autotune.shipped import sample_logs, shipped_model
+from loopwright.autotune.shipping import quality_on
+from loopwright.autotune.space import default_schedule
+from loopwright.autotune.task import Task
+
+from .collect import CAREFUL
+from .lock import MachineLock
+
+__all__ = ["main", "unseen"]
+
+LEAST = 20
+"""Schedules of chance that a kernel must have for the ranking of them to say something."""
+ROUNDS = 5
+BARS = {"pairwise": 0.90, "recall": 0.75, "zero": 0.80, "near": 0.90, "foreign": 0.80}
+
+
+@dataclass
+class Shares:
+    """Of each kernel the tuned time over that of a choice: 1 is as fast as tuned."""
+
+    of: dict[str, float] = field(default_factory=dict[str, float])
+    origins: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, name: str, share: float, origin: str) -> None:
+        self.of[name] = share
+        self.origins[origin] = self.origins.get(origin, 0) + 1
+
+    def line(self, what: str, bar: float | None = None) -> str:
+        if not self.of:
+            return f"{what}: nothing to compare"
+        values = np.array(list(self.of.values()))
+        mean = math.exp(float(np.log(values).mean()))
+        origins = ", ".join(f"{n} {o}" for o, n in sorted(self.origins.items()))
+        text = f"{what}: {100 * mean:.1f} % of tuned speed"
+        text += f" (bar {100 * bar:.0f} %)" if bar else ""
+        return f"{text}, worst {100 * values.min():.0f} %, {len(values)} kernels: {origins}"
+
+
+def unseen(log: TuningLog) -> dict[str, list[MeasureRecord]]:
+    """The records of each task that what ships knows nothing of."""
+    known = {r.workload.hash for path in sample_logs() for r in TuningLog(path)}
+    known |= {r.workload.hash for shipped in shipped_logs() for r in shipped}
+    return {n: g for n, g in grouped(log).items() if g[0].workload.hash not in known}
+
+
+def ranking(groups: Mapping[str, list[MeasureRecord]]) -> list[tuple[str, ModelQuality]]:
+    """How well the shipped model ranks the schedules of chance; those that were found by tuning
+    (of seed 0) are all good ones, and left out."""
+    model = shipped_model().model
+    if model is None:
+        return []
+    records = [r for g in groups.values() for r in g if r.seed != 0]
+    return [
+        (s.task.workload.text, quality_on(model.predict(s.features), s.costs))
+        for s in samples_of(records, LEAST).values()
+    ]
+
+
+def _others(log: TuningLog, name: str) -> TuningLog:
+    rest = TuningLog()
+    for other, records in grouped(log).items():
+        if other != name:
+            rest.append(records)
+    return rest
+
+
+def _choices(task: Task, name: str, log: TuningLog, foreign: TuningLog | None) -> dict[str, Chosen]:
+    target, threads = task.target, task.threads
+    favourite, sketch = default_schedule(task.prim, target)
+    found = {
+        "rules": Chosen(favourite, "rules", sketch),
+        "zero": choose_schedule(task.prim, target, threads, shipped_logs()),
+    }
+    near = choose_schedule(task.prim, target, threads, [_others(log, name)])
+    if log.workloads(task.workload.kind)[1:]:
+        found["near"] = near
+    if foreign is not None and foreign.of(task.workload.hash):
+        found["foreign"] = choose_schedule(task.prim, target, threads, [foreign])
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.transfer",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("log", help="kernels that were tuned, and are not in what ships")
+    parser.add_argument("--foreign", metavar="LOG", help="the same kernels on another machine")
+    parser.add_argument("--no-race", action="store_true", help="only judge the model's ranking")
+    parser.add_argument("--most", type=int, default=60, help="kernels to race (60)")
+    parser.add_argument("--verbose", action="store_true", help="a line for each kernel")
+    options = parser.parse_args(arguments)
+    log = TuningLog(options.log)
+    foreign = TuningLog(options.foreign) if options.foreign else None
+    groups = unseen(log)
+    say = sys.stdout.write
+    say(f"{len(groups)} kernels that what ships does not know; {shipped_model()}\n")
+    judged = ranking(groups)
+    if judged:
+        _tell_ranking(judged, options.verbose)
+    if options.no_race:
+        return 0
+    shares = {what: Shares() for what in ("rules", "zero", "near", "foreign")}
+    asked: list[tuple[str, Task, MeasureRecord, dict[str, Chosen]]] = []
+    for name, records in list(groups.items())[: options.most]:
+        task = task_of_records(records)
+        best = min((r for r in records if r.ok), key=lambda r: r.cost, default=None)
+        if task is not None and best is not None:
+            asked.append((name, task, best, _choices(task, name, log, foreign)))
+    threads = max((task.threads for _, task, _, _ in asked), default=1)
+    begun = time.monotonic()
+    with Workers(max(threads, 2)) as workers, MachineLock() as lock:
+        for name, task, best, choices in asked:
+            times = _race(task, best, choices, workers)
+            if times is None:
+                continue
+            fastest = min(times.values())
+            for what, chosen in choices.items():
+                shares[what].add(name, fastest / times[what], chosen.origin)
+            if options.verbose:
+                own = ", ".join(f"{w} {100 * fastest / t:.0f} %" for w, t in times.items())
+                say(f"  {task.workload.text}: {fastest * 1e6:.4g} us; {own}\n")
+            lock.between()
+    say(shares["rules"].line("the rules' favourite") + "\n")
+    say(shares["zero"].line("at zero trials", BARS["zero"]) + "\n")
+    say(shares["near"].line("from near shapes", BARS["near"]) + "\n")
+    if foreign is not None:
+        say(shares["foreign"].line("from another machine", BARS["foreign"]) + "\n")
+    say(f"raced in {time.monotonic() - begun:.0f} s\n")
+    return 0
+
+
+def _tell_ranking(judged: Sequence[tuple[str, ModelQuality]], verbose: bool) -> None:
+    if verbose:
+        for text, quality in judged:
+            sys.stdout.write(f"  {text}: {quality}\n")
+    pairs = float(np.nanmean([q.pairwise for _, q in judged]))
+    clear = float(np.nanmean([q.clear for _, q in judged if q.clear is not None]))
+    recall = float(np.mean([q.recall for _, q in judged]))
+    sys.stdout.write(
+        f"ranking of {len(judged)} kernels: pairwise accuracy {pairs:.3f}, "
+        f"{clear:.3f} of pairs 5 % apart (bar {BARS['pairwise']:.2f}), recall of the best 15 % "
+        f"{recall:.3f} (bar {BARS['recall']:.2f})\n"
+    )
+
+
+def _race(
+    task: Task, best: MeasureRecord, choices: Mapping[str, Chosen], workers: Workers
+) -> dict[str, float] | None:
+    """Seconds of the tuned schedule and of each choice, measured in turn; None if one fails."""
+    entrants = {"tuned": Candidate(best.schedule, best.sketch)}
+    for what, chosen in choices.items():
+        entrants[what] = Candidate(tuple(chosen.schedule.to_json()), chosen.sketch)
+    distinct = list({c.key: c for c in entrants.values()}.values())
+    with NativeMeasurer(task, TOOLCHAIN, CAREFUL, 0, workers) as measurer:
+        records = measurer.race(distinct, ROUNDS)
+    seconds = {r.schedule_key: r.cost for r in records if r.ok}
+    if len(seconds) < len(distinct):
+        return None
+    return {what: seconds[c.key] for what, c in entrants.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What a kernel gets without measuring: the evidence it takes to leave the rules' favourite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loopwright.autotune.evaluate_model import matmul_prim
+from loopwright.autotune.features import FEATURE_NAMES
+from loopwright.autotune.kernels import task_of
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.select import MARGIN, choose_schedule
+from loopwright.autotune.space import default_schedule
+from loopwright.autotune.task import Task
+from loopwright.autotune.tree_model import TreeModel
+from loopwright.codegen.target import Target
+
+TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
+PRIM = matmul_prim(96, 128, 160)
+NEAR = matmul_prim(96, 144, 160)
+
+
+class Opinion(TreeModel):
+    """A model that likes schedules the more, the fewer rows their tiles have."""
+
+    slope = 1.0
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        return -self.slope * features[:, FEATURE_NAMES.index("rows")]
+
+
+def opinion(slope: float, levels: frozenset[str] = frozenset({"x86-64-v3"})) -> TreeModel:
+    class Sloped(Opinion):
+        pass
+
+    Sloped.slope = slope
+    none = np.zeros((1, 1), np.int32)
+    empty = none.astype(np.float32)
+    return Sloped(none, none, none, empty, 0, 0.0, len(FEATURE_NAMES), 0, levels)
+
+
+def record(task: Task, row: np.ndarray, seconds: float) -> MeasureRecord:
+    schedule = tuple(task.space.schedule(row).to_json())
+    return MeasureRecord(task.workload, task.key, schedule, "tile", (seconds,))
+
+
+def tuned(
+    prim: object, target: Target, threads: int, gain: float
+) -> tuple[TuningLog, list[object]]:
+    """A log in which a schedule of one row is ``gain`` times faster than the favourite."""
+    task = task_of(prim, target, threads)  # type: ignore[arg-type]
+    favourite = task.space.default()[0]
+    better = favourite.copy()
+    better[2] = 0  # rows
+    assert task.space.valid(better[None])[0] and not np.array_equal(better, favourite)
+    log = TuningLog()
+    log.append([record(task, favourite, 1e-4), record(task, better, 1e-4 / gain)])
+    return log, task.space.schedule(better).to_json()
+
+
+def test_without_logs_and_opinion_the_favourite_is_taken() -> None:
+    favourite, sketch = default_schedule(PRIM, TARGET)
+    for model in (opinion(0.0), opinion(MARGIN / 100)):
+        chosen = choose_schedule(PRIM, TARGET, 1, [], model)
+        assert (chosen.schedule, chosen.sketch, chosen.origin) == (favourite, sketch, "rules")
+        assert 0 < chosen.loss < 0.5
+
+
+def test_a_clear_opinion_is_followed_where_the_model_was_trained() -> None:
+    chosen = choose_schedule(PRIM, TARGET, 1, [], opinion(1.0))
+    assert chosen.origin == "model" and chosen.schedule != default_schedule(PRIM, TARGET)[0]
+    assert chosen == choose_schedule(PRIM, TARGET, 1, [], opinion(1.0))
+    other = choose_schedule(PRIM, TARGET, 1, [], opinion(1.0, frozenset({"x86-64"})))
+    assert other.origin == "rules"
+
+
+def test_a_record_of_its_own_needs_no_opinion() -> None:
+    log, better = tuned(PRIM, TARGET, 1, 1.2)
+    chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(-1.0))
+    assert chosen.origin == "exact" and chosen.schedule.to_json() == better and chosen.loss == 0
+
+
+@pytest.mark.parametrize(
+    "gain, slope, origin",
+    [
+        (1.5, 0.01, "near"),  # faster there, and the model agrees
+        (1.5, -0.01, "rules"),  # the model does not
+        (1.02, 0.01, "rules"),  # hardly faster there
+        (1.02, 1.0, "near"),  # but the model is sure
+    ],
+)
+def test_a_near_shape_has_to_show_something(gain: float, slope: float, origin: str) -> None:
+    log, _ = tuned(NEAR, TARGET, 1, gain)
+    chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(slope))
+    assert chosen.origin == origin
+    favourite, _ = default_schedule(PRIM, TARGET)
+    assert (chosen.schedule == favourite) == (origin == "rules")
+
+
+def test_the_best_of_several_neighbours_is_taken() -> None:
+    log, _ = tuned(NEAR, TARGET, 1, 1.5)
+    other = task_of(matmul_prim(96, 128, 176), TARGET, 1)
+    favourite, few = other.space.default()[0], other.space.default()[0].copy()
+    few[2] = max(0, few[2] - 1)
+    log.append([record(other, favourite, 1e-4), record(other, few, 5e-5)])
+    chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01))
+    task = task_of(PRIM, TARGET, 1)
+    row = task.space.row_of(chosen.schedule)
+    assert row is not None and row[2] == 0
+
+
+def test_another_machine_is_a_prior_and_no_order() -> None:
+    wide = replace(TARGET, cpu="another", l2=1 << 21)
+    log, better = tuned(PRIM, wide, 1, 1.5)
+    agreed = choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01))
+    assert agreed.origin == "compatible" and agreed.schedule.to_json() == better
+    assert agreed.loss > 0
+    assert choose_schedule(PRIM, TARGET, 1, [log], opinion(-0.01)).origin == "rules"
+    threads, _ = tuned(PRIM, TARGET, 2, 1.5)
+    assert choose_schedule(PRIM, TARGET, 1, [threads], opinion(0.01)).origin == "compatible"
+
+
+def test_a_machine_whose_code_does_not_run_here_says_nothing() -> None:
+    log, _ = tuned(PRIM, replace(TARGET, isa="x86-64-v4"), 1, 1.5)
+    assert choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01)).origin == "rules"
