@@ -14,6 +14,7 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.loop.workload import workload_hash, workload_text
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
+from .analysis import prim_flops
 from .log import TuningLog
 from .lookup import LookupResult, lookup, related
 from .protocols import FloatArray, Population
@@ -100,8 +101,9 @@ def choose_schedule(
         schedule = _applied(prim, found.record.schedule)
         if schedule is not None:
             return Chosen(schedule, "exact", found.record.sketch, found.record.cost)
-    known = related(logs, workload, target_key(target, threads))
-    model = model or shipped_model().model
+    empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
+    known = [] if empty else related(logs, workload, target_key(target, threads))
+    model = None if empty else model or shipped_model().model
     if known:
         fitted = _from_records(prim, target, threads, known, model)
         if fitted is not None:
