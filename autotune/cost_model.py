@@ -63,10 +63,10 @@ class XGBoostModel:
         """
         if not self.trained or not len(features):
             return np.zeros(len(features), np.float32)
-        booster = self._booster or self._grown_from(features.shape[1])
+        booster: Any = self._booster or self._grown_from(features.shape[1])
         rows = np.ascontiguousarray(features, np.float32)
         known = booster.num_features() if booster is not None else 0
-        if rows.shape[1] != known:
+        if booster is None or rows.shape[1] != known:
             known = known or getattr(self._read, "features", 0)
             raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
         return booster.inplace_predict(rows)

@@ -104,7 +104,9 @@ COMPARED = (
 )  # fmt: skip
 """Features that are also given as their difference from those of the rules' favourite: how large a
 number is says less than on which side of a good choice it lies."""
-FEATURES |= {f"{name}_beside": f"{name} beside that of the rules' favourite" for name in COMPARED}
+FEATURES.update(
+    {f"{name}_beside": f"{name} beside that of the rules' favourite" for name in COMPARED}
+)
 FEATURE_NAMES = tuple(FEATURES)
 _COMPARED = [FEATURE_NAMES.index(name) for name in COMPARED]
 _ABSOLUTE = len(FEATURE_NAMES) - len(COMPARED)
@@ -357,8 +359,8 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         "trips": _inner_trips(sketch, v, axis, reached),
         "depth": np.full(len(reached), float(depth)),
         "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
-        "cycles": points * tiles * (steps * per_step + TILE),
-        "tiles": points * tiles,
+        "cycles": np.asarray(points * tiles * (steps * per_step + TILE), np.float64),
+        "tiles": np.asarray(points * tiles, np.float64),
         "steps": np.full(len(reached), steps),
     }
 
