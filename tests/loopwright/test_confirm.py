@@ -117,6 +117,8 @@ def test_tuning_ends_with_what_is_built(tmp_path: Path, monkeypatch: pytest.Monk
     assert asked == [id(X)]  # the caller's own arguments
     assert report.in_program is not None and "whole call" in str(report)
     built = f.lower(X).built
-    assert {c.origin for c in built.chosen.values()} == {"exact"}
+    # What was slower in its program on a busy machine is rolled back, which may be to the rules.
+    undone = bool(report.in_program.rolled_back)
+    assert {c.origin for c in built.chosen.values()} == {"rules" if undone else "exact"}
     (kernel,) = report.tasks
     assert replace(kernel, rolled_back=True).line().endswith("rolled back")
