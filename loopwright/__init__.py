@@ -14,9 +14,9 @@ array([[2.],
 ``sketch_rule`` are for those who schedule kernels by hand.
 """
 
-from . import schedule
-from .autotune.rules.user import UserSketch as Sketch
-from .autotune.rules.user import sketch_rule
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .background_options import Background
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
 from .ir.dims import symbol
@@ -29,6 +29,11 @@ from .ir.errors import (
 )
 from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
 from .tracer.pytree import register as register_pytree
+
+if TYPE_CHECKING:
+    from . import schedule
+    from .autotune.rules.user import UserSketch as Sketch
+    from .autotune.rules.user import sketch_rule
 
 __version__ = "0.1.0"
 
@@ -71,3 +76,18 @@ __all__ = [
     "u64",
     "xp",
 ]
+
+_LATE = {
+    "Sketch": (".autotune.rules.user", "UserSketch"),
+    "schedule": (".schedule", ""),
+    "sketch_rule": (".autotune.rules.user", "sketch_rule"),
+}
+"""What few programs ask for, and takes as long to load as all the rest."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    path, inside = _LATE[name]
+    module = importlib.import_module(path, __name__)
+    return getattr(module, inside) if inside else module
