@@ -33,7 +33,7 @@ from .priority import Throttle, processor_seconds, yield_to_others
 from .program_tuner import ProgramResult, tune_program
 from .protocols import Candidate, Measurer
 from .record import MeasureRecord, schedule_key
-from .select import choose_schedule, kernel_symbol
+from .select import Chosen, choose_schedule, kernel_symbol
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .transport import Frame, read_frame, write_frame
@@ -98,10 +98,10 @@ def _tune(job: BackgroundJob, write: int) -> None:
             for task in tasks
         }
         try:
-            for result in _rounds(job, tasks, measurers, log, throttle, settings):
+            for _ in _rounds(job, tasks, measurers, log, throttle, settings):
                 winners = _winners(job, tasks, log, running)
-                running.update({w.workload: _key(w) for w in winners})
-                write_frame(write, Frame(_news(result), pickle.dumps(winners)))
+                running.update({w.workload: _key(w.chosen) for w in winners})
+                write_frame(write, Frame({}, pickle.dumps(winners)))
         finally:
             for measurer in measurers.values():
                 measurer.close()
@@ -134,15 +134,11 @@ def _rounds(
         yield result
         if result.stopped != "budget":
             return
-        gained = result.after < (1 - _LEAST_GAIN) * result.before
+        gained = result.after < (1 - settings.least_gain) * result.before
         in_vain = 0 if gained or length < _LONGEST_ROUND else in_vain + 1
         left -= result.seconds
         length = min(2 * length, _LONGEST_ROUND)
         number += 1
-        log.refresh()
-
-
-_LEAST_GAIN = 0.01
 
 
 def _winners(
@@ -153,8 +149,7 @@ def _winners(
     winners: list[Winner] = []
     for task in tasks:
         chosen = choose_schedule(task.prim, job.target, job.threads, [log])
-        key = schedule_key(tuple(chosen.schedule.to_json()))
-        if chosen.origin != "exact" or key == running[task.workload.hash]:
+        if chosen.origin != "exact" or _key(chosen) == running[task.workload.hash]:
             continue
         symbol = kernel_symbol(task.workload.hash)
         kernel = compile_kernel(task.prim, chosen.schedule, job.target, symbol)
@@ -163,24 +158,8 @@ def _winners(
     return winners
 
 
-def _key(winner: Winner) -> str:
-    return schedule_key(tuple(winner.chosen.schedule.to_json()))
-
-
-def _news(result: ProgramResult) -> dict[str, object]:
-    return {
-        "trials": result.trials,
-        "seconds": round(result.seconds, 3),
-        "stopped": result.stopped,
-        "tasks": {
-            t.task.workload.hash: [t.task.name, _number(t.before), _number(t.after)]
-            for t in result.tasks
-        },
-    }
-
-
-def _number(seconds: float) -> float | None:
-    return seconds if seconds < float("inf") else None
+def _key(chosen: Chosen) -> str:
+    return schedule_key(tuple(chosen.schedule.to_json()))
 
 
 def _end_with_parent(read: int) -> None:
@@ -207,9 +186,7 @@ def main(arguments: list[str]) -> int:
     try:
         with terminable():
             _tune(job, write)
-    except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:
+    except (KeyboardInterrupt, BrokenPipeError):
         return 0
     except LogError as error:
         write_frame(write, Frame({"failed": str(error)}))

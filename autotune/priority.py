@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["Throttle", "processor_seconds", "yield_to_others"]
+__all__ = ["Throttle", "processor_seconds", "seconds_of", "yield_to_others"]
 
 _LOWEST_NICE = 19
 
@@ -32,13 +32,17 @@ def yield_to_others() -> None:
 def processor_seconds(pids: Iterable[int | None] = ()) -> float:
     """Processor time of this process, of its children that ended, and of live processes."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = time.process_time() + ended.ru_utime + ended.ru_stime
-    for pid in pids:
-        if pid is not None:
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+    others = sum(seconds_of(pid) for pid in pids)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + others
+
+
+def seconds_of(pid: int | None) -> float:
+    """Processor time of a live process, 0 of one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Throttle:

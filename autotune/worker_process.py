@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from .priority import seconds_of
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 
@@ -162,7 +162,7 @@ class WorkerProcess:
         now = time.monotonic()
         self._deadline = now + request.timeout
         self._last_deadline = now + _STARVED_FACTOR * request.timeout
-        self._cpu_before = self._cpu_seconds()
+        self._cpu_before = seconds_of(self.pid)
         self._send("ask", id(request.service), request.request)
 
     def _send(self, do: str, number: int, value: Any = None) -> None:
@@ -197,19 +197,11 @@ class WorkerProcess:
         now = time.monotonic()
         if self._opening or self._pending is None or now >= self._last_deadline:
             return False
-        missing = self._pending.timeout - (self._cpu_seconds() - self._cpu_before)
+        missing = self._pending.timeout - (seconds_of(self.pid) - self._cpu_before)
         if missing <= 0:
             return False
         self._deadline = min(self._last_deadline, now + max(missing, 0.01))
         return True
-
-    def _cpu_seconds(self) -> float:
-        """Processor time the worker has used."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _opened(self, frame: Frame | None, failure: str) -> Reply | None:
         """Go on after opening a service, or try again in a new process.

@@ -32,14 +32,13 @@ import numpy as np
 
 from .autotune.background import BackgroundJob, Winner
 from .autotune.budget import parse_budget
-from .autotune.decision import Decision, Option
 from .autotune.log import LogError, TuningLog
-from .autotune.record import own_version, target_key, timestamp
 from .autotune.select import workload_of
 from .autotune.transport import Frame, read_frame, write_frame
 from .autotune.worker_process import worker_environment
 from .background_options import Background
 from .codegen.objects import remember_object
+from .confirm import schedule_decision
 from .ir.loop.prim import PrimFunc
 from .pipeline import Built, called_kernels, rebuilt, remember_kernel, session_log
 from .trial import Trial
@@ -73,13 +72,12 @@ class BackgroundTuning:
     ``str`` of it says what has happened so far, a line each.
     """
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.lines: list[str] = []
         """What happened: what was swapped in, with both times, and what was taken back."""
         self.failure: str | None = None
         """Why tuning ended before its time, None if it did not."""
         self._jobs: list[_Job] = []
-        self._tell = tell
 
     @property
     def state(self) -> str:
@@ -120,12 +118,6 @@ class BackgroundTuning:
             job.stop.set()
         MANAGER.wake()
         self.wait(10.0)
-
-    def note(self, line: str) -> None:
-        """Remember that something happened."""
-        self.lines.append(line)
-        if self._tell is not None:
-            self._tell(line)
 
     def __str__(self) -> str:
         lines = [self.state, *self.lines, *([self.failure] if self.failure else [])]
@@ -234,7 +226,9 @@ class _Session:
                     calls, since = self._trial.calls, time.monotonic()
                 elif ended and self._trial is not None and time.monotonic() - since > _IDLE_SECONDS:
                     self._left_alone = True
-                    job.handle.note("the program is idle: its next calls decide what they use")
+                    job.handle.lines.append(
+                        "the program is idle: its next calls decide what they use"
+                    )
                     return
 
     def _begin(self) -> bool:
@@ -266,9 +260,9 @@ class _Session:
         times = f"{event.old * 1e6:.4g} -> {event.new * 1e6:.4g} us a call"
         if event.won:
             self.built = self._next
-            self.job.handle.note(f"{self.job.name}: {names} swapped in, {times}")
+            self.job.handle.lines.append(f"{self.job.name}: {names} swapped in, {times}")
         else:
-            self.job.handle.note(f"{self.job.name}: {names} taken back, {times}")
+            self.job.handle.lines.append(f"{self.job.name}: {names} taken back, {times}")
             if len(self._tried) > 1:  # one of them may be to blame
                 self._waiting[:0] = [{h: w} for h, w in self._tried.items()]
             else:
@@ -282,24 +276,13 @@ class _Session:
         (workload,) = self._tried
         parts = self.built.parts
         name = next(n for n, p in parts.prims.items() if workload_of(p).hash == workload)
-        chosen = (self.built.chosen[name], self._next.chosen[name])
-        decision = Decision(
-            "schedule",
-            workload_of(parts.prims[name]),
-            target_key(parts.target, parts.threads),
-            tuple(
-                Option(c.sketch, (took,), tuple(c.schedule.to_json()))
-                for c, took in zip(chosen, seconds)
-            ),
-            0,
-            f"{self.job.name}, whole calls while it served",
-            timestamp(),
-            own_version(),
-        )
+        program = f"{self.job.name}, whole calls while it served"
+        samples = [(took,) for took in seconds]
+        decision = schedule_decision((self.built, self._next), name, samples, 0, program)
         try:
             TuningLog(self.job.log).append(decision)
         except LogError as error:
-            self.job.handle.note(f"not written down: {error}")
+            self.job.handle.lines.append(f"not written down: {error}")
 
     def _take_back(self) -> None:
         if self._trial is not None:

@@ -19,12 +19,12 @@ import numpy as np
 from .autotune.decision import Decision, Option
 from .autotune.in_program import InProgram, RolledBack, faster_of
 from .autotune.log import TuningLog
-from .autotune.record import TargetKey, own_version, robust_seconds, target_key, timestamp
+from .autotune.record import own_version, robust_seconds, target_key, timestamp
 from .autotune.select import workload_of
 from .in_turn import Rounds, run_in_turn, whole_calls
 from .pipeline import Built
 
-__all__ = ["Confirmed", "confirm"]
+__all__ = ["Confirmed", "confirm", "schedule_decision"]
 
 Array = np.ndarray[Any, Any]
 
@@ -122,27 +122,33 @@ def _decision(
     before: Built, after: Built, name: str, rounds: Sequence[Rounds], program: str, sign: int
 ) -> Decision:
     assert after.parts is not None
-    workload = workload_of(after.parts.prims[name])
+    workload = workload_of(after.parts.prims[name]).hash
+    seconds = [each.seconds[workload] for each in rounds]
+    return schedule_decision((before, after), name, seconds, int(sign > 0), program)
+
+
+def schedule_decision(
+    builds: Sequence[Built],
+    name: str,
+    seconds: Sequence[tuple[float, ...]],
+    taken: int,
+    program: str,
+) -> Decision:
+    """That a kernel gets the schedule it has in ``builds[taken]``; ``seconds`` are the samples of
+    each build, in ``program``."""
+    parts = builds[0].parts
+    assert parts is not None
     options = tuple(
-        Option(
-            built.chosen[name].sketch,
-            each.seconds[workload.hash],
-            tuple(built.chosen[name].schedule.to_json()),
-        )
-        for built, each in zip((before, after), rounds)
+        Option(built.chosen[name].sketch, samples, tuple(built.chosen[name].schedule.to_json()))
+        for built, samples in zip(builds, seconds)
     )
     return Decision(
         "schedule",
-        workload,
-        _key(after),
+        workload_of(parts.prims[name]),
+        target_key(parts.target, parts.threads),
         options,
-        int(sign > 0),
+        taken,
         program,
         timestamp(),
         own_version(),
     )
-
-
-def _key(built: Built) -> TargetKey:
-    assert built.parts is not None
-    return target_key(built.parts.target, built.parts.threads)
