@@ -10,8 +10,9 @@ array([[2.],
        [2.]], dtype=float32)
 
 ``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
-``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``schedule`` and
-``sketch_rule`` are for those who schedule kernels by hand.
+``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
+log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
+schedule kernels by hand.
 """
 
 import importlib
@@ -27,6 +28,7 @@ from .ir.errors import (
     LoopwrightValueError,
     UnsupportedError,
 )
+from .log_context import log
 from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
 from .tracer.pytree import register as register_pytree
 
@@ -64,6 +66,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "log",
     "nn",
     "parse_spec",
     "register_pytree",

@@ -27,6 +27,7 @@ from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
@@ -204,7 +205,7 @@ class CompiledFunction:
         options = self._tune or as_background(config.tune)
         if options is not None and found.built.kernels:
             install = functools.partial(self._install, request)
-            log = self.log or config.log
+            log = log_in_force(self.log, config.log)
             self.background.start(self._name, found.built, log, options, install)
 
     def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
@@ -239,7 +240,7 @@ class CompiledFunction:
         return _pipeline().build(
             traced.module,
             target=self.target,
-            log=self.log or config.log,
+            log=log_in_force(self.log, config.log),
             threads=self.threads or config.threads,
             precision=self.precision or config.precision,
             verify=config.verify,
@@ -321,7 +322,7 @@ class CompiledFunction:
             traced.module,
             self._arrays(traced, args, kwargs),
             target=self.target,
-            log=self.log or config.log,
+            log=log_in_force(self.log, config.log),
             threads=self.threads or config.threads,
             precision=self.precision or config.precision,
             budget=budget,
@@ -440,7 +441,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
 
     - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
       bools, None and functions always are.
-    - ``log``: the tuning log to read schedules from and append to; else ``LOOPWRIGHT_LOG``.
+    - ``log``: the tuning log to read schedules from and append to; else that of ``with
+      lw.log(...):`` around the compile, else ``LOOPWRIGHT_LOG``.
     - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores. A single call may
       have another number: ``f(x, threads=1)``.
     - ``precision``: ``"strict"`` takes every sum term by term, ``"standard"`` allows algorithms
