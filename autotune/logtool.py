@@ -345,6 +345,11 @@ class VerifyReport:
     def ok(self) -> bool:
         return not self.problems
 
+    @property
+    def unreadable(self) -> int:
+        """Lines that are no records to this version."""
+        return self.torn + self.foreign + self.future
+
 
 def verify(
     path: str | os.PathLike[str],

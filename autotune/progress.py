@@ -255,7 +255,7 @@ def format_time(seconds: float) -> str:
     ('430 us', '2.5 s')
     """
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1:
+        if seconds * scale >= 0.9995:  # what is rounded up to 1000 takes the next unit
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
 

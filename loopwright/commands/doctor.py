@@ -14,6 +14,7 @@ from typing import Any
 
 from ..autotune import logtool
 from ..autotune.lookup import shipped_logs
+from ..autotune.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.machine import LEVELS, MachineModel, cache_folder, measured_machine
 from ..codegen.target import ISA_LEVELS, Target
@@ -151,25 +152,32 @@ def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK)
 
 
-def _log_files() -> list[Path]:
+def _own_log() -> Path | None:
     own = os.environ.get("LOOPWRIGHT_LOG")
-    files = [Path(own)] if own and Path(own).is_file() else []
-    return files + [log.path for log in shipped_logs() if log.path is not None]
+    return Path(own) if own and Path(own).is_file() else None
 
 
 def _log_problems() -> Iterator[str]:
-    for path in _log_files():
-        report = logtool.verify(path)
-        if not report.ok:
-            yield (
-                f"{path}: {len(report.problems)} lines are not used or look wrong; "
-                f"`loopwright log verify {path}` names them, `log prune` drops them"
-            )
+    own = _own_log()
+    report = logtool.verify(own) if own else None
+    if report is not None and not report.ok:
+        yield (
+            f"{own}: {len(report.problems)} lines are not used or look wrong; "
+            f"`loopwright log verify {own}` names them, `log prune` drops them"
+        )
+    # What ships is trimmed to what guesses need: it counts as whole if every line can be read.
+    for log in shipped_logs():
+        if log.path is not None and (lost := logtool.verify(log.path).unreadable):
+            yield f"{log.path}: {lost} lines cannot be read; install loopwright again"
+    if shipped_model().model is None:
+        yield f"{shipped_model()}: kernels that nobody tuned are scheduled by rules alone"
 
 
 def _logs_text() -> str:
-    lines: list[str] = []
-    for path in _log_files():
-        report = logtool.verify(path)
-        lines.append(f"log       {path}: {report.good} records")
-    return "\n".join(lines) or "log       none yet: `loopwright tune ... --log FILE` makes one"
+    own = _own_log()
+    if own is None:
+        first = "none yet: `loopwright tune ... --log FILE` makes one"
+    else:
+        first = f"{own}: {logtool.verify(own).good} good records"
+    shipped = sum(len(log) for log in shipped_logs())
+    return f"log       {first}\nshipped   {shipped} records of kernels, {shipped_model()}"

@@ -14,13 +14,13 @@ class UsageError(Exception):
 def seconds_text(seconds: float | None) -> str:
     """A duration with three digits and a unit that fits.
 
-    >>> seconds_text(0.00102), seconds_text(3.5e-7), seconds_text(None)
-    ('1.02 ms', '350 ns', '-')
+    >>> seconds_text(0.00102), seconds_text(9.998e-4), seconds_text(None)
+    ('1.02 ms', '1 ms', '-')
     """
     if seconds is None:
         return "-"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
+        if seconds >= 0.9995 * size:  # what is rounded up to 1000 takes the next unit
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
 

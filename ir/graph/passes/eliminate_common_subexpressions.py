@@ -15,16 +15,22 @@ After::
       add(%0, %0)
     }
 
+A reduction that keeps its axes with size 1 and one that does not are the same numbers, and so is
+what is computed from them element by element: ``x.mean(0)`` and the mean inside ``x.std(0)`` are
+one sum and one division. The later value is then a reshape of the earlier one, which is free.
+
 Inside a branch, values from before it are reused; what a branch computes is not known outside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
+from ...ops.registry import Pattern, get
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, If, Module, TupleGetItem, Var
 from ..printer import value_text
+from ..types import TensorType
 from ..walk import operands
 from .rewrite import map_functions, rewrite_function
 
@@ -40,31 +46,84 @@ def eliminate_common_subexpressions(module: Module) -> Module:
 
 
 def _once(function: Function) -> Function:
-    scopes: list[dict[Hashable, Var]] = [{}]
+    known = _Known()
+    return rewrite_function(function, known.step, enter=known.enter, leave=known.leave)
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+
+class _Known:
+    """The values that were computed, by what they are; ``scopes`` are the blocks one is in.
+
+    ``views`` are reshapes made here, which only add or drop axes of size 1, by what they show, and
+    ``reduced`` the values of reductions and what is computed from nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: list[dict[Hashable, Var]] = [{}]
+        self.views: dict[Var, Atom] = {}
+        self.reduced: set[Var] = set()
+
+    def enter(self) -> None:
+        self.scopes.append({})
+
+    def leave(self) -> None:
+        self.scopes.pop()
+
+    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
         if isinstance(value, Function | If):
             return None
         if isinstance(value, Var | Constant | GlobalVar):
             return value
-        key = _key(value)
-        for scope in scopes:
-            if key in scope:
-                return scope[key]
-        scopes[-1][key] = var
-        return None
+        key = _key(value, operands(value))
+        same = self._find(key)
+        if same is not None:
+            return same
+        self.scopes[-1][key] = var
+        loose = self._loose_key(value)
+        if loose is None:
+            return None
+        self.reduced.add(var)
+        alike = self._find(loose)
+        if alike is None:
+            self.scopes[-1][loose] = var
+            return None
+        assert isinstance(var.type, TensorType)
+        if var.type == alike.type:
+            return alike
+        view = builder.emit(get("reshape"), [alike], {"newshape": var.type.shape}, span=value.span)
+        self.views[view] = alike
+        self.reduced.add(view)
+        self.scopes[-1][key] = view
+        return view
 
-    return rewrite_function(
-        function, step, enter=lambda: scopes.append({}), leave=lambda: (scopes.pop(), None)[1]
-    )
+    def _find(self, key: Hashable) -> Var | None:
+        return next((scope[key] for scope in self.scopes if key in scope), None)
+
+    def _loose_key(self, value: Expr) -> Hashable | None:
+        """What a value is but for axes of size 1; None where they may matter."""
+        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+            return None
+        if "keepdims" in value.attrs and value.op.pattern == Pattern.REDUCTION:
+            return ("but for ones", _key(value, value.args, without="keepdims"))
+        wide = [a for a in value.args if not isinstance(a, Constant) or a.value.ndim]
+        if not wide or not self.reduced.issuperset(a for a in wide if isinstance(a, Var)):
+            return None
+        # Tables of elementwise operators have no attributes but the dtype of a cast.
+        plain = value.op.pattern <= Pattern.BROADCAST and set(value.attrs) <= {"dtype"}
+        shapes = {a.type.shape for a in wide if isinstance(a.type, TensorType)}
+        if not plain or len(shapes) != 1 or any(isinstance(a, Constant) for a in wide):
+            return None
+        shown = [self.views.get(a, a) if isinstance(a, Var) else a for a in value.args]
+        return ("but for ones", _key(value, shown))
 
 
-def _key(value: Expr) -> Hashable:
-    parts: list[Hashable] = [type(value), *map(atom_key, operands(value))]
+def _key(value: Expr, atoms: Sequence[Atom], without: str = "") -> Hashable:
+    parts: list[Hashable] = [type(value), *map(atom_key, atoms)]
     if isinstance(value, Call):
         parts.append(value.op if isinstance(value.op, GlobalVar | Var) else value.op.name)
         # Text tells 1 from 1.0 and True, which compare equal.
-        parts += [f"{name}={value_text(attr)}" for name, attr in value.attrs.items()]
+        parts += [
+            f"{name}={value_text(attr)}" for name, attr in value.attrs.items() if name != without
+        ]
     elif isinstance(value, TupleGetItem):
         parts.append(value.index)
     return tuple(parts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import inf, prod, sqrt
 
 from ...dims import IntExpr, product
 from ...ops.registry import Operator, Pattern
@@ -27,6 +27,7 @@ __all__ = [
     "build_graph",
     "is_big_constant",
     "is_reshape",
+    "is_used_once",
     "operator_of",
     "same_but_ones",
 ]
@@ -228,6 +229,33 @@ def _uses(contraction: Binding, operand: Var) -> float:
         return 1.0
     other, result, own = (float(s or 0) for s in sizes)
     return sqrt(other * result / own)
+
+
+def is_used_once(contraction: Binding, operand: Atom) -> bool:
+    """Whether a product uses each element of this operand once, as one of a matrix and a vector
+    does with the matrix: there are as many multiplications as it has elements."""
+    own, products = _size(operand), _multiplications(contraction)
+    return own is not None and own == products and _args(contraction).count(operand) == 1
+
+
+def _multiplications(contraction: Binding) -> int | None:
+    """The multiplications of a product; None for other contractions and unknown sizes."""
+    shapes = [a.type.shape for a in _args(contraction) if isinstance(a.type, TensorType)]
+    if _is_of(contraction, "nn.matmul"):
+        result = _size(contraction.var)
+        inner = shapes[0][-1]
+        return result * inner if result is not None and isinstance(inner, int) else None
+    if not _is_of(contraction, "contract"):
+        return None
+    assert isinstance(contraction.value, Call)
+    operands = contraction.value.attrs["equation"].split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(operands, shapes, strict=True):
+        for letter, size in zip(letters, shape, strict=True):
+            if not isinstance(size, int):
+                return None
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return prod(sizes.values())
 
 
 def _size(value: Atom) -> int | None:

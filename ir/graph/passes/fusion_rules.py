@@ -2,8 +2,9 @@
 
 1. A group is at most 64 operators, so that its code stays small. An opaque operator stays alone.
 2. One contraction, followed by elementwise operators that keep the shape of its result, and at the
-   end perhaps a transpose: the result is then stored in the other order. Nothing is computed in
-   front of it: it would be computed once per use instead of once.
+   end perhaps a transpose: the result is then stored in the other order. In front of it elementwise
+   operators may stand only if it uses each element of theirs once, as the product of a matrix and
+   a vector does with the matrix: others would be computed once per use instead of once.
 3. Reductions of one shape over the same axes, with elementwise operators before, between and after
    them. Every value is then either *full* (the shape that is reduced) or a *row* (what is left).
    Going back from row to full, as softmax does, is possible for the last axes, in rows that stay
@@ -20,7 +21,15 @@ from dataclasses import dataclass
 from ...dims import IntExpr, product
 from ...ops.registry import Pattern
 from ..types import TensorType
-from .fusion_graph import Edge, Graph, Node, is_reshape, operator_of, same_but_ones
+from .fusion_graph import (
+    Edge,
+    Graph,
+    Node,
+    is_reshape,
+    is_used_once,
+    operator_of,
+    same_but_ones,
+)
 
 __all__ = ["may_fuse"]
 
@@ -66,7 +75,11 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
     if contractions:
         if len(contractions) > 1 or reductions:
             return False
-        return _is_epilogue(contractions[0], nodes, inside, outputs)
+        before = _in_front(contractions[0], nodes, outputs)
+        if before is None:
+            return False
+        rest = [n for n in nodes if n.index not in before]
+        return _is_epilogue(contractions[0], rest, inside, outputs)
     if reductions:
         return _are_rows(reductions, nodes, inside)
     if len(outputs) > 1 and not _all_aligned(nodes, set(outputs)):
@@ -81,11 +94,36 @@ def _is_contraction(node: Node) -> bool:
     return node.pattern == Pattern.CONTRACTION
 
 
+def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) -> set[int] | None:
+    """What a contraction reads that is computed in its group; None if that may not be there."""
+    by_index = {n.index: n for n in nodes}
+    before: set[int] = set()
+    for edge in contraction.edges:
+        if edge.source not in by_index:
+            continue
+        if edge.chain or edge.root is None or not is_used_once(contraction.binding, edge.root):
+            return None
+        work = [edge.source]
+        while work:
+            node = by_index[work.pop()]
+            aligned = node.pattern in _MAPS and node.shape == edge.shape
+            if not aligned or node.index in outputs:
+                return None
+            before.add(node.index)
+            for own in node.edges:
+                if own.source in by_index:
+                    if own.chain:
+                        return None
+                    work.append(own.source)
+    readers = {*before, contraction.index}
+    if any(not readers.issuperset(by_index[i].users) for i in before):
+        return None  # someone else wants it as well
+    return before
+
+
 def _is_epilogue(
     contraction: Node, nodes: Sequence[Node], inside: set[int], outputs: Sequence[int]
 ) -> bool:
-    if any(e.source in inside for e in contraction.edges):
-        return False
     return all(
         n is contraction
         or _turns_the_result(n, outputs)

@@ -107,3 +107,33 @@ def test_meaning_is_kept(program: Module) -> None:
         result = verify(step(program))
         assert step(result) is result
         assert_same_value(evaluate(result, *args), evaluate(program, *args), rtol=0)
+
+
+def test_reductions_are_shared_whether_or_not_they_keep_their_axes() -> None:
+    check_pass(
+        share,
+        before="""fn (%x: Tensor[(2, 3), float32]) {
+          %0 = sum(%x, axis=[0]); %1 = divide(%0, 2f);
+          %2 = sum(%x, axis=[0], keepdims=True); %3 = divide(%2, 2f); %4 = sqrt(%3);
+          %5 = sqrt(%1);
+          (%1, %3, %4, %5)
+        }""",
+        after="""fn (%x: Tensor[(2, 3), float32]) {
+          %0 = sum(%x, axis=[0]); %1 = divide(%0, 2f);
+          %2 = reshape(%0, newshape=[1, 3]); %3 = reshape(%1, newshape=[1, 3]); %4 = sqrt(%3);
+          %5 = reshape(%4, newshape=[3]);
+          (%1, %3, %4, %5)
+        }""",
+    )
+
+
+def test_axes_of_size_1_tell_values_apart_that_are_broadcast() -> None:
+    # Square: a row added to the matrix is not a column added to it.
+    text = """fn (%x: Tensor[(3, 3), float32]) {
+      %0 = sum(%x, axis=[1]); %1 = add(%x, %0);
+      %2 = reshape(%0, newshape=[3, 1]); %3 = add(%x, %2);
+      %4 = max(%x, axis=[1], keepdims=True); %5 = max(%x, axis=[0], keepdims=True);
+      %6 = add(%4, %5);
+      (%1, %3, %6)
+    }"""
+    check_pass(share, before=text, after=text)

@@ -156,6 +156,54 @@ def test_arithmetic_in_front_of_a_contraction_stays_apart() -> None:
     assert calls(program) == ["exp", "matmul"]
 
 
+@pytest.mark.parametrize(
+    "a, b, kernels",
+    [
+        ((8, 16), (16,), ["exp_matmul"]),
+        ((8, 16), (16, 1), ["exp_matmul"]),
+        ((3, 8, 16), (16,), ["exp_matmul"]),
+        ((3, 8, 16), (3, 16, 1), ["exp_matmul"]),
+        ((8, 16), (3, 16, 1), ["exp", "matmul"]),  # by three vectors: three times
+        ((16,), (16, 4), ["exp", "matmul"]),  # the vector is used for every column
+    ],
+)
+def test_what_a_product_uses_once_is_computed_on_the_way(a, b, kernels) -> None:
+    program = module(lambda m, x, w: m("nn.matmul", m.exp(x), w), tensor(*a), tensor(*b))
+    assert calls(fused(program)) == kernels
+    turned = module(lambda m, x, w: m("nn.matmul", x, m.exp(w)), tensor(1, 16), tensor(16, 4))
+    assert calls(fused(turned)) == ["exp_matmul"]
+
+
+@pytest.mark.parametrize(
+    "equation, shapes, once",
+    [
+        ("bij,bj->bi", ((2, 8, 16), (2, 16)), True),
+        ("ij,j->i", ((8, 16), (16,)), True),
+        ("ij,jk->k", ((4, 8), (8, 2)), False),
+        ("ij,kj->ik", ((8, 16), (3, 16)), False),
+    ],
+)
+def test_uses_in_a_contraction_are_counted_by_its_letters(equation, shapes, once) -> None:
+    def make(m, x, y):
+        return m.contract(m.exp(x), y, equation=equation)
+
+    program = fused(module(make, *(tensor(*s) for s in shapes)))
+    assert len(calls(program)) == (1 if once else 2)
+
+
+def test_what_others_want_too_is_computed_before_a_product() -> None:
+    def needed(m, x, v):
+        e = m.exp(x)
+        return e, m("nn.matmul", e, v)
+
+    def twice(m, x, v):
+        e = m.exp(x)
+        return m("nn.matmul", e, v), m.sum(e, axis=(1,), keepdims=False)
+
+    assert calls(fused(module(needed, tensor(8, 16), tensor(16)))) == ["exp", "matmul"]
+    assert calls(fused(module(twice, tensor(8, 16), tensor(16)))) == ["exp", "matmul", "sum"]
+
+
 def test_contraction_and_reduction_stay_apart() -> None:
     def make(m, x, w):
         return m.sum(m.exp(m("nn.matmul", x, w)), axis=(1,), keepdims=False)
