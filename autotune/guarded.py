@@ -4,11 +4,15 @@
 
     | guard: no access | slack: canary | the buffer | canary to the next 64 | guard: no access |
 
-The buffer ends as close to the upper guard as its alignment allows. A touch of a guard is a memory
-fault that the harness tells from others; a write into the canaries is found afterwards. The slack
-reads as NaN (or -1), so that what is read from there spoils the result. Large buffers lie in huge
-pages, as large arrays of programs do: in small ones streaming takes a quarter to a half longer,
-and others than there are the fastest.
+The buffer ends as close to the upper guard as its alignment (or its place in a page) allows. A
+touch of a guard is a memory fault that the harness tells from others; a write into the canaries is
+found afterwards. The slack reads as NaN (or -1), so that what is read from there spoils the result.
+
+Buffers lie in huge pages unless they are small. Small pages lie anywhere in the machine's memory,
+and which of them share sets of the second-level cache is chance: the same six schedules of a
+product with a 1.6 MB matrix took 20 to 95 % longer in the worst of ten processes than in the best,
+and each of five was the fastest in some; out of huge pages it is 4 to 17 %, and one of two. Large
+arrays of programs have huge pages, too: streaming from small ones takes a quarter to a half longer.
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_PRIVATE_ANONYMOUS = 0x22
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _HUGE, _ADVISE_HUGE = 1 << 21, 14
+_SPREAD = 1 << 16
+"""Bytes from which on a buffer is a notable share of a second-level cache (of 1-2 MiB)."""
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -50,23 +56,29 @@ class GuardedBuffer:
     >>> buffer.close()
     """
 
-    def __init__(self, size: int, alignment: int = 64) -> None:
+    def __init__(self, size: int, alignment: int = 64, place: int | None = None) -> None:
+        """``place``: where in a page it begins, instead of as late as its alignment allows."""
         self.size = size
-        room = -(-max(size, 1) // _PAGE) * _PAGE
-        self._total = room + 2 * _GUARD + (_HUGE if size >= 2 * _HUGE else 0)
+        huge = size >= _SPREAD
+        room = _rounded(max(size, 1) + (place or 0), _PAGE)
+        taken = _rounded(room, _HUGE) if huge else room
+        self._total = taken + 2 * _GUARD + (_HUGE if huge else 0)
         base = _libc.mmap(None, self._total, _PROT_NONE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
         if base is None or base == _FAILED:
             raise MemoryError(f"no {size} bytes for an operand")
         self._base = base
-        inner = base + _GUARD
-        if size >= 2 * _HUGE:  # where programs find them, too: from 4 MiB on, NumPy asks for them
-            inner = -(-inner // _HUGE) * _HUGE
-        if _libc.mprotect(inner, room, _PROT_READ_WRITE):
+        inner = _rounded(base + _GUARD, _HUGE if huge else _PAGE)
+        if _libc.mprotect(inner, taken, _PROT_READ_WRITE):
             self.close()
             raise MemoryError(f"no {size} bytes for an operand")
-        if size >= 2 * _HUGE:
-            _libc.madvise(inner, room, _ADVISE_HUGE)
-        self.address = (inner + room - size) // alignment * alignment
+        if huge:
+            _libc.madvise(inner, taken, _ADVISE_HUGE)
+            _view(inner, taken)[::_HUGE] = 0  # made now, whole: what is beyond becomes guard
+            _libc.mprotect(inner + room, taken - room, _PROT_NONE)
+        last = inner + room - size
+        self.address = last // alignment * alignment
+        if place is not None:
+            self.address = last - (last - place) % _PAGE
         whole = _view(inner, room)
         start = self.address - inner
         self._before = whole[:start]
@@ -100,6 +112,10 @@ class GuardedBuffer:
         if self._base is not None:
             _libc.munmap(self._base, self._total)
             self._base = None
+
+
+def _rounded(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
 
 
 def _view(address: int, size: int) -> npt.NDArray[np.uint8]:

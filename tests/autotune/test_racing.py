@@ -65,7 +65,9 @@ def test_a_close_race_goes_on_and_losers_leave_it() -> None:
     counts = [count for count, cache in watch.asked if cache == "warm"]
     assert len(counts) > 1 and counts[0] == 4 and counts[1] == 3
     assert found.rounds <= DEFAULT_SETTINGS.most_leader_rounds
-    assert [len(r.seconds) for r in found.records] == [found.rounds] * 3 + [7]
+    assert [len(r.seconds) for r in found.records] == [found.rounds] * 3 + [
+        DEFAULT_SETTINGS.leader_rounds
+    ]
     assert 0.0 < found.confidence < 1.0
 
 
@@ -122,7 +124,9 @@ def test_real_kernels_are_raced_both_ways() -> None:
     task = planted.make_task()
     with NativeMeasurer(task, planted.TOOLCHAIN, planted.SETTINGS) as measurer:
         both = [Candidate((("plant", "good", delay),)) for delay in (1, 3000)]
-        found = race(both, measurer, "cold", replace(planted.SETTINGS, most_leader_rounds=7))
+        found = race(
+            both, measurer, "cold", replace(planted.SETTINGS, leader_rounds=7, most_leader_rounds=7)
+        )
     fast, slow = found.records
     assert fast.cache == "cold" and len(fast.seconds) == 7 and len(fast.other_cache_seconds) == 3
     assert fast.cost < slow.cost and found.confidence > 0.9
