@@ -17,8 +17,6 @@ __all__ = ["Yardstick"]
 _SLOWED = 1.25
 """This many times what it usually takes: more than single samples differ."""
 _READINGS = 15
-_TRIES = 2
-"""Samples after which it is called slow: the first may find its operands in no cache."""
 
 
 class Yardstick:
@@ -44,13 +42,12 @@ class Yardstick:
         """
         if self._run is None:
             return False
-        usual = sorted(self._readings)[len(self._readings) // 2]
-        for _ in range(_TRIES):
-            now = self._run()
-            if now <= _SLOWED * usual:
-                break
+        limit = _SLOWED * sorted(self._readings)[len(self._readings) // 2]
+        now = self._run()
+        if now > limit:
+            now = self._run()  # the first may have found its operands in no cache
         self._readings.append(now)
-        return now > _SLOWED * usual
+        return now > limit
 
     def close(self) -> None:
         """Give back what the kernel holds."""

@@ -30,7 +30,7 @@ from loopwright.autotune.measure import NativeMeasurer
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.task import Task
+from loopwright.autotune.task import Task, feature_count
 from loopwright.autotune.tuner import tune
 
 from .lock import MachineLock
@@ -77,7 +77,7 @@ def incumbents(records: Sequence[MeasureRecord]) -> list[MeasureRecord]:
 def reached(name: str, task: Task, seconds: float, known: TuningLog, shipped: bool) -> Reached:
     """Tune a task from an empty log, then see when it was good enough."""
     log = TuningLog()
-    model = available_model(_FULL) if shipped else XGBoostModel(_FULL)
+    model = available_model(_FULL, 0, feature_count(task)) if shipped else XGBoostModel(_FULL)
     begun = time.monotonic()
     with NativeMeasurer(task, TOOLCHAIN, _FULL) as measurer:
         late = time.monotonic() - begun
@@ -139,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     median = float(np.median([r.seconds for r in found]))
     bar = BAR_WITHOUT if options.without_model else BAR
     never = sum(not math.isfinite(r.seconds) for r in found)
-    print(f"median {median:.1f} s (bar {bar:g}), {never} of {len(found)} never")
+    worst = max(found, key=lambda r: r.seconds)
+    print(f"median {median:.1f} s (bar {bar:g}), {never} of {len(found)} never; last: {worst.name}")
     return int(median > bar)
 
 
