@@ -117,15 +117,15 @@ class TuneSettings:
     """Bytes of address space a runner may add to what the operands need."""
     worker_lives: int = 2000
     """Candidates after which a worker is replaced, since loaded code is never all given back."""
-    leaders: int = 8
+    leaders: int = 6
     """Schedules re-measured, interleaved, before one is called best."""
     leader_factor: float = 1.15
     """Only schedules within this factor of the best are leaders."""
-    leader_rounds: int = 12
+    leader_rounds: int = 8
     """Rounds in which every leader is measured once, between two looks at the confidence."""
     most_leader_rounds: int = 48
     """Rounds after which a race ends however close it is."""
-    settling_seconds: float = 3e-3
+    settling_seconds: float = 2e-3
     """Calls before a sample of a race: where operands about fill a cache, what stays in it changes
     for milliseconds (35 us became 30 when one kernel ran alone for 16 ms)."""
     race_places: int = 16
