@@ -4,9 +4,14 @@
     python -m bench.ablation --log LOG            on what a log measured, and what lies between it
     python -m bench.ablation --live --budget 4s   on real kernels, for the same time each
 
-Every variant has the same budget on every task, with every seed. What is compared is the true cost
-of the schedule that it ends with, over the best that any variant found on the task: 1.00 is perfect
-(geometric means, after half of the budget and after all of it), and how many runs end within 5 %.
+Every variant has the same budget on every task, with every seed, and starts from the model that
+ships (it knows nothing of synthetic kernels; ``--without-model``: nor of others). What is compared
+is the true cost of the schedule that it ends with, over the best that any variant found on the
+task: 1.00 is perfect (geometric means, after half of the budget and after all of it), and how many
+runs end within 5 %. Beside it stands how much longer that takes than what the evolutionary search
+ends with on the same task and seed, with 95 % confidence by a bootstrap over tasks and seeds: where
+1.00 lies outside, the difference is none of chance. ``candidates`` is how many were measured: one
+variant stops early.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.cost_model import XGBoostModel
+from loopwright.autotune.cost_model import available_model
 from loopwright.autotune.kernels import TOOLCHAIN
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.measure import NativeMeasurer
@@ -27,7 +32,7 @@ from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
 from loopwright.autotune.record import Check, MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
-from loopwright.autotune.task import Task
+from loopwright.autotune.task import Task, feature_count
 from loopwright.autotune.tuner import tune
 
 from .lock import MachineLock
@@ -36,7 +41,8 @@ from .search_tasks import held_out_tasks
 __all__ = ["VARIANTS", "Recorded", "Run", "Variant", "compare", "main", "table"]
 
 FULL = replace(DEFAULT_SETTINGS, least_gain=0.0)
-"""Nobody stops early: all have the same budget."""
+"""The whole budget is spent."""
+_DRAWS = 2000
 SIZES = ((256, 256, 256), (96, 200, 512), (1000, 64, 300), (128, 1024, 48))
 
 
@@ -44,11 +50,13 @@ class Optimistic:
     """A model that adds to its opinion how far four models, each of which has seen other rows,
     disagree (the upper confidence bound of Bayesian optimisation)."""
 
-    def __init__(self, settings: TuneSettings, seed: int, bonus: float = 1.0) -> None:
+    def __init__(
+        self, settings: TuneSettings, seed: int, features: int | None = None, bonus: float = 1.0
+    ) -> None:
         self._bonus = bonus
         self._rng = np.random.default_rng(seed)
         light = replace(settings, boosting_rounds=settings.boosting_rounds // 2)
-        self._models = [XGBoostModel(light, seed + i) for i in range(4)]
+        self._models = [available_model(light, seed + i, features) for i in range(4)]
 
     @property
     def trained(self) -> bool:
@@ -73,8 +81,11 @@ class Variant:
     settings: TuneSettings = FULL
     optimistic: bool = False
 
-    def model(self, seed: int) -> CostModel:
-        return Optimistic(self.settings, seed) if self.optimistic else XGBoostModel(FULL, seed)
+    def model(self, seed: int, features: int | None = None) -> CostModel:
+        """The model of a run; it goes on from the shipped one if that knows these features."""
+        if self.optimistic:
+            return Optimistic(self.settings, seed, features)
+        return available_model(self.settings, seed, features)
 
 
 VARIANTS = (
@@ -86,6 +97,7 @@ VARIANTS = (
     Variant("  no twin limit", settings=replace(FULL, twin_limit=10**6)),
     Variant("  nothing by chance", settings=replace(FULL, epsilon=0.0)),
     Variant("  uncertainty-aware", optimistic=True),
+    Variant("  stops early", settings=DEFAULT_SETTINGS),
 )
 
 
@@ -153,6 +165,8 @@ class Run:
     task: str
     half: float
     end: float
+    seed: int = 0
+    trials: int = 0
 
 
 Cost = Callable[[MeasureRecord], float]
@@ -166,6 +180,7 @@ def compare(
     seeds: int,
     variants: Sequence[Variant] = VARIANTS,
     each: Callable[[], None] = lambda: None,
+    shipped: bool = True,
 ) -> list[Run]:
     """All variants on all tasks with all seeds; ``cost_of(task)`` tells what a record is worth."""
     runs: list[Run] = []
@@ -180,7 +195,7 @@ def compare(
                     measurer,
                     log,
                     budget,
-                    model=variant.model(seed),
+                    model=variant.model(seed, feature_count(task) if shipped else None),
                     strategy=variant.strategy,
                     settings=variant.settings,
                     seed=seed,
@@ -189,16 +204,20 @@ def compare(
                 tried = [r for r in log if r.ok and not r.raced]
                 half = min(tried[: max(1, len(tried) // 2)], key=lambda r: r.cost)
                 assert result.best is not None
-                runs.append(Run(variant.name, name, cost(half), cost(result.best)))
+                runs.append(
+                    Run(variant.name, name, cost(half), cost(result.best), seed, len(tried))
+                )
     return runs
 
 
 def table(runs: Sequence[Run]) -> str:
     """The comparison as Markdown."""
     best = {task: min(r.end for r in runs if r.task == task) for task in {r.task for r in runs}}
+    of = {(r.variant, r.task, r.seed): r for r in runs}
     lines = [
-        "| variant | after half | at the end | within 5 % | worst task |",
-        "| --- | --- | --- | --- | --- |",
+        "| variant | after half | at the end | within 5 % | worst task | "
+        "to the evolutionary (95 %) | candidates |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in dict.fromkeys(r.variant for r in runs):
         mine = [r for r in runs if r.variant == name]
@@ -208,9 +227,22 @@ def table(runs: Sequence[Run]) -> str:
         worst = max(float(np.exp(np.mean(np.log(v)))) for v in tasks.values())
         lines.append(
             f"| {name} | {half:.3f} | {np.exp(np.log(ends).mean()):.3f} | "
-            f"{100 * (ends <= 1.05).mean():.0f} % | {worst:.3f} |"
+            f"{100 * (ends <= 1.05).mean():.0f} % | {worst:.3f} | "
+            f"{_beside(mine, of)} | {np.mean([r.trials for r in mine]):.0f} |"
         )
     return "\n".join(lines)
+
+
+def _beside(mine: Sequence[Run], of: Mapping[tuple[str, str, int], Run]) -> str:
+    """The ratio of what runs ended with to that of the evolutionary search, and its interval."""
+    pairs = [(r, of.get(("evolutionary", r.task, r.seed))) for r in mine]
+    ratios = np.array([math.log(r.end / other.end) for r, other in pairs if other is not None])
+    if not len(ratios) or mine[0].variant == "evolutionary":
+        return ""
+    rng = np.random.default_rng(0)
+    means = ratios[rng.integers(0, len(ratios), (_DRAWS, len(ratios)))].mean(axis=1)
+    low, high = np.exp(np.quantile(means, [0.025, 0.975]))
+    return f"{math.exp(ratios.mean()):.3f} ({low:.3f}-{high:.3f})"
 
 
 def simulated(budget: str, seeds: int, variants: Sequence[Variant] = VARIANTS) -> list[Run]:
@@ -228,7 +260,7 @@ def simulated(budget: str, seeds: int, variants: Sequence[Variant] = VARIANTS) -
     return compare(tasks, measurer_of, cost_of, budget, seeds, variants)
 
 
-def recorded(path: str, count: int, budget: str, seeds: int) -> list[Run]:
+def recorded(path: str, count: int, budget: str, seeds: int, shipped: bool) -> list[Run]:
     """On the held-out kernels that a log has enough of."""
     log = TuningLog(path)
     tasks: dict[str, Task] = {}
@@ -242,10 +274,17 @@ def recorded(path: str, count: int, budget: str, seeds: int) -> list[Run]:
     def cost_of(task: Task) -> Cost:
         return lambda r: r.cost
 
-    return compare(tasks, lambda t, seed: measurers[t.workload.hash], cost_of, budget, seeds)
+    return compare(
+        tasks,
+        lambda task, seed: measurers[task.workload.hash],
+        cost_of,
+        budget,
+        seeds,
+        shipped=shipped,
+    )
 
 
-def live(count: int, budget: str, seeds: int) -> list[Run]:
+def live(count: int, budget: str, seeds: int, shipped: bool) -> list[Run]:
     """On real kernels: each variant has the same time."""
     with MachineLock() as lock:
         return compare(
@@ -255,6 +294,7 @@ def live(count: int, budget: str, seeds: int) -> list[Run]:
             budget,
             seeds,
             each=lock.between,
+            shipped=shipped,
         )
 
 
@@ -270,12 +310,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", help="of a run (128 trials; live: 4s)")
     parser.add_argument("--tasks", type=int, default=4, help="how many kernels (4)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
+    parser.add_argument("--without-model", action="store_true", help="models start untrained")
     options = parser.parse_args(arguments)
+    shipped = not options.without_model
     budget = options.budget or ("4s" if options.live else "128 trials")
     if options.live:
-        runs = live(options.tasks, budget, options.seeds)
+        runs = live(options.tasks, budget, options.seeds, shipped)
     elif options.log:
-        runs = recorded(options.log, options.tasks, budget, options.seeds)
+        runs = recorded(options.log, options.tasks, budget, options.seeds, shipped)
     else:
         runs = simulated(budget, options.seeds)
     if not runs:

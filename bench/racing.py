@@ -3,11 +3,10 @@
     python -m bench.racing                  five kernels, 64 candidates of each
     python -m bench.racing --tasks 20
 
-With care means that every candidate has as many samples as a contender, and the fastest is taken.
-Racing has few samples for those that cannot win, and a race of the leaders at the end, which counts
-in its time. Both winners are then measured in turn. Equal quality (within 3 %, the mean over the
-kernels) for at most half of the time is the bar. Building and checking are the same for both and do
-not count.
+With care means that every candidate has as many samples as a contender; otherwise those that cannot
+win have few. The leaders of both then race, which takes about as long for both and is shown apart.
+Both winners are measured in turn. Equal quality (within 3 %, the mean over the kernels) for at most
+half of the time is the bar. Building and checking are the same for both and do not count.
 """
 
 from __future__ import annotations
@@ -52,27 +51,28 @@ CAREFUL = replace(
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The winner of some candidates, and the seconds that its being found took."""
+    """The winner of some candidates, the seconds that measuring them took, and those of the
+    leaders' race."""
 
     best: MeasureRecord
     seconds: float
+    race: float
 
 
 def choose(task: Task, candidates: Sequence[Candidate], settings: TuneSettings) -> Chosen:
-    """Measure all candidates; unless they were all measured with care, race the leaders."""
+    """Measure all candidates, and race the leaders."""
     log = TuningLog()
     with NativeMeasurer(task, TOOLCHAIN, settings) as measurer:
         for _, record in measurer.measure(candidates, math.inf):
             log.append(record)
         spent = sum(r.took.run for r in log if r.took is not None)
-        if settings is not CAREFUL:
-            begun = time.perf_counter()
-            Tuner(task, measurer, log, settings=settings).finish()
-            spent += time.perf_counter() - begun
+        begun = time.perf_counter()
+        Tuner(task, measurer, log).finish()
+        race = time.perf_counter() - begun
     found = fastest(pooled_costs(log.of(task.workload.hash, task.key)))
     if found is None:
         raise RuntimeError(f"no candidate of {task.name} ran")
-    return Chosen(found[1], spent)
+    return Chosen(found[1], spent, race)
 
 
 def in_turn(task: Task, records: Sequence[MeasureRecord]) -> list[float]:
@@ -107,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             apart.append(quick / slow)
             print(
                 f"{name:<34} with care {with_care.seconds:6.3f} s, racing {racing.seconds:6.3f} s; "
+                f""
+                f"leaders {with_care.race:.2f} and {racing.race:.2f} s; "
                 f"its winner takes {quick / slow:.3f} times as long",
                 flush=True,
             )

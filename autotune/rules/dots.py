@@ -111,11 +111,17 @@ class DotSketch(Sketch):
                 c["order"] = self.tables["order"][-1]
                 panel = vectors * self.lanes * self.extent(self.k_axis)
                 room = max(1, self.target.l2 // 2 // panel)
-                c["mid_v"] = max(m for m in self.tables["mid_v"] if m <= room)
+                c["mid_v"] = self._panels(vectors, room)
                 c["parallel"] = self.parallel_depth(c)
                 c["stream"] = self.stream_choice()
                 found.append(c)
         return found
+
+    def _panels(self, vectors: int, room: int) -> int:
+        """Panels side by side that a cache has ``room`` for, as many as leave the fewest over."""
+        count = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
+        able = [m for m in self.tables["mid_v"] if m <= min(room, count)]
+        return min(able, key=lambda m: (-(-count // m) * m, -m))
 
     def _holds(self, where: int, vectors: int, rows: int) -> bool:
         if where == TILES:
@@ -237,7 +243,7 @@ def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) ->
         **{name: (value,) for name, value in UNUSED.items()},
         "vectors": up_to(wide, (1, 2, 3, 4, 6)),
         "rows": tuple(sorted({*heights, min(tall, TILE_SIDE)})),
-        "mid_v": up_to(wide, (1, 2, 4, 8, 16, 32)),
+        "mid_v": up_to(wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))),
         "mid_r": up_to(tall, (1, 2, 4, 8, 16)),
         "k_unroll": up_to(group.extents[k] // GROUP, tuple(range(1, TILE_GROUPS + 1))),
         "order": (0, 1) if row else (0,),

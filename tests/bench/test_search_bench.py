@@ -28,10 +28,10 @@ def test_the_ablation_compares_at_equal_budget() -> None:
     ends = {v: np.mean([np.log(r.end) for r in runs if r.variant == v]) for v in ("random",)}
     evolved = np.mean([np.log(r.end) for r in runs if r.variant == "evolutionary"])
     assert evolved < ends["random"]
-    lines = table([Run("a", "t", 3.0, 1.0), Run("b", "t", 4.0, 2.0)]).splitlines()
-    assert lines[2:] == [
-        "| a | 3.000 | 1.000 | 100 % | 1.000 |",
-        "| b | 4.000 | 2.000 | 0 % | 2.000 |",
+    first, second = Run("evolutionary", "t", 3.0, 1.0, 0, 8), Run("b", "t", 4.0, 2.0, 0, 6)
+    assert table([first, second]).splitlines()[2:] == [
+        "| evolutionary | 3.000 | 1.000 | 100 % | 1.000 |  | 8 |",
+        "| b | 4.000 | 2.000 | 0 % | 2.000 | 2.000 (2.000-2.000) | 6 |",
     ]
 
 

@@ -169,3 +169,18 @@ def test_widened_bytes_are_read_by_the_product_and_by_others():
 
     for found, expected in zip(lw.compile(both)(x, w), both(x, w), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("target", TARGETS[:2])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(559, 128, 192), (64, 64, 100), (33, 52, 290), (8, 8, 8)]
+)
+def test_favourites_are_in_the_space(m: int, k: int, n: int, target: Target) -> None:
+    """Tuning begins with them: of 192 columns in panels of 32, eight side by side are none."""
+    space = ScheduleSpace(product(m, k, n, "int8", "int8", True), target, 1)
+    for variant in space.variants:
+        for choices in variant.sketch.favourites():
+            values = {name: np.array([value]) for name, value in choices.items()}
+            assert variant.sketch.fits(values).all(), (variant.name, choices)
+    first = space.schedule(space.default()[0])
+    assert first == space.variants[0].schedule(space.variants[0].sketch.favourites()[0])
