@@ -12,6 +12,7 @@ import fcntl
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,12 +106,15 @@ class TuningLog:
                     return self._read_from(file.fileno())
             except FileNotFoundError:
                 if self._inode is not None:
+                    self._tell_of_loss()
                     self._forget()
                 return 0
 
     def _read_from(self, descriptor: int) -> int:
         status = os.fstat(descriptor)
         if self._inode not in (None, status.st_ino) or status.st_size < self._offset:
+            if not status.st_size:
+                self._tell_of_loss()
             self._forget()  # the file was replaced, by prune for instance
         self._inode = status.st_ino
         before = len(self.records)
@@ -155,6 +159,16 @@ class TuningLog:
         self._by_hash.setdefault(workload.hash, []).append(record)
         if workload.kind:
             self._by_kind.setdefault(workload.kind, {})[workload.hash] = workload
+
+    def _tell_of_loss(self) -> None:
+        """Nobody should find out later that a log which was removed goes on in a new file."""
+        if self._offset:
+            warnings.warn(
+                f"tuning log {self.path} was removed or emptied while it was in use: what is "
+                f"measured from now on goes into a new file, without the {len(self.records)} "
+                "records that were known",
+                stacklevel=4,
+            )
 
     def _forget(self) -> None:
         self.records.clear()

@@ -131,12 +131,18 @@ class Live:
             bar.set_description_str(line, refresh=False)
         for bar in self._bars:
             bar.refresh()
+        # A terminal that breaks lines anew when it gets narrower takes the cursor along: from the
+        # first column on, all that was drawn is behind it.
+        self._stream.write("\r")
+        self._stream.flush()
 
     def _wipe_after_resize(self) -> None:
         size = _terminal_size(self._stream)
         if self._bars and size != self._size:
-            self._close()
             self._stream.write("\r\x1b[J")
+            for bar in self._bars:
+                bar.sp = None  # nothing to wipe with blanks, which might be more than now fit
+            self._close()
         self._size = size
 
     def __enter__(self) -> Live:

@@ -27,7 +27,7 @@ from ..ir.tolerance import tolerance
 from .guarded import GARBAGE
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Reference", "Verdict", "index_ranges", "make_inputs"]
+__all__ = ["Reference", "Verdict", "error_bound", "index_ranges", "make_inputs"]
 
 Array = npt.NDArray[Any]
 
@@ -185,7 +185,9 @@ class Reference:
         """Compare a candidate's outputs, arrays by name."""
         worst = Verdict(True, 0.0, 0.0)
         for buffer in self.prim.output_buffers:
-            verdict = self._check_one(buffer.name, outputs[buffer.name], self._bound(buffer.dtype))
+            verdict = self._check_one(
+                buffer.name, outputs[buffer.name], error_bound(self.prim, buffer.dtype)
+            )
             if not verdict.right:
                 return verdict
             if verdict.max_error >= worst.max_error:
@@ -219,24 +221,25 @@ class Reference:
             self._whole[name] = got.copy()
         return verdict
 
-    def _bound(self, dtype: DType) -> float:
-        """The tolerance of a chain of sums: its errors add up.
 
-        It is relative to an element and to the size of all of them. Terms of both signs partly
-        cancel, and ``n`` of them come to ``sqrt(n)`` times one: so the tolerance's absolute part,
-        ``w * n * u`` terms, is its relative part of the result's size.
-        """
-        if not dtype.is_float:
-            return 0.0
-        floats = [s for s in self.prim.stages if s.buffer.dtype.is_float]
-        narrow = min([dtype, *(s.buffer.dtype for s in floats)], key=lambda d: d.bits)
-        sums = [
-            math.prod(as_int(a.extent) for a in s.reduce_axes)
-            for s in floats
-            if s.combiner in ("sum", "prod")
-        ]
-        bound = tolerance(narrow, operations=_OPERATIONS).rtol
-        return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
+def error_bound(prim: PrimFunc, dtype: DType) -> float:
+    """How far an output of ``dtype`` may be off: a chain of sums, whose errors add up.
+
+    It is relative to an element and to the size of all of them. Terms of both signs partly cancel,
+    and ``n`` of them come to ``sqrt(n)`` times one: so the tolerance's absolute part, ``w * n * u``
+    terms, is its relative part of the result's size.
+    """
+    if not dtype.is_float:
+        return 0.0
+    floats = [s for s in prim.stages if s.buffer.dtype.is_float]
+    narrow = min([dtype, *(s.buffer.dtype for s in floats)], key=lambda d: d.bits)
+    sums = [
+        math.prod(as_int(a.extent) for a in s.reduce_axes)
+        for s in floats
+        if s.combiner in ("sum", "prod")
+    ]
+    bound = tolerance(narrow, operations=_OPERATIONS).rtol
+    return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
 
 
 def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:

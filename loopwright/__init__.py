@@ -33,7 +33,7 @@ from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
 from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
-    from . import schedule
+    from . import debug, schedule
     from .autotune.rules.user import UserSketch as Sketch
     from .autotune.rules.user import sketch_rule
 
@@ -60,6 +60,7 @@ __all__ = [
     "UnsupportedError",
     "bool_",
     "compile",
+    "debug",
     "f32",
     "f64",
     "i8",
@@ -82,6 +83,7 @@ __all__ = [
 
 _LATE = {
     "Sketch": (".autotune.rules.user", "UserSketch"),
+    "debug": (".debug", ""),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.rules.user", "sketch_rule"),
 }

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from textwrap import indent
 from typing import NoReturn
 
-from .commands import bench, doctor, explain, log, report, show, train, tune
+from .commands import bench, debug, doctor, explain, log, report, show, train, tune
 from .commands.text import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -32,13 +32,14 @@ examples:
   LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
+  loopwright debug net.py:predict --log net.jsonl          is every operation right?
   loopwright report net.jsonl -o report.html               how did the search go? as one page
   loopwright log best net.jsonl                            which schedules won?
 
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, report, log, train, bench, doctor)
+_COMMANDS = (tune, show, explain, debug, report, log, train, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

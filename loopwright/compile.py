@@ -237,14 +237,24 @@ class CompiledFunction:
         return trace(self.function, self._signature, request, self._name)
 
     def _build(self, traced: Traced, config: Config) -> pipeline.Built:
-        return _pipeline().build(
-            traced.module,
-            target=self.target,
-            log=log_in_force(self.log, config.log),
-            threads=self.threads or config.threads,
-            precision=self.precision or config.precision,
-            verify=config.verify,
-        )
+        options = self.build_options(config)
+        try:
+            return _pipeline().build(traced.module, verify=config.verify, **options)
+        except Exception as error:
+            failures: Any = importlib.import_module(".failures", __package__)
+            shown = failures.with_repro(error, traced.name, traced.module, options, config)
+            if shown is error:
+                raise
+            raise shown from error
+
+    def build_options(self, config: Config) -> dict[str, Any]:
+        """What code is made with: the function's own settings, else those of ``config``."""
+        return {
+            "target": self.target,
+            "log": log_in_force(self.log, config.log),
+            "threads": self.threads or config.threads,
+            "precision": self.precision or config.precision,
+        }
 
     def _reason(self, request: Request) -> str:
         """Why code that is there could not be used."""
@@ -282,6 +292,16 @@ class CompiledFunction:
         """The function compiled for these arguments, to look at or to keep; see ``Lowered``."""
         traced = self.trace(*args, **kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._static)
+
+    def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
+        """The code that calls with these arguments run, compiled now if there is none; and the
+        arrays that it is handed. Raises LoopwrightTypeError for specs in the place of arrays."""
+        request = self._request(args, kwargs)
+        found = self._known.get(request) or self._compile(request)
+        arrays = self._arrays(found.traced, args, kwargs)
+        if arrays is None:
+            raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
+        return Lowered(found.traced, found.built, self._static), arrays
 
     def tune(
         self,

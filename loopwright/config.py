@@ -125,6 +125,15 @@ class Config:
         default=None,
         metadata=_about(_path, "folder", "where measurements of this machine are kept"),
     )
+    repro: Path | None = field(
+        default=None,
+        metadata=_about(
+            _path,
+            "folder",
+            "where programs are written that show a failure of the compiler (the cache); "
+            "/dev/null: nowhere",
+        ),
+    )
     full_traceback: bool = field(
         default=False, metadata=_about(_flag, "0|1", "keep Loopwright's own frames in tracebacks")
     )

@@ -27,6 +27,7 @@ from .autotune.lookup import shipped_logs
 from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
+from .autotune.shipped import shipped_model
 from .codegen.in_place_rule import in_place_rule
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.llvm.engine import disassemble
@@ -58,6 +59,7 @@ __all__ = [
     "build",
     "called_kernels",
     "kernels_of",
+    "known_operands",
     "logged_choices",
     "lower_module",
     "preferences_of",
@@ -157,6 +159,17 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
 
     With a ``memo``, one of an equal group of the same name that was met before.
     """
+    prims: dict[str, PrimFunc] = {}
+    for name, (known, stairs) in known_operands(module).items():
+        group = module.functions[name]
+        if isinstance(group, Function) and not is_view(group):
+            prims[name] = _prim_of(name, group, known, stairs, memo)
+    return prims
+
+
+def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]:
+    """Of every group that main calls, by name: the positions of operands that are constants in all
+    of its calls, and those that are the same triangle in all, with its offset."""
     constant: dict[str, set[int]] = {}
     masks: dict[str, dict[int, int | None]] = {}
     for binding in module.main.body.bindings:
@@ -169,13 +182,10 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
             for n, a in enumerate(call.args):
                 offset = offset_of_stairs(a.value) if isinstance(a, Constant) else None
                 mine[n] = offset if mine.get(n, offset) == offset else None
-    prims: dict[str, PrimFunc] = {}
-    for name, known in constant.items():
-        group = module.functions[name]
-        if isinstance(group, Function) and not is_view(group):
-            stairs = {n: offset for n, offset in masks[name].items() if offset is not None}
-            prims[name] = _prim_of(name, group, known, stairs, memo)
-    return prims
+    return {
+        name: (known, {n: offset for n, offset in masks[name].items() if offset is not None})
+        for name, known in constant.items()
+    }
 
 
 def _prim_of(
@@ -338,6 +348,8 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         text += f", about {100 * loss:.0f} % slower than tuned" if loss else ""
         text += "; f.tune(...) or `loopwright tune` makes them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
+    if counts["rules"] and shipped_model().model is None:
+        text += f"; {shipped_model()}"
     return text
 
 

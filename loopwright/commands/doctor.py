@@ -59,18 +59,23 @@ def _run(args: argparse.Namespace) -> int:
         target = target.with_isa(args.isa)
     model = measured_machine(target, fresh=args.fresh)
     versions = _versions((*_NEEDED, *_OPTIONAL))
+    shipped = shipped_model()
     problems = [*_missing(versions), *_folders(), *_log_problems()]
+    if shipped.model is None:
+        problems.append(f"{shipped}; `loopwright train` makes one")
     if args.json:
         report = {
             "target": asdict(target),
             "machine": asdict(model),
             "versions": versions,
+            "model": str(shipped),
             "problems": problems,
         }
         print(json.dumps(report, indent=1))
         return 1 if problems else 0
     print(_machine_text(target, model))
     print(_versions_text(versions))
+    print(f"model     {shipped}")
     print(_logs_text())
     print("\n".join(f"PROBLEM  {p}" for p in problems) or "everything is in place")
     return 1 if problems else 0

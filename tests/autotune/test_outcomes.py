@@ -186,7 +186,8 @@ def test_a_read_only_log_is_an_error_before_anything_is_measured(tmp_path: Path)
 
 def test_a_log_deleted_under_the_tuner_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    result = tuned(TuningLog(path), At(50, path.unlink))
+    with pytest.warns(UserWarning, match="was removed or emptied while it was in use"):
+        result = tuned(TuningLog(path), At(50, path.unlink))
     assert (result.stopped, result.trials) == ("budget", 100)
     assert result.best is not None
     log = TuningLog(path)

@@ -133,7 +133,9 @@ def test_the_table_survives_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
                 terminal.resize(columns, height)
                 shown.update(tuners()[0], clock())
                 drawn = terminal.written()
-                assert "\x1b[J" in drawn  # what stood there in other places is wiped
+                assert drawn.startswith("\r\x1b[J")  # what stood there in other places is wiped
+                assert " " * (columns + 1) not in drawn  # blanks beyond the edge move the cursor
+                assert drawn.endswith("\r")  # so that what a narrower one breaks is behind it
                 assert max(map(len, _rows(drawn))) <= columns
         terminal.written()
     finally:

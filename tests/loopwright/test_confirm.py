@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright import confirm as confirm_module
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.select import workload_of
 from loopwright.codegen.target import Target
 from loopwright.confirm import confirm
-from loopwright.in_turn import random_arrays, run_in_turn, whole_calls
+from loopwright.in_turn import Rounds, random_arrays, run_in_turn, whole_calls
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
 
@@ -46,7 +49,38 @@ def planted(built: Built, schedule: Schedule, seconds: float, log: Path) -> None
     TuningLog(log).append(record)
 
 
-def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path) -> None:
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], float]], None]:
+    """``in_place(seconds)`` has kernels take in the program what is said of their schedules."""
+
+    def say(seconds: Callable[[Schedule], float]) -> None:
+        def kernels(built: Built) -> dict[str, float]:
+            assert built.parts is not None
+            prims = built.parts.prims
+            return {
+                workload_of(prims[n]).hash: seconds(c.schedule) for n, c in built.chosen.items()
+            }
+
+        def in_turn(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
+            each = map(kernels, builds)
+            return tuple(Rounds({w: (s,) * 6 for w, s in k.items()}, Counter(k)) for k in each)
+
+        def whole(builds: Sequence[Built], *_: object) -> tuple[tuple[float, ...], ...]:
+            return tuple((1e-5 + sum(kernels(built).values()),) * 6 for built in builds)
+
+        monkeypatch.setattr(confirm_module, "run_in_turn", in_turn)
+        monkeypatch.setattr(confirm_module, "whole_calls", whole)
+
+    return say
+
+
+def plain_is_slow(schedule: Schedule) -> float:
+    """Without steps nothing is vectorised."""
+    return 1e-4 if schedule.steps else 8e-4
+
+
+def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path, in_place) -> None:
+    in_place(plain_is_slow)
     log = tmp_path / "log"
     before = made(log)
     (rules,) = before.chosen.values()
@@ -65,7 +99,8 @@ def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path) -
     assert decision.taken == 0 and decision.winner.cost < decision.losers[0].cost
 
 
-def test_what_is_faster_in_place_is_confirmed(tmp_path: Path) -> None:
+def test_what_is_faster_in_place_is_confirmed(tmp_path: Path, in_place) -> None:
+    in_place(plain_is_slow)
     log = tmp_path / "log"
     rules = made(log)
     (chosen,) = rules.chosen.values()

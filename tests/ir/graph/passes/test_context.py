@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,9 +137,11 @@ def test_hundred_thousand_operators_through_the_pipeline() -> None:
         return x
 
     context = PassContext()
-    result = context.run(module(make, tensor(2), tensor(2)), default_pipeline())
+    program = module(make, tensor(2), tensor(2))
+    begun = time.process_time()  # of this process alone: others may keep the machine busy
+    result = context.run(program, default_pipeline())
+    assert time.process_time() - begun < 100, context.report()
     assert only_groups(result.main.body)
-    assert sum(r.seconds for r in context.runs) < 100, context.report()
 
 
 def test_symbolic_sizes_pass() -> None:

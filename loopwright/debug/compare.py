@@ -1,0 +1,352 @@
+"""``lw.debug.compare``: the first operation whose compiled result is wrong.
+
+::
+
+    steps    the program kernel by kernel, on its own memory: which kernel is wrong, given what it
+             was really handed                                 (steps.py)
+    within   which operation of that kernel, and which level   (within.py)
+    whole    the native entry against the kernels one by one
+    graph    the graph that was compiled against the traced one, pass by pass   (graph.py)
+
+Every kernel is judged by itself, on what the code before it gave, so that errors which are allowed
+do not add up to one that is not.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..autotune.reference import error_bound
+from ..codegen.kernel import compile_kernel
+from ..compile import CompiledFunction
+from ..ir.errors import LoopwrightTypeError, UnsupportedError
+from ..ir.graph.nodes import Binding, Call, Constant, Var
+from ..ir.loop.prim import PrimFunc
+from ..ir.ops.registry import Operator
+from ..ir.schedule.steps import Schedule
+from ..ir.span import Span
+from ..pipeline import Built, Parts, Source, known_operands
+from ..tracer.spans import caret_lines
+from ..user_errors import for_user
+from .difference import Difference, difference
+from .graph import wrong_pass
+from .native import run_kernel
+from .steps import Step, Steps
+from .wide import flat, result_of, values_of
+from .within import Checked, Group, check_operation, levels, operations
+
+__all__ = ["Comparison", "Finding", "OperationError", "compare"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """What is wrong first. ``what`` is a sentence; ``operator``, ``span``, ``operands`` and
+    ``result`` say which operation of the user's program it is (the last one of the kernel where no
+    single one is to blame), ``notes`` where and at which level."""
+
+    what: str
+    operator: str
+    span: Span | None
+    operands: tuple[str, ...]
+    result: str
+    difference: Difference
+    kernel: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.span is not None:
+            where = f", in {self.span.function}" if self.span.function else ""
+            lines.append(f"  {self.span}{where}")
+            lines += [f"  {line}" for line in caret_lines(self.span)]
+        if self.operator:
+            lines.append(f"  {self.operator}({', '.join(self.operands)}) -> {self.result}")
+        lines.append(f"  {self.difference}")
+        if self.difference.span:
+            box = ", ".join(f"{a}..{b}" if a != b else str(a) for a, b in self.difference.span)
+            lines.append(f"  all of them in [{box}]")
+        lines += [f"    {place}" for place in self.difference.places]
+        lines += [f"  {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationError:
+    """How far one operation's result is off; for a whole kernel, ``operator`` names them all."""
+
+    operator: str
+    kernel: str
+    span: Span | None
+    difference: Difference
+
+    def __str__(self) -> str:
+        where = f"   {self.span}" if self.span is not None else ""
+        return f"{self.operator}: {self.difference}{where}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """``finding`` is None where nothing differs. ``errors`` are those of the kernels, in the order
+    in which they ran, or of each operation if they were asked for; ``results`` those of the
+    function's results against the traced graph in float64."""
+
+    name: str
+    kernels: int
+    finding: Finding | None
+    errors: tuple[OperationError, ...]
+    results: tuple[Difference, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is wrong."""
+        return self.finding is not None
+
+    def __str__(self) -> str:
+        if self.finding is not None:
+            return f"{self.name}: {self.finding}"
+        worst = max((d.error for d in self.results), default=0.0)
+        plural = "" if self.kernels == 1 else "s"
+        head = (
+            f"{self.name}: no difference in {self.kernels} kernel{plural}; its results are within "
+            f"{worst:.2g} of those in float64"
+        )
+        return "\n".join([head, *(f"  {e}" for e in self.errors)])
+
+
+def compare(
+    function: Callable[..., Any], *args: Any, each: bool = False, **kwargs: Any
+) -> Comparison:
+    """Find the first operation of a function whose compiled result is wrong on these arguments.
+
+    The code that is in use is looked at, with the schedules that it has; results are held against
+    NumPy in float64, with the tolerances that tuning accepts kernels by. ``each`` also tells the
+    error of each operation (otherwise of each kernel). The code runs in this process: what makes it
+    crash does so here, too.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> f = lw.compile(lambda x: np.sqrt(x) + 1)
+    >>> found = lw.debug.compare(f, np.ones(8, np.float32))
+    >>> found.differs
+    False
+    """
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, CompiledFunction):
+        function, args = function.__func__, (function.__self__, *args)
+    if not callable(function):
+        raise LoopwrightTypeError(f"lw.debug.compare takes a function, not {function!r}")
+    compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
+    try:
+        lowered, arrays = compiled.in_use(*args, **kwargs)
+    except Exception as error:
+        shown = for_user(error)
+    else:
+        return compare_build(lowered.traced.name, lowered.built, arrays, each=each)
+    raise shown
+
+
+def compare_build(
+    name: str, built: Built, arrays: list[Array], *, each: bool = False
+) -> Comparison:
+    """The same for a build and the arrays that it takes."""
+    if built.parts is None or built.source is None:
+        raise UnsupportedError("this build does not say what it is made of")
+    arrays = [np.array(a, order="C") for a in arrays]
+    judge = _Judge(built, built.parts, built.source, each)
+    steps = Steps(built.parts, built.source, arrays)
+    finding: Finding | None = None
+    for step in steps:
+        finding = finding or judge.step(step)
+        if finding is not None and not each:
+            return Comparison(name, len(built.kernels), finding, tuple(judge.errors), ())
+    finding = finding or judge.outputs(steps, arrays)
+    main = built.source.module.main
+    exact = values_of(main, arrays, built.source.module, wide=True)
+    narrow = values_of(main, arrays, built.source.module, wide=False)
+    right = flat(result_of(main, exact, wide=True))
+    rough = flat(result_of(main, narrow, wide=False))
+    results = tuple(
+        difference(got, want, own, judge.total)
+        for got, want, own in zip(steps.results, right, rough)
+    )
+    finding = finding or _of_graph(built, arrays, judge.total)
+    return Comparison(name, len(built.kernels), finding, tuple(judge.errors), results)
+
+
+class _Judge:
+    """Looks at one step after the other; ``total`` is what all kernels together may be off."""
+
+    def __init__(self, built: Built, parts: Parts, source: Source, each: bool) -> None:
+        self.built, self.parts, self.source, self.each = built, parts, source, each
+        self.errors: list[OperationError] = []
+        self.total = 0.0
+        self._known = known_operands(source.lowered)
+
+    def step(self, step: Step) -> Finding | None:
+        prim = self.parts.prims[step.name]
+        bound = error_bound(prim, prim.output_buffers[0].dtype)
+        self.total += bound
+        known, stairs = self._known[step.name]
+        group = Group.of(
+            step.name,
+            step.group,
+            step.inputs,
+            (frozenset(known), stairs),
+            self.built.chosen[step.name].schedule,
+            (self.parts.target, self.parts.threads),
+        )
+        if step.spoilt:
+            return self._spoilt(step)
+        right = flat(result_of(step.group, group.exact, wide=True))
+        narrow = flat(result_of(step.group, group.narrow, wide=False))
+        found = [
+            difference(got, want, own, error_bound(prim, buffer.dtype))
+            for got, want, own, buffer in zip(step.outputs, right, narrow, prim.output_buffers)
+        ]
+        worst = max(found, key=lambda d: (d.wrong, d.error))
+        checked: list[Checked] = []
+        if self.each or worst.differs:
+            for binding in operations(group):
+                one = check_operation(group, binding)
+                checked += [one] if one is not None else []
+                if one is not None and one.difference.differs and not self.each:
+                    break
+        self.errors += (
+            [_operation_error(c, step.name) for c in checked]
+            if self.each
+            else [OperationError(_names(step), step.name, step.binding.var.span, worst)]
+        )
+        if not worst.differs:
+            return None
+        blamed = next((c for c in checked if c.difference.differs), None)
+        return self._finding(step, group, worst, blamed, right[found.index(worst)])
+
+    def _finding(
+        self, step: Step, group: Group, worst: Difference, blamed: Checked | None, right: Array
+    ) -> Finding:
+        prim, kernel = self.parts.prims[step.name], self.parts.kernels[step.name]
+        inputs = {b.name: a for b, a in zip(prim.params, step.inputs)}
+        last = [*operations(group)][-1]
+        binding = blamed.binding if blamed is not None else last
+        number = 1 + [*self.parts.prims].index(step.name)
+        notes = [
+            f"kernel    {step.name} ({number} of {len(self.parts.prims)}): {_names(step)}",
+            f"schedule  {self._schedule(step.name)}",
+        ]
+        if blamed is not None and binding is not last:
+            notes.append(f"seen      in a kernel that ends with it, {blamed.how}")
+        if blamed is None:
+            what = (
+                f"the kernel {step.name} is wrong, though all its operations by themselves are not"
+            )
+        else:
+            what = f"{_operator(binding)} is the first operation that is wrong"
+        if len(prim.outputs) == 1:
+            notes.append(f"level     {levels(prim, kernel, inputs, right)}")
+        notes.append(f"plain     {self._plain(prim, inputs, right)}")
+        off = worst if binding is last or blamed is None else blamed.difference
+        return Finding(what, *_described(binding), off, step.name, tuple(notes))
+
+    def _schedule(self, name: str) -> str:
+        chosen = self.built.chosen[name]
+        log = self.source.log
+        where = {
+            "exact": "from a log",
+            "compatible": "from a log, tuned on a like machine",
+            "near": "fitted from a near shape in a log",
+            "model": "picked by the cost model",
+            "rules": "by the rules",
+        }[chosen.origin]
+        took = f", measured {chosen.seconds * 1e6:.4g} us" if chosen.seconds else ""
+        named = f" ({log})" if log is not None and "log" in where else ""
+        return f"{where}{named}, sketch {chosen.sketch}{took}"
+
+    def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
+        """Whether the kernel is right without its schedule."""
+        try:
+            kernel = compile_kernel(prim, Schedule(), self.parts.target, f"lw_plain_{prim.name}")
+            found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
+        except Exception as error:
+            return f"without a schedule it cannot be made: {type(error).__name__}: {error}"
+        bound = error_bound(prim, prim.output_buffers[0].dtype)
+        fits = [f for f in found if f.size == right.size]
+        wrong = all(difference(f.reshape(right.shape), right, right, bound).differs for f in fits)
+        return f"without a schedule it is {'wrong, too' if wrong else 'right'}"
+
+    def _spoilt(self, step: Step) -> Finding:
+        n = step.spoilt[0]
+        call = step.binding.value
+        assert isinstance(call, Call)
+        what = (
+            f"operand {n} of the kernel {step.name} was written over before it was read: the "
+            "program shares memory that it may not share"
+        )
+        off = Difference(step.inputs[n].size, step.inputs[n].size, np.inf, 0.0)
+        return Finding(what, *_described(step.binding), off, step.name)
+
+    def outputs(self, steps: Steps, arrays: list[Array]) -> Finding | None:
+        """Results in memory against what kernels wrote, and the native entry against both."""
+        main = self.source.lowered.main
+        result = main.body.result
+        span = result.span
+        for n, (got, wanted) in enumerate(zip(steps.results, steps.expected(), strict=True)):
+            off = difference(got, wanted.reshape(got.shape), wanted.reshape(got.shape), 0.0)
+            if off.differs:
+                what = f"result {n} was written over after its kernel had made it"
+                return Finding(what, "", span, (), str(result.type), off)
+        for n, (got, wanted) in enumerate(zip(self.built.call(arrays), steps.results, strict=True)):
+            off = difference(got, wanted, wanted, 2 * self.total)
+            if off.differs:
+                what = f"result {n} of a whole call differs from its kernels called one by one"
+                return Finding(what, "", span, (), str(result.type), off)
+        return None
+
+
+def _of_graph(built: Built, arrays: list[Array], bound: float) -> Finding | None:
+    found = wrong_pass(built, arrays, bound)
+    if found is None:
+        return None
+    what = f"the pass {found.name} changes what is computed: all kernels do what it made of it"
+    binding = found.binding
+    described = _described(binding) if binding is not None else ("", None, (), "")
+    return Finding(what, *described, found.difference)
+
+
+def _operation_error(checked: Checked, kernel: str) -> OperationError:
+    return OperationError(
+        _operator(checked.binding), kernel, checked.binding.var.span, checked.difference
+    )
+
+
+def _names(step: Step) -> str:
+    calls = (b.value for b in step.group.body.bindings)
+    return ", ".join(c.op.name for c in calls if isinstance(c, Call))
+
+
+def _operator(binding: Binding) -> str:
+    call = binding.value
+    return call.op.name if isinstance(call, Call) else type(call).__name__
+
+
+def _described(binding: Binding) -> tuple[str, Span | None, tuple[str, ...], str]:
+    """Operator, span, operands and result of a binding, as a finding shows them."""
+    call = binding.value
+    args = tuple(_operands(call)) if isinstance(call, Call) else ()
+    kind = binding.var.type
+    shown = getattr(kind, "short", str(kind))
+    name = call.op.name if isinstance(call, Call) and isinstance(call.op, Operator) else ""
+    return name, binding.var.span, args, shown
+
+
+def _operands(call: Call) -> Iterator[str]:
+    for atom in call.args:
+        if isinstance(atom, Constant) and atom.value.size == 1:
+            yield str(atom.value.reshape(()).item())
+        elif isinstance(atom, Var | Constant):
+            yield f"{atom.name or 'constant'}: {getattr(atom.type, 'short', atom.type)}"

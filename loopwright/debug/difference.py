@@ -1,0 +1,104 @@
+"""How far a computed array lies from the right one, and where it does so most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Difference", "Place", "difference"]
+
+Array = np.ndarray[Any, Any]
+SHOWN = 4
+"""Elements of which both values are kept: the worst one and the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One element: where it is, what the code gave, what is right."""
+
+    index: tuple[int, ...]
+    got: Any
+    right: Any
+
+    def __str__(self) -> str:
+        where = f"[{', '.join(map(str, self.index))}]" if self.index else "the number"
+        return f"{where}: compiled {_number(self.got)}, right {_number(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``error`` is the greatest of all elements, relative to the element and the size of the whole
+    (their root mean square); ``bound`` is what is allowed. ``wrong`` counts the elements beyond it,
+    ``nans`` those of them where one side alone is not a number or infinite. ``span`` is the
+    smallest box that holds all wrong elements: the first and the last index along each axis."""
+
+    size: int
+    wrong: int
+    error: float
+    bound: float
+    nans: int = 0
+    places: tuple[Place, ...] = ()
+    span: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is beyond what is allowed."""
+        return self.wrong > 0
+
+    def __str__(self) -> str:
+        if not self.differs:
+            return f"greatest error {self.error:.2g}, {self.bound:.2g} allowed"
+        text = f"{self.wrong} of {self.size} elements are wrong"
+        if self.nans:
+            text += f", {self.nans} of them by NaN or infinity"
+        if np.isfinite(self.error):
+            text += f", greatest error {self.error:.2g} where {self.bound:.2g} is allowed"
+        return text
+
+
+def difference(got: Array, right: Array, narrow: Array, bound: float) -> Difference:
+    """Compare ``got`` with ``right`` (in float64) and ``narrow`` (in the function's own dtypes).
+
+    An element is right if it is near to either: where rounding decides (a comparison, a ``floor``)
+    or overflows, the exact result is not what any float32 code gives. NaN equals NaN, infinities
+    equal those of the same sign; integers and bools are exact.
+    """
+    got, right, narrow = np.atleast_1d(got), np.atleast_1d(right), np.atleast_1d(narrow)
+    if got.shape != right.shape:
+        return Difference(got.size, got.size, np.inf, bound)
+    error = np.minimum(_errors(got, right), _errors(got, narrow))
+    bad = error > bound
+    wrong = int(np.count_nonzero(bad))
+    worst = float(error.max(initial=0.0))
+    if not wrong:
+        return Difference(got.size, 0, worst, bound)
+    indices = np.argwhere(bad)
+    finite = error[bad & np.isfinite(error)]
+    flat = int(np.argmax(error))
+    shown = [np.unravel_index(flat, got.shape), *indices[:SHOWN]]
+    unique = dict.fromkeys(tuple(int(i) for i in index) for index in shown)
+    places = tuple(Place(i, got[i], right[i]) for i in unique)[:SHOWN]
+    span = tuple((int(a), int(b)) for a, b in zip(indices.min(axis=0), indices.max(axis=0)))
+    largest = float(finite.max()) if finite.size else worst
+    return Difference(got.size, wrong, largest, bound, wrong - finite.size, places, span)
+
+
+def _errors(got: Array, right: Array) -> Array:
+    """float64: of each element, relative; inf where one side alone is not finite."""
+    if right.dtype.kind != "f" or got.dtype.kind != "f":
+        return np.where(got == right, 0.0, 1.0)
+    wanted, given = right.astype(np.float64), got.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(wanted)
+        size = float(np.sqrt(np.mean(np.square(wanted[finite])))) if finite.any() else 0.0
+        error = np.abs(given - wanted) / (np.abs(wanted) + size)
+        error[given == wanted] = 0.0
+        error[np.isnan(given) & np.isnan(wanted)] = 0.0
+        error[np.isnan(error)] = np.inf
+    return error
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.7g}" if np.asarray(value).dtype.kind == "f" else str(value)

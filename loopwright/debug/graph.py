@@ -1,0 +1,101 @@
+"""The graph that was compiled against the traced one: which pass changed what is computed.
+
+Both are evaluated in float64. The passes run again one by one, and the first after which a result
+is another is to blame; then the traced function is cut off behind each of its operations in turn,
+until the first whose value the passes change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..autotune.record import target_key
+from ..ir.graph.nodes import Binding, Block, Function, Module
+from ..ir.graph.passes import Choices, default_pipeline
+from ..ir.graph.passes.context import pass_name
+from ..ir.graph.types import TensorType
+from ..pipeline import Built, Source, logged_choices, preferences_of
+from .difference import Difference, difference
+from .wide import flat, result_of, values_of
+
+__all__ = ["WrongPass", "wrong_pass"]
+
+Array = np.ndarray[Any, Any]
+MOST_CUTS = 200
+"""Operations of a function up to which it is cut off behind each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrongPass:
+    """``binding`` is the first one of the traced function whose value is changed, if one is."""
+
+    name: str
+    difference: Difference
+    binding: Binding | None
+
+
+def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass | None:
+    """The first pass that changes results by more than ``bound``, None if none does."""
+    source = built.source
+    assert source is not None and built.parts is not None
+    module = source.module
+    if not _changed(module, source.lowered, arrays, bound).differs:
+        return None
+    after = module
+    for step in _passes(source, built.parts.threads):
+        after = step(after)
+        off = _changed(module, after, arrays, bound)
+        if off.differs:
+            name = pass_name(step)
+            return WrongPass(name, off, _first_changed(source, built, arrays, bound))
+    off = _changed(module, source.lowered, arrays, bound)
+    return WrongPass("that chose by the log", off, None)
+
+
+def _passes(source: Source, threads: int) -> list[Any]:
+    taken = logged_choices(source.logs, target_key(source.target, threads))
+    choices = Choices(taken) if taken else None
+    return default_pipeline(preferences_of(None, source.target), choices)
+
+
+def _changed(before: Module, after: Module, arrays: Sequence[Array], bound: float) -> Difference:
+    """How far the results of two modules lie apart, the worst of them."""
+    found = [
+        difference(got, want, own, bound)
+        for got, want, own in zip(
+            _results(after, arrays, True),
+            _results(before, arrays, True),
+            _results(before, arrays, False),
+        )
+    ]
+    return max(found, key=lambda d: (d.wrong, d.error))
+
+
+def _results(module: Module, arrays: Sequence[Array], wide: bool) -> list[Array]:
+    return flat(
+        result_of(module.main, values_of(module.main, arrays, module, wide=wide), wide=wide)
+    )
+
+
+def _first_changed(
+    source: Source, built: Built, arrays: Sequence[Array], bound: float
+) -> Binding | None:
+    main = source.module.main
+    if len(main.body.bindings) > MOST_CUTS:
+        return None
+    assert built.parts is not None
+    for n, binding in enumerate(main.body.bindings):
+        if not isinstance(binding.var.type, TensorType):
+            continue
+        body = Block(main.body.bindings[: n + 1], binding.var)
+        short = source.module.with_function("main", Function(main.params, body, main.attrs))
+        after = short
+        for step in _passes(source, built.parts.threads):
+            after = step(after)
+        if _changed(short, after, arrays, bound).differs:
+            return binding
+    return None

@@ -1,0 +1,58 @@
+"""Compiled kernels one at a time, in this process, on this machine's threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..codegen.kernel import Kernel, prepare_operands
+from ..codegen.objects import loaded_code
+from ..codegen.runtime import pool
+from ..codegen.runtime.buffers import aligned_bytes
+from ..codegen.target import Target
+
+__all__ = ["aligned", "call_kernel", "run_kernel"]
+
+Array = np.ndarray[Any, Any]
+GARBAGE = 0x7B  # of fresh memory: 1.3e36 as a float32, -1.6e286 or so as a float64
+
+
+def call_kernel(
+    kernel: Kernel, operands: Sequence[Array], workspace: Array | None, target: Target, threads: int
+) -> None:
+    """Run a kernel on memory as its program hands it over: all operands, then its workspace."""
+    loaded = loaded_code(kernel.text, target)
+    if workspace is None:
+        workspace = aligned((max(1, kernel.workspace_bytes),), np.dtype(np.uint8))
+    pointers = [a.ctypes.data for a in (*operands, workspace)]
+    block = (ctypes.c_void_p * len(pointers))(*pointers)
+    call: Any = loaded.function(f"{kernel.name}.packed", ctypes.c_void_p)
+    with pool.limited(threads) if threads else nullcontext():
+        call(ctypes.addressof(block))
+
+
+def run_kernel(
+    kernel: Kernel, inputs: Mapping[str, Array], target: Target, threads: int
+) -> list[Array]:
+    """The outputs of a kernel on ``inputs`` by parameter name."""
+    operands: list[Array] = []
+    for given in prepare_operands(kernel, inputs):
+        operands.append(aligned(given.shape, given.dtype))
+        operands[-1][...] = given
+    for operand, array in zip(kernel.operands, operands, strict=True):
+        if operand.role == "out":
+            array.reshape(-1).view(np.uint8)[...] = GARBAGE
+    call_kernel(kernel, operands, None, target, threads)
+    return [a for o, a in zip(kernel.operands, operands, strict=True) if o.role == "out"]
+
+
+def aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """A fresh array where kernels want their outputs to start, filled with garbage."""
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    memory = aligned_bytes(size)
+    memory[...] = GARBAGE
+    return memory.view(dtype).reshape(tuple(shape))

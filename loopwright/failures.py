@@ -1,0 +1,86 @@
+"""A compile that failed by our own fault: the error says so, and where a small program is that
+shows it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .codegen.machine import cache_folder
+from .config import Config
+from .ir.errors import InternalError, LoopwrightError, ScheduleError
+from .ir.graph.nodes import Module
+
+__all__ = ["is_internal", "with_repro"]
+
+SECONDS = 5.0
+"""Time that a user waits for a program to be made smaller."""
+
+_PARTS = {"loopwright", "llvmlite", "numpy", "xgboost"}
+_here = threading.local()
+
+
+def with_repro(
+    error: Exception, name: str, module: Module, options: Mapping[str, Any], config: Config
+) -> Exception:
+    """The error to raise for a build of ``module`` that failed with ``error``.
+
+    That is ``error`` itself, if it is the user's or the system's. Else it is an InternalError that
+    names a file with a program that fails alike. Whatever goes wrong with that is a note, too.
+    """
+    if not is_internal(error) or getattr(_here, "busy", False):
+        return error
+    _here.busy = True
+    try:
+        note = _written(error, module, options, config)
+    finally:
+        _here.busy = False
+    if isinstance(error, InternalError):
+        error.notes = (*error.notes, note)
+        return error
+    kind = type(error).__name__
+    return InternalError(
+        f"compiling {name} failed, by no fault of yours: {kind}: {error}", notes=(note,)
+    )
+
+
+def is_internal(error: Exception) -> bool:
+    """Whether an error that a build raised is a mistake of the compiler's.
+
+    Not so are mistakes of the user's, what the system refuses, and what code of the user's raises
+    that takes part in compiling (a rule for sketches, say).
+    """
+    if isinstance(error, LoopwrightError):
+        return isinstance(error, InternalError | ScheduleError)
+    return not isinstance(error, OSError | MemoryError) and _only_ours(error.__traceback__)
+
+
+def _only_ours(traceback: TracebackType | None) -> bool:
+    """Whether no frame but those of this package, what it stands on, and Python's own is in it."""
+    while traceback is not None:
+        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _PARTS and package not in sys.stdlib_module_names:
+            return False
+        traceback = traceback.tb_next
+    return True
+
+
+def _written(error: Exception, module: Module, options: Mapping[str, Any], config: Config) -> str:
+    """Write the repro; in words, where it is or why there is none."""
+    folder = config.repro or cache_folder() / "repros"
+    if folder == Path(os.devnull):
+        return "no program that shows it was written (LOOPWRIGHT_REPRO)"
+    try:
+        write: Any = importlib.import_module(".debug.write", __package__)
+        repro = write.failed(error, module, options, SECONDS)
+        path = repro.write(folder / repro.file_name)
+    except Exception as reason:
+        why = getattr(reason, "strerror", None) or f"{type(reason).__name__}: {reason}"
+        return f"a program that shows it could not be written to {folder}: {why}"
+    return f"please report it with this program, which shows it: {path}"
