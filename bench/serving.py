@@ -128,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--seconds", type=float, default=60.0, help="of background tuning (60)")
     parser.add_argument("--share", type=float, default=0.25, help="of the processors (0.25)")
+    parser.add_argument(
+        "--priority", choices=("idle", "normal"), default="idle", help="of the tuning (idle)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of the served function (1)")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds between two calls (0)")
     options = parser.parse_args(arguments)
@@ -143,7 +146,7 @@ def _compare(
     untuned = lw.compile(plain, threads=options.threads)
     untuned(*args)
     before = serve(untuned, args, 10.0, check, options.pause)
-    background = lw.Background(share=options.share, budget=options.seconds)
+    background = lw.Background(options.share, options.seconds, options.priority)
     log = folder / "background.jsonl"
     served = lw.compile(plain, threads=options.threads, log=log, tune=background)
     served(*args)
