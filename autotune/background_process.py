@@ -91,7 +91,7 @@ def _tune(job: BackgroundJob, write: int) -> None:
         task.workload.hash: schedule_key(tuple(schedule))
         for task, (_, _, schedule) in zip(tasks, job.kernels)
     }
-    with Workers(job.threads, settings) as workers:
+    with Workers(job.threads, settings, beside=job.threads) as workers:
         throttle = Throttle(job.processors, lambda: processor_seconds(w.pid for w in workers.all))
         measurers = {
             task.workload.hash: NativeMeasurer(task, TOOLCHAIN, settings, job.seed, workers)

@@ -48,15 +48,19 @@ class _Job:
 class Workers:
     """The processes that measure: one runner and as many builders as are of use.
 
-    Tasks that run on the same number of threads share them.
+    Tasks that run on the same number of threads share them. A program that runs at the same time
+    keeps ``beside`` cores busy, nobody knows which ones: then no process has a core of its own. At
+    idle priority it would wait for ever on one that the program is on.
     """
 
-    def __init__(self, threads: int = 1, settings: TuneSettings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self, threads: int = 1, settings: TuneSettings = DEFAULT_SETTINGS, beside: int = 0
+    ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
-        self.overlap = threads < len(cpus)
+        self.overlap = threads + beside < len(cpus)
         # One core for the kernel being timed, the others for everything else.
-        pinned = self.overlap and threads == 1
-        builders = 1 if self.overlap else min(len(cpus), _BUILDERS)
+        pinned = self.overlap and threads == 1 and not beside
+        builders = 1 if self.overlap or beside else min(len(cpus), _BUILDERS)
         lives = settings.worker_lives
         self.runner = WorkerProcess(cpus=frozenset(cpus[-1:]) if pinned else None, lives=lives)
         others = frozenset(cpus[:-1]) if pinned else None

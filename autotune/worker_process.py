@@ -69,7 +69,7 @@ class WorkerProcess:
         start_timeout: float = 120.0,
         lives: int = 2000,
     ) -> None:
-        self._cpus = cpus
+        self.cpus = cpus
         self._start_timeout = start_timeout
         self._lives = lives
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,9 +123,9 @@ class WorkerProcess:
         finally:
             os.close(child_read)
             os.close(child_write)
-        if self._cpus:
+        if self.cpus:
             with contextlib.suppress(OSError):
-                os.sched_setaffinity(self._process.pid, self._cpus)
+                os.sched_setaffinity(self._process.pid, self.cpus)
         self._reader = FrameReader()
         self._open, self._served = {}, 0
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import pprint
+import sys
 import tempfile
 import time
 import traceback
@@ -94,27 +95,27 @@ class Repro:
     def main(self) -> int:
         """Tell whether the failure is still there: 1 if it is, 0 if not, 2 if that cannot be said.
         Code for another kind of machine is compiled, but not run."""
-        print(f"written by {self.versions}; running {versions()}")
+        _tell(f"written by {self.versions}; running {versions()}")
         try:
             built = self.build()
         except Exception as error:
             traceback.print_exc()
             found = failure_of(error)
             same = "the same" if found == self.failure else "another"
-            print(f"it fails to compile: {same} failure as when this was written ({found})")
+            _tell(f"it fails to compile: {same} failure as when this was written ({found})")
             return 1
         if self.shows == "compile":
-            print("it compiles now")
+            _tell("it compiles now")
             return 0
         if not _runs_here(target_of(self.target)):
-            print(f"it compiles; its code is for {self.target['isa']} and cannot run here")
+            _tell(f"it compiles; its code is for {self.target['isa']} and cannot run here")
             return 2
         if self.shows == "time":
             took = median_seconds(built, self.arrays())
-            print(f"{took * 1e6:.4g} us a call; {self.words} when this was written")
+            _tell(f"{took * 1e6:.4g} us a call; {self.words} when this was written")
             return 0
         found = compare_build("repro", built, self.arrays())
-        print(found)
+        _tell(found)
         return int(found.differs)
 
     def text(self) -> str:
@@ -182,6 +183,10 @@ REPRO = Repro(
 if __name__ == "__main__":
     sys.exit(REPRO.main())
 '''
+
+
+def _tell(text: object) -> None:
+    sys.stdout.write(f"{text}\n")
 
 
 def versions() -> str:

@@ -145,3 +145,14 @@ def test_workers_end_with_their_tuner() -> None:
         assert pid is not None
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_beside_a_program_no_process_waits_for_a_core_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At idle priority it would never run on the core that the program is on."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
+    alone, beside, crowded = Workers(1), Workers(1, beside=1), Workers(2, beside=2)
+    assert [w.cpus for w in alone.all] == [{3}, {0, 1, 2}]
+    assert [w.cpus for w in (*beside.all, *crowded.all)] == [None] * 4
+    assert (alone.overlap, beside.overlap, crowded.overlap) == (True, True, False)
