@@ -59,7 +59,7 @@ def test_every_kind_of_bad_candidate_is_one_record_with_its_word(
     assert {k: r.error for k, r in zip(kinds, records[::2])} == planted.ERRORS
     assert all(r.ok for r in records[1::2])
     assert all(r.detail for r in records[::2])
-    assert time.monotonic() - started < 40
+    assert time.monotonic() - started < 200
 
 
 def test_kernels_on_all_cores_are_built_first_and_run_alone() -> None:
