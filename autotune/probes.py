@@ -7,6 +7,11 @@ forgotten tail hold the maximum once in 125 rows. So kernels that choose are run
 quiet inputs in which every line along one axis has two spikes, at 0, 1, 3, 7, ... elements from its
 ends, one after the other. Whatever block a split cuts off there, at an end or beside a rest, is as
 long as it is far from the end at least, and so holds such a place.
+
+What is chosen may cancel afterwards: a softmax subtracts a maximum, and any other number in its
+place gives the same, until a large element overflows. Kernels that use up what they choose are
+therefore run on loud probes, too, of the same shape and many times larger; unless their results are
+a matter of rounding there, even for NumPy.
 """
 
 from __future__ import annotations
@@ -19,14 +24,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir.dims import as_int
+from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
-from .reference import index_ranges
+from .reference import Reference, index_ranges
 
 __all__ = ["chooses", "make_probes"]
 
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8
+_LOUD = {4: 256.0, 8: 1024.0}
+"""How many times larger loud probes are, by the bytes of a float: ``exp`` overflows at 89 and 710.
+"""
+_TAME = 0.25
+"""Of the tolerance: the error of NumPy's own result up to which a loud probe says something."""
 _WORK = 2_000_000
 """Kernels with more scalar evaluations have results enough for chance to find every element."""
 
@@ -51,13 +62,42 @@ def make_probes(prim: PrimFunc, inputs: Mapping[str, Array], seed: int) -> list[
         return []
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)
     count = _LEAST if lines >= _MOST else _MOST
-    return [
+    probes = [
         {
             name: _spiked(values, number, rng) if name in free else values
             for name, values in inputs.items()
         }
         for number in range(count)
     ]
+    if not _cancels(prim):
+        return probes
+    loud = [{n: _louder(v) if n in free else v for n, v in probe.items()} for probe in probes]
+    return probes + [probe for probe in loud if _is_tame(prim, probe)]
+
+
+def _cancels(prim: PrimFunc) -> bool:
+    """Whether floats that are chosen are used up by other stages."""
+    return any(
+        s.combiner in ("max", "min") and s.buffer.dtype.is_float and s.name not in prim.outputs
+        for s in prim.stages
+    )
+
+
+def _louder(values: Array) -> Array:
+    if values.dtype.kind != "f":
+        return values
+    return values * values.dtype.type(_LOUD[values.dtype.itemsize])
+
+
+def _is_tame(prim: PrimFunc, probe: Mapping[str, Array]) -> bool:
+    """Whether rounding decides nothing: NumPy in the kernel's own dtypes comes close, and neither
+    overflows nor has anything that is not a number."""
+    with np.errstate(all="ignore"):
+        found = evaluate_prim(prim, dict(probe))
+        if not all(np.isfinite(values).all() for values in found.values()):
+            return False
+        verdict = Reference(prim, probe).check(found)
+    return verdict.right and verdict.max_error <= _TAME * verdict.bound
 
 
 def _size(axes: Any) -> int:

@@ -53,3 +53,29 @@ def test_probes_are_the_same_for_the_same_seed_and_keep_constants() -> None:
     first, second = make_probes(prim, inputs, 4), make_probes(prim, inputs, 4)
     assert all((a["x"] == b["x"]).all() for a, b in zip(first, second))
     assert all(p["w"] is inputs["w"] for p in first)
+
+
+def test_a_maximum_that_cancels_is_probed_with_large_numbers() -> None:
+    """exp(x - m) / sum(exp(x - m)) is the same for every m, until something overflows."""
+    (prim,) = prims_of("softmax")
+    inputs = make_inputs(prim, 5)
+    probes = make_probes(prim, inputs, 5)
+    wrong = []
+    for probe in probes:
+        (x,) = probe.values()
+        with np.errstate(all="ignore"):
+            e = np.exp(x - x[:, :1])  # any element, not the greatest
+            found = e / e.sum(1, keepdims=True)
+        wrong.append(not np.allclose(found, evaluate_prim(prim, probe)["out"], rtol=1e-5))
+    assert not any(wrong[: len(probes) // 2])
+    assert all(wrong[len(probes) // 2 :]) and len(probes) % 2 == 0
+
+
+def test_large_numbers_are_not_asked_about_where_rounding_decides() -> None:
+    prim = parse_prim(
+        "prim @waves(x: float32[9, 20]) -> out: float32[9, 20] {\n"
+        "  m[i]: float32[9] = max(k: 20) x[i, k]\n"
+        "  out[i, j] = sin(x[i, j] * 3.7 - m[i])\n}"
+    )
+    probes = make_probes(prim, make_inputs(prim, 3), 4)
+    assert all(np.abs(p["x"]).max() < 1 for p in probes)
