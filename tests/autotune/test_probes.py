@@ -75,7 +75,7 @@ def test_large_numbers_are_not_asked_about_where_rounding_decides() -> None:
     prim = parse_prim(
         "prim @waves(x: float32[9, 20]) -> out: float32[9, 20] {\n"
         "  m[i]: float32[9] = max(k: 20) x[i, k]\n"
-        "  out[i, j] = sin(x[i, j] * 3.7 - m[i])\n}"
+        "  out[i, j] = sin((x[i, j] - m[i]) * 3.7)\n}"
     )
     probes = make_probes(prim, make_inputs(prim, 3), 4)
     assert all(np.abs(p["x"]).max() < 1 for p in probes)
