@@ -23,7 +23,7 @@ from loopwright.codegen.objects import object_code
 from loopwright.ir.schedule.steps import Schedule
 
 PLAIN = Chosen(Schedule(), "rules", "plain")
-LONGEST = 60.0
+LONGEST = 600.0
 AT_ONCE = lw.Background(share=1.0, budget="3s", priority="normal")
 
 
