@@ -1,9 +1,9 @@
 """Evolutionary search: generations of rows, bred towards what the model thinks is fast.
 
 The best measured rows and fresh samples make the first generation; each next one has the elites
-of the last, children of two parents, mutations of one, and some rows drawn anew. Parents are
-chosen by rank. After Ansor's search (Zheng et al., OSDI 2020, section 5), with every step on whole
-arrays.
+of the last, mutations of them, and some rows drawn anew. Parents are chosen by rank. After Ansor's
+search (Zheng et al., OSDI 2020, section 5), with every step on whole arrays; children of two
+parents did not help (docs/tuning.md) and are left out.
 """
 
 from __future__ import annotations
@@ -57,17 +57,9 @@ class EvolutionarySearch(Explorer):
         settings = self.settings
         ranked = rows[np.argsort(-scores, kind="stable")]
         fresh = int(settings.population * settings.fresh_share)
-        bred = settings.population - fresh
-        crossed = int(bred * settings.crossover_share)
-        mothers = ranked[self._by_rank(len(ranked), crossed)]
-        fathers = ranked[self._by_rank(len(ranked), crossed)]
-        parents = ranked[self._by_rank(len(ranked), bred - crossed)]
+        parents = ranked[self._by_rank(len(ranked), settings.population - fresh)]
         return np.concatenate(
-            [
-                self.space.crossover(mothers, fathers, self.rng),
-                self.space.mutate(parents, self.rng),
-                self.space.sample(fresh, self.rng),
-            ]
+            [self.space.mutate(parents, self.rng), self.space.sample(fresh, self.rng)]
         )
 
     def _by_rank(self, ranked: int, count: int) -> np.ndarray:

@@ -66,10 +66,6 @@ class SearchSpace(Protocol):
         """As many valid rows, each a small step from its parent."""
         ...
 
-    def crossover(self, a: Population, b: Population, rng: np.random.Generator) -> Population:
-        """As many valid rows, each with decisions of both parents."""
-        ...
-
     def valid(self, rows: Population) -> BoolArray: ...
 
     def features(self, rows: Population) -> npt.NDArray[np.float32]:

@@ -44,14 +44,11 @@ class TuneSettings:
     """The first batch is smaller, so that the model starts to learn early in a short budget."""
     elite_share: float = 0.25
     """Share of a generation that may survive and have children."""
-    crossover_share: float = 0.4
-    """Share of the children with two parents; the others are mutations of one."""
     fresh_share: float = 0.15
     """Share of every generation drawn anew, so that a population never closes on itself."""
-    epsilon: float = 0.08
-    """Share of a batch picked at random: what the model would never ask for, it never learns."""
-    twin_limit: int = 3
-    """Candidates of one batch that may share all but one knob with a better one of the batch."""
+    epsilon: float = 0.02
+    """Share of a batch picked at random: what the model would never ask for, it never learns. More
+    gained nothing (docs/tuning.md)."""
     annealing_chains: int = 256
     """Random walks that simulated annealing keeps at once."""
     annealing_steps: int = 24

@@ -1,7 +1,7 @@
 """The search space of a PrimFunc: variants (what is inlined, which sketch), and knobs as arrays.
 
 A row of a population is ``[variant, knob, knob, ...]``; a knob's entry is an index into the table
-of values its variant offers. Sampling, mutation, crossover and validity are whole-array functions;
+of values its variant offers. Sampling, mutation and validity are whole-array functions;
 only a row that is measured becomes a Schedule.
 """
 
@@ -138,15 +138,6 @@ class ScheduleSpace:
         good = self.valid(new)
         new[~good] = rows[~good]
         return new
-
-    def crossover(self, a: Population, b: Population, rng: np.random.Generator) -> Population:
-        """Children with each knob from one of two parents of the same variant."""
-        take = rng.random(a.shape) < 0.5
-        take[:, 0] = False
-        child = np.where(take & (a[:, :1] == b[:, :1]), b, a).astype(np.int32)
-        good = self.valid(child)
-        child[~good] = a[~good]
-        return child
 
     def valid(self, rows: Population) -> BoolArray:
         rows = np.asarray(rows)

@@ -72,9 +72,6 @@ class SyntheticSpace:
         new[place, column] = (new[place, column] + step) % self._sizes[column]
         return self._repaired(new, rows)
 
-    def crossover(self, a: Population, b: Population, rng: np.random.Generator) -> Population:
-        return self._repaired(np.where(rng.random(a.shape) < 0.5, a, b).astype(np.int32), a)
-
     def _repaired(self, new: Population, parent: Population) -> Population:
         return np.where(self.valid(new)[:, None], new, parent).astype(np.int32)
 

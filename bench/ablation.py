@@ -93,9 +93,9 @@ VARIANTS = (
     Variant("grid", "grid"),
     Variant("simulated_annealing", "simulated_annealing"),
     Variant("evolutionary"),
-    Variant("  no crossover", settings=replace(FULL, crossover_share=0.0)),
-    Variant("  no twin limit", settings=replace(FULL, twin_limit=10**6)),
     Variant("  nothing by chance", settings=replace(FULL, epsilon=0.0)),
+    Variant("  more by chance", settings=replace(FULL, epsilon=0.1)),
+    Variant("  half the population", settings=replace(FULL, population=FULL.population // 2)),
     Variant("  uncertainty-aware", optimistic=True),
     Variant("  stops early", settings=DEFAULT_SETTINGS),
 )
