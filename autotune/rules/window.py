@@ -120,7 +120,7 @@ class WindowSketch(Sketch):
 
     def favourites(self) -> list[Choices]:
         tables = self.tables
-        ranked: list[tuple[float, int, dict[str, int]]] = []
+        ranked: list[tuple[float, int, float, dict[str, int]]] = []
         moved = self.group.output_bytes + sum(
             a.size * a.element_bytes for a in self.group.accesses[self.group.main.name]
         )
@@ -134,10 +134,17 @@ class WindowSketch(Sketch):
             written = self.written(c)
             slow = written * tap_cost(self.group.main) / QUICK_WRITTEN
             cycles = max(memory, window_cycles(self, vectors, rows, rows2))
-            ranked.append((cycles * (1.0 + 0.1 * slow + max(0.0, slow - 2.0)), written, c))
+            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - 2.0))
+            ranked.append((score, written, cycles, c))
         ranked.sort(key=lambda item: item[:2])
+        # Tuning has time to compile what is fastest, so that it comes early there.
+        able = [item for item in ranked[1:] if item[1] <= MAX_WRITTEN]
+        quickest = min(able, key=lambda item: item[2:3], default=None)
+        if quickest is not None and quickest[2] < ranked[0][2]:
+            ranked.remove(quickest)
+            ranked.insert(1, quickest)
         found: list[Choices] = []
-        for _, _, c in ranked[:4]:
+        for *_, c in ranked[:4]:
             # Down all rows of some channels weights stay in registers; a large image would come
             # from afar again for every few channels.
             turned = self.border(self.vector_axis or "").free and not memory
