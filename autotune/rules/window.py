@@ -46,7 +46,7 @@ from .base import (
     up_to,
 )
 
-__all__ = ["WindowSketch", "is_windowed", "window_offers"]
+__all__ = ["WindowSketch", "is_windowed", "window_cycles", "window_offers"]
 
 MAX_TAPS = 64  # of one window: each is written out for every element of the tile
 MAX_STRIDE = 4  # elements from lane to lane that still are picked from whole vectors

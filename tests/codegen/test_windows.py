@@ -7,7 +7,7 @@ import pytest
 from compiled import lower, operator_module, run_module
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.rules.window import WindowSketch
+from loopwright.autotune.rules.window import WindowSketch, window_cycles
 from loopwright.autotune.space import ScheduleSpace
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
@@ -137,3 +137,21 @@ def test_rows_of_the_window_space_read_back():
     for row in rows[rows[:, 0] == 0]:
         found = space.row_of(space.schedule(row))
         assert found is not None and space.schedule(found) == space.schedule(row)
+
+
+LARGE_WINDOW = """
+prim @f(x0: float32[32, 106, 106], x1: float32[5, 5, 32] const) -> out: float32[32, 106, 106] {
+  t0[m, n, o]: float32[110, 110, 32] = where(((0 <= index(m - 2)) and (index(m - 2) <= 105)) and \
+((0 <= index(n - 2)) and (index(n - 2) <= 105)), x0[o, m - 2, n - 2], 0.0)
+  out[i, j, l] = sum(k: 5, r: 5) t0[j + k, l + r, i] * x1[k, r, i]
+}"""
+
+
+def test_tuning_tries_the_fewest_cycles_early():
+    """Untuned code has to compile fast; what takes fewer cycles stands right behind it."""
+    sketch = ScheduleSpace(parse_prim(LARGE_WINDOW), HOST).variants[0].sketch
+    assert isinstance(sketch, WindowSketch)
+    cycles = [
+        window_cycles(sketch, c["vectors"], c["rows"], c["rows2"]) for c in sketch.favourites()
+    ]
+    assert len(cycles) > 2 and min(cycles[:2]) == min(cycles)
