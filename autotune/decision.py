@@ -10,10 +10,11 @@
      "taken": 0, "program": "main 81c2...", "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
 ``about`` is "schedule" where two schedules of one kernel were run in turn inside a whole program:
-the one that was built before, and the one that is fastest alone. Otherwise it is a choice in the
-graph ("algorithm", "fusion", "layout", "route"), the workload is its site, and options have names
-alone. Readers from before there were decisions take the line for one of the future: they skip it,
-and keep it when they prune.
+the one that was built before, and the one that is fastest alone. With "route" the workload is a
+kernel, too: its options are "compiled" and the library, by name and version, that may compute its
+product of matrices. Otherwise it is a choice in the graph ("algorithm", "fusion", "layout"), and
+the workload is its site. Options that are no schedules have names alone. Readers from before there
+were decisions take the line for one of the future: they skip it, and keep it when they prune.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ from .record import (
 
 __all__ = [
     "ABOUT",
+    "COMPILED",
     "DECISION_VERSION",
     "Decision",
     "Option",
     "decision_from_data",
     "taken_options",
+    "taken_routes",
 ]
 
 DECISION_VERSION = 2
@@ -51,8 +54,13 @@ ABOUT = {
     "algorithm": "how an operator is computed",
     "fusion": "whether operators become one kernel",
     "layout": "whether the order of axes that suits an operator is kept by what follows",
-    "route": "whether a whole function is compiled or left to NumPy",
+    "route": "whether a kernel is compiled, or its product left to NumPy's library",
 }
+
+GRAPH_CHOICES = frozenset({"algorithm", "fusion", "layout"})
+
+COMPILED = "compiled"
+"""The option of a route that is a loop nest of ours."""
 
 _MOST_OPTIONS = 64
 
@@ -132,8 +140,14 @@ class Decision:
 
 def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
     """By the key of its site, what a choice in a graph came to on a target. The last one counts."""
-    graph = (d for d in decisions if d.about != "schedule" and d.target == target)
+    graph = (d for d in decisions if d.about in GRAPH_CHOICES and d.target == target)
     return {d.workload.hash: d.winner.name for d in graph}
+
+
+def taken_routes(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
+    """By workload, which way a kernel goes on a target: ``COMPILED``, or a library's name."""
+    routes = (d for d in decisions if d.about == "route" and d.target == target)
+    return {d.workload.hash: d.winner.name for d in routes}
 
 
 def _option_data(option: Option) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .budget import Budget, BudgetClock, parse_budget
 from .cost_model import JudgedModel, available_model
-from .decision import Decision
+from .decision import COMPILED, Decision
 from .in_program import InProgram, decision_line
 from .interrupts import terminable
 from .journal import Journal
@@ -105,7 +105,8 @@ class ProgramResult:
             f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
             f"{self.trials} candidates{failed}   {spent}"
         )
-        lines += [f"  {decision_line(decision)}" for decision in self.decisions]
+        told = [d for d in self.decisions if d.about != "route" or d.winner.name != COMPILED]
+        lines += [f"  {decision_line(decision)}" for decision in told]
         if self.in_program is not None:
             lines.append(str(self.in_program))
         if self.stopped == "converged":

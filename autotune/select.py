@@ -57,8 +57,9 @@ class Chosen:
     """A schedule and where it came from.
 
     ``origin`` is "exact", "compatible" or "near" (from a log, as ``lookup`` names it), "model" (the
-    cost model's pick) or "rules". ``seconds`` is what the log measured for it, 0 where nothing was;
-    ``loss`` is the share of its speed that tuning is expected to add.
+    cost model's pick), "rules", or "library": then there is no schedule, and ``sketch`` names the
+    library that computes the kernel's product. ``seconds`` is what the log measured for it, 0 where
+    nothing was; ``loss`` is the share of its speed that tuning is expected to add.
     """
 
     schedule: Schedule

@@ -25,7 +25,7 @@ from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
 from .target import Target
 
-__all__ = ["Kernel", "compile_kernel", "prepare_operands"]
+__all__ = ["Kernel", "compile_kernel", "packed_entry", "prepare_operands"]
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64  # bytes; where buffers in the workspace start
@@ -33,7 +33,11 @@ ALIGN = 64  # bytes; where buffers in the workspace start
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel as LLVM module text, and what it must be handed."""
+    """A kernel as LLVM module text, and what it must be handed.
+
+    ``library`` is what computes its product of matrices, if that is not ``nest``; see
+    ``library.py``.
+    """
 
     name: str
     text: str
@@ -41,6 +45,7 @@ class Kernel:
     workspace_bytes: int
     nest: Nest
     parallel: bool
+    library: str = ""
 
 
 def compile_kernel(
@@ -80,14 +85,15 @@ def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
         "\n".join(calls) + "\n",
         *(w.text(linkage="internal ") for w in parallel.functions),
         writer.text(),
-        _packed_entry(name, count),
+        packed_entry(name, count),
         *functions.values(),
     ]
     text = "\n".join(parts)
     return Kernel(name, text, nest.operands, offset, nest, bool(parallel.functions))
 
 
-def _packed_entry(name: str, count: int) -> str:
+def packed_entry(name: str, count: int) -> str:
+    """The text of ``@name.packed`` for a kernel of so many operands."""
     lines = [f"define void @{name}.packed(ptr %args) nounwind {{"]
     for n in range(count + 1):
         lines.append(f"  %p{n} = getelementptr ptr, ptr %args, i64 {n}")

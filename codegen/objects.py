@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from .llvm.engine import LoadedObject, compile_object, load_object
 from .runtime import pool
+from .runtime.blas import numpy_blas
 from .target import Target
 
 __all__ = ["code_hash", "loaded_code", "object_code", "remember_object"]
@@ -55,13 +56,18 @@ def remember_object(text: str, target: Target, code: bytes) -> None:
 def loaded_code(text: str, target: Target) -> LoadedObject:
     """The object code linked into the process, shared while anyone holds it.
 
-    It may call what the runtime offers, such as ``lw_parallel_for``.
+    It may call what the runtime offers, such as ``lw_parallel_for``, and the routines of NumPy's
+    BLAS if it enters that.
     """
     key = (text, target)
     with _lock:
         found = _loaded.get(key)
     if found is not None:
         return found
-    made = load_object(object_code(text, target), pool.symbols())
+    symbols = dict(pool.symbols())
+    if "@lw_blas_enter(" in text:
+        blas = numpy_blas()
+        symbols.update(blas.symbols if blas is not None else {})
+    made = load_object(object_code(text, target), symbols)
     with _lock:
         return _loaded.setdefault(key, made)

@@ -300,11 +300,12 @@ class _Session:
 
 
 def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
-    """Each kernel, how often it is called, and the schedule it has."""
+    """Each kernel that is a loop nest, how often it is called, and the schedule it has."""
     source = built.source
     assert source is not None
-    schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in source.prims.items()}
-    calls = {workload_of(prim).hash: prim for prim in source.prims.values()}
+    nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != "library"}
+    schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in nests.items()}
+    calls = {workload_of(prim).hash: prim for prim in nests.values()}
     counts = Counter(workload_of(prim).hash for prim in called_kernels(source.lowered))
     for workload, prim in calls.items():
         yield prim, counts[workload], schedules[workload].to_json()

@@ -27,7 +27,8 @@ from .codegen.reuse import reuse_distances
 from .codegen.roofline import Roof, Work
 from .codegen.target import Target
 from .codegen.timed_program import timed_program
-from .codegen.traffic import traffic_of
+from .codegen.traffic import LEVELS, Traffic, traffic_of
+from .ir.dims import as_int
 from .ir.errors import UnsupportedError
 from .ir.loop.prim import PrimFunc
 from .ir.program.nodes import Call
@@ -161,9 +162,17 @@ def work_of(
     """The work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
     wide = any(o.buffer.dtype.bytes == 8 and o.buffer.dtype.kind == "f" for o in kernel.operands)
     used = threads if kernel.parallel else 1
-    return Work(
-        prim_flops(prim), traffic_of(kernel.nest, target, used, distances), 8 if wide else 4
-    )
+    moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
+    return Work(prim_flops(prim), moved, 8 if wide else 4)
+
+
+def _once(kernel: Kernel) -> dict[str, Traffic]:
+    """The traffic of a kernel whose loops nobody here knows: every operand once, at least."""
+    moved = Traffic()
+    for operand in kernel.operands:
+        size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)
+        moved += Traffic(written=size) if operand.role == "out" else Traffic(read=size)
+    return dict.fromkeys(LEVELS, moved)
 
 
 def _explained(
@@ -193,6 +202,8 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
     loss = f", about {100 * chosen.loss:.0f} % slower than tuned" if chosen.loss else ""
     if chosen.origin == "rules":
         return f"by the rules, the logs have nothing like it{loss}"
+    if chosen.origin == "library":
+        return f"its product by {chosen.sketch}, NumPy's library, which was faster in the program"
     if chosen.origin == "model":
         return f"picked by the cost model near to the rules' favourite{loss}"
     if chosen.origin == "near":
@@ -209,6 +220,8 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
 
 def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:
     """The knobs that the schedule makes use of; none if the rules cannot make it."""
+    if not schedule.steps:
+        return {}
     space = ScheduleSpace(prim, parts.target)
     row = space.row_of(schedule)
     if row is None:

@@ -21,15 +21,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .autotune.decision import taken_options
+from .autotune.decision import COMPILED, taken_options, taken_routes
 from .autotune.log import TuningLog
 from .autotune.lookup import shipped_logs
 from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
 from .autotune.shipped import shipped_model
+from .autotune.space import default_schedule
 from .codegen.in_place_rule import in_place_rule
 from .codegen.kernel import Kernel, compile_kernel
+from .codegen.library import library_kernel, library_of
 from .codegen.llvm.engine import disassemble
 from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import is_view, program_from_module
@@ -57,10 +59,12 @@ __all__ = [
     "Parts",
     "Source",
     "build",
+    "by_library",
     "called_kernels",
     "kernels_of",
     "known_operands",
     "logged_choices",
+    "logged_routes",
     "lower_module",
     "preferences_of",
     "rebuilt",
@@ -233,19 +237,24 @@ def build(
     verify: bool = False,
     taken: Mapping[str, str] | None = None,
     schedules: Mapping[str, Chosen] | None = None,
+    routes: Mapping[str, str] | None = None,
 ) -> Built:
     """``module`` as machine code, with the schedules that the logs or the rules give.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
-    workload go before all others. Raises UnsupportedError for what cannot be compiled yet (symbolic
-    sizes, control flow).
+    workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
+    instead of schedules, in place of those in the logs; one that is not here is passed over.
+    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
     """
     target = target or Target.host()
     own = log or session_log()
     logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]
     used = threads or pool.get_threads()
+    key = target_key(target, used)
     if taken is None:
-        taken = logged_choices(logs, target_key(target, used))
+        taken = logged_choices(logs, key)
+    if routes is None:
+        routes = logged_routes(logs, key)
     choices = Choices(taken) if taken else None
     lowered = lower_module(module, preferences_of(precision, target), choices)
     prims = kernels_of(lowered)
@@ -254,7 +263,12 @@ def build(
     for name, prim in prims.items():
         workload = workload_of(prim).hash
         if workload not in known:
-            known[workload] = choose_schedule(prim, target, used, logs)
+            library = routes.get(workload)
+            known[workload] = (
+                by_library(library)
+                if library is not None and library == library_of(prim)
+                else choose_schedule(prim, target, used, logs)
+            )
         chosen[name] = known[workload]
     return _assembled(Source(module, lowered, prims, target, threads, log, logs), chosen, verify)
 
@@ -298,6 +312,12 @@ def logged_choices(logs: Sequence[TuningLog], key: TargetKey) -> dict[str, str]:
     return taken_options((d for log in reversed(logs) for d in log.decisions), key)
 
 
+def logged_routes(logs: Sequence[TuningLog], key: TargetKey) -> dict[str, str]:
+    """The libraries that the logs give kernels to on a target, by workload."""
+    routes = taken_routes((d for log in reversed(logs) for d in log.decisions), key)
+    return {workload: name for workload, name in routes.items() if name != COMPILED}
+
+
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
 _lock = threading.Lock()
 
@@ -309,12 +329,23 @@ def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
         found = _kernels.get(_kernel_key(workload, chosen, target))
     if found is None:
         symbol = kernel_symbol(workload)
+        if chosen.origin == "library":
+            found = library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
         try:
-            found = compile_kernel(prim, chosen.schedule, target, symbol)
+            found = found or compile_kernel(prim, chosen.schedule, target, symbol)
         except ScheduleError:  # it applies, but its buffers do not fit this machine's stack
             found = compile_kernel(prim, Schedule(), target, symbol)
         remember_kernel(workload, chosen, target, found)
     return found
+
+
+def _favourite(prim: PrimFunc, target: Target) -> Schedule:
+    return default_schedule(prim, target)[0]
+
+
+def by_library(name: str) -> Chosen:
+    """That a kernel's product is left to the library of that name."""
+    return Chosen(Schedule(), "library", name)
 
 
 def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:
@@ -335,6 +366,7 @@ _ORIGINS = {
     "near": "fitted from a near shape",
     "model": "picked by the cost model",
     "rules": "by the rules",
+    "library": "by NumPy's BLAS, which was faster",
 }
 
 
@@ -353,6 +385,13 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     return text
 
 
+def _nest_text(name: str, kernel: Kernel) -> str:
+    if not kernel.library:
+        return str(replace(kernel.nest, name=name))
+    rest = f", and after it\n{kernel.nest}" if kernel.nest.body else "\n"
+    return f"prim @{name}: its product by {kernel.library}{rest}"
+
+
 def _levels(
     module: Module,
     lowered: Module,
@@ -367,7 +406,7 @@ def _levels(
     return {
         "graph": lambda: as_text(module),
         "kernels": lambda: as_text(lowered) + "\n" + each(lambda n: str(prims[n])),
-        "loops": lambda: each(lambda n: str(replace(kernels[n].nest, name=n))),
+        "loops": lambda: each(lambda n: _nest_text(n, kernels[n])),
         "program": lambda: str(compiled.program),
         "llvm": lambda: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
         "asm": lambda: each(lambda n: disassemble(kernels[n].text, target)),

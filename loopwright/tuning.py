@@ -39,13 +39,23 @@ from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
 from .ir.loop.prim import PrimFunc
-from .pipeline import Built, build, logged_choices, preferences_of, session_log
+from .library_route import route
+from .pipeline import (
+    Built,
+    build,
+    logged_choices,
+    logged_routes,
+    preferences_of,
+    session_log,
+)
 from .precision import Precision
 from .variants import Taken, Variants
 
 __all__ = ["Tuned", "tune"]
 
 Array = np.ndarray[Any, Any]
+
+NO_ROUTES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,11 @@ def tune(
     logged = logged_choices([records, *shipped_logs()], key)
     known: dict[str, Chosen] = {}  # by workload: the schedule that was built first
 
-    def made(taken: Taken | None = None, older: Mapping[str, Chosen] | None = None) -> Built:
+    def made(
+        taken: Taken | None = None,
+        older: Mapping[str, Chosen] | None = None,
+        routes: Mapping[str, str] | None = NO_ROUTES,  # a library is asked for last
+    ) -> Built:
         built = build(
             module,
             target=target,
@@ -106,8 +120,9 @@ def tune(
             verify=verify,
             taken=taken,
             schedules=older,
+            routes=routes,
         )
-        if built.parts is not None:
+        if built.parts is not None and routes is NO_ROUTES:
             for name, chosen in built.chosen.items():
                 known.setdefault(workload_of(built.parts.prims[name]).hash, chosen)
         return built
@@ -122,8 +137,10 @@ def tune(
         report = tune_elsewhere(
             runner, module, records, limits, threads, precision, strategy, seed, progress, schedules
         )
-        return Tuned(made(logged), report)
+        return Tuned(made(logged, routes=None), report)
     first = made(logged)
+    if logged_routes([records, *shipped_logs()], key):
+        first = made(logged, routes=None)
     shares = _Shares.of(limits)
     operands = random_arrays(module, seed) if arrays is None else list(arrays)
     graph = GraphTuner(variants, made, key, _name(module))
@@ -133,7 +150,7 @@ def tune(
             records.append(decided.decisions)
     except KeyboardInterrupt:
         seconds = time.monotonic() - begun
-        return Tuned(made(), ProgramResult((), seconds, limits, "interrupted"))
+        return Tuned(made(routes=None), ProgramResult((), seconds, limits, "interrupted"))
     machine = known_machine(target)
     # A share of an estimated peak would say nothing.
     peak = machine.peak_flops(used) if machine.measured else 0.0
@@ -153,7 +170,7 @@ def tune(
     )
     report = replace(report, budget=limits)
     if report.stopped not in ("budget", "exhausted", "converged"):
-        return Tuned(made(), replace(report, decisions=decided.decisions))
+        return Tuned(made(routes=None), replace(report, decisions=decided.decisions))
     try:
         with terminable():
             again = graph.decide(decided.taken, operands, shares.again, decided.sites)
@@ -163,9 +180,11 @@ def tune(
             ended = confirm(
                 before, made, records, operands, shares.comparison, graph.program, first
             )
+            routed = route(ended.built, operands, shares.comparison / 2, graph.program)
+            records.append(routed.decisions)
     except (LogError, KeyboardInterrupt) as error:
         stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        return Tuned(made(), replace(report, stopped=stopped))
+        return Tuned(made(routes=None), replace(report, stopped=stopped))
     undone = {r.workload for r in ended.report.rolled_back}
     calls = variants.of(again.taken).workloads
     report = replace(
@@ -173,9 +192,9 @@ def tune(
         tasks=_as_built(report.tasks, calls, undone, records),
         seconds=time.monotonic() - begun,
         in_program=ended.report,
-        decisions=_last_of((*decided.decisions, *again.decisions)),
+        decisions=_last_of((*decided.decisions, *again.decisions, *routed.decisions)),
     )
-    return Tuned(ended.built, report)
+    return Tuned(routed.built, report)
 
 
 def _as_built(

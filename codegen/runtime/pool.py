@@ -201,7 +201,11 @@ def limit_address() -> int:
 
 def symbols() -> Mapping[str, int]:
     """The symbols generated code may call and their addresses, as ``load_object`` takes them."""
-    return {"lw_parallel_for": _get().address}
+    pool = _get()
+    return {
+        "lw_parallel_for": pool.address,
+        "lw_pool_threads": pool.code.address("lw_pool_threads"),
+    }
 
 
 def parallel_for(function: int, context: int, n: int) -> None:

@@ -22,7 +22,7 @@ from .userfile import WHERE, UserFunction, add_function_arguments, load_function
 
 __all__ = ["add"]
 
-_ORIGINS = {"exact": "tuned", "compatible": "tuned", "near": "near", "rules": "rules"}
+_ORIGINS = {"exact": "tuned", "compatible": "tuned", "library": "NumPy"}
 
 _EXAMPLES = """\
 examples:

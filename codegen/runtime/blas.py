@@ -1,0 +1,160 @@
+"""The BLAS that NumPy itself uses, as symbols that native code may call.
+
+NumPy's extension module is linked with a BLAS library, and asking the dynamic linker for a symbol
+of the module finds those of what it is linked with. So a kernel calls the very routine that
+``a @ b`` of NumPy calls, without Python on the way. Only libraries are used whose number of threads
+can be set (OpenBLAS, however its symbols are decorated): anything else, such as MKL or a plain
+reference BLAS, counts as none.
+
+The library runs on the thread that calls it. Kernels divide their work among the threads of our
+pool, since two pools would get into each other's way; while any of them is in the library
+(``lw_blas_enter`` to ``lw_blas_leave``), the library's own number of threads is 1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy._core import _multiarray_umath  # pyright: ignore
+
+from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..target import Target
+
+__all__ = ["Blas", "numpy_blas"]
+
+_DECORATIONS = (
+    ("scipy_cblas_{}64_", "scipy_openblas_{}64_", 64),
+    ("cblas_{}64_", "openblas_{}64_", 64),
+    ("cblas_{}", "openblas_{}", 32),
+)
+"""How names of routines and of settings are spelt, and the bits of a size."""
+
+_ROUTINES = ("sgemm", "dgemm", "sgemv", "dgemv")
+
+_GATE = """
+@lock = internal global i32 0
+@inside = internal global i64 0
+@before = internal global i32 1
+
+declare i32 @"lw.blas.get_num_threads"()
+declare void @"lw.blas.set_num_threads"(i32)
+declare i32 @sched_yield()
+
+define internal void @acquire() {
+entry:
+  br label %try
+try:
+  %seen = cmpxchg ptr @lock, i32 0, i32 1 acquire monotonic
+  %got = extractvalue { i32, i1 } %seen, 1
+  br i1 %got, label %done, label %wait
+wait:
+  %r = call i32 @sched_yield()
+  br label %try
+done:
+  ret void
+}
+
+define void @lw_blas_enter() {
+  call void @acquire()
+  %n = load i64, ptr @inside
+  %more = add i64 %n, 1
+  store i64 %more, ptr @inside
+  %first = icmp eq i64 %n, 0
+  br i1 %first, label %begin, label %done
+begin:
+  %threads = call i32 @"lw.blas.get_num_threads"()
+  store i32 %threads, ptr @before
+  %alone = icmp eq i32 %threads, 1
+  br i1 %alone, label %done, label %set
+set:
+  call void @"lw.blas.set_num_threads"(i32 1)
+  br label %done
+done:
+  store atomic i32 0, ptr @lock release, align 4
+  ret void
+}
+
+define void @lw_blas_leave() {
+  call void @acquire()
+  %n = load i64, ptr @inside
+  %fewer = sub i64 %n, 1
+  store i64 %fewer, ptr @inside
+  %last = icmp eq i64 %fewer, 0
+  %threads = load i32, ptr @before
+  %changed = icmp ne i32 %threads, 1
+  %restore = and i1 %last, %changed
+  br i1 %restore, label %set, label %done
+set:
+  call void @"lw.blas.set_num_threads"(i32 %threads)
+  br label %done
+done:
+  store atomic i32 0, ptr @lock release, align 4
+  ret void
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Blas:
+    """``name`` tells the library, its version and the kind of core its kernels are for;
+    ``size_bits`` are those of a size. ``symbols`` are addresses: ``lw.blas.sgemm`` and the like
+    with CBLAS's interface, ``lw_blas_enter`` and ``lw_blas_leave``."""
+
+    name: str
+    size_bits: int
+    symbols: Mapping[str, int]
+    owner: object
+
+
+@functools.cache
+def numpy_blas() -> Blas | None:
+    """NumPy's library in this process; None if it is none of those known."""
+    try:
+        module = ctypes.CDLL(_multiarray_umath.__file__)
+    except OSError:
+        return None
+    for routine, setting, bits in _DECORATIONS:
+        found = _symbols(module, routine, setting)
+        if found is not None:
+            gate = _gate(found)
+            symbols = {name: gate.address(name) for name in ("lw_blas_enter", "lw_blas_leave")}
+            return Blas(_name(module, setting), bits, {**found, **symbols}, gate)
+    return None
+
+
+def _symbols(module: Any, routine: str, setting: str) -> dict[str, int] | None:
+    names = {f"lw.blas.{name}": routine.format(name) for name in _ROUTINES}
+    for name in ("get_num_threads", "set_num_threads"):
+        names[f"lw.blas.{name}"] = setting.format(name)
+    found: dict[str, int] = {}
+    for ours, theirs in names.items():
+        try:
+            function = getattr(module, theirs)
+        except AttributeError:
+            return None
+        found[ours] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    return found
+
+
+def _gate(symbols: Mapping[str, int]) -> LoadedObject:
+    gate = load_object(compile_object(_GATE, Target(isa="x86-64")), symbols)
+    # Threads may be inside until the process ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(gate))
+    return gate
+
+
+def _name(module: Any, setting: str) -> str:
+    """``OpenBLAS 0.3.31 SkylakeX``: what other speeds would be expected of."""
+    texts: list[str] = []
+    for name in ("get_config", "get_corename"):
+        function = getattr(module, setting.format(name), None)
+        if function is not None:
+            function.restype = ctypes.c_char_p
+            texts.append((function() or b"").decode("ascii", "replace"))
+    config = texts[0].split() if texts else []
+    version = config[1] if len(config) > 1 else ""
+    return " ".join(filter(None, ["OpenBLAS", version, *texts[1:]]))
