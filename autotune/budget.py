@@ -24,10 +24,14 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most ``seconds`` and at most ``trials`` measured candidates; None is no limit."""
+    """At most ``seconds`` and at most ``trials`` measured candidates; None is no limit.
+
+    ``spent`` are seconds that were gone already when it was handed on.
+    """
 
     seconds: float | None = None
     trials: int | None = None
+    spent: float = field(default=0.0, repr=False, compare=False)
 
     def __str__(self) -> str:
         parts = []
@@ -107,7 +111,7 @@ class BudgetClock:
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = self.now()
+        self.started = self.now() - self.budget.spent
 
     @property
     def elapsed(self) -> float:

@@ -16,6 +16,7 @@ all the engine knew. A run without an end was killed.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -140,6 +141,8 @@ def _task_data(task: Task) -> dict[str, Any]:
         "threads": task.threads,
         "flops": task.flops,
         "bytes": task.bytes,
+        "seconds": task.seconds if math.isfinite(task.seconds) else None,
+        "floor": task.floor,
     }
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy.typing as npt
 
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
+from ..codegen.machine import MachineModel
+from ..codegen.roofline import Roof, Work
 from ..codegen.target import Target
+from ..codegen.traffic import LEVELS, Traffic
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule
 from .analysis import prim_bytes, prim_flops
@@ -17,7 +20,7 @@ from .space import ScheduleSpace
 from .task import Task
 from .toolchain import Toolchain
 
-__all__ = ["TOOLCHAIN", "task_of", "tasks_of"]
+__all__ = ["TOOLCHAIN", "machine_floor", "task_of", "tasks_of"]
 
 Array = npt.NDArray[Any]
 
@@ -59,6 +62,22 @@ def tasks_of(prims: Iterable[PrimFunc], target: Target, threads: int) -> list[Ta
         task_of(prim, target, threads, count, _cache(moved - prim_bytes(prim), target))
         for prim, count in found.values()
     ]
+
+
+def machine_floor(task: Task, machine: MachineModel) -> float:
+    """Seconds that a call of a task's kernel takes at least: its operations, and its operands once
+    from the level of memory that holds them all. 0 if the machine's figures are estimates."""
+    if not machine.measured:
+        return 0.0
+    target = task.target
+    held = (0, target.l1, target.l2, target.l3)
+    far = task.cache == "cold"
+    traffic = {
+        level: Traffic(read=task.bytes if far or task.bytes > size else 0.0)
+        for level, size in zip(LEVELS, held, strict=True)
+    }
+    wide = any(b.dtype.bytes == 8 for b in task.prim.output_buffers)
+    return Roof(machine, task.threads).bound(Work(task.flops, traffic, 8 if wide else 4))[1]
 
 
 def _cache(moved_between: float, target: Target) -> str:

@@ -179,9 +179,11 @@ def tune_program(
         states = [
             TaskState(
                 t.weight,
-                t.flops / peak_flops if peak_flops else 0.0,
+                max(t.floor, t.flops / peak_flops if peak_flops else 0.0),
                 max(t.flops, _FLOPS_A_BYTE * t.bytes),
                 tuner.best_seconds,
+                place=t.seconds,
+                start=tuner.best_seconds,
             )
             for t, tuner in zip(tasks, tuners)
         ]
@@ -225,14 +227,30 @@ def _spend(
         if index is None:
             return "converged" if any(t.converged for t in tuners) else "exhausted"
         tuner, state = tuners[index], states[index]
-        count = settings.scheduler_batch
+        count = settings.scheduler_batch if state.turns else _first_turn(states, clock, settings)
         left = clock.trials_left
         begun = clock.marked
         tuner.step(clock, count if left is None else min(count, left), progress)
+        state.start = min(state.start, tuner.first_seconds)
         state.exhausted = tuner.exhausted or tuner.converged
         state.after_turn(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"
+
+
+def _first_turn(states: Sequence[TaskState], clock: BudgetClock, settings: TuneSettings) -> int:
+    """Candidates of a task's first turn: few where there are many tasks for the time.
+
+    It goes by the clock's marks, so that a replay gives the same turns.
+    """
+    limits, most = clock.budget, settings.scheduler_batch
+    affordable = float(limits.trials or math.inf)
+    if limits.seconds is not None and clock.marked:
+        affordable = min(affordable, clock.trials / clock.marked * limits.seconds)
+    if not math.isfinite(affordable):
+        return most
+    each = settings.first_turn_share * affordable / max(1, len(states))
+    return round(max(settings.least_first_turn, min(most, each)))
 
 
 def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:

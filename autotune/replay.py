@@ -13,8 +13,9 @@ shows as the first decision it changes, and a log is all it takes to report a bu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -290,7 +291,16 @@ def _task(data: Mapping[str, Any], target: Target) -> Task:
         prim = parse_workload(str(data.get("prim", "")), name)
     except LoopwrightError as error:
         raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
-    return task_of(prim, target, int(data.get("threads", 1)), int(data.get("weight", 1)))
+    found = task_of(prim, target, int(data.get("threads", 1)), int(data.get("weight", 1)))
+    return replace(
+        found, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
+    )
+
+
+def _number(data: Mapping[str, Any], name: str, unknown: float) -> float:
+    """What a note says of a task, if it does: those of older versions do not."""
+    value = data.get(name)
+    return float(value) if isinstance(value, int | float) and value > 0 else unknown
 
 
 def _rows(note: Note, task: Task) -> list[list[int]]:

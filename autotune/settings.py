@@ -163,14 +163,24 @@ class TuneSettings:
 
     # -- across kernels
     warm_up_rounds: int = 1
-    """Batches every task gets before the scheduler compares expected gains."""
+    """Batches every task gets of which the time in the program is not known, before the scheduler
+    compares expected gains."""
     scheduler_batch: int = 16
     """Candidates per turn of a task: small, so that a short budget reaches every task."""
-    gain_window: int = 3
+    gain_window: int = 2
     """Turns looked back to see what a task has been gaining."""
 
-    hope: float = 0.5
-    """Share of its time that a task may hope to lose in its second turn; less with every turn."""
+    gain_shares: tuple[float, ...] = (0.2, 0.1, 0.05, 0.03)
+    """The share of what the machine allows to gain that a task's first turns gain, one after the
+    other; of later ones it falls as the square of their number. So it was, on average, with the
+    kernels of three programs (``bench/landscapes``)."""
+    gain_trust: float = 3.0
+    """That counts as much as so many turns of the same number in this run."""
+    first_turn_share: float = 0.3
+    """All first turns together may take this share of the budget: of many kernels in a short one
+    they are smaller, ..."""
+    least_first_turn: int = 6
+    """... but of at least so many candidates."""
 
     # -- in the program
     graph_share: float = 0.15

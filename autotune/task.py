@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,10 @@ class Task:
     cache: str = "warm"
     """What a program's calls find their operands in, as far as can be told: the caches ("warm"), or
     memory ("cold"). It says which measurement of the leaders counts."""
+    seconds: float = math.inf
+    """Of a call in the program before tuning; inf if unknown."""
+    floor: float = 0.0
+    """Seconds of a call that the machine cannot beat; 0 if unknown."""
     parse: Callable[[Any], Any] = _parse_schedule
     """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
     sketch_of: Callable[[Population], str] = unnamed_sketch

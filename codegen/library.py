@@ -201,7 +201,7 @@ class _ProductWriter:
             "  br i1 %more, label %body, label %done",
             "body:",
         ]
-        moved = dict.fromkeys(("left", "right", "out"), "0")
+        moved: dict[str, str] = {"left": "0", "right": "0", "out": "0"}
         rest = "%n"
         for number, axis in reversed([*enumerate(product.batch)]):
             self.lines.append(f"  %i{number} = urem i64 {rest}, {axis.extent}")

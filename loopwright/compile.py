@@ -46,6 +46,7 @@ from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .autotune.budget import Budget
     from .background import BackgroundTuning
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
@@ -306,7 +307,7 @@ class CompiledFunction:
     def tune(
         self,
         *args: Any,
-        budget: str | float | None = "30s",
+        budget: str | float | Budget | None = "30s",
         trials: int | None = None,
         log: str | Path | None = None,
         seed: int = 0,
@@ -331,6 +332,7 @@ class CompiledFunction:
         At the end the function runs on these arguments, as it was and as it is now; what is slower
         there is rolled back. Answers with the search's report.
         """
+        started = time.monotonic()
         from .tuning import tune  # the search engine takes a while to load, and not everyone tunes
 
         config = Config.read()
@@ -352,6 +354,7 @@ class CompiledFunction:
             schedules=schedules,
             verify=config.verify,
             runner=runner,
+            begun=started,
         )
         with self._lock:
             seconds = time.perf_counter() - begun

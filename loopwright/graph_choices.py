@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from .autotune.decision import Decision, Option
 from .autotune.in_program import faster_of
 from .autotune.record import TargetKey, Workload, own_version, robust_seconds, timestamp
-from .in_turn import Rounds, run_in_turn, whole_calls
+from .in_turn import FEWEST_ROUNDS, Rounds, run_in_turn, whole_calls
 from .ir.graph.passes import Site
 from .ir.loop.prim import PrimFunc
 from .pipeline import Built
@@ -43,6 +43,9 @@ CONTENDER_SHARE = 0.05
 
 MOST_FLIPS = 64
 
+FINDING, JUDGING = 0.3, 0.1
+"""Shares of the time: to find out what else the graph could be, and to compare the whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flip:
@@ -62,12 +65,14 @@ _Measured: TypeAlias = tuple[Flip, tuple[float, ...], tuple[float, ...]]
 @dataclass(frozen=True, slots=True)
 class Decided:
     """``taken`` is what the graph's choices are now; ``contenders`` are kernels of options that
-    lost by little, which may win when they are tuned; ``sites`` are their keys."""
+    lost by little, which may win when they are tuned; ``sites`` are their keys, and ``place`` the
+    seconds of a call of each, by workload."""
 
     taken: Taken
     decisions: tuple[Decision, ...]
     contenders: tuple[PrimFunc, ...] = ()
     sites: frozenset[str] = frozenset()
+    place: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(slots=True)
@@ -79,8 +84,11 @@ class GraphTuner:
     key: TargetKey
     program: str = ""
 
-    def flips(self, taken: Taken, only: frozenset[str] | None = None) -> list[Flip]:
-        """Every site taken otherwise than ``taken`` does, where that makes other kernels."""
+    def flips(
+        self, taken: Taken, only: frozenset[str] | None = None, end: float = float("inf")
+    ) -> list[Flip]:
+        """Every site taken otherwise than ``taken`` does, where that makes other kernels; those
+        that are found until ``end`` on the monotonic clock."""
         base = self.variants.of(taken)
         found: list[Flip] = []
         for key, site in base.sites.items():
@@ -89,6 +97,8 @@ class GraphTuner:
             for option in site.options:
                 if option == current(site, taken) or len(found) >= MOST_FLIPS:
                     continue
+                if found and time.monotonic() > end:
+                    return found
                 other = self.variants.of({**taken, key: option})
                 added = other.workloads - base.workloads
                 removed = base.workloads - other.workloads
@@ -103,34 +113,45 @@ class GraphTuner:
         arrays: Sequence[Array],
         seconds: float,
         only: frozenset[str] | None = None,
+        profile: Rounds | None = None,
     ) -> Decided:
         """Measure each flip beside what ``taken`` gives, the weightiest first, for ``seconds``.
 
-        What is taken otherwise in the end is quicker as a whole, too; if it is not, nothing is.
+        ``profile`` is what the kernels take as it is, if that is known. No batch is begun
+        that would end late, going by those before. What is taken otherwise in the end is quicker as
+        a whole, too; if it is not, nothing is.
         """
-        end = time.monotonic() + seconds
-        flips = self.flips(taken, only)
+        begun = time.monotonic()
+        flips = self.flips(taken, only, begun + FINDING * seconds) if seconds > 0 else []
         if not flips:
             return Decided(taken, ())
         base = self.make(taken)
-        (alone,) = run_in_turn([base], arrays, min(0.1 * seconds, 1.0))
+        alone = profile or run_in_turn([base], arrays, min(0.1 * seconds, 1.0))[0]
         whole = sum(_cost(alone, alone.calls))
         weight = {id(f): sum(_cost(alone, f.removed)) for f in flips}
         worth = [f for f in flips if weight[id(f)] >= LEAST_SHARE * whole]
         worth.sort(key=lambda f: -weight[id(f)])
         measured: list[_Measured] = []
+        place: dict[str, float] = {}
         batches = self._batches(taken, worth)
+        # The last comparison takes its time as well, if anything is found.
+        end = begun + (1 - JUDGING) * seconds
+        longest = 0.0
         for number, batch in enumerate(batches):
-            left = end - time.monotonic()
-            if left <= 0:
+            start = time.monotonic()
+            if start > end or (number and start + longest > end):
                 break
             built = self.make({**taken, **{f.site.key: f.option for f in batch}})
-            share = (end - time.monotonic()) / (len(batches) - number)
+            share = (end - start) / (len(batches) - number) - (time.monotonic() - start)
             old, new = run_in_turn([base, built], arrays, max(0.0, share))
+            place |= {w: robust_seconds(s) for w, s in new.seconds.items()}
             measured += [(f, _cost(old, f.removed), _cost(new, f.added)) for f in batch]
+            least = (2 * FEWEST_ROUNDS + 2) * whole  # seconds that calls take, at the very least
+            longest = max(longest, least, 0.5 * (time.monotonic() - start))
         large = {id(f) for f in worth if weight[id(f)] >= CONTENDER_SHARE * whole}
         near = [f for f, old, new in measured if id(f) in large and _near(old, new)]
-        return self._judged(taken, base, measured, near, arrays, min(1.0, 0.1 * seconds))
+        decided = self._judged(taken, base, measured, near, arrays, min(1.0, JUDGING * seconds))
+        return replace(decided, place=place)
 
     def _batches(self, taken: Taken, flips: Sequence[Flip]) -> list[list[Flip]]:
         """Flips that can be built together: none changes what another one changes."""

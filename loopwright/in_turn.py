@@ -26,6 +26,10 @@ _T = TypeVar("_T")
 LEAST_ROUNDS = 4
 MOST_ROUNDS = 101
 
+LONG_ROUND = 0.1
+FEWEST_ROUNDS = 2
+"""Rounds of at least so many seconds are telling: there need not be as many of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
@@ -66,9 +70,11 @@ def whole_calls(
 
 def _orders(items: Sequence[_T], seconds: float) -> Iterator[Sequence[_T]]:
     """Forwards, backwards, and so on: whatever drifts meets all alike."""
-    end = time.perf_counter() + seconds
+    begun = time.perf_counter()
     for count in range(MOST_ROUNDS):
-        if count >= LEAST_ROUNDS and time.perf_counter() > end:
+        gone = time.perf_counter() - begun
+        least = FEWEST_ROUNDS if gone > LONG_ROUND * count else LEAST_ROUNDS
+        if count >= least and gone > seconds:
             return
         yield items if count % 2 == 0 else items[::-1]
 

@@ -49,6 +49,7 @@ from .ir.ops.to_prim import group_to_prim
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .ir.schedule.steps import Schedule
+from .plain_numpy import PlainNumpy, numpy_name, program_key
 from .precision import Precision, error_growth
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Source",
     "build",
     "by_library",
+    "by_plain_numpy",
     "called_kernels",
     "kernels_of",
     "known_operands",
@@ -270,7 +272,11 @@ def build(
                 else choose_schedule(prim, target, used, logs)
             )
         chosen[name] = known[workload]
-    return _assembled(Source(module, lowered, prims, target, threads, log, logs), chosen, verify)
+    source = Source(module, lowered, prims, target, threads, log, logs)
+    built = _assembled(source, chosen, verify)
+    # Only where a program is left to NumPy at all: a key takes as long as printing the program.
+    plain = numpy_name() in routes.values() and routes.get(program_key(module)) == numpy_name()
+    return by_plain_numpy(built) if plain else built
 
 
 def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
@@ -289,7 +295,8 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Bu
     if verify:
         for name, prim in prims.items():
             verify_prim(prim)
-            verify_nest(kernels[name].nest)
+            if not kernels[name].library:  # else its nest is a part of what it does
+                verify_nest(kernels[name].nest)
     program = optimise(program_from_module(source.lowered, kernels), in_place_rule(prims))
     compiled = compile_program(program, kernels, target, source.threads)
     used = source.threads or pool.get_threads()
@@ -337,6 +344,19 @@ def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
             found = compile_kernel(prim, Schedule(), target, symbol)
         remember_kernel(workload, chosen, target, found)
     return found
+
+
+def by_plain_numpy(built: Built) -> Built:
+    """The same function, run by NumPy instead of the code that was made for it."""
+    assert built.source is not None
+    plain = PlainNumpy(built.source.module, built.inputs, built.source.threads)
+    return replace(
+        built,
+        call=plain.call,
+        direct=plain.direct,
+        summary=f"by {numpy_name()}, which was faster than {built.summary}",
+        code_hash=f"{numpy_name()} instead of {built.code_hash}",
+    )
 
 
 def _favourite(prim: PrimFunc, target: Target) -> Schedule:

@@ -5,6 +5,7 @@ Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -17,15 +18,14 @@ import numpy as np
 from .autotune.budget import Budget, parse_budget
 from .autotune.decision import Decision
 from .autotune.interrupts import terminable
-from .autotune.kernels import TOOLCHAIN, tasks_of
+from .autotune.kernels import TOOLCHAIN, machine_floor, tasks_of
 from .autotune.log import LogError, TuningLog
 from .autotune.lookup import lookup, shipped_logs
 from .autotune.native_tuning import tune_tasks
 from .autotune.program_tuner import ProgramResult, TaskResult
 from .autotune.progress import Progress, make_progress
-from .autotune.record import target_key
+from .autotune.record import robust_seconds, target_key
 from .autotune.select import Chosen, workload_of
-from .autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from .autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from .by_hand import Given, schedules_by_hand
 from .codegen.machine import known_machine
@@ -34,7 +34,7 @@ from .codegen.target import Target
 from .confirm import confirm
 from .elsewhere import tune_elsewhere
 from .graph_choices import GraphTuner
-from .in_turn import random_arrays
+from .in_turn import random_arrays, run_in_turn
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
@@ -49,6 +49,8 @@ from .pipeline import (
     session_log,
 )
 from .precision import Precision
+from .settle import settle
+from .time_plan import TimePlan
 from .variants import Taken, Variants
 
 __all__ = ["Tuned", "tune"]
@@ -56,6 +58,9 @@ __all__ = ["Tuned", "tune"]
 Array = np.ndarray[Any, Any]
 
 NO_ROUTES: Mapping[str, str] = {}
+
+PROFILE_SHARE = 0.1
+"""Of the time for choices in the graph: to see what each kernel takes in the program as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ def tune(
     progress: Progress | None = None,
     verify: bool = False,
     runner: Any = None,
+    begun: float | None = None,
 ) -> Tuned:
     """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
 
@@ -91,8 +97,10 @@ def tune(
     run in turn on ``arrays``, those of a call (random ones if there are none): what is slower there
     is rolled back, see ``confirm``. ``schedules`` are measured first; see ``schedules_by_hand``.
     ``runner`` measures elsewhere (see ``elsewhere``): then nothing runs here, nor at the end.
+    ``begun``, on the monotonic clock, is when the budget began to be spent: now by default.
     """
-    begun = time.monotonic()
+    limits = _limits(budget, trials)
+    plan = TimePlan(limits, (time.monotonic() if begun is None else begun) - limits.spent)
     if strategy not in STRATEGIES:
         raise LoopwrightValueError(
             f"there is no strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}"
@@ -130,7 +138,6 @@ def tune(
     def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
         return schedules_by_hand(tasks_of(prims, target, used), schedules or {})
 
-    limits = _limits(budget, trials)
     given = by_hand(variants.of(logged).prims)
     records.check_writable()  # makes the file: only once all that was asked for makes sense
     if runner is not None:
@@ -138,29 +145,41 @@ def tune(
             runner, module, records, limits, threads, precision, strategy, seed, progress, schedules
         )
         return Tuned(made(logged, routes=None), report)
+    plan.build = plan.elapsed
     first = made(logged)
+    plan.build = plan.elapsed - plan.build
     if logged_routes([records, *shipped_logs()], key):
         first = made(logged, routes=None)
-    shares = _Shares.of(limits)
     operands = random_arrays(module, seed) if arrays is None else list(arrays)
     graph = GraphTuner(variants, made, key, _name(module))
     try:
         with terminable():
-            decided = graph.decide(logged, operands, shares.graph)
+            (profile,) = run_in_turn([first], operands, PROFILE_SHARE * plan.graph)
+            plan.call = sum(
+                robust_seconds(s) * profile.calls[w] for w, s in profile.seconds.items()
+            )
+            decided = graph.decide(logged, operands, plan.graph, profile=profile)
             records.append(decided.decisions)
     except KeyboardInterrupt:
-        seconds = time.monotonic() - begun
-        return Tuned(made(routes=None), ProgramResult((), seconds, limits, "interrupted"))
+        stopped = ProgramResult((), plan.elapsed, limits, "interrupted")
+        return Tuned(made(routes=None), stopped)
     machine = known_machine(target)
     # A share of an estimated peak would say nothing.
     peak = machine.peak_flops(used) if machine.measured else 0.0
     prims = [*variants.of(decided.taken).prims, *decided.contenders]
-    kept_back = shares.comparison + (shares.again if decided.sites else 0.0)
+    place = {**decided.place, **{w: robust_seconds(s) for w, s in profile.seconds.items()}}
     report = tune_tasks(
-        tasks_of(prims, target, used),
+        [
+            replace(
+                task,
+                seconds=place.get(task.workload.hash, math.inf),
+                floor=machine_floor(task, machine),
+            )
+            for task in tasks_of(prims, target, used)
+        ],
         TOOLCHAIN,
         records,
-        _less(limits, kept_back + time.monotonic() - begun),
+        plan.search(again=bool(decided.sites)),
         others=shipped_logs(),
         strategy=strategy,
         seed=seed,
@@ -173,28 +192,41 @@ def tune(
         return Tuned(made(routes=None), replace(report, decisions=decided.decisions))
     try:
         with terminable():
-            again = graph.decide(decided.taken, operands, shares.again, decided.sites)
+            again = graph.decide(decided.taken, operands, plan.again, decided.sites)
             records.append(again.decisions)
             # The graph as it is now, with the schedules from before: only those are compared.
             before = made(again.taken, dict(known))
-            ended = confirm(
-                before, made, records, operands, shares.comparison, graph.program, first
-            )
-            routed = route(ended.built, operands, shares.comparison / 2, graph.program)
+            seconds = plan.comparison
+            ended = confirm(before, made, records, operands, 0.5 * seconds, graph.program, first)
+            routed = route(ended.built, operands, 0.2 * seconds, graph.program)
             records.append(routed.decisions)
+            sites = {**variants.of(logged).sites, **variants.of(again.taken).sites}
+            settled = settle(
+                first,
+                routed.built,
+                (sites, logged, again.taken),
+                lambda: made(routes=None),
+                records,
+                key,
+                operands,
+                0.3 * seconds,
+                graph.program,
+            )
     except (LogError, KeyboardInterrupt) as error:
         stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return Tuned(made(routes=None), replace(report, stopped=stopped))
+    final = replace(ended.report, before=settled.before, after=settled.after)
+    made_choices = (*decided.decisions, *again.decisions, *routed.decisions, *settled.decisions)
     undone = {r.workload for r in ended.report.rolled_back}
     calls = variants.of(again.taken).workloads
     report = replace(
         report,
         tasks=_as_built(report.tasks, calls, undone, records),
-        seconds=time.monotonic() - begun,
-        in_program=ended.report,
-        decisions=_last_of((*decided.decisions, *again.decisions, *routed.decisions)),
+        seconds=plan.elapsed,
+        in_program=final,
+        decisions=_last_of([d for d in made_choices if d.about != "schedule"]),
     )
-    return Tuned(routed.built, report)
+    return Tuned(settled.built, report)
 
 
 def _as_built(
@@ -218,29 +250,6 @@ def _as_built(
 def _last_of(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     """The last decision about each site."""
     return tuple({d.workload.hash: d for d in decisions}.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    """Seconds for choices in the graph, for those that were near once their kernels are tuned, and
-    for the last comparison."""
-
-    graph: float
-    again: float
-    comparison: float
-
-    @staticmethod
-    def of(limits: Budget, settings: TuneSettings = DEFAULT_SETTINGS) -> _Shares:
-        seconds = limits.seconds or float("inf")
-        graph = min(settings.graph_seconds, settings.graph_share * seconds)
-        comparison = min(settings.comparison_seconds, settings.comparison_share * seconds)
-        return _Shares(graph, graph / 3, comparison)
-
-
-def _less(limits: Budget, seconds: float) -> Budget:
-    if limits.seconds is None:
-        return limits
-    return replace(limits, seconds=max(0.5 * limits.seconds, limits.seconds - seconds))
 
 
 def _name(module: Module) -> str:

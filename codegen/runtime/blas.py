@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from numpy._core import _multiarray_umath  # pyright: ignore
 from ..llvm.engine import LoadedObject, compile_object, load_object
 from ..target import Target
 
-__all__ = ["Blas", "numpy_blas"]
+__all__ = ["Blas", "numpy_blas", "own_thread"]
 
 _DECORATIONS = (
     ("scipy_cblas_{}64_", "scipy_openblas_{}64_", 64),
@@ -124,6 +125,25 @@ def numpy_blas() -> Blas | None:
             symbols = {name: gate.address(name) for name in ("lw_blas_enter", "lw_blas_leave")}
             return Blas(_name(module, setting), bits, {**found, **symbols}, gate)
     return None
+
+
+@contextmanager
+def own_thread() -> Iterator[None]:
+    """NumPy's library keeps to the threads that call it inside of a ``with`` block."""
+    blas = numpy_blas()
+    enter, leave = (
+        ctypes.CFUNCTYPE(None)(blas.symbols[name]) if blas is not None else _nothing
+        for name in ("lw_blas_enter", "lw_blas_leave")
+    )
+    enter()
+    try:
+        yield
+    finally:
+        leave()
+
+
+def _nothing() -> None:
+    """Where the library is not known, it is left alone."""
 
 
 def _symbols(module: Any, routine: str, setting: str) -> dict[str, int] | None:

@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import textwrap
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,7 @@ def add(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    begun = time.monotonic()
     if args.replay is not None:
         return _replay(args)
     if args.run_id is not None:
@@ -102,9 +105,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.trials is not None and args.trials < 1:
         raise UsageError(f"--trials {args.trials}: there must be at least one")
     budget = args.budget or (None if args.trials else "60s")
+    limits = None
     if budget is not None:
         try:
-            parse_budget(budget)
+            limits = parse_budget(budget)
         except ValueError as error:
             raise UsageError(f"--budget: {error}") from error
     log = _log(args.log)
@@ -112,9 +116,11 @@ def _run(args: argparse.Namespace) -> int:
     if not args.resume and log.exists():
         print(f"{log} is set aside as {_set_aside(log)}")
     print(f"{user.name}   {args.runner or _machine_here(user)}", flush=True)
+    if limits is not None:  # loading the file counts, and so does measuring the machine
+        limits = replace(limits, spent=time.monotonic() - begun)
     report = user.compiled.tune(
         *user.args,
-        budget=budget,
+        budget=limits,
         trials=args.trials,
         log=log,
         seed=args.seed,

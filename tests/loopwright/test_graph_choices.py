@@ -62,9 +62,9 @@ def test_flips_that_do_not_touch_share_a_program() -> None:
 
 def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
     first, second = graph(set()).flips({})
-    kept = graph(set(second.added)).decide({}, [X], 1.0)
+    kept = graph(set(second.added)).decide({}, [X], 3.0)
     assert kept.taken.get(second.site.key, "fused") == "fused"
-    decided = graph(set(first.removed)).decide({}, [X], 1.0)
+    decided = graph(set(first.removed)).decide({}, [X], 3.0)
     assert decided.taken == {first.site.key: "apart"}
     # The other one is too small a share of the time to be worth measuring.
     (decision,) = decided.decisions

@@ -9,7 +9,7 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import library_route
+from loopwright import library_route, settle
 from loopwright.autotune.decision import COMPILED, Decision, Option
 from loopwright.autotune.in_program import decision_line
 from loopwright.autotune.log import TuningLog
@@ -144,6 +144,7 @@ def test_tuning_tells_and_tools_show_it(
 ) -> None:
     monkeypatch.setattr(library_route, "_gain", lambda *_: 1.3)
     monkeypatch.setattr(library_route, "faster_of", lambda old, new: 1)
+    monkeypatch.setattr(settle, "faster_of", lambda old, new: 0)
     file, log = tmp_path / "net.py", tmp_path / "log"
     file.write_text("import loopwright as lw\n@lw.compile\ndef f(x, w):\n    return x @ w\n")
     where = [
