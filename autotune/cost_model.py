@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
+import threading
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -33,6 +35,12 @@ def _xgboost() -> Any:
     import xgboost
 
     return xgboost
+
+
+def _load_meanwhile() -> None:
+    """Load the library, which takes a second, while candidates are built and measured."""
+    if "xgboost" not in sys.modules:
+        threading.Thread(target=_xgboost, name="loading xgboost").start()
 
 
 def has_xgboost() -> bool:
@@ -63,13 +71,14 @@ class XGBoostModel:
         """
         if not self.trained or not len(features):
             return np.zeros(len(features), np.float32)
-        booster: Any = self._booster or self._grown_from(features.shape[1])
+        if self._booster is None and self._read is not None:
+            _load_meanwhile()  # it will be needed for what is learnt from these candidates
+            return self._read.predict(features)
         rows = np.ascontiguousarray(features, np.float32)
-        known = booster.num_features() if booster is not None else 0
-        if booster is None or rows.shape[1] != known:
-            known = known or getattr(self._read, "features", 0)
+        known = self._booster.num_features()
+        if rows.shape[1] != known:
             raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
-        return booster.inplace_predict(rows)
+        return self._booster.inplace_predict(rows)
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
         """Add float[n, F] features with float[n] seconds (inf: failed) and train again."""

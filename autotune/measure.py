@@ -1,14 +1,16 @@
 """Measuring candidates in worker processes: builders and a runner, overlapped.
 
-While the runner times candidate k, a builder makes candidate k + 1 on another core. When a kernel
-takes all cores itself, nothing is built while it runs: then a batch is built first, by as many
-builders as there are cores, and run afterwards.
+While the runner times candidate k, builders make the next ones: on other cores, and a spare one of
+the lowest priority on the runner's own, which builds while the runner has nothing to do. When a
+kernel takes all cores itself, nothing is built while it runs: then a batch is built first, by as
+many builders as there are cores, and run afterwards.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +31,15 @@ __all__ = ["NativeMeasurer", "Workers"]
 _BUILDERS = 4
 """Builders at most, when a whole batch is built before it is run."""
 
+_BUILDERS_BESIDE = 2
+"""Builders beside a runner on a core of its own: a candidate takes longer to build than to run."""
+
+_SPARE_PATIENCE = 0.5
+"""Seconds a spare builder has to end what nobody waits for."""
+
+_KEPT_CODE = 32
+"""Candidates whose code is kept, the fastest ones: the leaders are raced with it."""
+
 _WAITING_CODE = 8
 """Candidates built ahead of the runner: enough to hide a slow one, few enough to be dropped."""
 
@@ -41,7 +52,8 @@ class _Job:
     candidate: Candidate
     code: bytes = b""
     killed: bool = False
-    """Its process was killed once: by whom is not known, so it has another try."""
+    """Its process was killed once: by whom is not known, so it has another try. A spare builder
+    that failed may only have had too little of the machine."""
     build_seconds: float = 0.0
 
 
@@ -58,13 +70,20 @@ class Workers:
     ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
         self.overlap = threads + beside < len(cpus)
-        # One core for the kernel being timed, the others for everything else.
-        pinned = self.overlap and threads == 1 and not beside
-        builders = 1 if self.overlap or beside else min(len(cpus), _BUILDERS)
         lives = settings.worker_lives
-        self.runner = WorkerProcess(cpus=frozenset(cpus[-1:]) if pinned else None, lives=lives)
-        others = frozenset(cpus[:-1]) if pinned else None
+        if not self.overlap or threads > 1 or beside:
+            builders = 1 if self.overlap or beside else min(len(cpus), _BUILDERS)
+            self.runner = WorkerProcess(lives=lives)
+            self.builders = [WorkerProcess(lives=lives) for _ in range(builders)]
+            return
+        # One core for the kernel being timed, the others for everything else.
+        own, others = frozenset(cpus[-1:]), frozenset(cpus[:-1])
+        self.runner = WorkerProcess(cpus=own, lives=lives)
+        builders = min(len(others), _BUILDERS_BESIDE)
         self.builders = [WorkerProcess(cpus=others, lives=lives) for _ in range(builders)]
+        # What is of the lowest priority itself has no lower one for a spare builder.
+        if builders < _BUILDERS_BESIDE and os.sched_getscheduler(0) != os.SCHED_IDLE:
+            self.builders.append(WorkerProcess(cpus=own, spare=True, lives=lives))
 
     @property
     def all(self) -> list[WorkerProcess]:
@@ -108,6 +127,7 @@ class NativeMeasurer:
         self._own = workers is None
         self.workers = workers or Workers(task.threads, settings)
         self._raced: dict[str, bytes] = {}
+        self._kept: dict[str, tuple[float, bytes]] = {}  # seconds a call and code, by candidate
         self._folder = ScratchFolder()
         cache = self._folder.path / "reference.npz"
         self._build = BuildService(task.prim, task.target, toolchain, settings)
@@ -142,7 +162,12 @@ class NativeMeasurer:
                 if reply is None or id(worker) not in under_way:
                     continue  # nothing yet, or the answer to a question of an earlier batch
                 job = under_way.pop(id(worker))
-                if reply.killed and not job.killed:
+                twin = next((key for key, other in under_way.items() if other is job), None)
+                if reply.error is not None and twin is not None:
+                    continue  # another builder is at it
+                if twin is not None:
+                    del under_way[twin]  # its answer is of no use any more
+                if (reply.killed or (reply.error and worker.spare)) and not job.killed:
                     waiting.appendleft(replace(job, code=b"", killed=True))
                     continue
                 if worker is not self._runner and reply.error is None and reply.blob:
@@ -152,7 +177,15 @@ class NativeMeasurer:
                     continue
                 record = self._record(job.candidate, reply, _took(job, reply))
                 best_seconds = min(best_seconds, record.cost)
+                self._keep(job, record.cost)
                 yield job.index, record
+
+    def _keep(self, job: _Job, cost: float) -> None:
+        """Keep the code of the fastest candidates for a race."""
+        if math.isfinite(cost):
+            self._kept[job.candidate.key] = cost, job.code
+            if len(self._kept) > _KEPT_CODE:
+                del self._kept[max(self._kept, key=lambda key: self._kept[key][0])]
 
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
@@ -169,7 +202,7 @@ class NativeMeasurer:
         timeout = self._settings.first_timeout * len(jobs)
         request = RaceRequest(tuple(j.code for j in jobs), rounds, cache == "cold")
         self._runner.submit(self._run, request, timeout)
-        reply = self._wait(self._runner)
+        reply = self._wait(self._runner) or Reply(error="timeout")
         times = reply.header.get("seconds")
         if reply.error is not None or not isinstance(times, list) or len(times) != len(jobs):
             return []
@@ -206,8 +239,10 @@ class NativeMeasurer:
         for builder in self._builders:
             room = not self.workers.overlap or len(built) < _WAITING_CODE
             alone = self.workers.overlap or not self._runner.busy
-            if waiting and not builder.busy and room and alone:
-                job = waiting.popleft()
+            if builder.busy or not room or not alone:
+                continue
+            job = self._next_for(builder, waiting, under_way)
+            if job is not None:
                 under_way[id(builder)] = job
                 builder.submit(self._build, job.candidate.schedule, self._settings.build_timeout)
         quiet = self.workers.overlap or not (waiting or any(b.busy for b in self._builders))
@@ -217,6 +252,23 @@ class NativeMeasurer:
             self._runner.submit(
                 self._run, RunRequest(job.code, best_seconds), self._timeout(best_seconds)
             )
+
+    def _next_for(
+        self, builder: WorkerProcess, waiting: deque[_Job], under_way: dict[int, _Job]
+    ) -> _Job | None:
+        """What an idle builder does next; None if there is nothing for it.
+
+        A spare builder on a busy machine may get nowhere: when nothing else is left, another one
+        does its work too, and who is done first is heard.
+        """
+        if waiting and not (builder.spare and waiting[0].killed):
+            return waiting.popleft()
+        spares = [] if builder.spare else [b for b in self._builders if b.spare]
+        for spare in spares:
+            job = under_way.get(id(spare))
+            if job is not None:
+                return job
+        return None
 
     def _timeout(self, best_seconds: float) -> float:
         settings = self._settings
@@ -228,32 +280,40 @@ class NativeMeasurer:
         return settings.least_timeout + calls * settings.timeout_factor * best_seconds
 
     def _build_all(self, candidates: Sequence[Candidate]) -> list[_Job]:
-        """Code of candidates; what was built for the last race is there for the next one."""
+        """Code of candidates; that of the fastest, and of the last race, is there already."""
         self._drain()
         builder = self._builders[0]
         jobs: list[_Job] = []
         for index, candidate in enumerate(candidates):
             code = self._raced.get(candidate.key)
+            if code is None and candidate.key in self._kept:
+                code = self._kept[candidate.key][1]
             if code is None:
                 builder.submit(self._build, candidate.schedule, self._settings.build_timeout)
                 reply = self._wait(builder)
-                code = reply.blob if reply.error is None else b""
+                code = reply.blob if reply is not None and reply.error is None else b""
             if code:
                 jobs.append(_Job(index, candidate, code))
         self._raced = {job.candidate.key: job.code for job in jobs}
         return jobs
 
     def _drain(self) -> None:
-        """Let answers that nobody waits for come in."""
+        """Let answers that nobody waits for come in. A spare builder that gets nowhere is ended: it
+        starts again when it is asked again."""
         for worker in self.workers.all:
-            if worker.busy:
-                self._wait(worker)
+            if (
+                worker.busy
+                and self._wait(worker, _SPARE_PATIENCE if worker.spare else None) is None
+            ):
+                worker.close()
 
-    def _wait(self, worker: WorkerProcess) -> Reply:
+    def _wait(self, worker: WorkerProcess, patience: float | None = None) -> Reply | None:
+        """The answer; None if it does not come within so many seconds."""
+        until = math.inf if patience is None else time.monotonic() + patience
         while True:
-            wait_for([worker])
+            wait_for([worker], until)
             reply = worker.poll()
-            if reply is not None:
+            if reply is not None or time.monotonic() >= until:
                 return reply
 
     def _record(

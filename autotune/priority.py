@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["Throttle", "processor_seconds", "seconds_of", "yield_to_others"]
+__all__ = ["Throttle", "lower_priority", "processor_seconds", "seconds_of", "yield_to_others"]
 
 _LOWEST_NICE = 19
 
@@ -27,6 +27,21 @@ def yield_to_others() -> None:
     if os.getsid(0) == os.getpid():  # the group is ours alone
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_text(f"{_LOWEST_NICE}\n")
+
+
+def lower_priority(pid: int) -> None:
+    """Let a process that was just started run only where this one, and its like, do not want to.
+
+    Of real-time processes it is one a step lower, of others one that ``yield_to_others`` (workers
+    see to that themselves).
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        policy = os.sched_getscheduler(0)
+        if policy in (os.SCHED_RR, os.SCHED_FIFO):
+            lower = max(1, os.sched_getparam(0).sched_priority - 1)
+            os.sched_setscheduler(pid, policy, os.sched_param(lower))
+        else:
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 
 def processor_seconds(pids: Iterable[int | None] = ()) -> float:

@@ -69,13 +69,17 @@ class TreeModel:
         """It learns nothing: that takes xgboost."""
 
     def _sum(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        trees = np.arange(len(self.left), dtype=np.int32)[None, :]
-        place = np.arange(len(rows), dtype=np.int32)[:, None]
-        node = np.zeros((len(rows), len(self.left)), np.int32)
+        # All tables as flat arrays, and a node as its place in them: one index a lookup.
+        count, width = self.left.shape
+        starts = np.arange(count)[:, None] * width
+        left, right = (self.left + starts).reshape(-1), (self.right + starts).reshape(-1)
+        feature, bound = self.feature.reshape(-1), self.bound.reshape(-1)
+        values, row = rows.reshape(-1), np.arange(len(rows))[:, None] * rows.shape[1]
+        node = np.broadcast_to(starts.T, (len(rows), count))
         for _ in range(self.depth):
-            less = rows[place, self.feature[trees, node]] < self.bound[trees, node]
-            node = np.where(less, self.left[trees, node], self.right[trees, node])
-        return self.bound[trees, node].sum(axis=1, dtype=np.float32)
+            less = values.take(row + feature.take(node)) < bound.take(node)
+            node = np.where(less, left.take(node), right.take(node))
+        return bound.take(node).sum(axis=1, dtype=np.float32)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> TreeModel:

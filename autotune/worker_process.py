@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import select
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .priority import seconds_of
+from .priority import lower_priority, seconds_of
 from .transport import Frame, FrameError, FrameReader, write_frame
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
 
@@ -66,10 +67,13 @@ class WorkerProcess:
         self,
         *,
         cpus: frozenset[int] | None = None,
+        spare: bool = False,
         start_timeout: float = 120.0,
         lives: int = 2000,
     ) -> None:
+        """On these ``cpus`` (all); a ``spare`` one runs only while nobody else wants to."""
         self.cpus = cpus
+        self.spare = spare
         self._start_timeout = start_timeout
         self._lives = lives
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,6 +130,8 @@ class WorkerProcess:
         if self.cpus:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self._process.pid, self.cpus)
+        if self.spare:
+            lower_priority(self._process.pid)
         self._reader = FrameReader()
         self._open, self._served = {}, 0
 
@@ -303,12 +309,13 @@ class WorkerProcess:
         self.close()
 
 
-def wait_for(workers: Sequence[WorkerProcess]) -> None:
-    """Wait until one of the busy workers has something to say, or is past its deadline."""
+def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
+    """Wait until one of the busy workers has something to say, or is past its deadline, or it is
+    later (``time.monotonic``) than ``until``."""
     busy = [w for w in workers if w.busy]
     if not busy:
         return
-    left = min(w.deadline for w in busy) - time.monotonic()
+    left = min(until, *(w.deadline for w in busy)) - time.monotonic()
     select.select(busy, [], [], max(0.0, min(left, 60.0)))
 
 

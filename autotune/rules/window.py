@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import ClassVar
 
@@ -103,8 +104,13 @@ class WindowSketch(Sketch):
         steps += parallel_steps(outer, choices["parallel"])
         return [], [*steps, *stream_steps(group, choices["stream"])]
 
+    @cached_property
+    def borders(self) -> dict[str, Border]:
+        """The borders of all axes: thousands of rows are asked for theirs."""
+        return {axis: border_of(self.group, axis) for axis in self.group.extents}
+
     def border(self, axis: str) -> Border:
-        return border_of(self.group, axis)
+        return self.borders[axis]
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]
@@ -160,9 +166,15 @@ class WindowSketch(Sketch):
         good = tile <= self.target.vector_registers
         good &= tile * self.taps * tap_cost(self.group.main) <= MAX_WRITTEN / 2
         keep = np.asarray(good)
-        for n in np.flatnonzero(keep):
-            choices = {name: int(v[name][n]) for name in ("vectors", "rows", "rows2", "order")}
-            keep[n] = self.written(choices) <= MAX_WRITTEN
+        asked = np.flatnonzero(keep)
+        if not len(asked):
+            return keep
+        # Few different ones among thousands of rows.
+        names = ("vectors", "rows", "rows2", "order")
+        sizes = np.stack([v[name][asked] for name in names], axis=1)
+        tiles, which = np.unique(sizes, axis=0, return_inverse=True)
+        written = [self.written(dict(zip(names, map(int, tile), strict=True))) for tile in tiles]
+        keep[asked] = (np.array(written, np.int64) <= MAX_WRITTEN)[which.reshape(-1)]
         return keep
 
     def decode(self, schedule: Schedule) -> dict[str, int] | None:

@@ -15,6 +15,7 @@ from ...ir.dims import (
     Symbol,
     as_int,
     floordiv,
+    linear,
     symbols,
 )
 from ...ir.loop.prim import Buffer
@@ -22,6 +23,9 @@ from ..target import Target
 from .writer import FunctionWriter, Value, llvm_type
 
 __all__ = ["Env", "Lanes", "Memory", "Place", "without_mod"]
+
+_Linear = tuple[tuple[tuple[str, int], ...], int]
+"""The symbols of an index with their coefficients, and its constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class Memory:
         self.target = target
         self.strides: dict[tuple[int, str], tuple[Dim, int | None]] = {}  # by an index's identity
         self.flat: dict[tuple[str, tuple[IntExpr, ...], tuple[IntExpr, ...]], IntExpr] = {}
+        self.linear: dict[int, tuple[Dim, _Linear | None]] = {}  # by an index's identity
+        self.sums: dict[tuple[tuple[str, int], ...], Value] = {}  # by names and factors
 
     # -- indices -------------------------------------------------------------------------------
 
@@ -133,8 +139,19 @@ class Memory:
         """``expr`` (at lane 0) as (SSA value, constant); constants of unrolled loops are folded."""
         if not isinstance(expr, Dim):
             return None, expr
+        parts = self._linear(expr)
         constant = 0
         terms: list[tuple[Value, int]] = []
+        if parts is not None:
+            lanes = env.lanes
+            constant = parts[1]
+            for name, coefficient in parts[0]:
+                at = lanes.offset if lanes is not None and name == lanes.var else env.values[name]
+                if isinstance(at, int):
+                    constant += at * coefficient
+                else:
+                    terms.append((at, coefficient))
+            return (self._total(terms) if terms else None), constant
         for mono, coefficient in expr.terms:
             factor: Value | None = None
             for atom in mono:
@@ -147,12 +164,31 @@ class Memory:
                 constant += coefficient
             elif coefficient:
                 terms.append((factor, coefficient))
-        terms.sort(key=lambda t: t[0].depth)
-        total: Value | None = None
-        for factor, coefficient in terms:
-            scaled = self.w.scale(factor, coefficient)
-            total = scaled if total is None else self.w.add(total, scaled)
-        return total, constant
+        return (self._total(terms) if terms else None), constant
+
+    def _linear(self, expr: Dim) -> _Linear | None:
+        """Symbols with their coefficients, and the constant; None if the index is not linear."""
+        found = self.linear.get(id(expr))
+        if found is None:
+            parts = linear(expr)
+            plain = None if parts is None else (tuple(parts[0].items()), parts[1])
+            found = self.linear[id(expr)] = expr, plain
+        return found[1]
+
+    def _total(self, terms: list[tuple[Value, int]]) -> Value:
+        """The sum of scaled values: first those of outer loops.
+
+        A sum lives where its deepest term does; whoever can name the terms can name the sum.
+        """
+        key = tuple((value.name, coefficient) for value, coefficient in terms)
+        total = self.sums.get(key)
+        if total is None:
+            for value, coefficient in sorted(terms, key=lambda t: t[0].depth):
+                scaled = self.w.scale(value, coefficient)
+                total = scaled if total is None else self.w.add(total, scaled)
+            assert total is not None
+            self.sums[key] = total
+        return total
 
     def _atom(self, atom: Symbol | FloorDiv | Mod | Min | Max, env: Env) -> int | Value:
         if isinstance(atom, Symbol):
@@ -252,7 +288,7 @@ class Memory:
         align = place.buffer.dtype.bytes
         rest = f"{full} zeroinitializer" if other is None else str(self.w.splat(other, lanes))
         return self.w.pure(
-            ("masked", address.name, mask.name, rest, full, self._version(place)),
+            ("masked", address.name, mask.name, rest, full, self.version(place)),
             lambda name: (
                 f"{name} = call {full} @{symbol}(ptr align {align} {address.name}, {mask}, {rest})"
             ),
@@ -261,7 +297,8 @@ class Memory:
             depth,
         )
 
-    def _version(self, place: Place) -> object:
+    def version(self, place: Place) -> object:
+        """What tells a load of a place from the same load after a write to it."""
         return (place.version, place.buffer.name) if place.written else None
 
     def _load_depth(self, place: Place, depth: int) -> int:
@@ -270,7 +307,7 @@ class Memory:
     def _load(self, place: Place, address: Value, lanes: int) -> Value:
         full = Value("", place.type, lanes).full_type
         return self.w.pure(
-            ("load", address.name, full, self._version(place)),
+            ("load", address.name, full, self.version(place)),
             lambda name: f"{name} = load {full}, {address}, align {place.buffer.dtype.bytes}",
             place.type,
             lanes,
@@ -280,7 +317,7 @@ class Memory:
     def load_word(self, place: Place, address: Value) -> Value:
         """Four neighbouring bytes as one int32."""
         return self.w.pure(
-            ("word", address.name, self._version(place)),
+            ("word", address.name, self.version(place)),
             lambda name: f"{name} = load i32, {address}, align 1",
             "i32",
             1,

@@ -56,6 +56,9 @@ class NestEmitter(ValueEmitter):
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
         self.native = target.lanes(4)
+        # What statements say of themselves, by their identity: they are written again and again.
+        self.moving: dict[int, frozenset[str]] = {}
+        self.borders: dict[int, list[Op]] = {}
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -238,12 +241,9 @@ class NestEmitter(ValueEmitter):
 
     def vector_loop(self, stmt: Loop, env: Env) -> None:
         width = stmt.extent
-        for inner in statements(stmt.body):
-            if isinstance(inner, Store | Accumulate):
-                uses = [(n.buffer, n.indices) for n in walk(inner.value) if isinstance(n, Read)]
-                for name, indices in ((inner.buffer, inner.indices), *uses):
-                    if name in self.registers and any(mentions(i, stmt.var) for i in indices):
-                        width = max(width, self.registers[name].width)
+        for name in self._moving_with(stmt):
+            if name in self.registers:
+                width = max(width, self.registers[name].width)
         lanes = self.native
         while lanes // 2 >= width:
             lanes //= 2
@@ -267,6 +267,20 @@ class NestEmitter(ValueEmitter):
             inside = Env(env.values, Lanes(stmt.var, offset, lanes, active))
             for inner in stmt.body:
                 self.vector_statement(inner, inside)
+
+    def _moving_with(self, loop: Loop) -> frozenset[str]:
+        """The buffers of which a loop's turns use different elements."""
+        found = self.moving.get(id(loop))
+        if found is None:
+            names: set[str] = set()
+            for inner in statements(loop.body):
+                if isinstance(inner, Store | Accumulate):
+                    uses = [(n.buffer, n.indices) for n in walk(inner.value) if isinstance(n, Read)]
+                    for name, indices in ((inner.buffer, inner.indices), *uses):
+                        if any(mentions(i, loop.var) for i in indices):
+                            names.add(name)
+            found = self.moving[id(loop)] = frozenset(names)
+        return found
 
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
         if isinstance(stmt, Loop) and stmt.kind == "unroll":
@@ -384,12 +398,18 @@ class NestEmitter(ValueEmitter):
     def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:
         """Whether every lane reads outside of a border, where the identity stands (or a zero that
         is multiplied): a tap that is skipped."""
-        for guarded, neutral in guarded_parts(stmt.value, stmt.combiner):
-            if isinstance(guarded.args[2], Const) and guarded.args[2].value == neutral:
-                sure = self.known.mask(guarded.args[0], env)
-                active = env.lanes.active if env.lanes is not None else 1
-                if sure is not None and not any(sure[:active]):
-                    return True
+        borders = self.borders.get(id(stmt))
+        if borders is None:
+            borders = self.borders[id(stmt)] = [
+                guarded
+                for guarded, neutral in guarded_parts(stmt.value, stmt.combiner)
+                if isinstance(guarded.args[2], Const) and guarded.args[2].value == neutral
+            ]
+        for guarded in borders:
+            sure = self.known.mask(guarded.args[0], env)
+            active = env.lanes.active if env.lanes is not None else 1
+            if sure is not None and not any(sure[:active]):
+                return True
         return False
 
     def current(self, name: str, indices: tuple[IntExpr, ...], dtype: DType, env: Env) -> Value:

@@ -9,7 +9,8 @@ from .writer import FunctionWriter, Value
 __all__ = ["transpose"]
 
 ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
-SMALL_TYPES = {"i8": 1, "i16": 2}  # bytes of elements that are better zipped
+SMALL_TYPES = {"i8": 1, "i16": 2}  # bytes of elements of which blocks are cut out and zipped
+WORD_TYPES = {"float": 4, "i32": 4, "double": 8, "i64": 8}  # of those zipped side by side
 
 
 def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
@@ -20,8 +21,9 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
 
     Halves are exchanged across the diagonal at every distance from ``n / 2`` down to 1, as in
     J. O. Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Comput. C-21, 1972.
-    Fewer rows than lanes are square blocks side by side, taken apart at the end. Small elements are
-    zipped instead, in blocks of 16 bytes a row.
+    Fewer rows than lanes are square blocks side by side, taken apart at the end. A square of words
+    is zipped within each 16 bytes, which are then dealt to the columns: no shuffle needs a table of
+    its lanes. Small elements are zipped in blocks of 16 bytes a row.
     """
     lanes = rows[0].lanes
     count = 1 << (len(rows) - 1).bit_length()
@@ -29,6 +31,9 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
     small = ZIPPED_BYTES // SMALL_TYPES.get(rows[0].type, ZIPPED_BYTES)
     if small > 1 and count % small == 0 and lanes % small == 0:
         return _in_small_blocks(w, block, small)
+    words = ZIPPED_BYTES // WORD_TYPES.get(rows[0].type, ZIPPED_BYTES)
+    if words > 1 and count == lanes and lanes % words == 0:
+        return _square_of_words(w, block, words)
     distance = count // 2
     while distance:
         # Lane k of a pair (a, b): the first half of each run of 2 * distance lanes, or the second.
@@ -61,16 +66,47 @@ def _in_small_blocks(w: FunctionWriter, rows: list[Value], small: int) -> list[V
 
 
 def _zipped(w: FunctionWriter, rows: list[Value]) -> list[Value]:
-    """The columns of a square block of vectors of 16 bytes: rows half the block apart are zipped,
-    the lower halves of the two and the upper ones, until all have been. An x86 has an instruction
-    for each, where exchanging runs of one or two bytes takes two or three."""
-    half = len(rows) // 2
-    low = tuple(k for lane in range(half) for k in (lane, len(rows) + lane))
+    """The columns of square blocks of 16 bytes a row, which lie side by side in the vectors: rows
+    half a block apart are zipped, the lower halves of the two and the upper ones, until all have
+    been. An x86 has an instruction for each, where exchanging runs of one or two bytes takes two or
+    three."""
+    lanes, half = rows[0].lanes, len(rows) // 2
+    starts = range(0, lanes, len(rows))
+    low = tuple(k for s in starts for lane in range(s, s + half) for k in (lane, lanes + lane))
     high = tuple(k + half for k in low)
     for _ in range(half.bit_length()):
         pairs = zip(rows[:half], rows[half:], strict=True)
-        rows = [w.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+        rows = [_mixed(w, a, b, lanes) for a, b in pairs for lanes in (low, high)]
     return rows
+
+
+def _mixed(w: FunctionWriter, a: Value, b: Value, lanes: tuple[int, ...]) -> Value:
+    """A shuffle between others. LLVM looks through shuffles that follow one another for shorter
+    ways, and takes three quarters of a transpose's time for it in vain: it is stopped from that,
+    unless there are constants to be seen."""
+    mixed = w.shuffle(a, b, lanes)
+    constant = not (a.name.startswith("%") and b.name.startswith("%"))
+    return mixed if constant else w.fence(mixed)
+
+
+def _square_of_words(w: FunctionWriter, rows: list[Value], words: int) -> list[Value]:
+    """The columns of a square of which 16 bytes are ``words`` elements."""
+    zipped = [_zipped(w, rows[top : top + words]) for top in range(0, len(rows), words)]
+    dealt = [_dealt(w, list(alike), words) for alike in zip(*zipped, strict=True)]
+    return [column for columns in zip(*dealt, strict=True) for column in columns]
+
+
+def _dealt(w: FunctionWriter, parts: list[Value], words: int) -> list[Value]:
+    """Of as many vectors as each has blocks of ``words``: their first blocks, their second ones..."""
+    if len(parts) == 1:
+        return parts
+    starts = range(0, 2 * parts[0].lanes, words)
+    halves: list[list[Value]] = []
+    for first in (0, 1):
+        picked = tuple(k for start in starts[first::2] for k in range(start, start + words))
+        joined = [_mixed(w, a, b, picked) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        halves.append(_dealt(w, joined, words))
+    return [block for pair in zip(*halves, strict=True) for block in pair]
 
 
 def _part(w: FunctionWriter, row: Value, start: int, count: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, resolve, substitute
+from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
@@ -65,7 +65,6 @@ class ValueEmitter:
         self.memory = Memory(writer, target)
         self.scalars = ScalarEmitter(writer, target, functions)
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.blocks: dict[tuple[str, ...], list[Value]] = {}  # rows of a block to its columns
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
         self.known = Known()
         self.register_keys: dict[object, IntExpr] = {}
@@ -299,6 +298,13 @@ class ValueEmitter:
                 mask = self._mask(guard, env, Lanes(name, start, count, wide))
                 if mask is None:
                     return None
+            # All turns of the unrolled loop ask for the same block.
+            around = tuple((n, env.values[n]) for n in sorted(symbols(flat) - {name, lanes.var}))
+            said = (guard.name if guard is not None else "", self.memory.version(place))
+            block = ("block", place.buffer.name, flat, name, start, lanes, around, *said)
+            made: list[Value] | None = self.w.noted(block)
+            if made is not None:
+                return made[turn - start]
             rows: list[Value] = []
             for lane in range(lanes.active):
                 address = self.memory.address(place, flat, env.lane(lane).bind(name, start))
@@ -308,10 +314,10 @@ class ValueEmitter:
                     else self.memory.masked(place, address, mask)
                 )
             rows += [Value("zeroinitializer", rows[0].type, count)] * (count - len(rows))
-            key = tuple(r.name for r in rows)
-            if key not in self.blocks:
-                self.blocks[key] = transpose(self.w, rows)
-            return self.blocks[key][turn - start]
+            depth = max(row.depth for row in rows)
+            made = transpose(self.w, rows)
+            self.w.note(block, depth, made)
+            return made[turn - start]
         return None
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...ir.dtype import DType
 
@@ -20,8 +20,7 @@ __all__ = ["FunctionWriter", "Value", "float_literal", "llvm_type"]
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An SSA value or literal: its element type, and the loop level it lives at."""
 
     name: str
@@ -62,6 +61,7 @@ class _Level:
     conditional: bool
     code: list[str] = field(default_factory=list)
     known: dict[Hashable, Value] = field(default_factory=dict)
+    notes: dict[Hashable, Any] = field(default_factory=dict)
 
 
 class FunctionWriter:
@@ -105,16 +105,33 @@ class FunctionWriter:
 
     def op(self, opcode: str, *args: Value, type: str | None = None) -> Value:
         """``opcode type a, b``: an instruction whose operands and result have one type."""
-        depth = max(a.depth for a in args)
-        names = ", ".join(a.name for a in args)
         first = args[0]
-        return self.pure(
-            (opcode, *(a.name for a in args), first.full_type),
-            lambda name: f"{name} = {opcode} {first.full_type} {names}",
-            type or first.type,
-            first.lanes,
-            depth,
-        )
+        depth = first.depth
+        names = first.name
+        for a in args[1:]:
+            names = f"{names}, {a.name}"
+            if a.depth > depth:
+                depth = a.depth
+        # The commonest of all instructions, so ``pure`` is written out.
+        key = (opcode, names, first.type, first.lanes)
+        level = self.levels[depth]
+        found = level.known.get(key)
+        if found is None:
+            found = Value(self.fresh(), type or first.type, first.lanes, depth)
+            level.code.append(f"  {found.name} = {opcode} {first.full_type} {names}")
+            level.known[key] = found
+        return found
+
+    def note(self, key: Hashable, depth: int, value: Any) -> None:
+        """Keep something made of values, for as long as those at ``depth`` are known."""
+        self.levels[depth].notes[key] = value
+
+    def noted(self, key: Hashable) -> Any:
+        """What was kept, None if there is nothing (any more)."""
+        for level in reversed(self.levels):
+            if key in level.notes:
+                return level.notes[key]
+        return None
 
     def convert(self, opcode: str, value: Value, type: str) -> Value:
         """``opcode from-type value to type`` on every lane."""
@@ -215,6 +232,12 @@ class FunctionWriter:
             len(lanes),
             max(a.depth, b.depth),
         )
+
+    def fence(self, value: Value) -> Value:
+        """The same value; of floats, LLVM does not look through it. It costs no instruction."""
+        if value.type not in ("float", "double"):
+            return value
+        return self.intrinsic("arithmetic.fence", value)
 
     def words(self, value: Value) -> Value:
         """A vector of bytes as one of int32."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
+from functools import cache
 
 import llvmlite.binding as llvm
 
@@ -52,7 +53,10 @@ def _features(target: Target) -> str:
     return ",".join([*filter(None, [_FEATURES[target.isa]]), *(f"+{name}" for name in extra)])
 
 
+@cache
 def _machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's machine of a target. A new one works the tables of its processor out anew for the
+    first function it sees, which takes as long as a small kernel: it is made once."""
     _initialise()
     triple = llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(

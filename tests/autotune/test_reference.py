@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.reference import Reference, make_inputs
+from loopwright.autotune.reference import (
+    Reference,
+    _compare,  # pyright: ignore[reportPrivateUsage]
+    make_inputs,
+)
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import BOOL, FLOAT32, INT32, dtype_of
@@ -194,3 +198,24 @@ def test_integers_bools_and_special_values_are_compared_exactly() -> None:
     assert reference.check({"y": right}).right
     garbled = right.view(np.uint8) * np.uint8(0x7B)
     assert not reference.check({"y": garbled.view(np.bool_)}).right
+
+
+def test_the_quick_check_says_what_the_careful_one_says() -> None:
+    prim = PrimFunc(
+        "f",
+        (Buffer("x", (64,), FLOAT32),),
+        ("y",),
+        (Stage(Buffer("y", (64,), FLOAT32), (Axis("i", 64),), read("x", (I,), FLOAT32)),),
+    )
+    rng = np.random.default_rng(0)
+    values = rng.random(64, dtype=np.float32)
+    for special in ((), (np.inf,), (np.nan, -np.inf)):
+        values[: len(special)] = special
+        reference = Reference(prim, {"x": values})
+        for off in (0.0, 1e-7, 1e-3, np.inf, np.nan):
+            got = values.copy()
+            got[-1] += np.float32(off)
+            quick = reference.check({"y": got})
+            careful = _compare(got, values, quick.bound, "y")
+            assert (quick.right, quick.max_error) == (careful.right, careful.max_error)
+            assert quick.reason == careful.reason
