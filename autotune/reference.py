@@ -214,8 +214,8 @@ class Reference:
         return self._arbitrate(name, got, bound)
 
     def _quick_error(self, name: str, got: Array) -> float:
-        """The greatest relative error of floats, in few passes over them; NaN where equal infinities
-        or other cases of ``_compare`` have to be told apart."""
+        """The greatest relative error of floats, in few passes over them; NaN where infinities or
+        other cases of ``_compare`` have to be told apart."""
         right = self._whole[name]
         if got.dtype.kind != "f" or not right.size:
             return math.nan

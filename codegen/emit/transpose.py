@@ -97,7 +97,8 @@ def _square_of_words(w: FunctionWriter, rows: list[Value], words: int) -> list[V
 
 
 def _dealt(w: FunctionWriter, parts: list[Value], words: int) -> list[Value]:
-    """Of as many vectors as each has blocks of ``words``: their first blocks, their second ones..."""
+    """Of as many vectors as each has blocks of ``words``: their first blocks, their second ones,
+    and so on."""
     if len(parts) == 1:
         return parts
     starts = range(0, 2 * parts[0].lanes, words)
