@@ -85,7 +85,7 @@ class Beside:
 
 
 def read_answers(lines: Iterable[str]) -> Found:
-    """The answers of the peer's process up to the end of its search. RuntimeError if it has none."""
+    """The answers of the process up to the end of its search. RuntimeError if there is none."""
     at = math.inf
     for line in lines:
         answer: dict[str, Any] = json.loads(line)
