@@ -174,6 +174,6 @@ def test_a_spare_builder_that_gets_nowhere_holds_nobody_up() -> None:
         field = [candidate("good", d) for d in (1, 2, 3, 20_000)]
         assert all(r.ok for r in measure(measurer, field))
         assert len(measurer.race(field[:2], rounds=2)) == 2
-        assert time.monotonic() - started < planted.SETTINGS.build_timeout
+        assert time.monotonic() - started < 60  # not the two minutes it has to start
         assert spare.pid is None  # ended: it starts again when it is asked again
         assert all(r.ok for r in measure(measurer, field))
