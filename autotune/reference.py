@@ -195,6 +195,7 @@ class Reference:
                 worst = verdict
         if self.partial and not self._whole:
             self._whole = {name: outputs[name].copy() for name in self._points}
+            self._measures = {}
         return worst
 
     def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
@@ -206,7 +207,7 @@ class Reference:
             if not verdict.right or name not in self._whole:
                 return verdict
         allowed = 2 * bound if self.partial else bound
-        if not self.partial and (worst := self._quick_error(name, got)) <= allowed:
+        if (worst := self._quick_error(name, got)) <= allowed:
             return Verdict(True, worst, allowed)
         verdict = _compare(got, self._whole[name], allowed, name)
         if verdict.right or not self.partial:
@@ -241,6 +242,7 @@ class Reference:
         verdict = _compare(got.reshape(-1)[worst], true, bound, name)
         if verdict.right:
             self._whole[name] = got.copy()
+            self._measures.pop(name, None)
         return verdict
 
 
