@@ -74,11 +74,12 @@ class XGBoostModel:
         if self._booster is None and self._read is not None:
             _load_meanwhile()  # it will be needed for what is learnt from these candidates
             return self._read.predict(features)
+        booster: Any = self._booster
         rows = np.ascontiguousarray(features, np.float32)
-        known = self._booster.num_features()
+        known = booster.num_features()
         if rows.shape[1] != known:
             raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
-        return self._booster.inplace_predict(rows)
+        return booster.inplace_predict(rows)
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
         """Add float[n, F] features with float[n] seconds (inf: failed) and train again."""

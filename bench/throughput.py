@@ -91,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if found:
         rate = sum(t.trials for t in found) / sum(t.seconds for t in found)
         share = sum(t.engine for t in found) / sum(t.seconds for t in found)
+        slowest = min(found, key=lambda t: t.rate)
         print(f"kernels under 1 ms: {rate:.1f} candidates a second (bar {RATE_BAR:g}),", end=" ")
+        print(f"the fewest {slowest.rate:.1f} ({slowest.name}),", end=" ")
         print(f"engine {100 * share:.1f} % of the time (bar {100 * ENGINE_BAR:g} %)")
     return 0
 
