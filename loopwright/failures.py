@@ -78,9 +78,10 @@ def _written(error: Exception, module: Module, options: Mapping[str, Any], confi
         return "no program that shows it was written (LOOPWRIGHT_REPRO)"
     try:
         write: Any = importlib.import_module(".debug.write", __package__)
+        options = {**options, "verify": config.verify}
         repro = write.failed(error, module, options, SECONDS)
         path = repro.write(folder / repro.file_name)
     except Exception as reason:
-        why = getattr(reason, "strerror", None) or f"{type(reason).__name__}: {reason}"
-        return f"a program that shows it could not be written to {folder}: {why}"
+        why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return f"there is no program in {folder} that shows it: {why}"
     return f"please report it with this program, which shows it: {path}"

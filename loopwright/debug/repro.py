@@ -65,6 +65,7 @@ class Repro:
     precision: Any = None
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
     schedules: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    verify: bool = False
     versions: str = ""
 
     def module(self) -> Module:
@@ -83,7 +84,7 @@ class Repro:
             target=target_of(self.target),
             threads=self.threads,
             precision=self.precision,
-            verify=True,
+            verify=self.verify,
             taken=dict(self.taken),
             schedules=chosen,
         )
@@ -286,6 +287,7 @@ def repro_of(
     built_for: tuple[Target, int, Any],
     logged: tuple[Mapping[str, str], Mapping[str, Any]],
     inputs: Sequence[Array] | None = None,
+    verify: bool = False,
 ) -> Repro:
     """The repro of a module: ``failure`` and its words, what it is built for (target, threads,
     precision), and what logs said (choices, schedules). Without ``inputs`` arguments are random,
@@ -308,6 +310,7 @@ def repro_of(
         precision,
         dict(logged[0]),
         dict(logged[1]),
+        verify,
         versions(),
     )
 

@@ -40,14 +40,23 @@ __all__ = ["failed", "write_repro"]
 Array = np.ndarray[Any, Any]
 SECONDS = 10.0
 """Time to spend on making a program smaller, beyond the one attempt that is under way."""
+MOST_OPERATIONS = 5000
+"""Operations up to which a program is built again: each attempt may take seconds."""
 _Logged = tuple[Mapping[str, str], Mapping[str, Any]]
 
 
 def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds: float) -> Repro:
-    """A small program for which ``build(module, **options)`` fails as it did with ``error``."""
+    """A small program for which ``build(module, **options)`` fails as it did with ``error``.
+
+    LoopwrightValueError if even the whole program does not do so again, and for one that is too
+    large to be built many times.
+    """
+    count = len(module.main.body.bindings)
+    if count > MOST_OPERATIONS:
+        raise LoopwrightValueError(f"{count} operations are too many to be made fewer of")
     made_for = _made_for(options)
     target, threads, precision = made_for
-    wanted = failure_of(error)
+    wanted, verify = failure_of(error), bool(options.get("verify"))
     words = str(error).split("\n", 1)[0]
 
     def failing(logged: _Logged) -> Callable[[Module], bool]:
@@ -60,7 +69,7 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
                     target=target,
                     threads=threads,
                     precision=precision,
-                    verify=True,
+                    verify=verify,
                     taken=dict(logged[0]),
                     schedules=chosen,
                 )
@@ -71,18 +80,15 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
         return fails
 
     logged: _Logged = ({}, {})
-    start = anonymous(module)
-    fails = failing(logged)
-    if not fails(start):
-        if fails(module):
-            start = module  # it is the values of captured arrays
-        else:
-            logged = _logged(module, options, made_for)
-            fails = failing(logged)
-            start = start if fails(start) else module
-    small = minimised(start, fails, seconds) if fails(start) else start
+    start = next(filter(failing(logged), (anonymous(module), module)), None)
+    if start is None:  # it is what logs said
+        logged = _logged(module, options, made_for)
+        start = next(filter(failing(logged), (anonymous(module), module)), None)
+    if start is None:
+        raise LoopwrightValueError("the same program did not fail a second time")
+    small = minimised(start, failing(logged), seconds)
     steps = {h: s.to_json() for h, s in logged[1].items()}
-    return repro_of("compile", (wanted, words), small, made_for, (logged[0], steps))
+    return repro_of("compile", (wanted, words), small, made_for, (logged[0], steps), verify=verify)
 
 
 def _made_for(options: Mapping[str, Any]) -> tuple[Target, int, Any]:
@@ -137,7 +143,8 @@ def write_repro(
         raise LoopwrightTypeError(f"lw.debug.write_repro takes a function, not {function!r}")
     compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
     traced = compiled.trace(*args, **kwargs)
-    options = compiled.build_options(Config.read())
+    config = Config.read()
+    options = {**compiled.build_options(config), "verify": config.verify}
     made_for = _made_for(options)
     try:
         lowered, arrays = compiled.in_use(*args, **kwargs)

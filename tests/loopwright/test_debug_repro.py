@@ -205,7 +205,7 @@ def test_a_full_disk_and_a_setting_are_survived(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("loopwright.debug.repro.tempfile.mkstemp", full)
-    assert "could not be written to" in str(error := failing())
+    assert "there is no program in" in str(error := failing())
     assert "No space left on device" in str(error)
     monkeypatch.undo()
     plant(monkeypatch, "tanh", lambda: KeyError("axis"))
@@ -214,8 +214,23 @@ def test_a_full_disk_and_a_setting_are_survived(
     assert not [*tmp_path.glob("**/*.py")]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_half_written_file_is_taken_back(seed: int, tmp_path: Path) -> None:
+def test_what_does_not_happen_twice_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    errors = iter([KeyError("once")])
+    real = to_prim.apply_compute
+
+    def apply(op: Any, *rest: Any) -> Any:
+        for error in errors:
+            raise error
+        return real(op, *rest)
+
+    monkeypatch.setattr(to_prim, "apply_compute", ours(apply))
+    assert "the same program did not fail a second time" in str(failing())
+    assert not folder.exists()
+
+
+def test_a_half_written_file_is_taken_back(tmp_path: Path) -> None:
     repro = Repro("time", "time", "1 us", "", {}, [], {}, 1)
     path = tmp_path / "r.py"
     with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="full"):
