@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .shipped import shipped_model
 from .training import TrainingSet, labels_of
-from .tree_model import TreeModel
+from .tree_model import TreeModel, slimmed
 
 __all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
 
@@ -146,6 +147,8 @@ class XGBoostModel:
             loopwright_features=str(feature_version), loopwright_isa=" ".join(sorted(levels))
         )
         self._booster.save_model(os.fspath(path))
+        if Path(path).suffix == ".json":
+            Path(path).write_text(slimmed(Path(path).read_bytes()))
 
     def load(self, path: str | os.PathLike[str], feature_version: int) -> bool:
         """Go on from a saved model; False, and nothing changed, if its features are others."""

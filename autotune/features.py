@@ -1,7 +1,7 @@
 """What the cost model sees of a candidate: named numbers, the same for every task and machine.
 
-They are computed for whole populations from the integer arrays, without applying a schedule. Sizes
-and counts are log2; shares are plain. Version 3 is the list below; another list is another version.
+They are computed for whole populations from the integer arrays, without applying a schedule. What
+they are called and say stands in ``feature_list``.
 """
 
 from __future__ import annotations
@@ -13,109 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir.dims import as_int
-from .analysis import Access, expression_cost, prim_bytes, prim_flops, stage_flops
+from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
+from .core_features import core_features
+from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
+from .footprint_features import PAGE, footprints
 from .protocols import Population
 from .rules import KNOBS, Sketch
 from .rules.base import PACKS_ROWS, PACKS_VECTORS
 from .rules.tile_favourites import LATENCY, LOAD, SPILL, TILE, TURN
-from .traffic_features import LINE, touched, traffic_features
+from .traffic_features import LINE, traffic_features
 
 if TYPE_CHECKING:
     from .space import ScheduleSpace, Variant
 
-__all__ = ["FEATURES", "FEATURE_NAMES", "FEATURE_VERSION", "space_features"]
-
-FEATURE_VERSION = 3
-FEATURES: dict[str, str] = {
-    "flops": "log2 of the arithmetic instructions of one call",
-    "bytes": "log2 of the bytes read and written at least once",
-    "intensity": "log2 of instructions per byte",
-    "lanes_rule": "1 if vectors run along reduced axes and are joined at the end",
-    "stages": "stages that are computed, after inlining",
-    "reductions": "reductions among them",
-    "groups": "nests that run one after the other",
-    "lanes": "log2 of the elements of a vector",
-    "registers": "vector registers of the machine",
-    "threads": "log2 of the threads that run the kernel",
-    "vectors": "log2 of the vectors of the register tile",
-    "rows": "log2 of its rows",
-    "rows2": "log2 of its second rows",
-    "tile": "log2 of the vectors accumulated at once",
-    "pressure": "registers wanted over registers there are",
-    "chains": "accumulators over those needed to hide the latency of a multiply-add, at most 2",
-    "loads_per_op": "vector loads and broadcasts per vector operation",
-    "gathers_per_op": "loads that must be put together lane by lane, per vector operation",
-    "unroll": "log2 of the turns of the innermost loop written out",
-    "code": "log2 of the vector operations written out",
-    "inner_trips": "log2 of the turns of the innermost reduced loop that is not written out",
-    "depth": "log2 of the reduced elements per output",
-    "vector_waste": "share of vector lanes that compute nothing",
-    "row_tail": "share of the rows that run in a smaller tile",
-    "row2_tail": "share of the second rows that run in a smaller tile",
-    "tile_bytes": "log2 of the bytes one register tile touches, over the L1 cache",
-    "cache_tile_bytes": "log2 of the bytes one cache tile touches, over the L2 cache",
-    "panel_bytes": "log2 of the bytes the innermost outer loop touches in one pass, over L2",
-    "sweep_bytes": "log2 of the bytes the two innermost outer loops touch, over L3",
-    "tile_pages": "log2 of the pages one register tile touches",
-    "k_blocks": "log2 of the pieces the longest reduced axis is cut into",
-    "mid_v": "log2 of the register tiles along the vectors in a cache tile",
-    "mid_r": "log2 of the register tiles along the rows in a cache tile",
-    "vectors_outer": "1 if the vector axis stands outside the rows",
-    "vectors_mid": "1 if it does inside a cache tile",
-    "packed": "1 if an operand is packed",
-    "streamed": "1 if results are stored past the caches",
-    "prefetched": "log2 of the turns ahead that operands are asked for, 0 if not",
-    "row_packed": "1 if an operand that rows walk is packed, too",
-    "pack_bytes": "bytes packed at run time over the bytes of the call",
-    "parallel": "log2 of the turns of the parallel loop",
-    "chunks": "log2 of the parallel turns per thread",
-    "imbalance": "share of the cores' time that the last turns leave idle",
-    "ideal_ratio": "log2 of the tile model's cycles over one operation per cycle",
-    "cycles": "log2 of the tile model's cycles on all cores",
-    "store_smooth": "1 if vectors are stored to neighbouring elements",
-    "rule": "number of the sketch rule, in the order of ``RULES``",
-    "choice": "place of the sketch among those the rules offer, most promising first",
-    "element": "log2 of the bytes of an element",
-    "work": "arithmetic instructions of one evaluation of the main stage",
-    "inlined": "stages that were written into their readers",
-    "repeated": "log2 of the instructions after inlining over those before",
-    "pieces": "log2 of the pieces a long reduction was cut into for the threads",
-    "kept": "log2 of the bytes stored between nests and read again, over the L2 cache",
-    "other_work": "share of the instructions outside of the main nest",
-    "stage_work": "share of the instructions outside of the main stage",
-    "near_bytes": "log2 of the bytes moved into the first cache, per vector operation",
-    "far_bytes": "log2 of the bytes moved into the second cache, per vector operation",
-    "memory_bytes": "log2 of the bytes moved from memory, per vector operation",
-    "estimate": "log2 of the cycles per vector operation, by the tile model or by memory",
-    "bound": "log2 of the cycles for memory over those of the tile model",
-    "tiles": "log2 of the register tiles of one call",
-    "tile_steps": "log2 of the vector operations of one register tile",
-    "depth_tail": "share of the innermost reduced axis that turns written out leave over",
-    "last_lanes": "share of the lanes of the vector axis's tiles that compute nothing",
-    "same_sets": "share of the operands whose rows are a multiple of a page apart",
-    "walks": "operands that move to another page with every step of the innermost reduced axis",
-    "crossing": "share of the vector loads that begin within a cache line",
-    "run": "log2 of the bytes read or written side by side by the loops of the vector axis",
-}
-COMPARED = (
-    "estimate", "cycles", "near_bytes", "far_bytes", "memory_bytes", "tile", "loads_per_op",
-    "pressure", "code", "tiles", "vectors", "rows", "inner_trips", "tile_bytes", "chunks",
-    "parallel", "last_lanes", "choice", "run", "bound",
-)  # fmt: skip
-"""Features that are also given as their difference from those of the rules' favourite: how large a
-number is says less than on which side of a good choice it lies."""
-FEATURES.update(
-    {f"{name}_beside": f"{name} beside that of the rules' favourite" for name in COMPARED}
-)
-FEATURE_NAMES = tuple(FEATURES)
-_COMPARED = [FEATURE_NAMES.index(name) for name in COMPARED]
-_ABSOLUTE = len(FEATURE_NAMES) - len(COMPARED)
+__all__ = ["space_features"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-PAGE = 4096  # bytes
 BYTES_AT_ONCE = 4  # neighbours of a reduced axis that the ``dots`` rule adds up in one lane
 RULES = ("tile", "lanes", "window", "dots", "chain", "pick")
+_COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]
 NEAR_BYTES, FAR_BYTES, MEMORY_BYTES = 48.0, 12.0, 6.0  # a cycle, into the first cache and so on
 
 
@@ -124,12 +41,12 @@ def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.flo
     found = _absolute(space, np.concatenate([space.default()[:1], rows]))
     if len(found) == len(rows):
         return np.concatenate([found, np.zeros((len(rows), len(COMPARED)), np.float32)], axis=1)
-    beside = found[1:, _COMPARED] - found[:1, _COMPARED]
+    beside = found[1:, _COLUMNS] - found[:1, _COLUMNS]
     return np.concatenate([found[1:], beside], axis=1)
 
 
 def _absolute(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
-    out = np.zeros((len(rows), _ABSOLUTE), np.float32)
+    out = np.zeros((len(rows), ABSOLUTE), np.float32)
     values = space.values(rows)
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
     for number, variant in enumerate(space.variants):
@@ -138,7 +55,7 @@ def _absolute(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]
             v = {name: values[mine, c] for c, name in enumerate(KNOBS)}
             found = _variant_features(variant, number, v, whole, space.threads)
             count = int(mine.sum())
-            for column, name in enumerate(FEATURE_NAMES[:_ABSOLUTE]):
+            for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
                 out[mine, column] = np.broadcast_to(found[name], count)
     return out
 
@@ -158,7 +75,7 @@ def _variant_features(
     group, target = sketch.group, sketch.target
     tile = (v["vectors"] * v["rows"] * v["rows2"]).astype(float)
     inner = _inner_loop(sketch, v)
-    footprint = _footprints(sketch, v)
+    footprint = footprints(sketch, v)
     trips, per_core = _parallel(sketch, v, threads)
     operations = whole["flops"] / sketch.lanes
     packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
@@ -234,6 +151,38 @@ def _variant_features(
         "tiles": _log(inner["tiles"]),
         "tile_steps": _log(inner["steps"] * tile),
         **_layout(sketch, v),
+        **_core(sketch, v, memory, operations, used, trips, inner["tiles"]),
+    }
+
+
+def _core(
+    sketch: Sketch,
+    v: Mapping[str, IntArray],
+    memory: FloatArray,
+    operations: float,
+    used: FloatArray,
+    trips: FloatArray,
+    tiles: FloatArray,
+) -> dict[str, FloatArray]:
+    """What the core does, as shares and beside the cycles for ``memory``."""
+    core = core_features(sketch, v)
+    cycles = core["cycles"]
+    arithmetic = np.maximum(core["arithmetic"], 1e-6)
+    return {
+        "core": _log(cycles / operations),
+        "expected": _log(np.maximum(cycles, memory) / operations / used),
+        "together": _log((cycles + memory) / operations / used),
+        "core_share": _log(cycles / np.maximum(memory, 1e-6)),
+        "load_share": np.minimum(core["loads"] / arithmetic, 64.0),
+        "shuffle_share": _log(core["shuffles"] / arithmetic + 1.0),
+        "wait_share": _log(core["latency"] / arithmetic + 1.0),
+        "spill_share": core["spilled"] / cycles,
+        "around_share": core["around"] / cycles,
+        "tail_share": core["tails"] / cycles,
+        "written": _log(core["written"]),
+        "crowded": _log(core["crowded"] + 1.0),
+        "turns": _log(tiles / np.maximum(1.0, trips)),
+        "tile_cycles": _log(cycles / tiles),
     }
 
 
@@ -289,19 +238,6 @@ def _layout(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray |
 
 def _tail(extent: int, tile: IntArray) -> FloatArray:
     return (extent % tile) / extent
-
-
-def _sizes(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
-    """How far each tiled axis reaches in one register tile."""
-    sizes: dict[str, IntArray] = {}
-    if sketch.in_tiles and sketch.vector_axis is not None:
-        wide = v["vectors"] * sketch.lanes
-        sizes[sketch.vector_axis] = np.minimum(wide, sketch.extent(sketch.vector_axis))
-    if sketch.row_axis is not None:
-        sizes[sketch.row_axis] = np.minimum(v["rows"], sketch.extent(sketch.row_axis))
-    if sketch.row_axis2 is not None:
-        sizes[sketch.row_axis2] = np.minimum(v["rows2"], sketch.extent(sketch.row_axis2))
-    return sizes
 
 
 def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
@@ -392,47 +328,6 @@ def _inner_trips(
     for turns in loops:
         trips = np.where(turns > 1, turns, trips)
     return trips.astype(float)
-
-
-def _footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
-    """Bytes touched by a register tile, a cache tile, and passes of the outer loops."""
-    group = sketch.group
-    reads = [a for found in group.accesses.values() for a in found]
-    whole = {a: np.full(len(v["rows"]), e, np.int64) for a, e in group.extents.items()}
-    tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
-    tile.update(_sizes(sketch, v))
-    inner = {a: e for a, e in whole.items() if a not in group.shared}
-    if sketch.k_axis in inner:
-        inner[sketch.k_axis] = -(-inner[sketch.k_axis] // v["k_blocks"])
-    register = {**tile, **inner}
-    cache = dict(register)
-    for axis, knob in ((sketch.vector_axis, "mid_v"), (sketch.row_axis, "mid_r")):
-        if sketch.in_tiles and axis is not None:
-            cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
-    order = v["order"] == 1
-    panel, sweep = dict(cache), dict(cache)
-    for axis, is_inner in ((sketch.row_axis, order), (sketch.vector_axis, ~order)):
-        if axis is not None and axis in panel:
-            panel[axis] = np.where(is_inner, whole[axis], panel[axis])
-            sweep[axis] = whole[axis]
-    pages = sum((_touched(a, register, PAGE) for a in reads), np.zeros(len(v["rows"]))) / PAGE
-    return {
-        "tile": _all_touched(reads, register),
-        "cache": _all_touched(reads, cache),
-        "panel": _all_touched(reads, panel),
-        "sweep": _all_touched(reads, sweep),
-        "pages": pages,
-    }
-
-
-def _all_touched(reads: list[Access], sizes: Mapping[str, IntArray]) -> FloatArray:
-    total = sum((_touched(a, sizes, LINE) for a in reads), np.zeros(1))
-    return np.asarray(total, np.float64)
-
-
-def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatArray:
-    rough = np.zeros(max((len(s) for s in sizes.values()), default=1), np.bool_)
-    return touched(access, sizes, unit, rough)
 
 
 def _parallel(

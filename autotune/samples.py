@@ -93,7 +93,8 @@ def target_of(records: Sequence[MeasureRecord]) -> Target:
 
 
 def _rows(task: Task, records: Sequence[MeasureRecord]) -> tuple[Population, FloatArray, int]:
-    """Each schedule once, with the seconds of its best run: races count, where there were any."""
+    """Each schedule once, with the seconds of the middle one of its runs, since machines drift both
+    ways; of its best race, where there were any."""
     known: dict[str, list[MeasureRecord]] = {}
     for record in records:
         known.setdefault(record.schedule_key, []).append(record)
@@ -104,7 +105,7 @@ def _rows(task: Task, records: Sequence[MeasureRecord]) -> tuple[Population, Flo
         if row is not None:
             rows.append(row)
             raced = [r.cost for r in runs if r.raced]
-            costs.append(min(raced or [r.cost for r in runs]))
+            costs.append(min(raced) if raced else float(np.median([r.cost for r in runs])))
     empty = np.empty((0, len(task.space.knobs)), np.int32)
     found = np.stack(rows) if rows else empty
     return found, np.array(costs, np.float64), len(known) - len(rows)

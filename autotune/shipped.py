@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from .features import FEATURE_VERSION
+from .feature_list import FEATURE_VERSION
 from .tree_model import ModelFileError, TreeModel
 
 __all__ = ["MODEL_FILE", "ShippedModel", "read_model", "sample_logs", "shipped_model"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .cost_model import XGBoostModel
-from .features import FEATURE_VERSION
+from .feature_list import FEATURE_VERSION
 from .quality import ModelQuality, pairwise_accuracy, recall_at
 from .record import MeasureRecord
 from .samples import Samples, grouped

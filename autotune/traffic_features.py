@@ -46,6 +46,7 @@ def loops_of(sketch: Sketch, v: Mapping[str, IntArray]) -> list[Loop]:
 
     def add(name: str | None, turns: IntArray | int) -> None:
         if name is not None:
+            turns = np.minimum(turns, rest(name))  # a tile that is larger than the axis ends there
             loops.append((name, turns * one))
             done[name] = done.get(name, one) * turns
 

@@ -8,7 +8,8 @@ from .protocols import FloatArray
 
 __all__ = ["TrainingSet", "labels_of", "rank_labels"]
 
-_DOUBLINGS = 4.0  # of the best time, beyond which all schedules are equally slow
+_RANKS = 0.65  # share of the ranks in the label; the rest is how far away from the best
+_DOUBLINGS = 3.0  # of the best time, beyond which all schedules are equally slow
 
 
 def rank_labels(costs: FloatArray) -> FloatArray:
@@ -30,20 +31,20 @@ def rank_labels(costs: FloatArray) -> FloatArray:
 
 
 def labels_of(costs: FloatArray) -> FloatArray:
-    """float32[n] in [0, 1]: the mean of ``rank_labels`` and of how many doublings a candidate is
-    away from the best, at most four. Ranks tell the good ones apart, doublings say by how much:
-    on 77 kernels of all families, a fifth held out each time, 78.2 % of the pairs in order, by
-    ranks 77.7 %, by doublings 76.6 %.
+    """float32[n] in [0, 1]: of ``rank_labels`` and of how many doublings a candidate is away from
+    the best, at most three, with more weight on the ranks. Ranks tell the good ones apart,
+    doublings say by how much: on 109 of 626 kernels of all families, held out, 82.7 % of the pairs
+    in order, by ranks alone 82.0 %, and with equal weights and four doublings 82.2 %.
 
-    >>> labels_of(np.array([2.0, 1.0, np.inf, 4.0])).tolist()
-    [0.75, 1.0, 0.0, 0.5]
+    >>> labels_of(np.array([2.0, 1.0, np.inf, 4.0])).round(3).tolist()
+    [0.721, 1.0, 0.0, 0.442]
     """
     finite = np.isfinite(costs)
-    near = np.zeros(len(costs), np.float32)
+    near = np.zeros(len(costs), np.float64)
     if finite.any():
         away = np.log2(costs[finite] / costs[finite].min()) / _DOUBLINGS
         near[finite] = 1.0 - np.minimum(away, 1.0)
-    return (rank_labels(costs) + near) / np.float32(2.0)
+    return (_RANKS * rank_labels(costs) + (1.0 - _RANKS) * near).astype(np.float32)
 
 
 class TrainingSet:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loopwright.autotune.features import FEATURE_NAMES
+from loopwright.autotune.feature_list import FEATURE_NAMES
 from loopwright.autotune.nest_features import nest_features
 from loopwright.autotune.space import ScheduleSpace
 from loopwright.codegen.target import Target

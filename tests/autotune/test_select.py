@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.features import FEATURE_NAMES
+from loopwright.autotune.feature_list import FEATURE_NAMES
 from loopwright.autotune.kernels import task_of
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord

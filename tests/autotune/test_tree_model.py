@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from loopwright.autotune.cost_model import XGBoostModel
-from loopwright.autotune.features import FEATURE_NAMES, FEATURE_VERSION
+from loopwright.autotune.feature_list import FEATURE_NAMES, FEATURE_VERSION
 from loopwright.autotune.shipped import read_model, sample_logs, shipped_model
 from loopwright.autotune.standins import SyntheticSpace
 from loopwright.autotune.tree_model import ModelFileError, TreeModel
@@ -93,8 +93,8 @@ def test_the_shipped_model_is_there_small_and_of_these_features() -> None:
     found = shipped_model()
     assert found.model is not None, found
     assert found.model.features == len(FEATURE_NAMES)
-    assert len(found.model.source) < 500_000
-    assert sum(path.stat().st_size for path in sample_logs()) < 5_000_000
+    assert len(found.model.source) < 1_000_000
+    assert sum(path.stat().st_size for path in sample_logs()) < 10_000_000
     assert sample_logs()
 
 

@@ -1,0 +1,72 @@
+"""The bytes and pages that parts of a nest touch, for whole populations from the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from .analysis import Access
+from .rules import Sketch
+from .traffic_features import LINE, touched
+
+__all__ = ["PAGE", "footprints"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+PAGE = 4096  # bytes
+
+
+def footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+    """Bytes touched by a register tile, a cache tile, and passes of the outer loops."""
+    group = sketch.group
+    reads = [a for found in group.accesses.values() for a in found]
+    whole = {a: np.full(len(v["rows"]), e, np.int64) for a, e in group.extents.items()}
+    tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
+    tile.update(_sizes(sketch, v))
+    inner = {a: e for a, e in whole.items() if a not in group.shared}
+    if sketch.k_axis in inner:
+        inner[sketch.k_axis] = -(-inner[sketch.k_axis] // v["k_blocks"])
+    register = {**tile, **inner}
+    cache = dict(register)
+    for axis, knob in ((sketch.vector_axis, "mid_v"), (sketch.row_axis, "mid_r")):
+        if sketch.in_tiles and axis is not None:
+            cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
+    order = v["order"] == 1
+    panel, sweep = dict(cache), dict(cache)
+    for axis, is_inner in ((sketch.row_axis, order), (sketch.vector_axis, ~order)):
+        if axis is not None and axis in panel:
+            panel[axis] = np.where(is_inner, whole[axis], panel[axis])
+            sweep[axis] = whole[axis]
+    pages = sum((_touched(a, register, PAGE) for a in reads), np.zeros(len(v["rows"]))) / PAGE
+    return {
+        "tile": _all_touched(reads, register),
+        "cache": _all_touched(reads, cache),
+        "panel": _all_touched(reads, panel),
+        "sweep": _all_touched(reads, sweep),
+        "pages": pages,
+    }
+
+
+def _all_touched(reads: list[Access], sizes: Mapping[str, IntArray]) -> FloatArray:
+    total = sum((_touched(a, sizes, LINE) for a in reads), np.zeros(1))
+    return np.asarray(total, np.float64)
+
+
+def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatArray:
+    rough = np.zeros(max((len(s) for s in sizes.values()), default=1), np.bool_)
+    return touched(access, sizes, unit, rough)
+
+
+def _sizes(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """How far each tiled axis reaches in one register tile."""
+    sizes: dict[str, IntArray] = {}
+    if sketch.in_tiles and sketch.vector_axis is not None:
+        wide = v["vectors"] * sketch.lanes
+        sizes[sketch.vector_axis] = np.minimum(wide, sketch.extent(sketch.vector_axis))
+    if sketch.row_axis is not None:
+        sizes[sketch.row_axis] = np.minimum(v["rows"], sketch.extent(sketch.row_axis))
+    if sketch.row_axis2 is not None:
+        sizes[sketch.row_axis2] = np.minimum(v["rows2"], sketch.extent(sketch.row_axis2))
+    return sizes

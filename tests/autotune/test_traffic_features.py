@@ -1,0 +1,106 @@
+"""What the traffic features say is moved, and what an interpreted nest misses in small caches."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import pytest
+from loopwright.autotune.rules import KNOBS
+from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.traffic_features import LINE, WARM, traffic_features
+from loopwright.codegen.target import Target
+from loopwright.ir.dims import as_int
+from loopwright.ir.loop.interpret import interpret
+from loopwright.ir.loop.nest import Nest
+from loopwright.ir.schedule.apply import apply_schedule
+from prims import make_prim, random_inputs
+
+SMALL = Target("x86-64-v3", "a small one", 1, 1024, 1 << 14, 1 << 22)
+"""1 KB of first cache: of these kernels some tiles fit and others do not."""
+
+
+class Lru:
+    """Lines that a cache of so many bytes keeps, the one used last at the end."""
+
+    def __init__(self, size: int) -> None:
+        self.most, self.misses = size // LINE, 0
+        self.lines: OrderedDict[tuple[str, int], None] = OrderedDict()
+
+    def touch(self, line: tuple[str, int]) -> None:
+        if line in self.lines:
+            self.lines.move_to_end(line)
+            return
+        self.misses += 1
+        self.lines[line] = None
+        if len(self.lines) > self.most:
+            self.lines.popitem(last=False)
+
+
+class Watched(np.ndarray[Any, Any]):
+    """An array that tells a cache which of its lines are read or written."""
+
+    cache: Lru
+    label: str
+
+    def __getitem__(self, at: Any) -> Any:
+        self._tell(at)
+        return np.asarray(self)[at]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._tell(at)
+        np.asarray(self)[at] = value
+
+    def _tell(self, at: Any) -> None:
+        flat = int(np.ravel_multi_index(at, self.shape))
+        self.cache.touch((self.label, flat * self.itemsize // LINE))
+
+
+def missed(nest: Nest, inputs: dict[str, np.ndarray], size: int) -> int:
+    """Lines of its operands that a nest brings into an empty cache of so many bytes."""
+    cache = Lru(size)
+    arrays: dict[str, np.ndarray] = {}
+    for operand in nest.operands:
+        shape = [as_int(size) for size in operand.buffer.shape]
+        name = operand.buffer.name
+        array = inputs[name] if name in inputs else np.zeros(shape, operand.buffer.dtype.numpy)
+        watched = array.view(Watched)
+        watched.cache, watched.label = cache, name
+        arrays[name] = watched
+    interpret(nest, arrays)
+    return cache.misses
+
+
+def told(space: ScheduleSpace, rows: np.ndarray) -> np.ndarray:
+    """float64[n]: bytes into the first cache, as the features say."""
+    values = space.values(rows)
+    found = np.zeros(len(rows))
+    for number, variant in enumerate(space.variants):
+        mine = rows[:, 0] == number
+        v = {name: values[mine, c] for c, name in enumerate(KNOBS)}
+        if mine.any():
+            found[mine] = traffic_features(variant.sketch, v)["l1"]
+    return found
+
+
+@pytest.mark.parametrize("kind, sizes", [("matmul", (12, 32, 20)), ("map", (24, 40, 1))])
+def test_what_is_said_to_be_moved_is_what_is_missed(kind: str, sizes: tuple[int, ...]) -> None:
+    prim = make_prim(kind, *sizes, dtype="float32")
+    space = ScheduleSpace(prim, SMALL, 1)
+    inputs = random_inputs(prim, np.random.default_rng(0))
+    rows = space.sample(60, np.random.default_rng(3))
+    rows = np.array([r for r in rows if not space.choices(r)["pack"]][:14])
+    true = np.array(
+        [LINE * missed(apply_schedule(prim, space.schedule(row)), inputs, SMALL.l1) for row in rows]
+    )
+    off = np.log2(told(space, rows) / true)
+    # Where the lines of a loop are just too many for the cache, all of them are said to be missed.
+    assert off.min() > -0.5 and off.max() < 2.6 and np.median(off) < 1.4, off
+
+
+def test_what_all_fits_counts_little() -> None:
+    prim = make_prim("map", 4, 8, 1, dtype="float32")
+    space = ScheduleSpace(prim, SMALL, 1)
+    bytes_in_lines = 2 * 4 * 8 * 4  # read and written, in whole lines
+    assert told(space, space.default()[:1]) == pytest.approx(bytes_in_lines * WARM)
