@@ -35,7 +35,8 @@ def winners_to_ship(samples: Iterable[Samples]) -> list[MeasureRecord]:
             n for n, row in enumerate(one.rows) if len(favourites) and (row == favourites[0]).all()
         ]
         best = int(np.argmin(one.costs))
-        if own and one.costs[own[0]] > WORTH * one.costs[best]:
+        first = one.costs[own[0]] if own else math.inf
+        if math.isfinite(first) and first > WORTH * one.costs[best]:
             found += [_record(one, own[0]), _record(one, best)]
     return found
 

@@ -114,7 +114,7 @@ def slimmed(text: str | bytes) -> str:
     for tree in data["learner"]["gradient_booster"]["model"]["trees"]:
         count = len(tree["left_children"])
         for name in ("base_weights", "loss_changes", "sum_hessian"):
-            tree[name] = [0] * count
+            tree[name] = [0.0] * count  # the reader wants no integers here
         tree["split_conditions"] = [
             float(f"{bound:.4g}") if left < 0 else _rounded_down(bound)
             for bound, left in zip(tree["split_conditions"], tree["left_children"], strict=True)
@@ -123,7 +123,7 @@ def slimmed(text: str | bytes) -> str:
 
 
 def _rounded_down(bound: float, digits: int = 6) -> float:
-    if bound == 0.0 or not math.isfinite(bound):
+    if bound == 0.0 or not math.isfinite(bound) or float(f"{bound:.{digits}g}") == bound:
         return bound
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(bound))))
     return float(f"{math.floor(bound * scale) / scale:.{digits}g}")

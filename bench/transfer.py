@@ -124,10 +124,18 @@ def ranking(
 
 def _measured_twice(group: Sequence[MeasureRecord], again: TuningLog) -> FloatArray:
     """float64[n, 2]: seconds of the schedules that ran both times."""
-    second = {r.schedule_key: r for r in again.of(group[0].workload.hash, group[0].target)}
-    first = {r.schedule_key: r for r in group if r.ok}
-    pairs = [(r.cost, second[k].cost) for k, r in first.items() if k in second and second[k].ok]
+    second = _middles(again.of(group[0].workload.hash, group[0].target))
+    pairs = [(cost, second[k]) for k, cost in _middles(group).items() if k in second]
     return np.array(pairs, np.float64).reshape(-1, 2)
+
+
+def _middles(records: Sequence[MeasureRecord]) -> dict[str, float]:
+    """By schedule the middle one of its runs, of those that worked."""
+    runs: dict[str, list[float]] = {}
+    for record in records:
+        if record.ok:
+            runs.setdefault(record.schedule_key, []).append(record.cost)
+    return {key: float(np.median(costs)) for key, costs in runs.items()}
 
 
 def _ranked(text: str, predicted: FloatArray, costs: FloatArray) -> Ranking:

@@ -90,6 +90,8 @@ def test_winners_are_shipped_where_something_was_gained() -> None:
     good = replace(records[0], seconds=(1e-12,))
     assert not winners_to_ship(samples_of([good, *records[1:]]).values())
     assert not winners_to_ship(samples_of(records[1:]).values())
+    failed = replace(records[0], seconds=(), error="timeout")
+    assert not winners_to_ship(samples_of([failed, *records[1:]]).values())
 
 
 def test_a_model_trained_on_samples_ranks_another_shape(tmp_path: Path) -> None:
