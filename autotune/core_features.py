@@ -49,8 +49,8 @@ def core_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatA
         if name not in (axis, sketch.row_axis, sketch.row_axis2):
             points *= sketch.extent(name)
     units = ("arithmetic", "loads", "shuffles", "latency", "spilled", "around", "tails", "cycles")
-    found = {name: np.zeros(n) for name in units}
-    written = np.zeros(n)
+    found: dict[str, FloatArray] = {name: np.zeros(n) for name in units}
+    written: FloatArray = np.zeros(n)
     for whole, times, size, rows, rows2 in _tiles(sketch, v):
         one = _step(sketch, v, size, rows, rows2)
         turn = TURN / v["k_unroll"] / sketch.taps

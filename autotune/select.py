@@ -32,7 +32,7 @@ __all__ = [
     "workload_of",
 ]
 
-EXPECTED_LOSS = {"exact": 0.0, "compatible": 0.06, "near": 0.09, "model": 0.08, "rules": 0.09}
+EXPECTED_LOSS = {"exact": 0.0, "compatible": 0.06, "near": 0.11, "model": 0.12, "rules": 0.13}
 """Share of speed that is missing to the best that tuning finds, by origin: measured by
 ``python -m bench.transfer`` on kernels that were not learnt from."""
 MARGIN = 0.3
@@ -40,7 +40,9 @@ MARGIN = 0.3
 Among measured schedules of 168 kernels, each judged by a model that had not seen it, 0.05 was right
 seven times out of eight. Asked about all schedules of other kernels it is wrong more often: on the
 93 of ``bench`` picks with that margin were 6 % slower than the favourites, up to 2.1 times where
-arrays are larger than any it learnt from."""
+arrays are larger than any it learnt from. With six times that, and a model of 779 kernels, two of
+the 139 kernels of ``bench`` and of twenty drawn workloads get another schedule than the favourite:
+1.10 and 1.63 times as fast."""
 AGREED = 0.002
 """By how much the score of what was faster elsewhere has to be ahead."""
 FAR = 2.0
