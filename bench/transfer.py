@@ -18,8 +18,8 @@ the model it says how well it ranks the schedules of chance among them:
   fastest (TenSet, Zheng et al., NeurIPS 2021).
 
 All are means over kernels. ``--again``, a log with the same schedules measured once more (the same
-``bench.collect`` into another file), says what a perfect model would reach: how well the second
-measurement foretells the first.
+``bench.collect`` into another file), says how sure the answers are: how well the second measurement
+foretells the first.
 
 Then each kernel's best schedule is raced against what would be chosen for it
 
