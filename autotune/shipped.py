@@ -29,7 +29,7 @@ class ShippedModel:
     def __str__(self) -> str:
         if self.model is None:
             return f"no cost model: {self.reason}"
-        return f"cost model of {len(self.model.left)} trees"
+        return f"cost model of {self.model.count} trees"
 
 
 @cache

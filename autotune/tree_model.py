@@ -22,7 +22,7 @@ from .protocols import FloatArray
 
 __all__ = ["ModelFileError", "TreeModel", "slimmed"]
 
-IntArray = npt.NDArray[np.int32]
+IntArray = npt.NDArray[np.int64]
 
 
 class ModelFileError(ValueError):
@@ -31,15 +31,18 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeModel:
-    """Boosted trees in arrays, a row per tree: ``left``, ``right`` and ``feature`` int32[T, N],
-    ``bound`` float32[T, N]. A leaf has itself for its children, so that ``depth`` steps lead every
-    row to one. ``levels`` are the ISA levels it has learnt from,
-    ``source`` is the text it was read from."""
+    """Boosted trees, ``count`` of them, in flat tables with an entry for each node: a row whose
+    ``feature`` is less than ``bound`` goes to the node ``left``, any other to the one after it. A
+    leaf is its own left, below an infinite bound, so that ``depth`` steps lead every row to one;
+    ``value`` is what it says. ``roots`` are where trees begin. ``levels`` are the ISA levels it has
+    learnt from, ``source`` is the text it was read from."""
 
+    count: int
+    roots: IntArray
     left: IntArray
-    right: IntArray
     feature: IntArray
     bound: npt.NDArray[np.float32]
+    value: npt.NDArray[np.float32]
     depth: int
     base: float
     features: int
@@ -70,17 +73,12 @@ class TreeModel:
         """It learns nothing: that takes xgboost."""
 
     def _sum(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        # All tables as flat arrays, and a node as its place in them: one index a lookup.
-        count, width = self.left.shape
-        starts = np.arange(count)[:, None] * width
-        left, right = (self.left + starts).reshape(-1), (self.right + starts).reshape(-1)
-        feature, bound = self.feature.reshape(-1), self.bound.reshape(-1)
         values, row = rows.reshape(-1), np.arange(len(rows))[:, None] * rows.shape[1]
-        node = np.broadcast_to(starts.T, (len(rows), count))
+        node = np.broadcast_to(self.roots, (len(rows), self.count))
         for _ in range(self.depth):
-            less = values.take(row + feature.take(node)) < bound.take(node)
-            node = np.where(less, left.take(node), right.take(node))
-        return bound.take(node).sum(axis=1, dtype=np.float32)
+            less = values.take(row + self.feature.take(node)) < self.bound.take(node)
+            node = self.left.take(node) + ~less
+        return self.value.take(node).sum(axis=1, dtype=np.float32)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> TreeModel:
@@ -143,35 +141,54 @@ def _of_trees(
 ) -> TreeModel:
     if not trees:
         raise ValueError("it has no trees")
-    widest = max(len(t["left_children"]) for t in trees)
-    shape = (len(trees), widest)
-    left = np.zeros(shape, np.int32)
-    right = np.zeros(shape, np.int32)
-    feature = np.zeros(shape, np.int32)
-    bound = np.zeros(shape, np.float32)
-    deepest = 0
-    for row, tree in enumerate(trees):
-        own = np.array(tree["left_children"], np.int32)
-        size = len(own)
-        leaf = own < 0
-        itself = np.arange(size, dtype=np.int32)
-        left[row, :size] = np.where(leaf, itself, own)
-        right[row, :size] = np.where(leaf, itself, np.array(tree["right_children"], np.int32))
-        feature[row, :size] = np.where(leaf, 0, np.array(tree["split_indices"], np.int32))
-        bound[row, :size] = np.array(tree["split_conditions"], np.float32)
-        deepest = max(deepest, _depth(left[row], right[row], size))
-    inside = (left < widest) & (right < widest) & (left >= 0) & (right >= 0)
-    if not inside.all() or feature.min() < 0 or feature.max() >= count:
-        raise ValueError("a node leads nowhere")
-    return TreeModel(left, right, feature, bound, deepest, base, count, version, levels, source)
+    parts = [_Tree.of(tree, count) for tree in trees]
+    roots = np.cumsum([0, *(len(p.left) for p in parts)])
+    return TreeModel(
+        len(parts),
+        roots[:-1],
+        np.concatenate([p.left + start for p, start in zip(parts, roots)]),
+        np.concatenate([p.feature for p in parts]),
+        np.concatenate([p.bound for p in parts]),
+        np.concatenate([p.value for p in parts]),
+        max(p.depth for p in parts),
+        base,
+        count,
+        version,
+        levels,
+        source,
+    )
 
 
-def _depth(left: IntArray, right: IntArray, size: int) -> int:
-    """Steps from the root to the deepest leaf; ValueError for what is no tree."""
-    level = {0}
-    for depth in range(size + 1):
-        below = {int(c) for n in level for c in (left[n], right[n]) if c != n}
-        if not below:
-            return depth
-        level = below
-    raise ValueError("its nodes go round in circles")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tree:
+    """The tables of one tree, level by level, and how many steps its deepest leaf is away."""
+
+    left: IntArray
+    feature: IntArray
+    bound: npt.NDArray[np.float32]
+    value: npt.NDArray[np.float32]
+    depth: int
+
+    @staticmethod
+    def of(tree: Any, features: int) -> _Tree:
+        """ValueError for what is no tree, or asks for what is no feature."""
+        lefts, rights = tree["left_children"], tree["right_children"]
+        order, left, depth = [0], list[int](), -1
+        begin = 0
+        while begin < len(order):
+            level, begin = order[begin:], len(order)
+            depth += 1
+            for node in level:
+                left.append(len(left) if lefts[node] < 0 else len(order))
+                if lefts[node] >= 0:
+                    order += (lefts[node], rights[node])
+            if len(order) > len(lefts) or min(order[begin:], default=0) < 0:
+                raise ValueError("its nodes go round in circles")
+        places = np.array(order)
+        leaf = np.array(left) == np.arange(len(left))
+        feature = np.where(leaf, 0, np.array(tree["split_indices"], np.int64)[places])
+        said = np.array(tree["split_conditions"], np.float32)[places]
+        if feature.min() < 0 or feature.max() >= features:
+            raise ValueError("a node asks for what is no feature")
+        bound = np.where(leaf, np.float32(np.inf), said)
+        return _Tree(np.array(left), feature, bound, np.where(leaf, said, np.float32(0)), depth)

@@ -109,7 +109,7 @@ def test_a_candidate_whose_process_was_killed_has_another_try(measurer: NativeMe
     assert pid is not None
     timer = threading.Timer(0.15, lambda: os.kill(pid, 9))
     timer.start()
-    (record,) = measure(measurer, [candidate("good", 300_000_000)], best=0.3)
+    (record,) = measure(measurer, [candidate("good", 1_000_000_000)], best=0.3)
     timer.join()
     assert runner.pid != pid and record.error is None
 

@@ -36,9 +36,9 @@ def opinion(slope: float, levels: frozenset[str] = frozenset({"x86-64-v3"})) -> 
         pass
 
     Sloped.slope = slope
-    none = np.zeros((1, 1), np.int32)
+    none = np.zeros(1, np.int64)
     empty = none.astype(np.float32)
-    return Sloped(none, none, none, empty, 0, 0.0, len(FEATURE_NAMES), 0, levels)
+    return Sloped(1, none, none, none, empty, empty, 0, 0.0, len(FEATURE_NAMES), 0, levels)
 
 
 def record(task: Task, row: np.ndarray, seconds: float) -> MeasureRecord:
