@@ -157,3 +157,28 @@ def test_choices_that_made_the_whole_slower_are_taken_back(
     found = settled(first, ended, log, ({site.key: site}, {}, {site.key: "apart"}))
     assert [d.winner.name for d in found.decisions] == ["fused"]
     assert found.built.code_hash == first.code_hash
+
+
+def test_numpys_library_does_not_run_between_calls_of_ours(tmp_path: Path, monkeypatch) -> None:
+    ran: list[int] = []
+
+    def noted(built: Built, name: int) -> Built:
+        def call(arrays: Sequence[Any]) -> list[Any]:
+            ran.append(name)
+            return built.call(arrays)
+
+        return replace(built, call=call)
+
+    first, ended = (noted(build(CURVE, threads=1), n) for n in (1, 2))
+    monkeypatch.setattr(settled_module, "_is_hopeless", lambda *_: False)
+    numpy_runs = PlainNumpy.call
+
+    def run(self: PlainNumpy, arrays: Sequence[Any]) -> list[Any]:
+        ran.append(0)
+        return numpy_runs(self, arrays)
+
+    monkeypatch.setattr(PlainNumpy, "call", run)
+    log = TuningLog(tmp_path / "log")
+    settle(first, ended, ({}, {}, {}), lambda: ended, log, KEY, [Z], 0.05, "main")
+    begin = ran.index(0)
+    assert {1, 2} <= set(ran[:begin]) and set(ran[begin:]) == {0}
