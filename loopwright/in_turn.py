@@ -30,6 +30,9 @@ LONG_ROUND = 0.1
 FEWEST_ROUNDS = 2
 """Rounds of at least so many seconds are telling: there need not be as many of them."""
 
+MOST_WAIT, LOOK = 0.25, 5e-3
+"""Seconds that a comparison waits for other threads of the process to sleep, and between looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
@@ -45,6 +48,7 @@ def run_in_turn(
 ) -> tuple[Rounds, ...]:
     """Run the builds in turn for about ``seconds``, and read the clock between their kernels."""
     made = [_Timed.of(built) for built in builds]
+    _wait_for_threads()
     for one in made:
         one.program.run(arrays)
     for order in _orders(made, seconds):
@@ -58,6 +62,7 @@ def whole_calls(
 ) -> tuple[tuple[float, ...], ...]:
     """Seconds of every whole call of the builds, run in turn for about ``seconds``."""
     found: list[list[float]] = [[] for _ in builds]
+    _wait_for_threads()
     for built in builds:
         built.call(arrays)
     for order in _orders(list(range(len(builds))), seconds):
@@ -66,6 +71,17 @@ def whole_calls(
             builds[index].call(arrays)
             found[index].append(time.perf_counter() - start)
     return tuple(map(tuple, found))
+
+
+def _wait_for_threads() -> None:
+    """Wait until no thread of the process works. Those of NumPy's library go on looking for work
+    after a call (OpenBLAS's for 100 ms), and take a core from programs that want all of them."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < MOST_WAIT:
+        before = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - before < LOOK / 2:
+            return
 
 
 def _orders(items: Sequence[_T], seconds: float) -> Iterator[Sequence[_T]]:

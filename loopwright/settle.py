@@ -12,7 +12,6 @@ than either, it is what runs the function.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,9 +37,6 @@ Array = np.ndarray[Any, Any]
 
 LEAST_GAIN = 1.03
 """How many times faster NumPy has to be to be preferred to code of ours."""
-
-LIBRARY_IDLE = 0.05
-"""Seconds after which the threads of NumPy's library sleep (OpenBLAS's look for work for 25 ms)."""
 
 HOPELESS = 2.0
 """NumPy's first call may take so many times as long before it is not asked any more."""
@@ -102,13 +98,12 @@ def _apart(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> list[tuple[float, ...]]:
     """Whole calls, code of ours in turn, and then NumPy's: not in turn with ours, because the
-    threads of its library go on looking for work after every call, on cores that ours wants. A
-    program on both of two cores seemed to take twice as long so."""
+    threads of its library keep cores that ours wants after every call. A program on both of two
+    cores seemed to take twice as long so."""
     found: dict[int, tuple[float, ...]] = {}
     for plain in (False, True):
         mine = [n for n, built in enumerate(builds) if _is_plain(built) is plain]
         if mine:
-            time.sleep(LIBRARY_IDLE)
             share = seconds * len(mine) / len(builds)
             found |= zip(mine, whole_calls([builds[n] for n in mine], arrays, share))
     return [found[n] for n in range(len(builds))]

@@ -11,6 +11,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import confirm as confirm_module
+from loopwright import in_turn as in_turn_module
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.select import workload_of
@@ -157,3 +158,27 @@ def test_tuning_ends_with_what_is_built(tmp_path: Path, monkeypatch: pytest.Monk
     assert {c.origin for c in built.chosen.values()} == {"rules" if undone else "exact"}
     (kernel,) = report.tasks
     assert replace(kernel, rolled_back=True).line().endswith("rolled back")
+
+
+@pytest.mark.parametrize("busy, waited", [(0.0, 0.005), (0.1, 0.105), (60.0, 0.25)])
+def test_a_comparison_waits_for_threads_that_work_but_not_for_ever(busy, waited, monkeypatch):
+    """``busy``: seconds for which another thread of the process works."""
+    now = 0.0
+
+    class Clock:
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+
+        @staticmethod
+        def perf_counter() -> float:
+            return now
+
+        @staticmethod
+        def process_time() -> float:
+            return min(now, busy)
+
+    monkeypatch.setattr(in_turn_module, "time", Clock)
+    in_turn_module._wait_for_threads()
+    assert now == pytest.approx(waited, abs=0.0051)
