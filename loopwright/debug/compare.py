@@ -40,7 +40,7 @@ from .steps import Step, Steps
 from .wide import flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations
 
-__all__ = ["Comparison", "Finding", "OperationError", "compare"]
+__all__ = ["Comparison", "Finding", "OperationError", "as_compiled", "compare", "compare_build"]
 
 Array = np.ndarray[Any, Any]
 
@@ -137,11 +137,7 @@ def compare(
     >>> found.differs
     False
     """
-    if isinstance(function, types.MethodType) and isinstance(function.__func__, CompiledFunction):
-        function, args = function.__func__, (function.__self__, *args)
-    if not callable(function):
-        raise LoopwrightTypeError(f"lw.debug.compare takes a function, not {function!r}")
-    compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
+    compiled, args = as_compiled(function, args, "compare")
     try:
         lowered, arrays = compiled.in_use(*args, **kwargs)
     except Exception as error:
@@ -149,6 +145,19 @@ def compare(
     else:
         return compare_build(lowered.traced.name, lowered.built, arrays, each=each)
     raise shown
+
+
+def as_compiled(
+    function: Callable[..., Any], args: tuple[Any, ...], asked: str
+) -> tuple[CompiledFunction, tuple[Any, ...]]:
+    """The compiled function behind what ``lw.debug.<asked>`` was given, and its arguments: a bound
+    method's object is the first of them. LoopwrightTypeError for what is no function."""
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, CompiledFunction):
+        function, args = function.__func__, (function.__self__, *args)
+    if not callable(function):
+        raise LoopwrightTypeError(f"lw.debug.{asked} takes a function, not {function!r}")
+    compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
+    return compiled, args
 
 
 def compare_build(

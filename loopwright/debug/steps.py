@@ -20,6 +20,7 @@ import numpy as np
 
 from ..codegen.kernel import Kernel
 from ..codegen.program_from_graph import is_view
+from ..ir.dims import as_int
 from ..ir.errors import InternalError
 from ..ir.graph.nodes import Atom, Binding, Constant, Function, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.graph.nodes import Call as GraphCall
@@ -196,7 +197,7 @@ def _bytes(array: Array) -> Array:
 def _taken(kind: Any, arrays: Iterator[Array]) -> Value:
     """A value of a type from arrays in order, each in the shape that the type says."""
     if isinstance(kind, TensorType):
-        return next(arrays).reshape(tuple(int(s) for s in kind.shape))  # type: ignore[arg-type]
+        return next(arrays).reshape([as_int(s) for s in kind.shape])
     return tuple(_taken(field, arrays) for field in kind.fields)
 
 

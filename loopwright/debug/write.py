@@ -11,7 +11,6 @@ of their workload, so that smaller programs fail alike only while the kernel in 
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,13 @@ from ..autotune.record import target_key
 from ..autotune.select import Chosen, choose_schedule, workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
-from ..compile import CompiledFunction
 from ..config import Config
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.nodes import Module
 from ..ir.graph.passes import Choices
 from ..ir.schedule.steps import Schedule
 from ..pipeline import build, kernels_of, logged_choices, lower_module, preferences_of
-from .compare import compare_build
+from .compare import as_compiled, compare_build
 from .minimise import anonymous, minimised, random_values
 from .repro import Repro, failure_of, median_seconds, repro_of, schedules_of
 
@@ -137,11 +135,7 @@ def write_repro(
     ...     "tanh(%x0)" in path.read_text()
     True
     """
-    if isinstance(function, types.MethodType) and isinstance(function.__func__, CompiledFunction):
-        function, args = function.__func__, (function.__self__, *args)
-    if not callable(function):
-        raise LoopwrightTypeError(f"lw.debug.write_repro takes a function, not {function!r}")
-    compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
+    compiled, args = as_compiled(function, args, "write_repro")
     traced = compiled.trace(*args, **kwargs)
     config = Config.read()
     options = {**compiled.build_options(config), "verify": config.verify}
