@@ -2,7 +2,8 @@
 
 ::
 
-    call             from Python to a compiled function of no work and back, beside NumPy's add
+    call             from Python to a compiled function of no work and back, beside NumPy's add;
+                     with a list of 20 arrays, and with 8 arrays in nested dicts
     fork and join    a parallel loop of one turn per thread, while the workers spin
     wake             the same after a pause in which they have gone to sleep
     alone            the same of no work, for which the pool does not wake them
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import resource
 import statistics
 import time
@@ -102,6 +104,13 @@ def _calls(rounds: int) -> Iterator[Row]:
     one = plus.with_threads(1)
     one(x)
     yield "call with its own threads", _each(lambda: one(x), rounds) * 1e6, "us"
+    trees = lw.compile(lambda tree, x: x + x)
+    arrays = [np.ones(8, np.float32) for _ in range(20)]
+    layers = {name: {"w": x, "b": x} for name in "abcd"}
+    for name, tree in (("call with a list of 20", arrays), ("call with dicts of 8", layers)):
+        for _ in range(2):
+            trees(tree, x)
+        yield name, _each(functools.partial(trees, tree, x), rounds) * 1e6, "us"
     yield "numpy.add", _each(lambda: np.add(x, x), rounds) * 1e6, "us"
 
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -32,9 +32,9 @@ from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
 from .tracer import (
-    Proxy,
     Request,
     Traced,
+    any_traced,
     bind,
     quick_key,
     signature_of,
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
 Array = np.ndarray[Any, Any]
+
+MOST_RECENT = 4
+"""Kinds of calls that are tried one after the other before the key of a call is made."""
 
 
 def _pipeline() -> Any:
@@ -96,6 +99,7 @@ class CompiledFunction:
         self._others: dict[int, CompiledFunction] = {}
         self._known: dict[Request, Specialisation] = {}
         self._ready: dict[Any, Ready] = {}
+        self._recent: dict[tuple[str, ...], tuple[Ready, ...]] = {}
         self._last = NOTHING
         self._misses = 0
         self._hits = 0
@@ -160,17 +164,24 @@ class CompiledFunction:
         return other
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        recent, names = self._recent, tuple(kwargs)
+        for ready in recent.get(names, ()):
+            results = ready.direct(*args, **kwargs)
+            if results is not None:
+                self._hits += 1
+                if not kwargs:
+                    self._last = ready
+                    if self._recent is not recent:  # swapped in the meantime
+                        self._last = NOTHING
+                return results[0] if ready.finish is None else ready.finish(results)
         quick = quick_key(args, kwargs, self._static_places)
         if quick is not None:
             ready = self._ready.get(quick[0])
             if ready is not None:
                 self._hits += 1
-                if not kwargs and all(type(a) is np.ndarray for a in args):
-                    self._last = ready
-                    if self._ready.get(quick[0]) is not ready:  # swapped in the meantime
-                        self._last = NOTHING
+                recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
-        elif _any_traced(args) or _any_traced(kwargs.values()):
+        elif any_traced(args) or any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         found = self._known.get(arguments.request)
@@ -180,9 +191,9 @@ class CompiledFunction:
             self._hits += 1
         leaves = [arguments.values[i] for i in found.traced.parameters]
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
-            self._ready[quick[0]] = Ready.of(found)
+            self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places)
             if self._known.get(arguments.request) is not found:  # swapped in the meantime
-                self._ready.clear()
+                self._forget_ready()
         return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
 
     def _compile(self, request: Request) -> Specialisation:
@@ -218,9 +229,13 @@ class CompiledFunction:
             self._known[request] = Specialisation(
                 found.traced, new, "tuned in the background", found.seconds
             )
-            self._ready.clear()
-            self._last = NOTHING
+            self._forget_ready()
         return True
+
+    def _forget_ready(self) -> None:
+        self._ready.clear()
+        self._recent = {}
+        self._last = NOTHING
 
     @property
     def background(self) -> BackgroundTuning:
@@ -359,8 +374,7 @@ class CompiledFunction:
         with self._lock:
             seconds = time.perf_counter() - begun
             self._known[traced.request] = Specialisation(traced, tuned.built, "tuned", seconds)
-            self._ready.clear()
-            self._last = NOTHING
+            self._forget_ready()
         return tuned.report
 
     def _arrays(
@@ -386,8 +400,7 @@ class CompiledFunction:
         with self._lock:
             self._others.clear()
             self._known.clear()
-            self._ready.clear()
-            self._last = NOTHING
+            self._forget_ready()
             self._misses = self._hits = 0
 
 
@@ -403,17 +416,6 @@ def _check_threads(count: object) -> None:
 
 def _is_value(leaf: Any) -> bool:
     return not isinstance(leaf, Spec | DTypeSpec)
-
-
-def _any_traced(values: Iterable[Any]) -> bool:
-    for value in values:
-        if isinstance(value, Proxy):
-            return True
-        if isinstance(value, list | tuple) and _any_traced(value):
-            return True
-        if isinstance(value, dict) and _any_traced(value.values()):
-            return True
-    return False
 
 
 def _report(name: str, made: Specialisation, config: Config) -> None:

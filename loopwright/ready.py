@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tracer import Traced, to_array
+from .tracer import Traced, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -28,32 +28,45 @@ class Specialisation:
     seconds: float
 
 
-def _nothing(*args: Any) -> None:
+def _nothing(*args: Any, **kwargs: Any) -> None:
     """The code of a function that has not been called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Code for calls with one quick key; ``finish`` is None where the result is one array."""
+    """Code for calls with one quick key; ``finish`` is None where the result is one array.
+
+    ``direct`` takes a call's arguments as the user wrote them, and answers None for those that it
+    was not made for. ``arrays`` takes the leaves, which have to be exactly what the code reads.
+    """
 
     direct: Callable[..., list[Array] | None]
+    arrays: Callable[..., list[Array] | None]
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
 
     @staticmethod
-    def of(made: Specialisation) -> Ready:
-        finish = None if made.traced.returns_one_array else made.traced.result
-        return Ready(made.built.direct or _nothing, made.built.call, finish)
+    def of(
+        made: Specialisation,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        static: frozenset[int | str],
+    ) -> Ready:
+        """For calls like this one; ``static`` holds the places and names of static arguments."""
+        finish = None if made.traced.returns_one_array else made.traced.result_writer()
+        arrays = made.built.direct or _nothing
+        direct = reader(args, kwargs, static, arrays) or _nothing
+        return Ready(direct, arrays, made.built.call, finish)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
-        results = self.direct(*arrays)
+        results = self.arrays(*arrays)
         if results is None:
             results = self.call([to_array(a) for a in arrays])
         return results[0] if self.finish is None else self.finish(results)
 
 
-NOTHING = Ready(_nothing, list, None)
+NOTHING = Ready(_nothing, _nothing, list, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_arr
 from .explain import cut_traceback, is_ours
 from .function import Traced, located, trace
 from .proxy import Proxy
-from .quickkey import quick_key
+from .quickkey import any_traced, quick_key
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
+from .tree_code import reader
 
 __all__ = [
     "Arguments",
@@ -38,6 +39,7 @@ __all__ = [
     "SPEC_DTYPES",
     "Spec",
     "Traced",
+    "any_traced",
     "bind",
     "creation",
     "cut_traceback",
@@ -50,6 +52,7 @@ __all__ = [
     "nn",
     "parse_spec",
     "quick_key",
+    "reader",
     "reductions",
     "shaping",
     "signature_of",

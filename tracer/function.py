@@ -18,6 +18,7 @@ from .proxy import Proxy, lift
 from .pytree import Structure, flatten, paths, unflatten
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .trace import Trace, tracing
+from .tree_code import writer
 
 __all__ = ["Traced", "located", "trace"]
 
@@ -69,6 +70,10 @@ class Traced:
         rest = iter(arrays)
         leaves = [next(rest) if k is None else k.value for k in self.known]
         return unflatten(self.structure, leaves)
+
+    def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
+        """``result`` as code of its own, for calls that come often."""
+        return writer(self.structure, [None if k is None else (k.value,) for k in self.known])
 
 
 _ONE = flatten(0)[1]

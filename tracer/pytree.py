@@ -27,6 +27,7 @@ __all__ = [
     "Node",
     "Structure",
     "flatten",
+    "kind_of",
     "paths",
     "register",
     "register_leaf",
@@ -129,7 +130,8 @@ def register_leaf(cls: type) -> type:
     return cls
 
 
-def _kind_of(cls: type) -> _Kind | None:
+def kind_of(cls: type) -> _Kind | None:
+    """How objects of ``cls`` are taken apart; None if they are leaves."""
     kind = _KINDS.get(cls)
     if kind is not None or cls in _LEAVES:
         return kind
@@ -145,7 +147,7 @@ def _kind_of(cls: type) -> _Kind | None:
 
 def children_of(tree: Any) -> tuple[Sequence[Any], Hashable] | None:
     """The children of a container and the hashable rest; None for a leaf."""
-    kind = _kind_of(type(tree))
+    kind = kind_of(type(tree))
     return None if kind is None else kind.take(tree)
 
 
@@ -160,7 +162,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> Structure:
-    kind = _kind_of(type(tree))
+    kind = kind_of(type(tree))
     if kind is None:
         leaves.append(tree)
         return LEAF

@@ -7,14 +7,15 @@ once is found quickly ever after.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .proxy import Proxy
 from .pytree import children_of
 
-__all__ = ["quick_key"]
+__all__ = ["any_traced", "quick_key"]
 
 _VALUES = (bool, str, type(None))
 
@@ -71,3 +72,15 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
     children, rest = inside
     key += (cls, len(children), rest)
     return all(_add(child, key, leaves) for child in children)
+
+
+def any_traced(values: Iterable[Any]) -> bool:
+    """Whether there is a traced array among ``values``, or in a container among them."""
+    for value in values:
+        if isinstance(value, Proxy):
+            return True
+        if isinstance(value, list | tuple) and any_traced(value):
+            return True
+        if isinstance(value, dict) and any_traced(value.values()):
+            return True
+    return False

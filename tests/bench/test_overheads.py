@@ -13,6 +13,8 @@ def test_every_row_has_a_figure() -> None:
     assert [*found] == [
         "call",
         "call with its own threads",
+        "call with a list of 20",
+        "call with dicts of 8",
         "numpy.add",
         "fork and join",
         "wake",
