@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .families import make
+from .idiomatic import KIND, PROGRAMS
 from .libraries import LIBRARIES, OURS, result_of
 from .workload import wrongness
 
@@ -50,7 +51,8 @@ def time_round(call: Callable[[], Any], seconds: float) -> float:
 
 
 def _prepare(library: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
-    workload = make(command["kind"], command["params"])
+    kind, params = command["kind"], command["params"]
+    workload = PROGRAMS[params["name"]] if kind == KIND else make(kind, params)
     start = time.perf_counter()
     call, spent = LIBRARIES[library].make(workload, command["threads"], command["options"])
     got = result_of(call())

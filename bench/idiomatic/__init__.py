@@ -1,0 +1,22 @@
+"""Programs as people write them, not single operators: ``python -m bench.idiomatic --help``.
+
+The programs stand in ``statistics``, ``attention``, ``norms``, ``losses``, ``chains``, ``images`` and
+``indices``, one function each; ``program`` makes workloads of them; ``table`` says what came out.
+"""
+
+from __future__ import annotations
+
+from . import attention, chains, images, indices, losses, norms, statistics
+from .program import KIND, PROGRAMS
+
+__all__ = [
+    "KIND",
+    "PROGRAMS",
+    "attention",
+    "chains",
+    "images",
+    "indices",
+    "losses",
+    "norms",
+    "statistics",
+]
