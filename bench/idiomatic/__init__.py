@@ -1,7 +1,7 @@
 """Programs as people write them, not single operators: ``python -m bench.idiomatic --help``.
 
-The programs are one function each, in ``statistics``, ``attention``, ``norms``, ``losses``, ``chains``,
-``images`` and ``indices``; ``program`` makes workloads of them, ``table`` says what came out.
+One function each, in ``statistics``, ``attention``, ``norms``, ``losses``, ``chains``, ``images`` and
+``indices``; ``program`` makes workloads of them, ``table`` says what came out.
 """
 
 from __future__ import annotations
