@@ -1,7 +1,7 @@
 """Programs as people write them, not single operators: ``python -m bench.idiomatic --help``.
 
-One function each, in ``statistics``, ``attention``, ``norms``, ``losses``, ``chains``, ``images`` and
-``indices``; ``program`` makes workloads of them, ``table`` says what came out.
+They are one function each, in ``statistics``, ``attention``, ``norms``, ``losses``, ``chains``,
+``images`` and ``indices``; ``program`` makes workloads of them, ``table`` says what came out.
 """
 
 from __future__ import annotations
