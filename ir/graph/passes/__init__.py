@@ -74,4 +74,7 @@ def default_pipeline(
         # Fusion counts users, so the dead ones have to be gone.
         eliminate_dead_code,
         with_choices(fuse_operators, choices),
+        # What ended up in a kernel of its own, and does not depend on the program's arguments.
+        fold_constants,
+        eliminate_dead_code,
     ]

@@ -14,16 +14,25 @@ After::
     }
 
 An ``if`` whose condition is known becomes the branch taken.
+
+Tensors made of nothing (``iota``, ``arange``, ``full``) and cheap maps of them stay: a kernel makes
+their elements in registers. What is computed from them is folded where reading it costs less: if it
+is small, takes many instructions, or is no map. After fusion the pass runs again, and folds every
+group that reads nothing but constants, since a kernel would compute it in each call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from ...dims import Dim
+from ...ops.registry import OPERATORS, Operator, Pattern
 from ..builder import Builder
+from ..evaluate import evaluate
 from ..nodes import (
     Atom,
     Block,
@@ -38,8 +47,9 @@ from ..nodes import (
     TupleGetItem,
     Var,
 )
-from ..types import TensorType, Type
-from .rewrite import map_functions, rewrite_function
+from ..types import TensorType, TupleType, Type
+from .fusion_rules import COSTLY
+from .rewrite import rewrite_function
 
 __all__ = ["fold_constants"]
 
@@ -49,73 +59,197 @@ GROWTH_LIMIT = 64 * 1024
 Transposing a weight costs no memory and saves work in every call of the program. But
 ``zeros((10000, 10000))`` is better computed where it is used than carried along as 400 MB."""
 
+MOST_FOLDED = 1 << 26
+"""Bytes of a result that is folded because computing it in each call takes longer."""
 
 MOST_WIDENED = 256
 """Elements of a constant of bytes that are widened now. More are widened where they are read."""
 
+DEEPEST = 64
+"""Cheap operators on top of each other that are kept unfolded."""
+
+_MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
+_REARRANGEMENTS = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze", "transpose"})
+
+Array = np.ndarray[Any, Any]
+
 
 def fold_constants(module: Module) -> Module:
     """Replace calls on constants by their value, by the operators' own ``reference``."""
-    return map_functions(module, _fold_function)
+    for name, function in module.functions.items():
+        # The body of a group is one kernel already, and its constants are its parameters.
+        if isinstance(function, Function) and not function.attrs.get("primitive"):
+            module = module.with_function(name, _Folder(module).function(function))
+    return module
 
 
-def _fold_function(function: Function) -> Function:
-    tuples: dict[Var, tuple[Atom, ...]] = {}
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A value that is known, and was not folded. ``cost``: instructions for one element."""
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+    call: Call
+    cost: float
+    depth: int
+
+
+class _Folder:
+    """What is known so far of the variables of one function."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.tuples: dict[Var, tuple[Atom, ...]] = {}
+        self.made: dict[Var, _Made] = {}
+        self.results: set[Atom] = set()
+
+    def function(self, function: Function) -> Function:
+        self.results = _results(function.body)
+        return rewrite_function(function, self.step)
+
+    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
         if isinstance(value, Call):
-            fields = _fold_call(value, var.type)
+            fields = self.call(var, value, builder)
             if isinstance(fields, tuple):
                 new = builder.make_tuple(fields)
-                tuples[new] = fields
+                self.tuples[new] = fields
                 return new
             return fields
         if isinstance(value, Tuple):
-            tuples[var] = value.fields
+            self.tuples[var] = value.fields
         if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
-            known = tuples.get(value.value)
+            known = self.tuples.get(value.value)
             return known[value.index] if known is not None else None
         if isinstance(value, If) and isinstance(value.condition, Constant):
             return _splice(value.then if bool(value.condition.value) else value.orelse, builder)
         return None
 
-    return rewrite_function(function, step)
+    def call(self, var: Var, call: Call, builder: Builder) -> Atom | tuple[Constant, ...] | None:
+        """The value of a call that depends on constants only, if it is to be folded."""
+        op, kind = call.op, var.type
+        if isinstance(op, GlobalVar):
+            return self.group(var, op, call)
+        known = all(isinstance(a, Constant) or a in self.made for a in call.args)
+        if isinstance(op, Var) or not known or any(map(_is_symbolic, call.attrs.values())):
+            return None
+        made = [self.made[a] for a in call.args if isinstance(a, Var)]
+        filled = self._filled(op, call, kind, builder) if made else None
+        if filled is not None:
+            return filled
+        cost = sum((m.cost for m in made), _cost(op))
+        if not self._is_worth(op, call, kind, cost):
+            depth = 1 + max((m.depth for m in made), default=0)
+            if op.pattern in _MAPS and depth <= DEEPEST and 0 <= _bytes(kind) <= MOST_FOLDED:
+                self.made[var] = _Made(call, cost, depth)
+            return None
+        return _constants(self._value(call), call)
+
+    def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
+        """The value of a group that reads nothing but constants.
+
+        A big result of the whole program that takes few instructions is left: what would be saved
+        is spent on copying the constant.
+        """
+        function = self.module.functions.get(op.name)
+        if not isinstance(function, Function) or not function.attrs.get("primitive"):
+            return None
+        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+        size = _bytes(var.type)
+        if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED:
+            return None
+        cost = sum(_cost(b.value.op) for b in function.body.bindings if _is_operator(b.value))
+        if var in self.results and size > GROWTH_LIMIT and cost < COSTLY:
+            return None
+        with np.errstate(all="ignore"):
+            return _constants(evaluate(function, *arrays), call)
+
+    def _is_worth(self, op: Operator, call: Call, kind: Type, cost: float) -> bool:
+        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+        if not isinstance(kind, TensorType):
+            return len(arrays) == len(call.args)
+        size = _bytes(kind)
+        if size < 0 or (op.name == "cast" and arrays and _widens_many(kind, arrays[0])):
+            return False
+        if len(arrays) == len(call.args) or cost:
+            # What is made of nothing takes no memory: an array of the values has to be read.
+            limit = GROWTH_LIMIT if call.args else kind.dtype.bytes
+            if size <= limit + sum(a.nbytes for a in arrays):
+                return True
+        return size <= MOST_FOLDED and (cost >= COSTLY or op.pattern not in _MAPS)
+
+    def _filled(self, op: Operator, call: Call, kind: Type, builder: Builder) -> Atom | None:
+        """A map of arrays that hold one value each is one, too: no array is needed for it."""
+        numbers = [self._number(a) for a in call.args]
+        if not isinstance(kind, TensorType) or any(n is None for n in numbers):
+            return None
+        if op.name in _REARRANGEMENTS:
+            value: Any = numbers[0]
+        elif op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
+            with np.errstate(all="ignore"):
+                value = op.reference([n for n in numbers if n is not None], call.attrs)
+        else:
+            return None
+        attrs = {"shape": kind.shape, "fill_value": value.item(), "dtype": kind.dtype.name}
+        new = builder.emit(OPERATORS["full"], (), attrs)
+        made = builder.bindings[-1].value
+        assert isinstance(new, Var) and isinstance(made, Call)
+        self.made[new] = _Made(made, 0.0, 1)
+        return new
+
+    def _number(self, atom: Atom) -> Array | None:
+        """The one value that ``atom`` holds everywhere, as far as it is easily seen."""
+        if isinstance(atom, Constant):
+            return atom.value.reshape(()) if atom.value.size == 1 else None
+        assert isinstance(atom, Var)
+        call = self.made[atom].call
+        assert isinstance(call.op, Operator)
+        if call.op.name != "full":
+            return None
+        return np.full((), call.attrs["fill_value"], call.attrs["dtype"])
+
+    def _value(self, call: Call) -> Any:
+        """The value of a call on constants and on what was left unfolded."""
+        assert isinstance(call.op, Operator)
+        arrays = [
+            a.value if isinstance(a, Constant) else self._value(self.made[cast("Var", a)].call)
+            for a in call.args
+        ]
+        with np.errstate(all="ignore"):
+            return call.op.reference(arrays, call.attrs)
 
 
-def _fold_call(call: Call, kind: Type) -> Constant | tuple[Constant, ...] | None:
-    op = call.op
-    if isinstance(op, GlobalVar | Var):
-        return None
-    arrays = [a.value for a in call.args if isinstance(a, Constant)]
-    if any(_is_symbolic(value) for value in call.attrs.values()):
-        return None
-    if len(arrays) != len(call.args) or not _may_grow(kind, arrays, bool(call.args)):
-        return None
-    if op.name == "cast" and _widens_many(kind, arrays[0]):
-        return None
-    with np.errstate(all="ignore"):
-        result = op.reference(arrays, call.attrs)
-    name = next((a.name for a in call.args if isinstance(a, Constant) and a.name), "")
-    if isinstance(result, tuple | list):
-        return tuple(Constant(_frozen(r), name, call.span) for r in result)
-    return Constant(_frozen(result), name, call.span)
+def _results(block: Block) -> set[Atom]:
+    """The atoms that leave ``block``, with the fields of a tuple."""
+    found: set[Atom] = {block.result}
+    for binding in reversed(block.bindings):
+        if binding.var in found:
+            if isinstance(binding.value, Tuple):
+                found.update(binding.value.fields)
+            elif isinstance(binding.value, TupleGetItem):
+                found.add(binding.value.value)
+    return found
 
 
-def _may_grow(kind: Type, arrays: list[np.ndarray[Any, Any]], has_operands: bool) -> bool:
-    """Whether the result is known to be small enough, or no bigger than what it replaces."""
-    if not isinstance(kind, TensorType):
-        return True
-    size = kind.size
-    if not isinstance(size, int):
-        return False
-    # iota, full and arange cost nothing inside a kernel, an array of their values must be read.
-    limit = GROWTH_LIMIT + sum(a.nbytes for a in arrays) if has_operands else kind.dtype.bytes
-    return size * kind.dtype.bytes <= limit
+def _is_operator(value: Expr) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Operator)
 
 
-def _widens_many(kind: Type, array: np.ndarray[Any, Any]) -> bool:
+def _cost(op: Operator) -> float:
+    """Instructions for one element; what only rearranges elements takes none in its reader."""
+    free = not op.params or op.pattern == Pattern.INJECTIVE or op.name in _REARRANGEMENTS
+    return 0.0 if free else op.cost
+
+
+def _bytes(kind: Type) -> int:
+    """The bytes of a value; -1 if they are not known."""
+    if isinstance(kind, TupleType):
+        sizes = [_bytes(field) for field in kind.fields]
+        return -1 if -1 in sizes else sum(sizes)
+    if not isinstance(kind, TensorType) or not isinstance(kind.size, int):
+        return -1
+    return kind.size * kind.dtype.bytes
+
+
+def _widens_many(kind: TensorType, array: Array) -> bool:
     """Whether a weight of bytes would become one of wider numbers, which take longer to read."""
-    assert isinstance(kind, TensorType)
     return array.dtype.itemsize == 1 and kind.dtype.bytes > 1 and array.size > MOST_WIDENED
 
 
@@ -126,7 +260,15 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, Dim)
 
 
-def _frozen(value: Any) -> np.ndarray[Any, Any]:
+def _constants(result: Any, call: Call) -> Constant | tuple[Constant, ...]:
+    name = next((a.name for a in call.args if isinstance(a, Constant) and a.name), "")
+    if isinstance(result, tuple | list):
+        fields = cast("Sequence[Array]", result)
+        return tuple(Constant(_frozen(r), name, call.span) for r in fields)
+    return Constant(_frozen(result), name, call.span)
+
+
+def _frozen(value: Any) -> Array:
     array = np.array(value)  # a view would keep the operand alive, and be writable through it
     array.flags.writeable = False
     return array

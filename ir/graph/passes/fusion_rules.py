@@ -31,7 +31,7 @@ from .fusion_graph import (
     same_but_ones,
 )
 
-__all__ = ["may_fuse"]
+__all__ = ["COSTLY", "may_fuse"]
 
 MOST_OPERATORS = 64
 """Operators in one group."""

@@ -6,7 +6,7 @@ import numpy as np
 from graphs import check_pass, module, parse, tensor
 from hypothesis import given, settings
 from loopwright.ir.graph.nodes import Constant, Module
-from loopwright.ir.graph.passes import fold_constants
+from loopwright.ir.graph.passes import eliminate_dead_code, fold_constants
 from loopwright.ir.graph.verify import verify
 from random_graphs import random_modules
 
@@ -85,3 +85,65 @@ def test_symbolic_sizes_are_left() -> None:
     one = Constant(np.ones((), "float32"))
     program = module(lambda m, x: m.add(x, m.broadcast_to(one, shape=(n,))), tensor(n))
     assert fold_constants(program) is program
+
+
+def folded(program: Module) -> Module:
+    return eliminate_dead_code(fold_constants(program))
+
+
+def test_costly_functions_of_an_arange_are_computed_now() -> None:
+    check_pass(
+        folded,
+        before="""fn (%x: Tensor[(65536), float32]) {
+          %0 = arange(stop=65536, dtype="float32");
+          add(%x, sin(%0))
+        }""",
+        after="fn (%x: Tensor[(65536), float32]) { add(%x, meta[s]) }",
+        constants={"s": np.sin(np.arange(65536, dtype="float32"))},
+    )
+
+
+def test_a_cheap_map_of_an_arange_is_folded_if_it_is_small() -> None:
+    check_pass(
+        folded,
+        before="""fn (%x: Tensor[(8), float32]) {
+          %0 = arange(stop=8, dtype="float32");
+          multiply(%x, add(%0, 1f))
+        }""",
+        after="fn (%x: Tensor[(8), float32]) { multiply(%x, meta[s]) }",
+        constants={"s": np.arange(1, 9, dtype="float32")},
+    )
+    text = """fn (%x: Tensor[(4096, 4096), float32]) {
+      %0 = arange(stop=4096);
+      %1 = reshape(%0, newshape=[4096, 1]);
+      %2 = greater_equal(%1, %0);
+      where(%2, %x, 0f)
+    }"""
+    check_pass(folded, before=text, after=text)
+
+
+def test_a_sum_over_what_was_left_is_computed_now() -> None:
+    check_pass(
+        folded,
+        before="""fn () {
+          %0 = iota(shape=[512, 512], axis=1, dtype="int64");
+          %1 = add(%0, 1i64);
+          sum(%1)
+        }""",
+        after="fn () { 67239936i64 }",
+    )
+
+
+def test_maps_of_arrays_of_one_value_hold_one_value() -> None:
+    check_pass(
+        folded,
+        before="""fn (%x: Tensor[(3, 4), float32]) {
+          %0 = full(shape=[4], fill_value=1.5);
+          %1 = broadcast_to(multiply(%0, 2f), shape=[3, 4]);
+          add(%x, %1)
+        }""",
+        after="""fn (%x: Tensor[(3, 4), float32]) {
+          %0 = full(shape=[3, 4], fill_value=3.0);
+          add(%x, %0)
+        }""",
+    )
