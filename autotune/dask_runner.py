@@ -34,9 +34,10 @@ from typing import Any
 from ..codegen.target import Target
 from ..ir.loop.parser import parse_prim
 from .kernels import TOOLCHAIN, task_of
+from .line import RecordError
 from .measure import NativeMeasurer, Workers
 from .protocols import Candidate
-from .record import MeasureRecord, RecordError, TargetKey, target_key
+from .record import MeasureRecord, TargetKey, target_key
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .task import Task
 from .worker_process import WorkerError

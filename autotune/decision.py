@@ -24,9 +24,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from .line import FutureRecordError, RecordError, check_version, data_of
 from .record import (
-    FutureRecordError,
-    RecordError,
     TargetKey,
     Workload,
     robust_seconds,
@@ -129,13 +128,7 @@ class Decision:
     @staticmethod
     def from_json(line: str | bytes) -> Decision:
         """Read one line. RecordError says what is wrong with it."""
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise RecordError(f"not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise RecordError("not a decision")
-        return decision_from_data(data)
+        return decision_from_data(data_of(line))
 
 
 def taken_options(decisions: Iterable[Decision], target: TargetKey) -> dict[str, str]:
@@ -158,10 +151,14 @@ def _option_data(option: Option) -> dict[str, Any]:
 
 def decision_from_data(data: dict[str, Any]) -> Decision:
     """The decision that parsed JSON says; errors as of ``from_json``."""
-    if data.get("v") != DECISION_VERSION or data.get("kind") != "decision":
-        raise FutureRecordError(f"schema version {data.get('v')}, kind {data.get('kind')!r}")
-    if data.get("about") not in ABOUT:
-        raise FutureRecordError(f"a decision about {data.get('about')!r}")
+    check_version(data, DECISION_VERSION)
+    if data.get("kind") != "decision":
+        raise RecordError("not a decision")
+    about = data.get("about")
+    if not isinstance(about, str):
+        raise RecordError("about is no word")
+    if about not in ABOUT:
+        raise FutureRecordError(f"a decision about {about[:40]!r}")
     options, taken = data.get("options"), data.get("taken")
     if not isinstance(options, list) or not 0 < len(options) <= _MOST_OPTIONS:
         raise RecordError("options is no list of alternatives")
@@ -171,11 +168,11 @@ def decision_from_data(data: dict[str, Any]) -> Decision:
     if not all(isinstance(text, str) and len(text) <= 1000 for text in texts):
         raise RecordError("program, time or loopwright is no text")
     made = tuple(_option_from(o) for o in options)
-    if any((o.schedule is None) == (data["about"] == "schedule") for o in made):
+    if any((o.schedule is None) == (about == "schedule") for o in made):
         raise RecordError("a schedule where none belongs, or none where one does")
     if not made[taken].seconds:
         raise RecordError("what is taken was never measured")
-    return Decision(data["about"], workload_from(data), target_from(data), made, taken, *texts)
+    return Decision(about, workload_from(data), target_from(data), made, taken, *texts)
 
 
 def _option_from(data: Any) -> Option:

@@ -15,15 +15,15 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from .decision import Decision
+from .line import RecordError, SkippedLines
 from .note import Entry, Note, entry_of
-from .record import FutureRecordError, MeasureRecord, RecordError, TargetKey, Workload
+from .record import MeasureRecord, TargetKey, Workload
 from .settings import DEFAULT_SETTINGS
 
-__all__ = ["LogError", "SkippedLines", "TuningLog", "locked_file"]
+__all__ = ["LogError", "TuningLog", "locked_file"]
 
 
 class LogError(OSError):
@@ -33,30 +33,6 @@ class LogError(OSError):
         super().__init__(f"tuning log {path}: {reason}")
         self.path = path
         self.reason = reason
-
-
-@dataclass(slots=True)
-class SkippedLines:
-    """Lines of the file that were not used. ``torn`` is no JSON, ``foreign`` is no record."""
-
-    torn: int = 0
-    foreign: int = 0
-    future: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.torn + self.foreign + self.future
-
-    def count(self, error: RecordError) -> None:
-        if isinstance(error, FutureRecordError):
-            self.future += 1
-        elif str(error).startswith("not JSON"):
-            self.torn += 1
-        else:
-            self.foreign += 1
-
-    def __str__(self) -> str:
-        return f"{self.torn} torn, {self.foreign} foreign, {self.future} of a later version"
 
 
 class TuningLog:

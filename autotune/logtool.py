@@ -9,16 +9,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .decision import Decision
+from .line import FutureRecordError, RecordError, SkippedLines, data_of
 from .log import TuningLog, locked_file
 from .logged import nest_or_reason
 from .lookup import best_records, fastest, pooled_costs
 from .note import Entry, Note, entry_of
-from .record import ERRORS, FutureRecordError, MeasureRecord, RecordError, TargetKey
+from .record import ERRORS, MeasureRecord, TargetKey
 
 __all__ = [
     "LogRow",
@@ -157,7 +158,7 @@ def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) ->
 def _renewed(line: bytes) -> bytes:
     """The line as it is written today, with what today's version does not know. ValueError if it
     cannot be read."""
-    new = _with_the_rest(json.loads(entry_of(line).to_json()), json.loads(line))
+    new = _with_the_rest(json.loads(entry_of(line).to_json()), data_of(line))
     return json.dumps(new, ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -278,6 +279,7 @@ class LogStats:
     last: str
     torn: int
     foreign: int
+    oversized: int
     future: int
 
 
@@ -315,9 +317,7 @@ def stats(log: TuningLog) -> LogStats:
         measured_seconds=sum(sum(r.seconds) for r in log),
         first=min(times, default=""),
         last=max(times, default=""),
-        torn=log.skipped.torn,
-        foreign=log.skipped.foreign,
-        future=log.skipped.future,
+        **asdict(log.skipped),
     )
 
 
@@ -335,20 +335,13 @@ class VerifyReport:
 
     good: int = 0
     notes: int = 0
-    torn: int = 0
-    foreign: int = 0
-    future: int = 0
+    skipped: SkippedLines = field(default_factory=SkippedLines)
     suspicious: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         return not self.problems
-
-    @property
-    def unreadable(self) -> int:
-        """Lines that are no records to this version."""
-        return self.torn + self.foreign + self.future
 
 
 def verify(
@@ -364,7 +357,7 @@ def verify(
         try:
             record = entry_of(line)
         except RecordError as error:
-            _count(report, error)
+            report.skipped.count(error)
             report.problems.append(Problem(number, str(error)))
             continue
         if isinstance(record, Note):
@@ -380,15 +373,6 @@ def verify(
         else:
             report.good += 1
     return report
-
-
-def _count(report: VerifyReport, error: RecordError) -> None:
-    if isinstance(error, FutureRecordError):
-        report.future += 1
-    elif str(error).startswith("not JSON"):
-        report.torn += 1
-    else:
-        report.foreign += 1
 
 
 def _complaint(record: MeasureRecord) -> str | None:

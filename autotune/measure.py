@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .build_service import BuildService
+from .line import RecordError
 from .protocols import Candidate
-from .record import Check, MeasureRecord, RecordError, Took, own_version, timestamp
+from .record import Check, MeasureRecord, Took, own_version, timestamp
 from .run_service import RaceRequest, RunRequest, RunService
 from .scratch import ScratchFolder
 from .settings import DEFAULT_SETTINGS, TuneSettings

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .decision import Decision, decision_from_data
-from .record import FutureRecordError, MeasureRecord, RecordError, record_from_data
+from .line import RecordError, check_version, data_of
+from .record import MeasureRecord, record_from_data
 
 __all__ = ["NOTE_VERSION", "Entry", "Note", "entry_of"]
 
@@ -76,11 +77,8 @@ Entry: TypeAlias = MeasureRecord | Decision | Note
 
 def entry_of(line: str | bytes) -> Entry:
     """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"not JSON: {error}") from None
-    kind = data.get("kind") if isinstance(data, dict) else None
+    data = data_of(line)
+    kind = data.get("kind")
     if kind is None:
         return record_from_data(data)
     if kind == "decision":
@@ -89,8 +87,7 @@ def entry_of(line: str | bytes) -> Entry:
 
 
 def _note(data: dict[str, Any], kind: Any) -> Note:
-    if data.get("v") != NOTE_VERSION:
-        raise FutureRecordError(f"schema version {data.get('v')}, kind {kind!r}")
+    check_version(data, NOTE_VERSION)
     if not isinstance(kind, str) or not _WORD.fullmatch(kind):
         raise RecordError("kind is no word")
     return Note(kind, {k: v for k, v in data.items() if k not in ("v", "kind")})

@@ -35,14 +35,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..codegen.target import Target
+from .line import RecordError, check_version, data_of
 
 __all__ = [
     "ERRORS",
     "SCHEMA_VERSION",
     "Check",
-    "FutureRecordError",
     "MeasureRecord",
-    "RecordError",
     "TargetKey",
     "Took",
     "Workload",
@@ -70,16 +69,9 @@ ERRORS = {
 }
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_LOOSE_INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_LOOSE_INTEGER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
+_MOST_DIGITS = 18  # of a size
 _TEXT_LIMIT = 100_000
-
-
-class RecordError(ValueError):
-    """A line is no record: the message says what is wrong with it."""
-
-
-class FutureRecordError(RecordError):
-    """A line of a later schema version."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +117,10 @@ def _kind_and_sizes(prim: str) -> tuple[str, tuple[int, ...]]:
     if not prim:
         return "", ()
     shape = _LOOSE_INTEGER.sub("#", prim)
-    sizes = tuple(int(number) for number in _LOOSE_INTEGER.findall(prim))
-    return hashlib.sha256(shape.encode()).hexdigest()[:16], sizes
+    numbers = _LOOSE_INTEGER.findall(prim)
+    if any(len(number) > _MOST_DIGITS for number in numbers):
+        return "", ()
+    return hashlib.sha256(shape.encode()).hexdigest()[:16], tuple(map(int, numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +259,7 @@ class MeasureRecord:
     @staticmethod
     def from_json(line: str | bytes) -> MeasureRecord:
         """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise RecordError(f"not JSON: {error}") from None
-        return record_from_data(data)
+        return record_from_data(data_of(line))
 
 
 def schedule_key(schedule: Any) -> str:
@@ -311,13 +301,11 @@ def own_version() -> str:
         return ""
 
 
-def record_from_data(data: Any) -> MeasureRecord:
+def record_from_data(data: dict[str, Any]) -> MeasureRecord:
     """The record that parsed JSON says; errors as of ``MeasureRecord.from_json``."""
-    if not isinstance(data, dict) or "v" not in data or "workload" not in data:
+    if "v" not in data or "workload" not in data:
         raise RecordError("not a tuning record")
-    version = _integer(data, "v", least=1)
-    if version > SCHEMA_VERSION:
-        raise FutureRecordError(f"schema version {version}; this one reads up to {SCHEMA_VERSION}")
+    check_version(data, SCHEMA_VERSION)
     error = data.get("error")
     if error is not None and not (isinstance(error, str) and _WORD.fullmatch(error)):
         raise RecordError("error is no word")

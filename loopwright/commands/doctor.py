@@ -172,7 +172,7 @@ def _log_problems() -> Iterator[str]:
         )
     # What ships is trimmed to what guesses need: it counts as whole if every line can be read.
     for log in shipped_logs():
-        if log.path is not None and (lost := logtool.verify(log.path).unreadable):
+        if log.path is not None and (lost := logtool.verify(log.path).skipped.total):
             yield f"{log.path}: {lost} lines cannot be read; install loopwright again"
     if shipped_model().model is None:
         yield f"{shipped_model()}: kernels that nobody tuned are scheduled by rules alone"

@@ -208,8 +208,7 @@ def _verify(args: argparse.Namespace) -> int:
     for problem in report.problems:
         print(f"{path}:{problem.line}: {problem.reason}")
     print(
-        f"{path}: {report.good} good, {report.suspicious} suspicious, {report.torn} torn, "
-        f"{report.foreign} foreign, {report.future} of a later version"
+        f"{path}: {report.good} good, {report.suspicious} suspicious, {report.skipped}"
         + (f", {report.notes} notes" if report.notes else "")
     )
     right = check_winners(TuningLog(path)) if args.check else True

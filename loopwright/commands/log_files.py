@@ -37,7 +37,7 @@ def open_log(given: str | None) -> TuningLog:
         log = TuningLog(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    unread = log.skipped.torn + log.skipped.foreign
+    unread = log.skipped.total - log.skipped.future
     if unread and not log.skipped.future and not any(True for _ in log.entries()):
         raise UsageError(
             f"{path} is no tuning log: none of its lines can be read; "

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from loopwright.autotune.decision import Decision, Option
 from loopwright.autotune.in_program import faster_of
+from loopwright.autotune.line import FutureRecordError, RecordError
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.logtool import best, list_records, merge, prune, verify
 from loopwright.autotune.lookup import lookup
 from loopwright.autotune.note import entry_of
 from loopwright.autotune.record import (
-    FutureRecordError,
     MeasureRecord,
-    RecordError,
     TargetKey,
     Workload,
 )
