@@ -36,6 +36,9 @@ from .task import Task
 
 __all__ = ["Journal", "library_versions", "settings_from_json", "settings_to_json"]
 
+FARTHEST = 100
+"""How many times larger or smaller than today's a setting of a note may be."""
+
 
 @dataclass
 class Journal:
@@ -120,15 +123,26 @@ def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
 
 def settings_from_json(data: Any) -> TuneSettings:
     """The settings a run had; those this version does not know, or cannot take, are its own."""
-    known: dict[str, Any] = {}
     given = data if isinstance(data, dict) else {}
-    for field in fields(TuneSettings):
-        value, default = given.get(field.name), field.default
-        if isinstance(default, tuple) and isinstance(value, list):
-            known[field.name] = tuple(tuple(v) if isinstance(v, list) else v for v in value)
-        elif isinstance(value, int | float) and isinstance(default, int | float):
-            known[field.name] = type(default)(value)
+    known = {f.name: _setting(given.get(f.name), f.default) for f in fields(TuneSettings)}
     return replace(TuneSettings(), **known)
+
+
+def _setting(value: Any, default: Any) -> Any:
+    """A setting as a note has it: of the type of the default, and not far from it; or the default.
+
+    >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
+    (512, 1024, (('eta', 0.2),))
+    """
+    if isinstance(default, tuple):
+        alike = isinstance(value, list) and len(value) == len(default)
+        return tuple(map(_setting, value, default)) if alike else default
+    if isinstance(default, bool | str) or not isinstance(default, int | float):
+        return value if type(value) is type(default) else default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    near = default / FARTHEST <= value <= default * FARTHEST or (value == 0 and not default)
+    return type(default)(value) if near else default
 
 
 def _task_data(task: Task) -> dict[str, Any]:

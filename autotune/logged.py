@@ -55,8 +55,6 @@ def nest_or_reason(record: MeasureRecord) -> tuple[str, bool]:
         return str(logged_nest(record)).rstrip(), True
     except LoopwrightError as error:
         return str(error), False
-    except (RecursionError, ValueError, TypeError, KeyError, ArithmeticError) as error:
-        return f"the schedule makes no sense: {error}", False
 
 
 def logged_target(key: TargetKey, notes: Iterable[Note] = ()) -> Target | None:
@@ -67,12 +65,11 @@ def logged_target(key: TargetKey, notes: Iterable[Note] = ()) -> Target | None:
     host = Target.host()
     if target_key(host, key.threads) == key:
         return host
-    found = Target(key.isa, key.cpu, key.cores, key.l1, key.l2, key.l3)
+    found = key.machine()
     for note in notes:
         told: Mapping[str, Any] = note.table("target")
         same = all(told.get(n) == getattr(key, n) for n in ("isa", "cpu", "l1", "l2", "l3"))
-        features = told.get("features")
-        if note.kind == "run" and same and isinstance(features, list):
-            kept = frozenset(f for f in features if f in FEATURES)
-            found = Target(key.isa, key.cpu, key.cores, key.l1, key.l2, key.l3, kept)
+        if note.kind == "run" and same and isinstance(told.get("features"), list):
+            kept = frozenset(f for f in FEATURES if f in told["features"])
+            found = key.machine(kept)
     return found

@@ -30,11 +30,11 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ..codegen.target import Target
+from ..codegen.target import ISA_LEVELS, Target
 from .line import RecordError, check_version, data_of
 
 __all__ = [
@@ -138,6 +138,16 @@ class TargetKey:
     def to_data(self) -> dict[str, str | int]:
         """What a line says of it."""
         return {name: getattr(self, name) for name in TargetKey.__slots__}
+
+    def machine(self, features: Iterable[str] = ()) -> Target:
+        """The target that a key describes. A size it does not know is that of ``Target()``.
+
+        Raises KeyError for an ISA level that is not known here.
+        """
+        level = ISA_LEVELS[self.isa].name
+        some = Target(level, self.cpu, self.cores, features=frozenset(features))
+        sizes = {n: getattr(self, n) or getattr(some, n) for n in ("l1", "l2", "l3")}
+        return replace(some, **sizes)
 
 
 def target_key(target: Target, threads: int | None = None) -> TargetKey:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from ..codegen.target import FEATURES, ISA_LEVELS, Target
+from ..codegen.target import FEATURES, Target
 from ..ir.errors import LoopwrightError
 from ..ir.loop.workload import parse_workload
 from .budget import Budget, BudgetClock
@@ -28,17 +28,19 @@ from .cost_model import JudgedModel, available_model
 from .features import FEATURE_NAMES
 from .journal import library_versions, settings_from_json
 from .kernels import task_of
+from .line import RecordError
 from .log import TuningLog
 from .lookup import fastest, pooled_costs
 from .note import Entry, Note
 from .program_tuner import tune_program
 from .protocols import Candidate
-from .record import MeasureRecord
+from .record import MeasureRecord, target_from
 from .task import Task
 from .tuner import tune
 
 __all__ = ["Replay", "ReplayError", "replay", "runs_of"]
 
+Unknown = TypeVar("Unknown", float, None)
 TaskMaker = Callable[[Mapping[str, Any], Target], Task]
 
 
@@ -223,7 +225,10 @@ def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None =
 def _again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> None:
     settings = settings_from_json(note.table("settings"))
     budget = note.table("budget")
-    limits = Budget(budget.get("seconds"), budget.get("trials"))
+    limits = Budget(
+        _number(budget, "seconds", None),
+        None if (trials := _number(budget, "trials", None)) is None else int(trials),
+    )
     clock = ReplayClock(limits, tape)
     seed, strategy = int(note.number("seed")), note.text("strategy")
     suggested = {
@@ -273,16 +278,18 @@ def _find(log: TuningLog, run: str | None) -> tuple[int, Note]:
 
 
 def _target(note: Note) -> Target:
-    data = note.table("target")
-    isa = data.get("isa")
-    if isa not in ISA_LEVELS:
-        raise ReplayError(f"the run was for {isa!r}, an ISA level that is not known here")
-    found = {n: data.get(n) for n in ("cores", "l1", "l2", "l3")}
-    sizes = {n: v for n, v in found.items() if isinstance(v, int) and v >= 0}
-    if sizes != found:
-        raise ReplayError("the note of the run does not say what machine it was on")
-    features = frozenset(f for f in data.get("features", ()) if f in FEATURES)
-    return Target(isa, str(data.get("cpu", "")), features=features, **sizes)
+    told = note.table("target").get("features")
+    try:
+        key = target_from(dict(note.data))
+        return key.machine(f for f in FEATURES if isinstance(told, list) and f in told)
+    except RecordError as error:
+        raise ReplayError(
+            f"the note of the run does not say what machine it was on: {error}"
+        ) from error
+    except KeyError as error:
+        raise ReplayError(
+            f"the run was for {error}, an ISA level that is not known here"
+        ) from error
 
 
 def _task(data: Mapping[str, Any], target: Target) -> Task:
@@ -291,14 +298,15 @@ def _task(data: Mapping[str, Any], target: Target) -> Task:
         prim = parse_workload(str(data.get("prim", "")), name)
     except LoopwrightError as error:
         raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
-    found = task_of(prim, target, int(data.get("threads", 1)), int(data.get("weight", 1)))
+    threads, weight = (int(_number(data, n, 1.0)) for n in ("threads", "weight"))
+    found = task_of(prim, target, threads, weight)
     return replace(
         found, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
     )
 
 
-def _number(data: Mapping[str, Any], name: str, unknown: float) -> float:
-    """What a note says of a task, if it does: those of older versions do not."""
+def _number(data: Mapping[str, Any], name: str, unknown: Unknown) -> float | Unknown:
+    """A positive number of a note, if it is there: in notes of older versions some are not."""
     value = data.get(name)
     return float(value) if isinstance(value, int | float) and value > 0 else unknown
 

@@ -85,11 +85,11 @@ def target_of(records: Sequence[MeasureRecord]) -> Target:
     host = Target.host()
     if target_key(host, key.threads) == key:
         return host
-    used = {s[0] for r in records if r.ok for s in r.schedule}
-    tiles = any("tiles" in s for r in records if r.ok for s in r.schedule)
-    features = {"avx512vnni"} if "pack_grouped" in used else set[str]()
+    steps = [s for r in records if r.ok for s in r.schedule if isinstance(s, list)]
+    tiles = any("tiles" in s for s in steps)
+    features = {"avx512vnni"} if any("pack_grouped" in s[:1] for s in steps) else set[str]()
     features |= {"amx-int8"} if tiles else set[str]()
-    return Target(key.isa, key.cpu, key.cores, key.l1, key.l2, key.l3, frozenset(features))
+    return key.machine(features)
 
 
 def _rows(task: Task, records: Sequence[MeasureRecord]) -> tuple[Population, FloatArray, int]:

@@ -112,7 +112,7 @@ class Scanner:
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         """Raise ParseError with the line, the column and a mark under it."""
         span = self.span(position)
-        line = self.text.splitlines()[span.line - 1] if self.text else ""
+        line = self.text.split("\n")[span.line - 1]
         raise ParseError(
             f"line {span.line}, column {span.column + 1}: {message}",
             span=span,

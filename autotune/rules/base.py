@@ -182,7 +182,7 @@ class Sketch:
             match step.name, step.args:
                 case "stream", _:
                     choices["stream"] = 1
-                case "fuse", (loops,) if self._has_loop(loops[0]):
+                case "fuse", (loops,) if loops and self._has_loop(loops[0]):
                     choices["parallel"] = len(loops)
                 case "parallel", (loop,) if "*" not in loop and self._has_loop(loop):
                     choices["parallel"] = 1
@@ -199,14 +199,12 @@ class Sketch:
         v, r = self.vector_axis, self.row_axis
         found: dict[str, int] = {}
         for step in schedule.steps:
-            if (
-                step.name == "reorder"
-                and r is not None
-                and {f"{v}.0", f"{r}.0"} <= set(step.args[0])
-            ):
-                loops = step.args[0]
-                found["order"] = int(loops.index(f"{v}.0") < loops.index(f"{r}.0"))
-                found["mid_order"] = int(loops.index(f"{v}.1") < loops.index(f"{r}.1"))
+            if step.name != "reorder" or r is None:
+                continue
+            place = {loop: n for n, loop in enumerate(step.args[0])}
+            for knob, level in (("order", 0), ("mid_order", 1)):
+                if f"{v}.{level}" in place and f"{r}.{level}" in place:
+                    found[knob] = int(place[f"{v}.{level}"] < place[f"{r}.{level}"])
         return found
 
     def cache_tile_trips(self, choices: Choices) -> tuple[int, ...]:

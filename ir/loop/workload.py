@@ -7,12 +7,16 @@ the text may never change for a PrimFunc that an old log knows; fixtures in the 
 from __future__ import annotations
 
 import hashlib
+import re
 
+from ..errors import ParseError
 from .parser import parse_prim
 from .prim import PrimFunc
 from .simplify_prim import canonical_names
 
 __all__ = ["parse_workload", "workload_hash", "workload_text"]
+
+_LONG_NUMBER = re.compile("[0-9]{100}")
 
 
 def workload_text(prim: PrimFunc) -> str:
@@ -37,4 +41,11 @@ def parse_workload(text: str, name: str = "kernel") -> PrimFunc:
     >>> parse_workload("(x0: float32[4]) -> out: float32[4] { out[i] = exp(x0[i]) }").name
     'kernel'
     """
-    return parse_prim(f"prim @{name}{text}", "<workload>")
+    if _LONG_NUMBER.search(text):
+        raise ParseError("a workload with a number of a hundred digits")
+    try:
+        prim = parse_prim(f"prim @{name}{text}", "<workload>")
+        workload_text(prim)
+    except RecursionError:
+        raise ParseError("a workload whose expressions are nested too deep") from None
+    return prim

@@ -39,6 +39,8 @@ __all__ = ["PRIMITIVES", "state_of"]
 
 KINDS = ("parallel", "vectorize", "unroll")
 COPIED_ROWS = 16  # rows copied of one panel before the next: a line of 4-byte elements
+MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
+MAX_BLOCK = 1 << 31  # elements of an axis that one turn of a loop may cover
 SHARED_COPY = 1 << 15  # elements of an operand that is worth being packed by several threads
 
 
@@ -60,6 +62,8 @@ def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
     inner = prod(factors[1:])
     if len(factors) < 2 or inner < 1 or factors[0] != max(1, -(-extents[axis] // inner)):
         raise ScheduleError(f"split: {factors} does not cover {axis} of extent {extents[axis]}")
+    if len(factors) > MAX_FACTORS or inner >= MAX_BLOCK:
+        raise ScheduleError(f"split: {axis} into more than {MAX_FACTORS} loops, or larger ones")
     loops = tuple(f"{axis}.{p}" for p in range(len(factors)))
     at = state.order.index(axis)
     order = state.order[:at] + loops + state.order[at + 1 :]

@@ -200,9 +200,9 @@ def _changed(rng: random.Random, old: Any) -> Any:
     if isinstance(old, bool) or old is None:
         return rng.choice([0, "no", [], not old])
     if isinstance(old, int):
-        return rng.choice([old + 1, old - 1, old * 2, old * 10**6, -old, float(old), 0, 1])
+        return rng.choice([old + 1, old - 1, old * 2, old * 10**6, -old, rng.random(), 0, 1])
     if isinstance(old, float):
-        return rng.choice([-old, old * 1e-9, old * 1e9, 0.0, str(old), int(old)])
+        return rng.choice([-old, old * 1e-9, old * 1e9, 0.0, str(old), 7])
     if isinstance(old, str):
         names = ["i", "j", "k", "out", "t", "i.0", "i.1", "j.0", "k.0", "split", "fuse", "pack"]
         return rng.choice([*names, old + "x", old[:-1], old.upper(), [old], {old: old}])
