@@ -189,14 +189,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(
             f"{name}: {found[-1]}, after {learnt + options.own} records of other products\n"
         )
-    pairwise = float(np.mean([q.pairwise for q in found]))
-    recall = float(np.mean([q.recall for q in found]))
     sys.stdout.write(
-        f"pairwise accuracy {pairwise:.3f} (bar {PAIRWISE_BAR}), "
-        f"recall@{K} {recall:.3f} (bar {RECALL_BAR})\n"
+        f"pairwise accuracy {_mean([q.pairwise for q in found])} (bar {PAIRWISE_BAR}), "
+        f"recall@{K} {_mean([q.recall for q in found])} (bar {RECALL_BAR})\n"
         f"measured in {spent:.0f} s, {workers.restarts} workers replaced\n"
     )
-    return 0
+    judged = all(q.known for q in found)
+    if not judged:
+        sys.stdout.write(
+            "too few candidates were measured to judge the model: give it more --seconds\n"
+        )
+    return 0 if judged else 1
+
+
+def _mean(figures: Sequence[float]) -> str:
+    """The mean of those products that were judged, in words if none was."""
+    known = [f for f in figures if not math.isnan(f)]
+    return f"{np.mean(known):.3f}" if known else "unknown"
 
 
 if __name__ == "__main__":

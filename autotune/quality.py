@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,14 @@ class ModelQuality:
     k: int
     clear: float | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether two candidates differed in speed: else there is no order to tell."""
+        return not math.isnan(self.pairwise)
+
     def __str__(self) -> str:
+        if not self.known:
+            return f"not judged: {self.candidates} unseen candidates have no order"
         clear = "" if self.clear is None else f" ({self.clear:.3f} of pairs 5 % apart)"
         return (
             f"pairwise accuracy {self.pairwise:.3f}{clear}, recall@{self.k} {self.recall:.3f} "

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import sys
 import threading
 import time
 import types
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .announce import announce
 from .background_options import Background, as_background
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
@@ -209,7 +209,7 @@ class CompiledFunction:
             seconds = time.perf_counter() - begun
             found = Specialisation(traced, built, self._reason(request), seconds)
             self._known[request] = found
-            _report(self._name, found, config)
+            announce(self._name, found, config)
             self._tune_beside(request, found, config)
             return found
 
@@ -251,6 +251,17 @@ class CompiledFunction:
 
     def _trace(self, request: Request) -> Traced:
         return trace(self.function, self._signature, request, self._name)
+
+    def _trace_for_code(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+        """As ``trace``; raises UnsupportedError for symbolic sizes."""
+        traced = self.trace(*args, **kwargs)
+        try:
+            _pipeline().refuse_symbolic(traced.module)
+        except Exception as error:
+            shown = for_user(error)
+        else:
+            return traced
+        raise shown
 
     def _build(self, traced: Traced, config: Config) -> pipeline.Built:
         options = self.build_options(config)
@@ -306,7 +317,7 @@ class CompiledFunction:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function compiled for these arguments, to look at or to keep; see ``Lowered``."""
-        traced = self.trace(*args, **kwargs)
+        traced = self._trace_for_code(args, kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._static)
 
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
@@ -353,7 +364,7 @@ class CompiledFunction:
         config = Config.read()
         if log is not None:
             self.log = Path(log)
-        traced = self.trace(*args, **kwargs)
+        traced = self._trace_for_code(args, kwargs)
         begun = time.perf_counter()
         tuned = tune(
             traced.module,
@@ -416,27 +427,6 @@ def _check_threads(count: object) -> None:
 
 def _is_value(leaf: Any) -> bool:
     return not isinstance(leaf, Spec | DTypeSpec)
-
-
-def _report(name: str, made: Specialisation, config: Config) -> None:
-    """Tell on stderr, and write into the dump folder, what the settings ask for."""
-    if config.debug >= 1:
-        summary = made.built.summary
-        sys.stderr.write(
-            f"loopwright: {name}({made.traced.request}) compiled in {made.seconds:.2f} s"
-            f"{': ' + summary if summary else ''}\n"
-        )
-    shown = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
-    for level, text in shown.items():
-        if config.debug >= level and text in made.built.levels:
-            sys.stderr.write(made.built.as_text(text) + "\n")
-    if config.dump is not None:
-        config.dump.mkdir(parents=True, exist_ok=True)
-        count = len({p.name.partition("-")[0] for p in config.dump.iterdir()})
-        (config.dump / f"{count:03}-{name}-traced.txt").write_text(made.traced.as_text())
-        for level in made.built.levels:
-            path = config.dump / f"{count:03}-{name}-{level}.txt"
-            path.write_text(made.built.as_text(level))
 
 
 @overload

@@ -38,10 +38,18 @@ from .codegen.program_from_graph import is_view, program_from_module
 from .codegen.runtime import pool
 from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
+from .ir.dims import Dim
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
-from .ir.graph.passes import DEFAULT_PREFERENCES, Choices, Preferences, default_pipeline
+from .ir.graph.passes import (
+    DEFAULT_PREFERENCES,
+    Choices,
+    PassContext,
+    Preferences,
+    default_pipeline,
+)
 from .ir.graph.printer import as_text
+from .ir.graph.types import TensorType
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.staircase import offset_of_stairs
@@ -70,6 +78,7 @@ __all__ = [
     "lower_module",
     "preferences_of",
     "rebuilt",
+    "refuse_symbolic",
     "remember_kernel",
     "session_log",
 ]
@@ -147,11 +156,31 @@ def lower_module(
     module: Module,
     preferences: Preferences = DEFAULT_PREFERENCES,
     choices: Choices | None = None,
+    *,
+    verify: bool = False,
 ) -> Module:
-    """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``)."""
-    for one in default_pipeline(preferences, choices):
-        module = one(module)
-    return module
+    """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``).
+
+    With ``verify`` every module that a pass changed is checked; InternalError names the pass.
+    """
+    return PassContext(verify=verify).run(module, default_pipeline(preferences, choices))
+
+
+def refuse_symbolic(module: Module) -> None:
+    """Raise UnsupportedError if a size in ``module``'s main is symbolic: no code is made for it."""
+    main = module.main
+    places = [(f"argument {p.name}", p.type, p.span) for p in main.params]
+    places += [("a result", b.var.type, b.var.span) for b in main.body.bindings]
+    for what, type, span in places:
+        if not isinstance(type, TensorType):
+            continue
+        size = next((s for s in type.shape if isinstance(s, Dim)), None)
+        if size is not None:
+            raise UnsupportedError(
+                f"{what} is {type.short}: code is made for sizes that are known, not for {size}",
+                span=span,
+                hint="an array or lw.f32[64, 784], one compile per shape; f.trace(...) takes both",
+            )
 
 
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
@@ -248,6 +277,7 @@ def build(
     instead of schedules, in place of those in the logs; one that is not here is passed over.
     Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
     """
+    refuse_symbolic(module)
     target = target or Target.host()
     own = log or session_log()
     logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]
@@ -258,7 +288,7 @@ def build(
     if routes is None:
         routes = logged_routes(logs, key)
     choices = Choices(taken) if taken else None
-    lowered = lower_module(module, preferences_of(precision, target), choices)
+    lowered = lower_module(module, preferences_of(precision, target), choices, verify=verify)
     prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
     known: dict[str, Chosen] = dict(schedules or {})

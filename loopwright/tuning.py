@@ -46,6 +46,7 @@ from .pipeline import (
     logged_choices,
     logged_routes,
     preferences_of,
+    refuse_symbolic,
     session_log,
 )
 from .precision import Precision
@@ -99,6 +100,7 @@ def tune(
     ``runner`` measures elsewhere (see ``elsewhere``): then nothing runs here, nor at the end.
     ``begun``, on the monotonic clock, is when the budget began to be spent: now by default.
     """
+    refuse_symbolic(module)
     limits = _limits(budget, trials)
     plan = TimePlan(limits, (time.monotonic() if begun is None else begun) - limits.spent)
     if strategy not in STRATEGIES:
@@ -109,7 +111,7 @@ def tune(
     used = threads or pool.get_threads()
     own = log or session_log()
     records = TuningLog(own)
-    variants = Variants(module, preferences_of(precision, target))
+    variants = Variants(module, preferences_of(precision, target), verify)
     key = target_key(target, used)
     logged = logged_choices([records, *shipped_logs()], key)
     known: dict[str, Chosen] = {}  # by workload: the schedule that was built first

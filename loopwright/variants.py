@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .autotune.select import workload_of
 from .ir.graph.nodes import Module
-from .ir.graph.passes import Choices, Preferences, Site, default_pipeline
+from .ir.graph.passes import Choices, PassContext, Preferences, Site, default_pipeline
 from .ir.loop.prim import PrimFunc
 from .pipeline import KernelMemo, called_kernels
 
@@ -44,6 +44,7 @@ class Variants:
 
     module: Module
     preferences: Preferences
+    verify: bool = False
     _runs: dict[tuple[int, int], list[_Run]] = field(
         default_factory=dict[tuple[int, int], list[_Run]]
     )
@@ -54,12 +55,13 @@ class Variants:
         """The module lowered with these choices."""
         choices = Choices(taken)
         module = self.module
+        context = PassContext(verify=self.verify)
         for number, step in enumerate(default_pipeline(self.preferences, choices)):
             runs = self._runs.setdefault((number, id(module)), [])
             found = next((r for r in runs if _answers(r.asked, taken) == r.answers), None)
             if found is None:
                 known = set(choices.sites)
-                after = step(module)
+                after = context.step(module, step)
                 asked = {k: s for k, s in choices.sites.items() if k not in known}
                 found = _Run(module, asked, _answers(asked, taken), after)
                 runs.append(found)

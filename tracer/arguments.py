@@ -24,6 +24,7 @@ import numpy as np
 from ..ir.dtype import FLOAT64, INT64, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType
+from .misuse import is_plain, refuse_subclass
 from .pytree import Structure, flatten, paths
 from .specs import DTypeSpec, Spec
 
@@ -133,9 +134,11 @@ def bind(
         leaves, structure = ([value], flatten(0)[1]) if static else flatten(value)
         structures.append(structure)
         for position, leaf in enumerate(leaves):
-            spec = _static(name, parameter, leaf) if static else _spec(leaf)
-            if spec is None:
+            if static:
+                spec = _static(name, parameter, leaf)
+            elif (spec := _spec(leaf)) is None or not is_plain(leaf):
                 where = paths(structure, parameter)[position]
+                refuse_subclass(leaf, where, name)
                 raise _untraceable(name, where, leaf)
             specs.append(spec)
             values.append(leaf)

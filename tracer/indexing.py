@@ -63,6 +63,7 @@ def _item(x: Proxy, item: Any) -> list[Any]:
         raise LoopwrightIndexError("a bool as an index is not supported", hint="x[None] or x[:0]")
     if isinstance(item, int | np.integer):
         return [int(item)]
+    misuse.refuse_subclass(item)
     if isinstance(item, list):
         item = lift(item) if any(isinstance(i, Proxy) for i in item) else np.asarray(item)
         if isinstance(item, np.ndarray) and not item.size:
@@ -241,6 +242,7 @@ def take(
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     axis = normalise_axis(axis, x.ndim)
+    misuse.refuse_subclass(indices)
     index = indices if isinstance(indices, Proxy) else np.asarray(indices)
     if isinstance(index, np.ndarray) and mode == "raise":
         _checked(index, x.shape[axis], axis)

@@ -49,7 +49,8 @@ def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
 
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
     x, y = common_strong(x1, x2)
-    return reduce_sum(emit("multiply", x, y), axis)
+    total = reduce_sum(emit("multiply", x, y), axis)  # of small integers in 64 bits,
+    return lift(total, x.type.dtype)  # where it is right modulo any smaller power of two
 
 
 def _matvec(x1: Any, x2: Any, /) -> Proxy:

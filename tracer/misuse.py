@@ -9,6 +9,9 @@ import ast
 import difflib
 import re
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from ..ir.errors import (
     LoopwrightAttributeError,
@@ -26,11 +29,13 @@ __all__ = [
     "attribute_missing",
     "branch",
     "index_of",
+    "is_plain",
     "iteration",
     "leaked",
     "mask_index",
     "number_needed",
     "out_argument",
+    "refuse_subclass",
     "size_needed",
     "unknown_function",
     "unsupported_dtype",
@@ -233,6 +238,43 @@ def unsupported_dtype(error: TypeError) -> LoopwrightError:
         str(error).partition(";")[0],
         hint="float32, float64, bool, int8 to int64, uint8 to uint64",
     )
+
+
+def refuse_subclass(value: Any, where: str = "", function: str = "") -> None:
+    """Raise if ``value``, or an item of such a list, is an array whose class changes what operators
+    mean: the values alone would be another program. ``where`` is how the user writes it.
+    """
+    if isinstance(value, list | tuple):
+        for item in value:
+            refuse_subclass(item, where and f"{where}[...]", function)
+        return
+    if is_plain(value):
+        return
+    cls = type(value)
+    name = where or "array"
+    if issubclass(cls, np.ma.MaskedArray):
+        why = "mask compiled code would ignore"
+        hint = f"{name}.filled(value), or its .data and .mask as two arguments"
+    elif issubclass(cls, np.matrix):
+        why = "* is a matrix product, which compiled code would not know"
+        hint = f"np.asarray({name}), and @ for matrix products"
+    else:
+        why = "class compiled code would ignore"
+        hint = f"np.asarray({name}), if its values are all that counts"
+    what = f"{function}: argument {where}" if function else "an operand"
+    raise LoopwrightTypeError(
+        f"{what} is a {cls.__module__}.{cls.__qualname__}, whose {why}", hint=hint
+    )
+
+
+def is_plain(value: object) -> bool:
+    """Whether ``value`` is no array of a class of its own; a memory map is an array as any other.
+
+    >>> is_plain(np.zeros(3)), is_plain([1, 2]), is_plain(np.ma.zeros(3))
+    (True, True, False)
+    """
+    cls = type(value)
+    return cls is np.ndarray or cls is np.memmap or not issubclass(cls, np.ndarray)
 
 
 def leaked(name: str | None, owner: str) -> LoopwrightError:

@@ -11,6 +11,7 @@ operator's NumPy reference; in a compiled function they become one operator each
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ from ..ir.dtype import DType, float_for
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.nodes import Constant
 from ..ir.ops.registry import get
+from .parameters import Axes, DTypeLike, Ints, Pair, Widths, by_numpy, checked
 from .promotion import common_dtype, dtype_argument
-from .proxy import Proxy, emit, lift, run
+from .proxy import Proxy, emit, lift
 from .trace import active
 
 __all__ = [
@@ -47,13 +49,11 @@ __all__ = [
     "softmax",
 ]
 
-Pair = int | Sequence[int]
-
 
 def _apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
     """The operator on its operands in their common dtype: emitted while tracing, else computed."""
     if active() is not None:
-        return run(name, _emit, (name, floats, *operands), attrs)
+        return _emit(name, floats, *operands, **attrs)
     arrays = [np.asarray(o) for o in operands]
     dtype = _dtype(arrays, floats).numpy
     operator = get(name)
@@ -73,11 +73,13 @@ def _dtype(operands: Sequence[Any], floats: bool) -> DType:
     return float_for(dtype) if floats else dtype
 
 
+@checked
 def relu(x: Any) -> Any:
     """``max(x, 0)`` by element, for any dtype but bool; NaN stays NaN."""
     return _apply("nn.relu", x, floats=False)
 
 
+@checked
 def gelu(x: Any, approximate: str = "none") -> Any:
     """The Gaussian error linear unit, ``x * Phi(x)``.
 
@@ -87,26 +89,31 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     return _apply("nn.gelu", x, approximate=approximate)
 
 
+@checked
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)`` by element, also called swish. Any shape; a float dtype."""
     return _apply("nn.silu", x)
 
 
+@checked
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))`` by element, without overflow. Any shape; a float dtype."""
     return _apply("sigmoid", x)
 
 
+@checked
 def erf(x: Any) -> Any:
     """The error function by element. Any shape; a float dtype."""
     return _apply("erf", x)
 
 
+@checked
 def rsqrt(x: Any) -> Any:
     """``1 / sqrt(x)`` by element. Any shape; a float dtype."""
     return _apply("rsqrt", x)
 
 
+@checked
 def softmax(x: Any, axis: int = -1) -> Any:
     """``exp(x) / sum(exp(x))`` along ``axis``, computed from ``x - max(x)``.
 
@@ -115,42 +122,79 @@ def softmax(x: Any, axis: int = -1) -> Any:
     return _apply("nn.softmax", x, axis=axis)
 
 
+@checked
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """``log(softmax(x))`` along ``axis``, without the loss of taking the logarithm afterwards."""
     return _apply("nn.log_softmax", x, axis=axis)
 
 
+@checked
 def layer_norm(
-    x: Any, gamma: Any = None, beta: Any = None, axis: int = -1, epsilon: float = 1e-5
+    x: Any, gamma: Any = None, beta: Any = None, axis: Axes = -1, epsilon: float = 1e-5
 ) -> Any:
     """``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` with the moments along ``axis``.
 
-    ``gamma`` and ``beta`` have the shape ``(x.shape[axis],)``; left out, they are ones and zeros.
-    Ba, Kiros and Hinton, "Layer Normalization" (2016).
+    ``axis`` is one axis or several that follow each other, ``(1, 2)``. ``gamma`` and ``beta`` have
+    the sizes of these axes; left out, they are ones and zeros. Ba, Kiros and Hinton, "Layer
+    Normalization" (2016).
     """
-    gamma, beta = _scale(x, axis, gamma, 1.0), _scale(x, axis, beta, 0.0)
-    return _apply("nn.layer_norm", x, gamma, beta, axis=axis, epsilon=epsilon)
+    return _over_axes("nn.layer_norm", x, axis, [(gamma, 1.0), (beta, 0.0)], epsilon)
 
 
-def rms_norm(x: Any, gamma: Any = None, axis: int = -1, epsilon: float = 1e-5) -> Any:
+@checked
+def rms_norm(x: Any, gamma: Any = None, axis: Axes = -1, epsilon: float = 1e-5) -> Any:
     """``x / sqrt(mean(x * x) + epsilon) * gamma`` with the mean along ``axis``.
 
-    ``gamma`` has the shape ``(x.shape[axis],)``; left out, it is ones. Zhang and Sennrich, "Root
-    Mean Square Layer Normalization" (2019).
+    ``axis`` as in ``layer_norm``. ``gamma`` has the sizes of these axes; left out, it is ones.
+    Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
     """
-    return _apply("nn.rms_norm", x, _scale(x, axis, gamma, 1.0), axis=axis, epsilon=epsilon)
+    return _over_axes("nn.rms_norm", x, axis, [(gamma, 1.0)], epsilon)
 
 
-def _scale(x: Any, axis: int, given: Any, value: float) -> Any:
+def _over_axes(
+    name: str, x: Any, axis: int | Sequence[int], scales: list[tuple[Any, float]], epsilon: float
+) -> Any:
+    """A norm of ``x``; several axes that follow each other are merged into one for it."""
+    shape = tuple(np.shape(x))
+    axes = _axes(name, axis, len(shape))
+    sizes = shape[axes[0] : axes[-1] + 1]
+    operands = [x, *(_scale(x, sizes, given, value) for given, value in scales)]
+    if len(axes) == 1:
+        return _apply(name, *operands, axis=axes[0], epsilon=epsilon)
+    for operand in operands[1:]:
+        if tuple(np.shape(operand)) != sizes:
+            raise LoopwrightTypeError(
+                f"{name}: a scale over the axes {axes} has their sizes {sizes}, "
+                f"not {tuple(np.shape(operand))}"
+            )
+    merged = math.prod(sizes)
+    flat = [np.reshape(x, (*shape[: axes[0]], merged, *shape[axes[-1] + 1 :]))]
+    flat += [np.reshape(o, (merged,)) for o in operands[1:]]
+    return np.reshape(_apply(name, *flat, axis=axes[0], epsilon=epsilon), shape)
+
+
+def _axes(name: str, axis: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(sorted(a + rank if a < 0 else a for a in given))
+    if not axes or axes[0] < 0 or axes[-1] >= rank:
+        raise LoopwrightValueError(f"{name}: axis {axis} is out of range for {rank} axes")
+    if axes != tuple(range(axes[0], axes[0] + len(axes))):
+        raise LoopwrightValueError(
+            f"{name}: the axes {axis} do not follow each other", hint="np.moveaxis before and after"
+        )
+    return axes
+
+
+def _scale(x: Any, sizes: tuple[Any, ...], given: Any, value: float) -> Any:
     if given is not None:
         return given
-    shape, dtype = np.shape(x), common_dtype(x)
-    length = shape[axis]
-    if isinstance(length, int):
-        return np.full((length,), value, float_for(dtype).numpy)
-    return emit("full", shape=(length,), fill_value=value, dtype=str(float_for(dtype)))
+    dtype = float_for(common_dtype(x))
+    if all(isinstance(s, int) for s in sizes):
+        return np.full(sizes, value, dtype.numpy)
+    return emit("full", shape=sizes, fill_value=value, dtype=str(dtype))
 
 
+@checked
 def batch_norm(
     x: Any, gamma: Any, beta: Any, mean: Any, var: Any, axis: int = 1, epsilon: float = 1e-5
 ) -> Any:
@@ -162,24 +206,27 @@ def batch_norm(
     return _apply("nn.batch_norm", x, gamma, beta, mean, var, axis=axis, epsilon=epsilon)
 
 
+@checked
 def matmul(a: Any, b: Any) -> Any:
     """``a @ b`` as NumPy has it, for integer dtypes, too."""
     return _apply("nn.matmul", a, b, floats=False)
 
 
+@checked
 def dense(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias`` for ``(..., k)``, ``(units, k)`` and ``(units,)``."""
-    result = np.matmul(x, np.matrix_transpose(weight))
-    return result if bias is None else np.add(result, bias)
+    result = by_numpy(lambda: np.matmul(x, np.matrix_transpose(weight)))
+    return result if bias is None else by_numpy(np.add, result, bias)
 
 
+@checked
 def conv2d(
     x: Any,
     w: Any,
     bias: Any = None,
     *,
     strides: Pair = 1,
-    padding: Pair | str = 0,
+    padding: Ints | str = 0,
     dilation: Pair = 1,
     groups: int = 1,
     data_layout: str = "NCHW",
@@ -198,7 +245,7 @@ def conv2d(
     not fit.
     """
     kernel = kernel_layout or ("HWIO" if data_layout == "NHWC" else "OIHW")
-    step, spread = _pair(strides, "strides"), _pair(dilation, "dilation")
+    step, spread = _twice(strides), _twice(dilation)
     window = _window(np.shape(w), kernel)
     result = _apply(
         "nn.conv2d",
@@ -215,7 +262,7 @@ def conv2d(
     if bias is None:
         return result
     shaped = np.reshape(bias, (-1, 1, 1)) if data_layout == "NCHW" else bias
-    return np.add(result, shaped)
+    return by_numpy(np.add, result, shaped)
 
 
 def _window(shape: Sequence[Any], layout: str) -> tuple[int, int]:
@@ -224,12 +271,13 @@ def _window(shape: Sequence[Any], layout: str) -> tuple[int, int]:
     return int(shape[layout.index("H")]), int(shape[layout.index("W")])
 
 
+@checked
 def max_pool2d(
     x: Any,
     pool_size: Pair,
     *,
     strides: Pair | None = None,
-    padding: Pair | str = 0,
+    padding: Ints | str = 0,
     dilation: Pair = 1,
     layout: str = "NCHW",
     ceil_mode: bool = False,
@@ -238,8 +286,8 @@ def max_pool2d(
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
-    window, spread = _pair(pool_size, "pool_size"), _pair(dilation, "dilation")
-    step = window if strides is None else _pair(strides, "strides")
+    window, spread = _twice(pool_size), _twice(dilation)
+    step = window if strides is None else _twice(strides)
     return _apply(
         "nn.max_pool2d",
         x,
@@ -253,12 +301,13 @@ def max_pool2d(
     )
 
 
+@checked
 def avg_pool2d(
     x: Any,
     pool_size: Pair,
     *,
     strides: Pair | None = None,
-    padding: Pair | str = 0,
+    padding: Ints | str = 0,
     dilation: Pair = 1,
     layout: str = "NCHW",
     count_include_pad: bool = False,
@@ -268,8 +317,8 @@ def avg_pool2d(
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
-    window, spread = _pair(pool_size, "pool_size"), _pair(dilation, "dilation")
-    step = window if strides is None else _pair(strides, "strides")
+    window, spread = _twice(pool_size), _twice(dilation)
+    step = window if strides is None else _twice(strides)
     return _apply(
         "nn.avg_pool2d",
         x,
@@ -283,37 +332,38 @@ def avg_pool2d(
     )
 
 
+@checked
 def global_avg_pool2d(x: Any, layout: str = "NCHW") -> Any:
     """The mean over both image axes, which stay with size 1."""
     return _apply("nn.global_avg_pool2d", x, layout=layout)
 
 
+@checked
 def global_max_pool2d(x: Any, layout: str = "NCHW") -> Any:
     """The greatest element over both image axes, which stay with size 1."""
     return _apply("nn.global_max_pool2d", x, floats=False, layout=layout)
 
 
-def pad(x: Any, pad_width: Any, value: float = 0, mode: str = "constant") -> Any:
+@checked
+def pad(x: Any, pad_width: Widths, value: float = 0, mode: str = "constant") -> Any:
     """``np.pad`` with one ``value``; ``mode`` is ``"constant"``, ``"edge"`` or ``"reflect"``."""
     options = {"constant_values": value} if mode == "constant" else {}
-    return np.pad(x, pad_width, mode=mode, **options)  # type: ignore[call-overload]
+    return by_numpy(np.pad, x, pad_width, mode=mode, **options)
 
 
-def one_hot(indices: Any, depth: int, dtype: Any = np.float32) -> Any:
+@checked
+def one_hot(indices: Any, depth: int, dtype: DTypeLike = np.float32) -> Any:
     """``result[..., j] = 1`` where ``j == indices[...]``, 0 elsewhere; a last axis of ``depth``."""
-    attrs = {"depth": int(depth), "dtype": str(dtype_argument(dtype))}
-    return _apply("one_hot", indices, floats=False, **attrs)
+    return _apply("one_hot", indices, floats=False, depth=depth, dtype=str(dtype_argument(dtype)))
 
 
-def _pair(value: Pair, name: str) -> tuple[int, int]:
-    given = (value, value) if isinstance(value, int | np.integer) else tuple(value)
-    if len(given) != 2:
-        raise LoopwrightValueError(f"{name} is one int or two, not {value!r}")
-    return int(given[0]), int(given[1])
+def _twice(value: Any) -> tuple[int, int]:
+    """A default of one int, or the pair that a user's value was made."""
+    return (value, value) if isinstance(value, int) else value
 
 
 def _padding(
-    padding: Pair | str, window: tuple[int, int], spread: tuple[int, int], step: tuple[int, int]
+    padding: Ints | str, window: tuple[int, int], spread: tuple[int, int], step: tuple[int, int]
 ) -> tuple[int, int, int, int]:
     """Padding as (top, left, bottom, right)."""
     if padding == "valid":
@@ -325,9 +375,9 @@ def _padding(
         return whole[0] // 2, whole[1] // 2, whole[0] - whole[0] // 2, whole[1] - whole[1] // 2
     if isinstance(padding, str):
         raise LoopwrightValueError(f'padding {padding!r} is neither "same" nor "valid"')
-    if isinstance(padding, int | np.integer):
-        return int(padding), int(padding), int(padding), int(padding)
-    given = tuple(int(p) for p in padding)
+    if isinstance(padding, int):
+        return padding, padding, padding, padding
+    given = tuple(padding)
     if len(given) == 2:
         return given[0], given[1], given[0], given[1]
     if len(given) == 4:

@@ -106,9 +106,11 @@ def to_float(value: Any) -> Proxy:
 
 def dtype_argument(dtype: Any) -> DType:
     """A ``dtype=`` argument. Raises LoopwrightTypeError for a dtype the language does not have."""
-    if dtype in (int, float, bool):
+    if dtype is int or dtype is float or dtype is bool:
         dtype = np.dtype(dtype)
     try:
+        if isinstance(dtype, np.ndarray | np.generic | Proxy):
+            raise TypeError(f"a dtype is needed, not an array of {dtype.dtype}")
         return dtype_of(dtype)
     except TypeError as error:
         raise unsupported_dtype(error) from None

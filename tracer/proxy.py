@@ -29,7 +29,7 @@ from .explain import explain, locate
 from .spans import caret_lines, span_of, user_frame
 from .trace import Trace, active
 
-__all__ = ["Proxy", "emit", "emit_many", "lift", "run"]
+__all__ = ["Proxy", "complete", "emit", "emit_many", "lift", "run"]
 
 WeakType = type[bool] | type[int] | type[float]
 
@@ -41,13 +41,13 @@ class Proxy:
     decide the dtype of a result, as NumPy 2 has it for Python numbers.
     """
 
-    __slots__ = ("atom", "trace", "weak")
+    __slots__ = ("atom", "owner", "weak")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]  # == works by element, as in NumPy
 
-    def __init__(self, atom: Atom, trace: Trace, weak: WeakType | None = None) -> None:
+    def __init__(self, atom: Atom, owner: Trace, weak: WeakType | None = None) -> None:
         self.atom = atom
-        self.trace = trace
+        self.owner = owner
         self.weak = weak
 
     # What is known without values.
@@ -99,7 +99,7 @@ class Proxy:
         return length
 
     def __repr__(self) -> str:
-        name, origin = self.trace.origins.get(self.atom, ("", ""))
+        name, origin = self.owner.origins.get(self.atom, ("", ""))
         what = f" {name}" if name else ""
         return f"<traced{what}: {self.type.short}{', ' + origin if origin else ''}>"
 
@@ -141,7 +141,7 @@ class Proxy:
     # What Python asks for and tracing cannot give.
 
     def __bool__(self) -> bool:
-        params = self.trace.builder.params
+        params = self.owner.builder.params
         types = {p.name: p.type for p in params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
         _fail(misuse.branch(scalars), self)
@@ -220,7 +220,7 @@ class Proxy:
 
     def _name(self) -> str | None:
         """The name of the argument this is, if it is one."""
-        name, origin = self.trace.origins.get(self.atom, ("", ""))
+        name, origin = self.owner.origins.get(self.atom, ("", ""))
         return name if origin.startswith("argument ") else None
 
 
@@ -245,7 +245,7 @@ def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
     if all(isinstance(o, bool | int | float) or getattr(o, "weak", None) for o in operands):
         kind: WeakType = {"b": bool, "f": float}.get(result.type.dtype.kind, int)
-        return Proxy(result.atom, result.trace, kind)
+        return Proxy(result.atom, result.owner, kind)
     return result
 
 
@@ -339,14 +339,15 @@ def run(
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
-        raise _complete(  # the arguments do not fit our function's parameters
+        raise complete(  # the arguments do not fit our function's parameters
             UnsupportedError(str(error).replace(f"{function.__name__}()", operation)), trace
         ) from None
     finally:
         trace.span = None
 
 
-def _complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
+def complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
+    """``error`` with the user's line, of the running ``trace`` or of a call outside of any."""
     if trace is not None:
         locate(error, trace)
     else:
@@ -368,8 +369,8 @@ def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:
 
 def _fail_leaked(values: Any) -> NoReturn:
     stray = next(v for v in _proxies(values) if isinstance(v, Proxy))
-    name, _ = stray.trace.origins.get(stray.atom, ("", ""))
-    raise _complete(misuse.leaked(name or None, stray.trace.name), active())
+    name, _ = stray.owner.origins.get(stray.atom, ("", ""))
+    raise complete(misuse.leaked(name or None, stray.owner.name), active())
 
 
 def lift(value: Any, dtype: DType | None = None) -> Proxy:
@@ -382,12 +383,13 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
     if trace is None:
         _fail_leaked((value,))
     if isinstance(value, Proxy):
-        if value.trace is not trace:
+        if value.owner is not trace:
             _fail_leaked((value,))
         if dtype is None or value.type.dtype == dtype:
             return value
         return Proxy(trace.cast(value.atom, dtype), trace)
     if isinstance(value, np.ndarray):
+        misuse.refuse_subclass(value)
         _check_dtype(value)
         return Proxy(_maybe_cast(trace, trace.capture(value), dtype), trace)
     if isinstance(value, np.generic):
@@ -431,6 +433,7 @@ def _array_of(values: list[Any] | tuple[Any, ...]) -> Any:
         return FUNCTIONS[np.stack](values)
     if any(isinstance(v, list | tuple) for v in values):
         return FUNCTIONS[np.stack]([_array_of(v) for v in values])
+    misuse.refuse_subclass(values)
     return np.asarray(values)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autotune.record import target_key
 from ..ir.graph.nodes import Binding, Block, Function, Module
-from ..ir.graph.passes import Choices, default_pipeline
+from ..ir.graph.passes import Choices, PassContext, default_pipeline
 from ..ir.graph.passes.context import pass_name
 from ..ir.graph.types import TensorType
 from ..pipeline import Built, Source, logged_choices, preferences_of
@@ -45,9 +45,9 @@ def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass
     module = source.module
     if not _changed(module, source.lowered, arrays, bound).differs:
         return None
-    after = module
+    after, context = module, PassContext(verify=True)
     for step in _passes(source, built.parts.threads):
-        after = step(after)
+        after = context.step(after, step)
         off = _changed(module, after, arrays, bound)
         if off.differs:
             name = pass_name(step)
@@ -93,9 +93,8 @@ def _first_changed(
             continue
         body = Block(main.body.bindings[: n + 1], binding.var)
         short = source.module.with_function("main", Function(main.params, body, main.attrs))
-        after = short
-        for step in _passes(source, built.parts.threads):
-            after = step(after)
+        passes = _passes(source, built.parts.threads)
+        after = PassContext(verify=True).run(short, passes)
         if _changed(short, after, arrays, bound).differs:
             return binding
     return None

@@ -104,7 +104,8 @@ def _logged(
     taken = logged_choices(logs, target_key(target, threads))
     try:
         choices = Choices(taken) if taken else None
-        lowered = lower_module(module, preferences_of(precision, target), choices)
+        verify = bool(options.get("verify"))
+        lowered = lower_module(module, preferences_of(precision, target), choices, verify=verify)
         prims = kernels_of(lowered).values()
         found = {workload_of(p).hash: choose_schedule(p, target, threads, logs) for p in prims}
     except Exception:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from loopwright.autotune.evaluate_model import collect, held_out_quality, main, matmul_prim
 from loopwright.autotune.log import TuningLog
+from loopwright.autotune.quality import ModelQuality, pairwise_accuracy, recall_at
 from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
 
 SIZES = [(256, 256, 256), (512, 96, 128), (64, 700, 90), (100, 100, 1000)]
@@ -36,6 +38,26 @@ def test_what_the_log_has_is_not_measured_again() -> None:
 def test_the_prim_is_the_product_of_its_operands() -> None:
     prim = matmul_prim(3, 4, 5)
     assert "float32[3, 4]" in str(prim) and prim.params[1].constant
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "1e-9"])
+def test_too_little_time_is_said(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", seconds]) == 1
+    told = capsys.readouterr().out
+    assert "nan" not in told
+    assert told.endswith(
+        "too few candidates were measured to judge the model: give it more --seconds\n"
+    )
+    assert "pairwise accuracy unknown (bar 0.85), recall@30 unknown" in told or "0." in told
+
+
+def test_a_quality_without_candidates_is_words() -> None:
+    for costs in ([], [1.0], [1.0, 1.0], [np.inf, np.inf]):
+        ordered = np.array(costs)
+        quality = ModelQuality(
+            len(costs), pairwise_accuracy(ordered, ordered), recall_at(ordered, ordered, 30), 30
+        )
+        assert str(quality) == f"not judged: {len(costs)} unseen candidates have no order"
 
 
 def test_the_command_measures_real_kernels(

@@ -10,7 +10,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from loopwright.autotune.log import LogError, TuningLog
@@ -88,9 +91,21 @@ class Running:
         return False
 
 
+@contextmanager
+def inherited(number: int, action: Any) -> Iterator[None]:
+    """Processes that start within it begin with ``action`` for a signal."""
+    before = signal.signal(number, action)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_tuning_in_order(number: int, tmp_path: Path) -> None:
-    run = Running(tmp_path / "log").after(20)
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    with inherited(number, default):  # the tests themselves may run under nohup
+        run = Running(tmp_path / "log").after(20)
     run.process.send_signal(number)
     (stopped, trials, found), code = run.end()
     assert (stopped, found, code) == ("interrupted", True, 0)
@@ -113,11 +128,8 @@ def test_a_second_one_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def test_a_hang_up_is_ignored_under_nohup(tmp_path: Path) -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with inherited(signal.SIGHUP, signal.SIG_IGN):
         run = Running(tmp_path / "log", "40 trials").after(5)
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     run.process.send_signal(signal.SIGHUP)
     assert run.end() == (["budget", 40, True], 0)
 

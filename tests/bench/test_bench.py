@@ -5,7 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from xml.etree import ElementTree
 
@@ -200,6 +204,34 @@ def test_the_lock_lets_others_in_between(tmp_path, monkeypatch) -> None:
         lock.between()
     assert is_free()
     assert seen == [True]
+
+
+def test_waiting_for_the_lock_is_said(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("bench.lock.SILENT", 0.1)
+    holding = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True)"
+    command = [sys.executable, "-c", holding + "; sys.stdin.read()", str(tmp_path / "bench.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdin is not None
+        other.stdout.readline()
+        threading.Timer(0.5, other.stdin.close).start()
+        with MachineLock():
+            told = capsys.readouterr().err
+    path = tmp_path / "bench.lock"
+    assert told.startswith(f"waiting for {path}, which is held by process {other.pid} (")
+
+
+def test_a_lock_of_the_process_that_started_us_is_an_error(tmp_path) -> None:
+    path = tmp_path / "bench.lock"
+    code = "from bench.lock import MachineLock; MachineLock().__enter__()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    python = f"{sys.executable} -c '{code}'"
+    for command in (f"flock {path} {python}", f"exec 9>{path}; flock 9; {python}"):
+        ended = subprocess.run(
+            ["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert ended.returncode != 0
+        assert "waits for its end; start it without that lock" in ended.stderr
 
 
 def test_a_convolution_of_one_channel_is_not_depthwise() -> None:

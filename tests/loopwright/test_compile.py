@@ -268,14 +268,6 @@ def test_unaligned_arrays() -> None:
     assert lw.compile(lambda x: x + 1)(view).tolist() == [1, 1, 1]
 
 
-def test_subclasses_of_arrays() -> None:
-    f = lw.compile(lambda x: x * x)
-    with pytest.warns(PendingDeprecationWarning):
-        matrix = np.matrix([[1.0, 2.0], [3.0, 4.0]])
-    assert type(f(matrix)) is np.ndarray
-    assert f(matrix).tolist() == [[1, 4], [9, 16]]
-
-
 def test_objects_of_other_libraries() -> None:
     f = lw.compile(lambda x: x + 1)
     assert f(DLPackOnly(X)).tolist() == (X + 1).tolist()

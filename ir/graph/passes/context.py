@@ -63,7 +63,7 @@ class PassContext:
             verify(module)
         self._write(module, len(self.runs), "input")
         for step in passes:
-            module = self._step(module, step)
+            module = self.step(module, step)
         return module
 
     def report(self) -> str:
@@ -72,7 +72,8 @@ class PassContext:
             f"{r.seconds * 1e3:9.2f} ms  {r.name}{'' if r.changed else ' *'}" for r in self.runs
         )
 
-    def _step(self, module: Module, step: Pass) -> Module:
+    def step(self, module: Module, step: Pass) -> Module:
+        """``module`` after one pass; see ``run``."""
         name = pass_name(step)
         start = time.perf_counter()
         try:
