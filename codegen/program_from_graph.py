@@ -7,12 +7,13 @@ other.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..ir.derived import derived
 from ..ir.dtype import DTYPES
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
@@ -43,20 +44,28 @@ from ..ir.program.nodes import (
     Program,
     Region,
 )
+from .runtime.buffers import aligned_array
 
-__all__ = ["KernelInterface", "OperandInterface", "is_view", "program_from_module"]
+__all__ = ["KernelInterface", "OperandInterface", "is_view", "laid_out", "program_from_module"]
 
 VIEW_OPERATORS = frozenset({"reshape", "expand_dims", "squeeze"})
 """Operators that leave all elements where they are in row-major memory."""
 
 Array: TypeAlias = np.ndarray[Any, Any]
+Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
 
 
 class PackInterface(Protocol):
     """How a constant is laid out anew for a kernel."""
 
-    def array(self, values: Array) -> Array: ...
+    @property
+    def layout(self) -> Hashable: ...
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]: ...
+
+    def array(self, values: Array, empty: Empty = ...) -> Array: ...
 
 
 class OperandInterface(Protocol):
@@ -119,9 +128,8 @@ class _Conversion:
         self.taken: set[str] = set()
         self.values: dict[Var, Names] = {}
         self.regions: dict[str, Region] = {}
-        self.constants: dict[str, Array] = {}
-        self.constant_names: dict[tuple[int, str], str] = {}
-        self.packs: dict[tuple[str, str, int], str] = {}
+        self.constants: dict[str, tuple[Array, PackInterface | None]] = {}
+        self.constant_names: dict[Hashable, str] = {}
         self.body: list[Instr] = []
 
     def program(self) -> Program:
@@ -136,12 +144,17 @@ class _Conversion:
         targets = self.declare("out", main.body.result.type, outputs)
         for source, target in zip(_flat(result), _flat(targets), strict=True):
             self.body.append(Copy(source, target))
+        regions = tuple(program_nodes.Constant(self.regions[name]) for name in self.constants)
+        program = Program("main", tuple(inputs), tuple(outputs), regions, tuple(self.body))
+        program = place_lifetimes(program)
+        # Values last: a constant that is only used packed is never laid out itself.
+        used = spans(program)
         constants = tuple(
-            program_nodes.Constant(self.regions[name], value)
-            for name, value in self.constants.items()
+            program_nodes.Constant(c.region, laid_out(*self.constants[c.region.name]))
+            for c in program.constants
+            if c.region.name in used
         )
-        program = Program("main", tuple(inputs), tuple(outputs), constants, tuple(self.body))
-        return _without_unused_constants(place_lifetimes(program))
+        return replace(program, constants=constants)
 
     def declare(self, name: str, type: Type, into: list[Region]) -> Names:
         if isinstance(type, TupleType):
@@ -182,13 +195,14 @@ class _Conversion:
             raise UnsupportedError(f"@{atom.name} is used as a value", span=atom.span)
         return self.values[atom]
 
-    def constant(self, value: Array, name: str) -> str:
-        key = (id(value), str(value.dtype))
+    def constant(self, value: Array, name: str, pack: PackInterface | None = None) -> str:
+        key = (id(value), None if pack is None else pack.layout)
         found = self.constant_names.get(key)
         if found is None:
-            type = TensorType(tuple(value.shape), DTYPES[value.dtype.name])
+            shape = tuple(value.shape) if pack is None else pack.packed_shape
+            type = TensorType(shape, DTYPES[value.dtype.name])
             found = self.constant_names[key] = self.region(name, type).name
-            self.constants[found] = value
+            self.constants[found] = value, pack
         return found
 
     def convert(self, binding: Binding) -> Names:
@@ -244,25 +258,30 @@ class _Conversion:
         """The region to hand to the kernel: ``name`` itself, or its packed copy."""
         if operand.pack is None:
             return name
-        value = self.constants.get(name)
+        value, _ = self.constants.get(name, (None, None))
         if value is None:
             raise InternalError(
                 f"@{kernel} wants {operand.buffer.name} packed beforehand, but %{name} is not "
                 "a constant"
             )
-        packed = operand.pack.array(value)
-        key = (name, str(packed.shape), hash(packed.tobytes()))
-        found = self.packs.get(key)
-        if found is None:
-            found = self.packs[key] = self.constant(packed, f"{name}.packed")
-        return found
+        return self.constant(value, f"{name}.packed", operand.pack)
 
 
-def _without_unused_constants(program: Program) -> Program:
-    """Constants that no kernel is handed, such as those that are only used packed, go."""
-    used = spans(program)
-    kept = tuple(c for c in program.constants if c.region.name in used)
-    return replace(program, constants=kept)
+def laid_out(value: Array, pack: PackInterface | None = None) -> Array:
+    """A constant as native code reads it: dense, aligned, and packed if a kernel wants it so.
+
+    Programs built from the same constant share the result.
+    """
+    if pack is None:
+        return derived([value], "dense", lambda: _dense(value))
+    return derived([value], pack.layout, lambda: pack.array(value, aligned_array))
+
+
+def _dense(value: Array) -> Array:
+    # A copy even of what is dense: a program must not see what its owner writes there later.
+    made = aligned_array(value.shape, value.dtype)
+    made[...] = value
+    return made
 
 
 def _flat(names: Names) -> list[str]:

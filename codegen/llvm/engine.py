@@ -133,7 +133,9 @@ class LoadedObject:
                 jit=True
             )
             backing = llvm.parse_assembly("")
-            self._engine = llvm.create_mcjit_compiler(backing, machine)
+            # One block of memory for all sections: they refer to each other by 32-bit offsets, and
+            # LLVM aborts the process if the system put them further apart.
+            self._engine = llvm.create_mcjit_compiler(backing, machine, use_lmm=True)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
 

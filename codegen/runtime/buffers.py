@@ -23,7 +23,15 @@ import numpy as np
 from .call_text import IN_PAGE, PAGED_BYTES
 from .native_call import native_code
 
-__all__ = ["ALIGNMENT", "ArraySpec", "aligned_bytes", "bin_address", "idle_bytes", "trim"]
+__all__ = [
+    "ALIGNMENT",
+    "ArraySpec",
+    "aligned_array",
+    "aligned_bytes",
+    "bin_address",
+    "idle_bytes",
+    "trim",
+]
 
 ALIGNMENT = 64
 """Bytes: one cache line, and the widest vector."""
@@ -62,6 +70,11 @@ def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
     raw = np.empty(nbytes + unit, np.uint8)
     start = (place - raw.ctypes.data) % unit
     return raw[start : start + nbytes]
+
+
+def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A fresh dense array in ``aligned_bytes``."""
+    return aligned_bytes(ArraySpec(shape, dtype).nbytes).view(dtype).reshape(shape)
 
 
 class _Bin(ctypes.Structure):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import pool
-from .buffers import ALIGNMENT, ArraySpec, aligned_bytes, bin_address
+from .buffers import ALIGNMENT, ArraySpec, aligned_array, aligned_bytes, bin_address
 from .native_call import Context, available, make_call
 
 __all__ = ["ArraySpec", "Executable"]
@@ -98,13 +98,9 @@ def _placed(constant: Array) -> Array:
     dense = np.ascontiguousarray(constant).reshape(constant.shape)
     if dense.ctypes.data % ALIGNMENT == 0:
         return dense
-    placed = aligned_bytes(dense.nbytes).view(dense.dtype).reshape(dense.shape)
+    placed = aligned_array(dense.shape, dense.dtype)
     placed[...] = dense
     return placed
-
-
-def _aligned(spec: ArraySpec) -> Array:
-    return aligned_bytes(spec.nbytes).view(spec.dtype).reshape(spec.shape)
 
 
 def _dense(array: Array, spec: ArraySpec, position: int) -> Array:
@@ -190,7 +186,7 @@ def _portable(
             flags = array.flags
             if array.shape != spec.shape or not flags.c_contiguous or not flags.aligned:
                 return None
-        results = [_aligned(spec) for spec in outputs]
+        results = [aligned_array(spec.shape, spec.dtype) for spec in outputs]
         try:
             frame = frames.pop()
         except IndexError:

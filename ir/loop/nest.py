@@ -24,9 +24,8 @@ shared by the threads of a parallel loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -111,6 +110,8 @@ class If:
     orelse: tuple[Stmt, ...] = ()
 
 
+Array: TypeAlias = np.ndarray[Any, Any]
+Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | If
 
 
@@ -173,31 +174,48 @@ class Pack:
         """How many elements of the last panel are of the source; 0 if all are."""
         return self.shape[self.dim] % self.tile
 
-    def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The packed copy of an array: shape ``[panels, other dimensions..., tile]``, and the size
-        of a group behind that.
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What decides where each element goes, whatever the source is called."""
+        return self.shape, self.dim, self.tile, self.group
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """``[panels, other dimensions..., tile]``, and the size of a group behind that."""
+        return tuple(as_int(s) for s in self.stage.buffer.shape)
+
+    def array(self, values: Array, empty: Empty = np.empty) -> Array:
+        """The packed copy of an array, in memory that ``empty(shape, dtype)`` gives.
 
         ``values`` may have any shape with the elements of the source in their order.
         """
-        rest = [size for d, size in enumerate(self.shape) if d != self.dim]
-        size = values.size // max(1, prod(rest))
-        values = values.reshape(*rest[: self.dim], size, *rest[self.dim :])
-        panels = -(-size // self.tile)
-        moved = np.moveaxis(values, self.dim, -1)
-        if self.group is None:
-            padded = np.zeros((*moved.shape[:-1], panels * self.tile), values.dtype)
-            padded[..., :size] = moved
-            cut = padded.reshape(*moved.shape[:-1], panels, self.tile)
-            return np.ascontiguousarray(np.moveaxis(cut, -2, 0))
-        along, count = self.group
-        at = along - (along > self.dim)  # its place among the others
-        groups = -(-rest[at] // count)
-        sizes = [groups * count if d == at else n for d, n in enumerate(rest)]
-        padded = np.zeros((*sizes, panels * self.tile), values.dtype)
-        padded[tuple(slice(n) for n in moved.shape)] = moved
-        cut = padded.reshape(*sizes[:at], groups, count, *sizes[at + 1 :], panels, self.tile)
-        cut = np.moveaxis(cut, at + 1, -1)  # [others..., panels, tile, group]
-        return np.ascontiguousarray(np.moveaxis(cut, -3, 0))
+        moved = np.moveaxis(values.reshape(self.shape), self.dim, -1)
+        packed = empty(self.packed_shape, values.dtype)
+        target = packed
+        if self.group is not None:
+            along, count = self.group
+            at = along - (along > self.dim)  # its place among the other dimensions
+            moved = _grouped(moved, at, count)
+            target = np.moveaxis(packed, -1, at + 2)  # beside the groups, behind the panels
+        target = np.moveaxis(target, 0, -2)  # the other dimensions, panels, tile
+        full, rest = divmod(self.shape[self.dim], self.tile)
+        whole = moved[..., : full * self.tile]
+        target[..., :full, :] = whole.reshape(*moved.shape[:-1], full, self.tile)
+        if rest:
+            target[..., full, :rest] = moved[..., full * self.tile :]
+            target[..., full, rest:] = 0
+        return packed
+
+
+def _grouped(values: Array, axis: int, count: int) -> Array:
+    """``values`` with ``axis`` cut into groups of ``count``, the last one filled up with zeros."""
+    size = values.shape[axis]
+    groups = -(-size // count)
+    if groups * count != size:
+        widths = [(0, 0)] * values.ndim
+        widths[axis] = (0, groups * count - size)
+        values = np.pad(values, widths)
+    return values.reshape(*values.shape[:axis], groups, count, *values.shape[axis + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

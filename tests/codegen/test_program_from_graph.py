@@ -114,7 +114,10 @@ def test_a_group_that_computes_is_no_view():
 class Doubling:
     """A pack that is easy to recognise."""
 
-    def array(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    layout = "doubled"
+    packed_shape = (8,)
+
+    def array(self, values: np.ndarray[Any, Any], empty: Any = np.empty) -> np.ndarray[Any, Any]:
         return np.concatenate([values, values])
 
 

@@ -29,6 +29,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...derived import derived
 from ...dims import Dim
 from ...ops.registry import OPERATORS, Operator, Pattern
 from ..builder import Builder
@@ -140,7 +141,12 @@ class _Folder:
             if op.pattern in _MAPS and depth <= DEEPEST and 0 <= _bytes(kind) <= MOST_FOLDED:
                 self.made[var] = _Made(call, cost, depth)
             return None
-        return _constants(self._value(call), call)
+        arrays = [a.value for a in call.args if isinstance(a, Constant)]
+        if len(arrays) < len(call.args) or not isinstance(kind, TensorType):
+            return _constants(self._value(call), call)
+        # Builds with other choices or schedules share what they fold alike.
+        how = (op.name, repr(call.attrs))
+        return _constants(derived(arrays, how, lambda: _frozen(self._value(call))), call)
 
     def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
         """The value of a group that reads nothing but constants.
@@ -269,6 +275,8 @@ def _constants(result: Any, call: Call) -> Constant | tuple[Constant, ...]:
 
 
 def _frozen(value: Any) -> Array:
+    if isinstance(value, np.ndarray) and value.flags.owndata and not value.flags.writeable:
+        return value
     array = np.array(value)  # a view would keep the operand alive, and be writable through it
     array.flags.writeable = False
     return array

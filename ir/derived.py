@@ -1,0 +1,69 @@
+"""Arrays computed from constants: computed once, and shared as long as somebody holds them.
+
+Tuning builds a program many times. Each build folds the same constants and packs most of them in
+the same layouts; without sharing, every build would hold a copy of all weights.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SHARED_BYTES", "derived"]
+
+Array = np.ndarray[Any, Any]
+
+SHARED_BYTES = 1 << 14
+"""Smaller arrays are computed again: looking them up would take as long."""
+
+_Entry = tuple[tuple["weakref.ref[Array]", ...], "weakref.ref[Array]"]
+_entries: dict[Hashable, _Entry] = {}
+_lock = threading.Lock()
+
+
+def derived(sources: Sequence[Array], how: Hashable, make: Callable[[], Array]) -> Array:
+    """``make()``, or what it returned before for the same ``sources`` (by identity) and ``how``.
+
+    ``how`` says what is computed: equal values must mean equal results. The sources must not
+    change while the result is in use. Neither they nor the result are kept alive from here.
+
+    >>> w = np.ones((128, 128))
+    >>> first = derived([w], "negated", lambda: -w)
+    >>> derived([w], "negated", lambda: -w) is first
+    True
+    """
+    if sum(a.nbytes for a in sources) < SHARED_BYTES:
+        return make()
+    key = (how, *map(id, sources))
+    with _lock:
+        entry = _entries.get(key)
+    if entry is not None:
+        # An identity may have been reused by another array since the entry was made.
+        same = all(ref() is a for ref, a in zip(entry[0], sources))
+        result = entry[1]()
+        if same and result is not None:
+            return result
+    result = make()
+    forget = _Forget(key)
+    with _lock:
+        _entries[key] = tuple(weakref.ref(a) for a in sources), weakref.ref(result, forget)
+    return result
+
+
+class _Forget:
+    """Removes an entry when its result dies, unless a newer result has taken the place."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+
+    def __call__(self, dead: weakref.ref[Array]) -> None:
+        # No lock: this may run inside of garbage collection while this thread holds it.
+        entry = _entries.get(self.key)
+        if entry is not None and entry[1] is dead:
+            _entries.pop(self.key, None)
