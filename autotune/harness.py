@@ -15,7 +15,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..codegen.llvm.engine import compile_object, load_object
+from ..codegen.llvm.engine import compile_object
+from ..codegen.llvm.link import load_object
 from ..codegen.target import Target
 from .guarded import GARBAGE
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD

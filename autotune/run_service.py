@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..codegen.llvm.engine import LoadedObject, load_object
+from ..codegen.llvm.link import LoadedObject, load_object
 from ..codegen.runtime import pool
 from ..codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from ..codegen.target import Target

@@ -26,7 +26,8 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.codegen.llvm.engine import LoadedObject, compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import LoadedObject, load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 

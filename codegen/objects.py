@@ -7,7 +7,8 @@ import threading
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
-from .llvm.engine import LoadedObject, compile_object, load_object
+from .llvm.engine import compile_object
+from .llvm.link import LoadedObject, load_object
 from .runtime import pool
 from .runtime.blas import numpy_blas
 from .target import Target

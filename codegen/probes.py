@@ -23,7 +23,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .llvm.engine import LoadedObject, compile_object, load_object
+from .llvm.engine import compile_object
+from .llvm.link import LoadedObject, load_object
 from .target import Target
 
 __all__ = ["Floats", "Probes", "aligned_buffer", "probe_module"]

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, places
 from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
-from .llvm.engine import load_object
+from .llvm.link import load_object
 from .objects import code_hash, loaded_code, object_code
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..llvm.engine import compile_object
+from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 from . import BINARY, function
 from .emitter import ElementaryFunction

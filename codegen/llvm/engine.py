@@ -1,27 +1,21 @@
-"""LLVM text in, object code out, object code loaded: the one door to llvmlite.
+"""LLVM text in, object code out: the one door to llvmlite.
 
-``compile_object`` is pure (the same text and target give the same bytes); ``load_object`` links the
-bytes into this process and answers with the addresses of their symbols.
+``compile_object`` is pure: the same text and target give the same bytes. ``link.py`` loads them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
-from collections.abc import Mapping
 from functools import cache
 
 import llvmlite.binding as llvm
 
-from ..target import Target, allow_tiles
+from ..target import Target
 
 __all__ = [
-    "LoadedObject",
-    "add_symbol",
     "compile_object",
     "disassemble",
     "llvm_version",
-    "load_object",
     "optimised_ir",
 ]
 
@@ -41,7 +35,6 @@ def _initialise() -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()  # for the few instructions that have no IR
-        allow_tiles()  # code that is loaded may use them
         _ready = True
 
 
@@ -116,46 +109,3 @@ def llvm_version() -> str:
     True
     """
     return ".".join(map(str, llvm.llvm_version_info))
-
-
-def add_symbol(name: str, address: int) -> None:
-    """Let objects loaded later refer to ``name``."""
-    llvm.add_symbol(name, address)
-
-
-class LoadedObject:
-    """Object code linked into the process; it stays mapped as long as this lives."""
-
-    def __init__(self, code: bytes) -> None:
-        with _lock:
-            _initialise()
-            machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-                jit=True
-            )
-            backing = llvm.parse_assembly("")
-            # One block of memory for all sections: they refer to each other by 32-bit offsets, and
-            # LLVM aborts the process if the system put them further apart.
-            self._engine = llvm.create_mcjit_compiler(backing, machine, use_lmm=True)
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
-
-    def address(self, symbol: str) -> int:
-        """The address of a symbol; KeyError if the object has none of that name."""
-        with _lock:
-            found = int(self._engine.get_function_address(symbol))
-        if not found:
-            raise KeyError(symbol)
-        return found
-
-    def function(self, symbol: str, *argtypes: object, restype: object = None) -> object:
-        """A ctypes callable; it keeps this object alive."""
-        made = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(symbol))  # type: ignore[arg-type]
-        made.owner = self  # type: ignore[attr-defined]
-        return made
-
-
-def load_object(code: bytes, symbols: Mapping[str, int] | None = None) -> LoadedObject:
-    """Link object code into this process; ``symbols`` are addresses it may refer to."""
-    for name, address in (symbols or {}).items():
-        add_symbol(name, address)
-    return LoadedObject(code)

@@ -22,7 +22,8 @@ from typing import Any
 
 from numpy._core import _multiarray_umath  # pyright: ignore
 
-from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..llvm.engine import compile_object
+from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 
 __all__ = ["Blas", "numpy_blas", "own_thread"]

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy._core._multiarray_umath import _ARRAY_API  # pyright: ignore
 
-from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..llvm.engine import compile_object
+from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 from .call_text import CALL_TEXT
 

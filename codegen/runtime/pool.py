@@ -14,7 +14,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..llvm.engine import LoadedObject, compile_object, load_object
+from ..llvm.engine import compile_object
+from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 from .pool_text import MAX_THREADS, POOL_TEXT
 

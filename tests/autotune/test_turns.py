@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from loopwright.autotune.harness import Harness
 from loopwright.autotune.turns import TurnWatch
-from loopwright.codegen.llvm.engine import LoadedObject, compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import LoadedObject, load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 

@@ -8,7 +8,8 @@ import pytest
 from loopwright.autotune.guarded import GuardedBuffer
 from loopwright.autotune.harness import Harness
 from loopwright.autotune.transport import Frame, FrameError, FrameReader, read_frame, write_frame
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import floordiv, symbol
 from loopwright.ir.dtype import FLOAT32, INT32

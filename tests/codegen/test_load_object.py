@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
+import pytest
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
+from loopwright.codegen.target import Target
+
 FRAGMENTED = """
 import ctypes, mmap
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import Target
 
 # More than a page of code, and constants that stand in a section of their own.
@@ -44,3 +51,39 @@ def test_sections_of_an_object_lie_within_reach_of_each_other():
         [sys.executable, "-c", FRAGMENTED], capture_output=True, text=True, timeout=120
     )
     assert child.returncode == 0, child.stderr[-2000:]
+
+
+def test_symbols_are_found_in_what_is_given_and_in_the_process():
+    text = """
+    declare i32 @given(i32)
+    declare i32 @abs(i32)
+    @table = internal constant [4 x i32] [i32 -1, i32 -2, i32 -3, i32 -4]
+    @count = internal global i32 0
+    define i32 @f(i64 %n) {
+      %p = getelementptr i32, ptr @table, i64 %n
+      %x = load i32, ptr %p
+      %a = call i32 @abs(i32 %x)
+      %b = call i32 @given(i32 %a)
+      %old = load i32, ptr @count
+      %new = add i32 %old, 1
+      store i32 %new, ptr @count
+      %sum = add i32 %b, %old
+      ret i32 %sum
+    }"""
+    given = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: 100 * x)
+    address = ctypes.cast(given, ctypes.c_void_p).value
+    assert address is not None
+    code = load_object(compile_object(text, Target.host()), {"given": address})
+    f = code.function("f", ctypes.c_long, restype=ctypes.c_int)
+    assert [f(0), f(1), f(3)] == [100, 201, 402]
+    with pytest.raises(KeyError, match="g"):
+        code.address("g")
+
+
+def test_what_cannot_be_linked_is_refused():
+    text = "declare void @lw_nobody() define void @f() { call void @lw_nobody() ret void }"
+    code = compile_object(text, Target.host())
+    with pytest.raises(KeyError, match="lw_nobody"):
+        load_object(code)
+    with pytest.raises(ValueError, match="not a 64-bit"):
+        load_object(b"no object")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from loopwright.codegen.emit.transpose import transpose
 from loopwright.codegen.emit.writer import FunctionWriter, Value
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import ISA_LEVELS, Target
 
 HOST = Target.host()

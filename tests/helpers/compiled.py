@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from loopwright.autotune.space import default_schedule
 from loopwright.codegen.kernel import Kernel, compile_kernel, prepare_operands
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.builder import Builder

@@ -4,7 +4,8 @@ import resource
 
 import numpy as np
 import pytest
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import buffers
 from loopwright.codegen.runtime.buffers import ArraySpec, aligned_bytes
 from loopwright.codegen.runtime.executable import Executable

@@ -7,7 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import executable, native_call, pool
 from loopwright.codegen.runtime.executable import ArraySpec, Executable
 from loopwright.codegen.target import Target
@@ -250,7 +251,8 @@ def _in_threads(work, count):
 def test_results_may_live_until_the_interpreter_ends():
     script = (
         "import sys, numpy as np\n"
-        "from loopwright.codegen.llvm.engine import compile_object, load_object\n"
+        "from loopwright.codegen.llvm.engine import compile_object\n"
+        "from loopwright.codegen.llvm.link import load_object\n"
         "from loopwright.codegen.runtime.executable import ArraySpec, Executable\n"
         "from loopwright.codegen.target import Target\n"
         "text = 'define void @f(ptr %a, ptr %b) { ret void }'\n"

@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 import pytest
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 
@@ -167,7 +168,8 @@ def test_a_forked_child_has_a_pool_of_its_own(code):
 def test_the_interpreter_ends_cleanly_while_workers_spin():
     script = (
         "import ctypes\n"
-        "from loopwright.codegen.llvm.engine import compile_object, load_object\n"
+        "from loopwright.codegen.llvm.engine import compile_object\n"
+        "from loopwright.codegen.llvm.link import load_object\n"
         "from loopwright.codegen.runtime import pool\n"
         "from loopwright.codegen.target import Target\n"
         "text = 'define void @nothing(ptr %c, i64 %b, i64 %e) { ret void }'\n"

@@ -1,0 +1,257 @@
+"""Loads ELF objects into this process: the few kinds of sections and relocations LLVM makes here.
+
+All sections of an object lie in one block of memory, so that the 32-bit offsets between them always
+fit. (LLVM's own loader asks the system for memory section by section; where the address space is
+crowded they come to lie more than 2 GiB apart, and it aborts the process.)
+
+The numbers are those of the System V ABI, AMD64 supplement, chapters 4.3 and 4.4.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import struct
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..target import allow_tiles
+
+__all__ = ["LoadedObject", "load_object"]
+
+_WRITE, _ALLOC, _EXECUTE = 1, 2, 4  # flags of sections
+_SYMBOLS, _ADDENDS, _ZEROS = 2, 4, 8  # types of sections
+_ABS64, _PC32, _PLT32 = 1, 2, 4  # types of relocations
+_GOT_SLOTS = frozenset({9, 41, 42})  # GOTPCREL, GOTPCRELX and REX_GOTPCRELX
+_NOWHERE, _ABSOLUTE = 0, 0xFFF1  # what a symbol's section may be instead of a section
+
+_JUMP = b"\xff\x25\x00\x00\x00\x00"  # jmp *(%rip): to the address that follows
+_STUB = 16  # bytes of a jump and its address
+_SLOT = 8  # bytes of an address in the global offset table
+
+
+@dataclass(slots=True)
+class _Section:
+    """A section as its header describes it; ``at`` is where it lies in the block."""
+
+    name: str
+    type: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    at: int = 0
+
+    @property
+    def is_loaded(self) -> bool:
+        # Nothing unwinds generated code, so that the tables for it may be left out.
+        return bool(self.flags & _ALLOC) and self.name != ".eh_frame"
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    name: str
+    section: int
+    value: int
+
+
+class LoadedObject:
+    """Object code linked into the process; it stays mapped as long as this lives.
+
+    ``symbols`` are addresses that the code may refer to; other names are looked up in the process.
+    Raises KeyError for a name that is nowhere, ValueError for code that cannot be linked.
+    """
+
+    def __init__(self, code: bytes, symbols: Mapping[str, int] | None = None) -> None:
+        allow_tiles()  # the code may use them
+        linker = _Linker(code, symbols or {})
+        self._addresses = linker.addresses
+        # Not at exit: results that outlive the interpreter's modules return their memory by code.
+        weakref.finalize(self, _unmap, linker.base, linker.size).atexit = False
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol; KeyError if the object has none of that name."""
+        return self._addresses[symbol]
+
+    def function(self, symbol: str, *argtypes: object, restype: object = None) -> object:
+        """A ctypes callable; it keeps this object alive."""
+        made = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(symbol))  # type: ignore[arg-type]
+        made.owner = self  # type: ignore[attr-defined]
+        return made
+
+
+def load_object(code: bytes, symbols: Mapping[str, int] | None = None) -> LoadedObject:
+    """Link object code into this process; ``symbols`` are addresses it may refer to."""
+    return LoadedObject(code, symbols)
+
+
+class _Linker:
+    """Places the sections of one object, relocates them, and protects their pages."""
+
+    def __init__(self, code: bytes, symbols: Mapping[str, int]) -> None:
+        self.code = code
+        self.known = symbols
+        self.sections = _sections(code)
+        self.symbols = self._symbols()
+        outside = sum(s.section == _NOWHERE for s in self.symbols)
+        # Pages of one protection each: code and stubs; constants and the offset table; data.
+        self.stubs = self._place(_EXECUTE, 0)
+        self.slots = self._place(0, _page_end(self.stubs + _STUB * outside))
+        data = _page_end(self.slots + _SLOT * outside)
+        self.size = _page_end(self._place(_WRITE, data) + 1)
+        self.base = _map(self.size)
+        self.image = bytearray(self.size)
+        self.targets: dict[tuple[str, bool], int] = {}
+        try:
+            self._fill()
+        except BaseException:
+            _unmap(self.base, self.size)
+            raise
+        ctypes.memmove(self.base, (ctypes.c_char * self.size).from_buffer(self.image), self.size)
+        constants = _page_end(self.stubs + _STUB * outside)
+        _protect(self.base, constants, mmap.PROT_READ | mmap.PROT_EXEC)
+        _protect(self.base + constants, data - constants, mmap.PROT_READ)
+        self.addresses = {s.name: self._address(s) for s in self.symbols if self._is_here(s)}
+
+    def _symbols(self) -> list[_Symbol]:
+        found: list[_Symbol] = []
+        for table in self.sections:
+            if table.type == _SYMBOLS:
+                names = self.sections[table.link].offset
+                rows = self.code[table.offset : table.offset + table.size]
+                for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", rows):
+                    found.append(_Symbol(_text(self.code, names + name), section, value))
+        return found
+
+    def _place(self, kind: int, start: int) -> int:
+        """Give the loaded sections of one protection their places; where they end."""
+        for section in self.sections:
+            if section.is_loaded and section.flags & (_WRITE | _EXECUTE) == kind:
+                section.at = -(-start // section.align) * section.align
+                start = section.at + section.size
+        return -(-start // _STUB) * _STUB
+
+    def _fill(self) -> None:
+        for section in self.sections:
+            if section.is_loaded and section.type != _ZEROS:
+                content = self.code[section.offset : section.offset + section.size]
+                self.image[section.at : section.at + section.size] = content
+        for table in self.sections:
+            if table.type == _ADDENDS and self.sections[table.info].is_loaded:
+                rows = self.code[table.offset : table.offset + table.size]
+                for offset, info, addend in struct.iter_unpack("<QQq", rows):
+                    symbol = self.symbols[info >> 32]
+                    place = self.sections[table.info].at + offset
+                    self._relocate(place, info & 0xFFFFFFFF, symbol, addend)
+
+    def _relocate(self, place: int, kind: int, symbol: _Symbol, addend: int) -> None:
+        if kind == _ABS64:
+            struct.pack_into("<Q", self.image, place, self._address(symbol) + addend)
+            return
+        if kind in _GOT_SLOTS:
+            target = self._slot(symbol)
+        elif kind == _PLT32 and symbol.section == _NOWHERE:
+            target = self._stub(symbol)
+        elif kind in (_PC32, _PLT32):
+            target = self._address(symbol)
+        else:
+            raise ValueError(f"relocation {kind} of {symbol.name} is not known")
+        try:
+            struct.pack_into("<i", self.image, place, target + addend - (self.base + place))
+        except struct.error:
+            raise ValueError(f"{symbol.name} is out of reach") from None
+
+    def _slot(self, symbol: _Symbol) -> int:
+        """The place in the offset table that holds a symbol's address."""
+        return self._once(symbol, False, b"", self.slots, _SLOT)
+
+    def _stub(self, symbol: _Symbol) -> int:
+        """A jump to a symbol that may be anywhere."""
+        return self._once(symbol, True, _JUMP, self.stubs, _STUB)
+
+    def _once(self, symbol: _Symbol, jump: bool, head: bytes, start: int, size: int) -> int:
+        found = self.targets.get((symbol.name, jump))
+        if found is None:
+            place = start + size * sum(j is jump for _, j in self.targets)
+            content = head + struct.pack("<Q", self._address(symbol))
+            self.image[place : place + len(content)] = content
+            found = self.targets[symbol.name, jump] = self.base + place
+        return found
+
+    def _is_here(self, symbol: _Symbol) -> bool:
+        return bool(symbol.name) and 0 < symbol.section < len(self.sections)
+
+    def _address(self, symbol: _Symbol) -> int:
+        if symbol.section == _NOWHERE:
+            given = self.known.get(symbol.name)
+            return _in_process(symbol.name) if given is None else given
+        if symbol.section == _ABSOLUTE:
+            return symbol.value
+        return self.base + self.sections[symbol.section].at + symbol.value
+
+
+def _sections(code: bytes) -> list[_Section]:
+    if code[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("not a 64-bit little-endian ELF object")
+    (start,) = struct.unpack_from("<Q", code, 40)
+    count, names = struct.unpack_from("<HH", code, 60)
+    found: list[_Section] = []
+    places: list[int] = []
+    rows: Iterable[Any] = struct.iter_unpack("<IIQQQQIIQQ", code[start : start + 64 * count])
+    for name, type, flags, _, offset, size, link, info, align, _ in rows:
+        found.append(_Section("", type, flags, offset, size, link, info, max(1, align)))
+        places.append(name)
+    for section, place in zip(found, places):
+        section.name = _text(code, found[names].offset + place)
+    return found
+
+
+def _text(code: bytes, start: int) -> str:
+    return code[start : code.index(b"\0", start)].decode()
+
+
+def _page_end(offset: int) -> int:
+    return -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+@functools.cache
+def _process() -> ctypes.CDLL:
+    """This process with all libraries that are loaded for everybody."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _in_process(name: str) -> int:
+    try:
+        found = ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
+    except AttributeError:
+        found = None
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def _map(size: int) -> int:
+    call = _process().mmap
+    call.restype = ctypes.c_void_p
+    mode = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    made = call(None, ctypes.c_size_t(size), protection, mode, -1, ctypes.c_size_t(0))
+    if made in (None, ctypes.c_void_p(-1).value):
+        raise MemoryError(f"no {size} bytes for code")
+    return made
+
+
+def _unmap(address: int, size: int) -> None:
+    _process().munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
+
+
+def _protect(address: int, size: int, protection: int) -> None:
+    arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), protection
+    if size and _process().mprotect(*arguments):
+        raise OSError(ctypes.get_errno(), "the memory of code cannot be protected")
