@@ -23,6 +23,7 @@ from .emit.memory import Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
+from .limits import check_limits, text_limit
 from .target import Target
 
 __all__ = ["Kernel", "compile_kernel", "packed_entry", "prepare_operands"]
@@ -51,12 +52,14 @@ class Kernel:
 def compile_kernel(
     prim: PrimFunc, schedule: Schedule, target: Target, name: str | None = None
 ) -> Kernel:
-    """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal.
+    """The kernel of ``prim`` under ``schedule`` for ``target``; ScheduleError if it is illegal, or
+    beyond the limits of ``ir/schedule/limits.py``.
 
     Its symbol is ``name``, else ``lw_`` and the PrimFunc's: a kernel called plain ``ceil`` would
     take the place of the C library's in its own module.
     """
     nest = apply_schedule(prim, schedule)
+    check_limits(prim, nest, target)
     return emit_kernel(nest, target, name or f"lw_{prim.name}")
 
 
@@ -64,7 +67,7 @@ def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
     """LLVM module text for a loop nest."""
     count = len(nest.operands)
     params = ", ".join([*(f"ptr %a{n}" for n in range(count)), "ptr %workspace"])
-    writer = FunctionWriter(name, params)
+    writer = FunctionWriter(name, params, most=text_limit(nest))
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")

@@ -17,6 +17,7 @@ from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.scalar import COMBINERS
+from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
 from .access import element_bytes, fits_registers, is_smooth, mentions, step
 from .dots import dot_of, emit_dot, signed_dots, store_interleaved
@@ -27,9 +28,8 @@ from .transpose import transpose
 from .values import Registers, ValueEmitter
 from .writer import FunctionWriter, Value
 
-__all__ = ["MAX_STACK_BYTES", "NestEmitter"]
+__all__ = ["NestEmitter"]
 
-MAX_STACK_BYTES = 1 << 20  # of private buffers in one kernel; a thread's stack is 8 MiB
 MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
 
 
@@ -132,9 +132,9 @@ class NestEmitter(ValueEmitter):
             self.stack[buffer.name] = before[0], place
         else:
             self.stack_bytes += size
-            if self.stack_bytes > MAX_STACK_BYTES:
+            if self.stack_bytes > LIMITS.stack_bytes:
                 raise ScheduleError(
-                    f"private buffers take more than {MAX_STACK_BYTES} bytes of stack"
+                    f"private buffers take more than {LIMITS.stack_bytes} bytes of stack"
                 )
             place.base = self.w.alloca(place.type, count)
             self.stack[buffer.name] = size, place

@@ -28,7 +28,7 @@ class ParallelWriter:
                 where = w.offset(self.context, "ptr", None, slot)
                 w.line(f"store {outer.places[name].base}, {where}, align 8")
         symbol = f"{self.name}.parallel{len(self.functions)}"
-        inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end")
+        inner = FunctionWriter(symbol, "ptr %context, i64 %begin, i64 %end", most=w.most)
         self.functions.append(inner)
         places: dict[str, Place] = {}
         for slot, name in enumerate(names):

@@ -9,11 +9,13 @@ text stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from ...ir.dtype import DType
+from ...ir.errors import ScheduleError
 
 __all__ = ["FunctionWriter", "Value", "float_literal", "llvm_type"]
 
@@ -65,9 +67,15 @@ class _Level:
 
 
 class FunctionWriter:
-    """One function under construction; ``levels[0]`` is its entry block."""
+    """One function under construction; ``levels[0]`` is its entry block.
 
-    def __init__(self, name: str, params: str, *, attributes: str = "nounwind") -> None:
+    It raises ScheduleError at the first of more than ``most`` values.
+    """
+
+    def __init__(
+        self, name: str, params: str, *, attributes: str = "nounwind", most: int | None = None
+    ) -> None:
+        self.most = most or sys.maxsize
         self.name, self.params, self.attributes = name, params, attributes
         self.levels = [_Level("entry", False)]
         self.allocas: list[str] = []
@@ -87,6 +95,8 @@ class FunctionWriter:
 
     def fresh(self, prefix: str = "v") -> str:
         self._count += 1
+        if self._count > self.most:
+            raise ScheduleError(f"the kernel has more than {self.most} values")
         return f"%{prefix}{self._count}"
 
     # -- instructions --------------------------------------------------------------------------

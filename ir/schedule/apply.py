@@ -28,6 +28,7 @@ from ..loop.expr import (
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
+from .limits import LIMITS
 from .panels import packed_inside
 from .primitives import state_of
 from .private import check_private
@@ -38,10 +39,6 @@ from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
 
 __all__ = ["apply_schedule"]
-
-MAX_STATEMENTS = (
-    20_000  # a nest larger than this would take LLVM seconds; nothing good is that large
-)
 
 
 def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
@@ -197,8 +194,8 @@ class _Writer:
             return self.fused_loop(name, values, limits, body)
         kind = self.state.kinds.get(name, "for")
         self.count += 1
-        if self.count > MAX_STATEMENTS:
-            raise ScheduleError(f"the nest has more than {MAX_STATEMENTS} statements")
+        if self.count > LIMITS.loops:
+            raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
         turns = runs(self.state, name, limits, self.short)
         if kind == "parallel" and len(turns) > 1:
             total = turns[-1].last + 1

@@ -29,6 +29,7 @@ from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
 from .borders import peel, unpad
+from .limits import LIMITS, buffer_bytes
 from .panels import pack_at
 from .skipping import skip
 from .state import Cache, State
@@ -304,6 +305,7 @@ def _packed(
             raise ScheduleError(f"{step}: {group[0]} of {name} cannot be grouped by {size}")
     record = Pack.of(source, dim, tile, (along, size) if group else None)
     stage = record.stage
+    LIMITS.check_copies(f"{step}: {name}", buffer_bytes([stage.buffer]), buffer_bytes([source]))
 
     def packed(node: Read) -> Expr | None:
         if node.buffer != name:

@@ -4,6 +4,7 @@ import pytest
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.limits import LIMITS
 from loopwright.ir.schedule.steps import (
     Schedule,
     cache_write,
@@ -240,4 +241,4 @@ def test_a_nest_does_not_grow_without_bound():
         f"{{ out[{', '.join(axes)}] = x[{', '.join(axes)}] }}"
     )
     steps = [split(axis, (2, 2)) for axis in axes]
-    assert refusal(text, *steps) == "the nest has more than 20000 statements"
+    assert refusal(text, *steps) == f"the nest has more than {LIMITS.loops} loops"

@@ -1,0 +1,96 @@
+"""The size of a kernel's code, counted on the loop nest before any code is written.
+
+::
+
+    unroll i in 1024:                    1,024 copies of the store below, ...
+      for k in 64:
+        vectorize j in 48:               ... of 3 vectors each
+          t[i, j] = x[i, k] * w[k, j]
+
+The count of instructions is an estimate, mostly within a factor of two; ``FunctionWriter`` has a
+limit of its own, whatever was estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.dims import Dim
+from ..ir.errors import ScheduleError
+from ..ir.loop.expr import Expr, Read, walk
+from ..ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.limits import LIMITS, Limits, buffer_bytes
+from .emit.access import step
+from .target import Target
+
+__all__ = ["check_limits", "text_limit"]
+
+LOOP = 12
+"""Instructions that a loop counts as: each has basic blocks of its own, which cost LLVM time."""
+
+
+def check_limits(prim: PrimFunc, nest: Nest, target: Target, limits: Limits = LIMITS) -> None:
+    """ScheduleError if a nest of ``prim`` makes too many instructions, or takes too many bytes of
+    workspace."""
+    held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == "tiles"]
+    most = max(limits.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
+    _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
+    natural = (*prim.params, *(stage.buffer for stage in prim.stages))
+    limits.check_copies("the workspace", buffer_bytes(nest.workspace), buffer_bytes(natural))
+
+
+def text_limit(nest: Nest, limits: Limits = LIMITS) -> int:
+    """Values that the text of a kernel may have: the backstop of ``check_limits``."""
+    values = [s.value for s in statements(nest.body) if isinstance(s, Store | Accumulate)]
+    return max(limits.values, 8 * sum(map(_size, values)))
+
+
+def _size(expr: Expr) -> int:
+    return 1 + sum(1 + isinstance(node, Read) for node in walk(expr))
+
+
+class _Count:
+    """Adds up the instructions of statements until there are more than ``most``."""
+
+    def __init__(self, lanes: int, most: int, tiles: set[str]) -> None:
+        self.lanes, self.most = lanes, most
+        self.tiles = tiles  # buffers in tile registers: an instruction adds to 1,024 bytes of one
+        self.instructions = 0
+
+    def body(self, body: Sequence[Stmt], copies: int, vector: Loop | None) -> None:
+        """Count statements that are written ``copies`` times, inside of a ``vector`` loop."""
+        for stmt in body:
+            if isinstance(stmt, Loop):
+                if stmt.kind == "unroll":
+                    self.body(stmt.body, copies * stmt.extent, vector)
+                elif stmt.kind == "vectorize":
+                    self.body(stmt.body, copies * -(-stmt.extent // self.lanes), stmt)
+                else:
+                    self.add(LOOP * copies)
+                    self.body(stmt.body, copies, vector)
+            elif isinstance(stmt, If):
+                self.add(3 * copies)
+                self.body(stmt.then, copies, vector)
+                self.body(stmt.orelse, copies, vector)
+            elif not isinstance(stmt, Store | Accumulate):
+                self.add(copies)
+            elif stmt.buffer not in self.tiles:
+                self.add(copies * (_size(stmt.value) + self.scattered(stmt, vector)))
+
+    def scattered(self, stmt: Store | Accumulate, vector: Loop | None) -> int:
+        """Instructions that move single lanes, of elements that do not lie side by side."""
+        if vector is None:
+            return 0
+        reads = [node.indices for node in walk(stmt.value) if isinstance(node, Read)]
+        places = [
+            indices
+            for indices in (stmt.indices, *reads)
+            if any(isinstance(i, Dim) and step(i, vector.var) not in (0, 1) for i in indices)
+        ]
+        return 2 * self.lanes * len(places)
+
+    def add(self, instructions: int) -> None:
+        self.instructions += instructions
+        if self.instructions > self.most:
+            raise ScheduleError(f"the kernel has more than {self.most} instructions")

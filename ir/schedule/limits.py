@@ -1,0 +1,52 @@
+"""What a schedule may ask for: one declaration for everything that turns schedules into code.
+
+A schedule of a log, of a user or of the search is data from outside, and a single number in it can
+ask for code of gigabytes (``unroll`` of a long loop) or memory of gigabytes (``pack`` into wide
+panels). The primitives, ``apply_schedule`` and ``codegen/limits.py`` refuse what goes beyond these
+limits with a ScheduleError, before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..dims import as_int
+from ..errors import ScheduleError
+from ..loop.prim import Buffer
+
+__all__ = ["LIMITS", "Limits", "buffer_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one kernel. Where the plain nest is long, a multiple of it is the limit."""
+
+    loops: int = 4_000
+    """Loops written out: applying a schedule takes some 0.1 ms for each."""
+    instructions: int = 8_000
+    """Instructions after unrolling, as estimated on the loop nest. LLVM compiles some 7,000 a
+    second; the largest kernels of the search space have as many."""
+    values: int = 10_000
+    """Instructions as they are written: the backstop of that estimate."""
+    stack_bytes: int = 1 << 20
+    """Private buffers; the stack of a thread has 8 MiB."""
+    copy_factor: int = 4
+    """Times the bytes of the operands (and of the values between stages) that packed operands and
+    the workspace may take, ..."""
+    copy_bytes: int = 16 << 20
+    """... with so many bytes beside."""
+
+    def check_copies(self, what: str, size: int, source: int) -> None:
+        """ScheduleError if copies of ``size`` bytes are too large for a source of so many."""
+        limit = self.copy_factor * source + self.copy_bytes
+        if size > limit:
+            raise ScheduleError(f"{what} would take {size} bytes, more than {limit}")
+
+
+LIMITS = Limits()
+
+
+def buffer_bytes(buffers: Iterable[Buffer]) -> int:
+    """The bytes of all these buffers together."""
+    return sum(as_int(b.size) * b.dtype.bytes for b in buffers)

@@ -1,0 +1,63 @@
+"""What a schedule may ask for: refused before it is made, by whoever compiles it."""
+
+import resource
+import time
+
+import pytest
+from loopwright.autotune.space import default_schedule
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import Target
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.limits import LIMITS
+from loopwright.ir.schedule.steps import Schedule as S
+from loopwright.ir.schedule.steps import (
+    Step,
+    cache_read,
+    pack,
+    pack_grouped,
+    split,
+    split_reduction,
+    unroll,
+    vectorize,
+)
+
+TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
+LONG = parse_prim("prim @long(x: float32[16777216]) -> out: float32[16777216] { out[i] = x[i] }")
+MATMUL = """
+prim @matmul(x: float32[S, S], w: float32[S, S]) -> out: float32[S, S] {
+  out[i, j] = sum(k: S) x[i, k] * w[k, j]
+}"""
+SMALL, LARGE = (parse_prim(MATMUL.replace("S", size)) for size in ("64", "1024"))
+CONSTANT = parse_prim(
+    MATMUL.replace("S", "64").replace("w: float32[64, 64]", "w: float32[64, 64] const")
+)
+
+
+@pytest.mark.parametrize(
+    "prim, steps, reason",
+    [
+        (LONG, [unroll("i")], "instructions"),
+        (LONG, [vectorize("i")], "instructions"),
+        (LONG, [split("i", (1 << 20, 16)), unroll("i.0")], "instructions"),
+        (CONSTANT, [pack("w", "j", 1 << 28)], "pack: w would take"),
+        (SMALL, [pack("w", "j", 1 << 28)], "pack: w would take"),
+        (SMALL, [pack_grouped("w", "j", 16, "k", 1 << 28)], "pack_grouped: w would take"),
+        (LARGE, [split_reduction("out", "k", 1024)], "the workspace would take"),
+        (LARGE, [cache_read("x", "i", "j", "k")], "the workspace would take"),
+    ],
+)  # fmt: skip
+def test_too_much_is_refused_at_once(prim: PrimFunc, steps: list[Step], reason: str) -> None:
+    begun = time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ScheduleError, match=reason):
+        compile_kernel(prim, S.of(*steps), TARGET)
+    assert time.process_time() - begun < 1.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+
+
+@pytest.mark.parametrize("prim", [LONG, SMALL, LARGE], ids=lambda p: p.name)
+def test_default_schedules_stay_within_half_of_the_limits(prim: PrimFunc) -> None:
+    kernel = compile_kernel(prim, default_schedule(prim, TARGET)[0], TARGET)
+    assert kernel.text.count("\n") < LIMITS.values / 2
