@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled import interpret_kernel, run_kernel
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.loop.verify import verify_nest
@@ -107,7 +108,11 @@ def test_windows_with_peeled_borders(
         *([parallel("i.0" if width % 2 else "c")] if threads else []),
     )
     target = HOST.with_isa(isa)
-    kernel = compile_kernel(prim, schedule, target)
+    try:
+        kernel = compile_kernel(prim, schedule, target)
+    except ScheduleError as error:
+        assert "the kernel has more than" in error.message
+        reject()  # with four lanes a vector, a hundred taps make more code than is compiled
     verify_nest(kernel.nest)
     rng = np.random.default_rng(size)
     x = rng.standard_normal((2, size, size), dtype=np.float32)
