@@ -23,6 +23,7 @@ import numpy as np
 
 from .announce import announce
 from .background_options import Background, as_background
+from .by_memory import call_by_memory, placed
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
@@ -179,7 +180,8 @@ class CompiledFunction:
             ready = self._ready.get(quick[0])
             if ready is not None:
                 self._hits += 1
-                recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
+                if ready.run is None:
+                    recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
@@ -190,11 +192,19 @@ class CompiledFunction:
         else:
             self._hits += 1
         leaves = [arguments.values[i] for i in found.traced.parameters]
+        run = None
+        if found.traced.depends_on_memory:
+            run = functools.partial(call_by_memory, self._specialised, arguments.request)
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
-            self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places)
+            self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places, run)
             if self._known.get(arguments.request) is not found:  # swapped in the meantime
                 self._forget_ready()
+        if run is not None:
+            return run(leaves)
         return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
+
+    def _specialised(self, request: Request) -> Specialisation:
+        return self._known.get(request) or self._compile(request)
 
     def _compile(self, request: Request) -> Specialisation:
         with self._lock:
@@ -324,10 +334,13 @@ class CompiledFunction:
         """The code that calls with these arguments run, compiled now if there is none; and the
         arrays that it is handed. Raises LoopwrightTypeError for specs in the place of arrays."""
         request = self._request(args, kwargs)
-        found = self._known.get(request) or self._compile(request)
+        found = self._specialised(request)
         arrays = self._arrays(found.traced, args, kwargs)
         if arrays is None:
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
+        values = bind(self._name, self._signature, self._static, args, kwargs).values
+        leaves = [values[i] for i in found.traced.parameters]
+        found = placed(self._specialised, request, leaves)
         return Lowered(found.traced, found.built, self._static), arrays
 
     def tune(

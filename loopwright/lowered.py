@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .ir.errors import LoopwrightTypeError
-from .tracer import Arguments, ArraySpec, Traced, bind, to_array
+from .tracer import Arguments, ArraySpec, Traced, bind, check, placements, to_array, write_back
 from .user_errors import for_user
 
 if TYPE_CHECKING:
@@ -53,10 +53,22 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result; raises LoopwrightTypeError for arguments of another kind."""
         try:
-            return self.traced.result(self.built.call(self.operands(args, kwargs)))
+            return self._call(args, kwargs)
         except Exception as error:
             shown = for_user(error)
         raise shown
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        traced, arguments = self.traced, self._arguments(args, kwargs)
+        leaves = [arguments.values[i] for i in traced.parameters]
+        if placements(traced, leaves) != traced.request.placements:
+            raise LoopwrightTypeError(
+                f"{traced.name} changes arrays, and was compiled for arrays in C order of which no "
+                "two share memory",
+                hint="call the function itself, which compiles for other ones",
+            )
+        check(traced, leaves)
+        return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
 
     def operands(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
         """The arrays among the arguments, in the order of the code's parameters."""

@@ -38,12 +38,14 @@ class Ready:
 
     ``direct`` takes a call's arguments as the user wrote them, and answers None for those that it
     was not made for. ``arrays`` takes the leaves, which have to be exactly what the code reads.
+    Where the function changes arguments, ``run`` makes the whole call.
     """
 
     direct: Callable[..., list[Array] | None]
     arrays: Callable[..., list[Array] | None]
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
+    run: Callable[[Sequence[Any]], Any] | None = None
 
     @staticmethod
     def of(
@@ -51,14 +53,19 @@ class Ready:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         static: frozenset[int | str],
+        run: Callable[[Sequence[Any]], Any] | None,
     ) -> Ready:
         """For calls like this one; ``static`` holds the places and names of static arguments."""
+        if run is not None:
+            return Ready(_nothing, _nothing, list, None, run)
         finish = None if made.traced.returns_one_array else made.traced.result_writer()
         arrays = made.built.direct or _nothing
         direct = reader(args, kwargs, static, arrays) or _nothing
         return Ready(direct, arrays, made.built.call, finish)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
+        if self.run is not None:
+            return self.run(leaves)
         arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
         results = self.arrays(*arrays)
         if results is None:

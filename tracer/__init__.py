@@ -5,10 +5,16 @@
     specs        lw.f32[64, 784]: an argument without its values
     pytree       nested arguments and results, taken apart and put together
     arguments    what a call hands over: arrays to trace, static values; the cache's key
+    write_back   results into the arguments that a function changes
     quickkey     the same key for calls seen before, in a microsecond
     function     trace(): the function's run on proxies, and its module
 
-    proxy        the traced array; run (errors get the user's line), lift, emit
+    proxy        the traced array; run (errors get the user's line)
+    emitting     lift, emit: values and operators as proxies
+    storage      the memory that arrays share, and the views they are of it
+    layout       the strides NumPy would give an array
+    slices       slices of values read and written in the graph
+    writing      in-place operators, out=, assignment
     trace        one run: its builder, captured arrays, origins of values
     promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
@@ -21,7 +27,19 @@
     explain      all of it put into an error
 """
 
-from . import creation, elementwise, indexing, joining, linear, nn, reductions, shaping, ufuncs, xp
+from . import (
+    creation,
+    elementwise,
+    indexing,
+    joining,
+    linear,
+    nn,
+    reductions,
+    shaping,
+    ufuncs,
+    writing,
+    xp,
+)
 from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_array
 from .explain import cut_traceback, is_ours
 from .function import Traced, located, trace
@@ -29,6 +47,7 @@ from .proxy import Proxy
 from .quickkey import any_traced, quick_key
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 from .tree_code import reader
+from .write_back import check, placements, write_back
 
 __all__ = [
     "Arguments",
@@ -41,6 +60,7 @@ __all__ = [
     "Traced",
     "any_traced",
     "bind",
+    "check",
     "creation",
     "cut_traceback",
     "elementwise",
@@ -51,6 +71,7 @@ __all__ = [
     "located",
     "nn",
     "parse_spec",
+    "placements",
     "quick_key",
     "reader",
     "reductions",
@@ -59,5 +80,7 @@ __all__ = [
     "to_array",
     "trace",
     "ufuncs",
+    "write_back",
+    "writing",
     "xp",
 ]

@@ -28,7 +28,18 @@ from .misuse import is_plain, refuse_subclass
 from .pytree import Structure, flatten, paths
 from .specs import DTypeSpec, Spec
 
-__all__ = ["Arguments", "ArraySpec", "Request", "Static", "bind", "signature_of", "to_array"]
+__all__ = [
+    "Arguments",
+    "ArraySpec",
+    "Placement",
+    "Request",
+    "Static",
+    "bind",
+    "foreign_array",
+    "shares_its_memory",
+    "signature_of",
+    "to_array",
+]
 
 _STATIC_TYPES = (
     bool,
@@ -72,12 +83,30 @@ LeafSpec: TypeAlias = ArraySpec | Static
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """How the array of one operand lies in memory, where a function that writes depends on it.
+
+    ``strides`` count elements (None: no whole number of them); ``same_as`` is an earlier operand
+    that is the same memory.
+    """
+
+    operand: int
+    strides: tuple[int, ...] | None = None
+    same_as: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """What code is specialised for: the key of the cache."""
+    """What code is specialised for: the key of the cache.
+
+    ``placements`` are those of operands that are not as code is made for at first: arrays in C
+    order that share no memory, and scalars.
+    """
 
     names: tuple[str, ...]
     structures: tuple[Structure, ...]
     leaves: tuple[LeafSpec, ...]
+    placements: tuple[Placement, ...] = ()
 
     @property
     def paths(self) -> list[str]:
@@ -225,7 +254,7 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
     Other libraries' arrays come by DLPack or the buffer protocol. Raises LoopwrightTypeError for
     what has no array in it.
     """
-    array = value if isinstance(value, np.ndarray) else _foreign(value)
+    array = value if isinstance(value, np.ndarray) else foreign_array(value)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.c_contiguous:
@@ -233,7 +262,15 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
     return array if type(array) is np.ndarray else np.asarray(array)
 
 
-def _foreign(value: Any) -> np.ndarray[Any, Any]:
+def shares_its_memory(value: Any) -> bool:
+    """Whether the array that stands for an argument is its memory, not a copy."""
+    if isinstance(value, np.generic | int | float):
+        return False
+    return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or _has_buffer(value)
+
+
+def foreign_array(value: Any) -> np.ndarray[Any, Any]:
+    """The array in what is no ndarray, without a copy where possible."""
     other: Any = value
     if isinstance(value, Spec | DTypeSpec):
         raise LoopwrightTypeError(

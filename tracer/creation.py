@@ -13,10 +13,11 @@ import numpy as np
 
 from ..ir.dims import Dim, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
-from .dispatch import implements
+from .dispatch import by_element, implements, views
 from .elementwise import cast
+from .emitting import copied, emit, lift, one_array, read_only_view
 from .promotion import common, dtype_argument, kind_of
-from .proxy import Proxy, emit, lift, run
+from .proxy import Proxy, run
 from .shaping import broadcast_to, shape_argument, size
 from .trace import active
 
@@ -53,7 +54,8 @@ def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
         return broadcast_to(lift(value, dtype), shape_argument(shape))
     value = value.item() if isinstance(value, np.generic) else value
     lift(value, dtype)  # refuses a number that does not fit
-    return emit("full", shape=shape_argument(shape), fill_value=value, dtype=str(dtype))
+    made = emit("full", shape=shape_argument(shape), fill_value=value, dtype=str(dtype))
+    return one_array(made)
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
@@ -126,9 +128,11 @@ def _is_integer(value: Any) -> bool:
     return not lift(value).type.dtype.is_float
 
 
+@views
 def _asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Proxy:
     """``obj`` as an array; a traced array stays one."""
-    return lift(obj, None if dtype is None else dtype_argument(dtype))
+    found = lift(obj, None if dtype is None else dtype_argument(dtype))
+    return copied(found, "K") if copy else found
 
 
 full = while_tracing(_full, np.full)
@@ -148,6 +152,7 @@ def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Proxy:
 
 
 @implements(np.zeros_like)
+@by_element
 def _zeros_like(
     a: Any,
     dtype: Any = None,
@@ -161,6 +166,7 @@ def _zeros_like(
 
 
 @implements(np.empty_like)
+@by_element
 def _empty_like(
     prototype: Any,
     dtype: Any = None,
@@ -174,6 +180,7 @@ def _empty_like(
 
 
 @implements(np.ones_like)
+@by_element
 def _ones_like(
     a: Any,
     dtype: Any = None,
@@ -187,6 +194,7 @@ def _ones_like(
 
 
 @implements(np.full_like)
+@by_element
 def _full_like(
     a: Any,
     fill_value: Any,
@@ -200,6 +208,7 @@ def _full_like(
     return _like(a, fill_value, dtype, shape)
 
 
+@views
 @implements(np.meshgrid)
 def _meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
@@ -216,4 +225,6 @@ def _meshgrid(
         slim = tuple(array.size if i == place else 1 for i in range(rank))
         grid = emit("reshape", array, newshape=slim)
         made.append(grid if sparse else broadcast_to(grid, shape))
-    return tuple(made)
+    if not copy:
+        return tuple(read_only_view(g, lambda g=g: g) for g in made)
+    return tuple(map(copied, made))

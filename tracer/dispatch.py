@@ -7,7 +7,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "METHODS", "UFUNCS", "UNSET", "implements", "known_names", "method"]
+__all__ = [
+    "BY_ELEMENT",
+    "FUNCTIONS",
+    "IN_C_ORDER",
+    "METHODS",
+    "UFUNCS",
+    "UNSET",
+    "VIEWS",
+    "by_element",
+    "implements",
+    "in_c_order",
+    "known_names",
+    "method",
+    "views",
+]
 
 Implementation = Callable[..., Any]
 F = TypeVar("F", bound=Implementation)
@@ -24,6 +38,35 @@ UNSET: Any = vars(np)["_NoValue"]
 
 METHODS: dict[str, Implementation] = {}
 """A method of a traced array by its name (``sum``), or of a ufunc (``add.reduce``)."""
+
+
+VIEWS: set[Implementation] = set()
+"""Those whose results are views of their operand, or the operand itself, as in NumPy. The results
+of all others are arrays of their own."""
+
+BY_ELEMENT: set[Implementation] = set()
+"""Those whose results have the memory layout of their operands (``order="K"``)."""
+
+IN_C_ORDER: set[Implementation] = set()
+"""Those whose results are in C order whatever their operands are."""
+
+
+def views(implementation: F) -> F:
+    """The decorated function gives views."""
+    VIEWS.add(implementation)
+    return implementation
+
+
+def by_element(implementation: F) -> F:
+    """The decorated function computes element by element."""
+    BY_ELEMENT.add(implementation)
+    return implementation
+
+
+def in_c_order(implementation: F) -> F:
+    """The decorated function gives arrays in C order."""
+    IN_C_ORDER.add(implementation)
+    return implementation
 
 
 def method(*names: str) -> Callable[[F], F]:

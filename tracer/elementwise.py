@@ -9,9 +9,10 @@ import numpy as np
 
 from ..ir.dtype import BOOL, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import implements, method
+from .dispatch import by_element, implements, method, views
+from .emitting import copied, emit, lift, one_array
 from .promotion import common, common_dtype, dtype_argument, kind_of, to_float
-from .proxy import Proxy, emit, lift
+from .proxy import Proxy
 
 __all__ = ["cast", "full_like", "isclose", "where"]
 
@@ -28,6 +29,7 @@ def full_like(x: Any, value: Any, dtype: DType) -> Proxy:
 
 
 @implements(np.where)
+@by_element
 def where(condition: Any, x: Any = None, y: Any = None) -> Proxy:
     """``x`` where the condition holds, ``y`` elsewhere."""
     if x is None or y is None:
@@ -35,11 +37,12 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Proxy:
             "np.where(condition) gives a shape that depends on values",
             hint="np.where(condition, a, b)",
         )
-    return emit("where", lift(condition, BOOL), *common(x, y))
+    return one_array(emit("where", lift(condition, BOOL), *common(x, y)))
 
 
 @implements(np.clip)
 @method("clip")
+@by_element
 def _clip(
     a: Any,
     a_min: Any = None,
@@ -72,6 +75,7 @@ def _clip(
 
 @implements(np.round, np.around)
 @method("round")
+@by_element
 def _round(a: Any, decimals: int = 0) -> Proxy:
     x = lift(a)
     dtype = x.type.dtype
@@ -87,17 +91,21 @@ def _round(a: Any, decimals: int = 0) -> Proxy:
 
 
 @implements(np.fix)
+@by_element
 def _fix(x: Any) -> Proxy:
     operand = lift(x)
     return emit("trunc", operand) if operand.type.dtype.is_float else operand
 
 
 @implements(np.nan_to_num)
+@by_element
 def _nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Proxy:
     operand = lift(x)
     dtype = operand.type.dtype
+    if not copy:
+        raise UnsupportedError("np.nan_to_num: copy=False", hint="x[...] = np.nan_to_num(x)")
     if not dtype.is_float:
         return operand
     info = np.finfo(dtype.numpy)
@@ -109,6 +117,7 @@ def _nan_to_num(
 
 
 @implements(np.isclose)
+@by_element
 def isclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Proxy:
@@ -125,18 +134,21 @@ def isclose(
 
 
 @implements(np.isposinf)
+@by_element
 def _isposinf(x: Any) -> Proxy:
     operand = to_float(x)
     return emit("equal", operand, lift(math.inf, operand.type.dtype))
 
 
 @implements(np.isneginf)
+@by_element
 def _isneginf(x: Any) -> Proxy:
     operand = to_float(x)
     return emit("equal", operand, lift(-math.inf, operand.type.dtype))
 
 
 @implements(np.sinc)
+@by_element
 def _sinc(x: Any) -> Proxy:
     operand = to_float(x)
     dtype = operand.type.dtype
@@ -158,6 +170,7 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
     return result
 
 
+@views
 @method("astype")
 @implements(*([np.astype] if hasattr(np, "astype") else []))
 def _astype(
@@ -170,16 +183,39 @@ def _astype(
     copy: bool = True,
     device: Any = None,
 ) -> Proxy:
-    return cast(x, dtype)
+    operand, target = lift(x), dtype_argument(dtype)
+    if not copy and operand.type.dtype == target and order == "K":
+        return operand
+    if not np.can_cast(operand.dtype, target.numpy, casting):  # type: ignore[arg-type]
+        raise LoopwrightTypeError(
+            f"Cannot cast array data from {operand.dtype!r} to {target.numpy!r} according to the "
+            f"rule '{casting}'"
+        )
+    made = copied(operand, order)
+    return made if operand.type.dtype == target else copied(lift(made, target), like=made)
 
 
 @implements(np.copy)
-@method("copy", "conj", "conjugate", "__copy__")
+@method("__copy__")
+@views
 def _copy(a: Any, order: str = "K", subok: bool = False) -> Proxy:
+    return copied(lift(a), order)
+
+
+@method("copy")
+@views
+def _copy_method(a: Any, order: str = "C") -> Proxy:
+    return copied(lift(a), order)
+
+
+@method("conj", "conjugate")
+@views
+def _conjugated(a: Any) -> Proxy:
     return lift(a)
 
 
 @implements(np.real)
+@views
 def _real(val: Any) -> Proxy:
     return lift(val)
 

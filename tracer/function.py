@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
-from ..ir.graph.nodes import Atom, Module
+from ..ir.graph.nodes import Atom, Module, Var
+from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ..ir.graph.printer import as_text
 from ..ir.span import Span
-from .arguments import Request, Static
-from .proxy import Proxy, lift
+from .arguments import Placement, Request, Static
+from .emitting import lift
+from .pieces import Piece, pieces_of
+from .proxy import Proxy
 from .pytree import Structure, flatten, paths, unflatten
 from .spans import caret_lines, definition_of, span_of, user_frame
+from .storage import Kind
 from .trace import Trace, tracing
 from .tree_code import writer
 
@@ -30,12 +34,33 @@ class _Known:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """A leaf of a result that is an argument which the function has written: the caller's object.
+    ``operand`` counts the arrays among the arguments."""
+
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is written back into the array of an operand: ``pieces``, in this order. ``span`` is the
+    place of the first write, ``path`` how the function reaches the argument."""
+
+    operand: int
+    pieces: tuple[Piece, ...]
+    span: Span | None
+    path: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Traced:
     """A traced function: its module, and how arguments and results are laid out.
 
     ``module.main`` takes the arrays among the leaves of the arguments, in order. Its result is the
-    one array that the function returns, or a tuple of all of them.
+    one array that the function returns, or a tuple of all of them, and after them of those that are
+    written back into arguments (``written``). ``dense`` and ``scalar`` are the operands that the
+    function is right for only if they are arrays in C order, and only if they are no arrays.
     """
 
     name: str
@@ -44,7 +69,10 @@ class Traced:
     request: Request
     parameters: tuple[int, ...]
     structure: Structure
-    known: tuple[_Known | None, ...]
+    known: tuple[_Known | _Argument | None, ...]
+    written: tuple[Written, ...] = ()
+    dense: frozenset[int] = frozenset()
+    scalar: frozenset[int] = frozenset()
 
     def as_text(self, *, spans: bool = True) -> str:
         """The graph IR as text; with ``spans``, each line names the user's line it came from."""
@@ -56,20 +84,30 @@ class Traced:
     @property
     def returns_one_array(self) -> bool:
         """Whether the result is an array, not a container."""
-        return self.known == (None,) and self.structure == _ONE
+        return self.known == (None,) and self.structure == _ONE and not self.written
+
+    @property
+    def depends_on_memory(self) -> bool:
+        """Whether calls have to look at where the arguments lie in memory."""
+        return bool(self.written or self.dense or self.scalar)
 
     @property
     def returns_tuple(self) -> bool:
         """Whether ``main`` gives a tuple: it does unless there is exactly one array."""
-        return self.known.count(None) != 1
+        pieces = sum(len(w.pieces) for w in self.written)
+        return self.known.count(None) + pieces != 1
 
-    def result(self, arrays: list[np.ndarray[Any, Any]]) -> Any:
-        """The function's result, given the arrays that ``main`` computed."""
+    def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
+        """The function's result, given the arrays that ``main`` computed, and the leaves that it
+        was handed."""
         if self.returns_one_array:
             return arrays[0]
         rest = iter(arrays)
-        leaves = [next(rest) if k is None else k.value for k in self.known]
-        return unflatten(self.structure, leaves)
+        found = [
+            next(rest) if k is None else leaves[k.operand] if isinstance(k, _Argument) else k.value
+            for k in self.known
+        ]
+        return unflatten(self.structure, found)
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """``result`` as code of its own, for calls that come often."""
@@ -90,21 +128,99 @@ def trace(
     run = Trace(name)
     leaves: list[Any] = []
     parameters: list[int] = []
+    arrays: list[Proxy] = []
+    placements = {p.operand: p for p in request.placements}
     for position, (spec, path) in enumerate(zip(request.leaves, request.paths)):
         if isinstance(spec, Static):
             leaves.append(slice(*spec.value) if spec.type is slice else spec.value)  # type: ignore[misc]
             continue
         var = run.param(_param_name(path), spec.type, path)
         run.origins[var] = (path, f"argument {path} of {name}")
-        leaves.append(Proxy(var, run, spec.weak))
+        arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
+        leaves.append(arrays[-1])
         parameters.append(position)
-    args, kwargs = _call(signature, request, leaves)
+    trees, args, kwargs = _call(signature, request, leaves)
     with tracing(run):
         outcome = function(*args, **kwargs)
+        _check_containers(run, request, trees, leaves, definition_of(function))
         structure, known, atoms = _results(run, outcome, definition_of(function))
+        paths = [request.paths[p] for p in parameters]
+        written = _written(run, arrays, atoms, paths)
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
     module = Module({"main": run.builder.function(result)})
-    return Traced(name, signature, module, request, tuple(parameters), structure, known)
+    memory = run.memory
+    if memory.changed:
+        module = eliminate_dead_code(module)
+    return Traced(
+        name,
+        signature,
+        module,
+        request,
+        tuple(parameters),
+        structure,
+        known,
+        written,
+        frozenset(n for n, a in enumerate(arrays) if a.ndim > 1 and memory.depends_on_layout),
+        frozenset(memory.scalars if memory.changed else ()),
+    )
+
+
+def _argument(
+    var: Var,
+    run: Trace,
+    weak: Any,
+    earlier: list[Proxy],
+    placement: Placement | None,
+) -> Proxy:
+    """The proxy for an operand that lies in memory as ``placement`` says."""
+    if placement is not None and placement.same_as is not None:
+        return earlier[placement.same_as]
+    proxy = Proxy(var, run, weak)
+    storage = proxy.storage
+    storage.operand = len(earlier)
+    storage.published = True
+    if placement is not None or not proxy.is_scalar:
+        storage.kind = Kind.ARGUMENT
+    if placement is not None:
+        storage.strides = placement.strides
+    return proxy
+
+
+def _written(
+    run: Trace, arrays: list[Proxy], atoms: list[Atom], paths: list[str]
+) -> tuple[Written, ...]:
+    """What arguments hold in the end, for those that were written; ``atoms`` gets the values."""
+    found: list[Written] = []
+    for operand, span in sorted(run.memory.written.items()):
+        pieces: list[Piece] = []
+        for key, atom in pieces_of(run, run.builder.params[operand], arrays[operand].storage.atom):
+            pieces.append(Piece(len(atoms), key))
+            atoms.append(atom)
+        found.append(Written(operand, tuple(pieces), span, paths[operand]))
+    return tuple(found)
+
+
+def _check_containers(
+    run: Trace, request: Request, trees: dict[str, Any], leaves: list[Any], where: Span | None
+) -> None:
+    """Refuse a function that puts other values into a list, dict or object that it was given."""
+    rest = iter(leaves)
+    for structure, tree in zip(request.structures, trees.values(), strict=True):
+        before = [next(rest) for _ in paths(structure)]
+        if structure == _ONE:
+            continue
+        after, now = flatten(tree)
+        if now != structure or any(a is not b for a, b in zip(after, before)):
+            break
+    else:
+        return
+    raise LoopwrightTypeError(
+        f"{run.name} changes a list, dict or object that is an argument, and the caller's one "
+        "would stay as it is",
+        span=where,
+        source=caret_lines(where) if where is not None else (),
+        hint="change arrays in place (x[...] = value), or return the new value",
+    )
 
 
 def _param_name(path: str) -> str:
@@ -114,10 +230,11 @@ def _param_name(path: str) -> str:
 
 def _call(
     signature: inspect.Signature, request: Request, leaves: list[Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with which to call the function: the request's trees over ``leaves``."""
+) -> tuple[dict[str, Any], tuple[Any, ...], dict[str, Any]]:
+    """The request's trees over ``leaves`` by name, and the arguments they make of the call."""
     rest = iter(leaves)
-    trees = {n: unflatten(s, rest) for n, s in zip(request.names, request.structures)}
+    given = {n: unflatten(s, rest) for n, s in zip(request.names, request.structures)}
+    trees = dict(given)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     by_keyword = False
@@ -134,17 +251,20 @@ def _call(
             kwargs[name] = value
         else:
             args.append(value)
-    return tuple(args), {**kwargs, **trees}
+    return given, tuple(args), {**kwargs, **trees}
 
 
 def _results(
     run: Trace, outcome: Any, where: Span | None
-) -> tuple[Structure, tuple[_Known | None, ...], list[Atom]]:
+) -> tuple[Structure, tuple[_Known | _Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
-    known: list[_Known | None] = []
+    known: list[_Known | _Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):
-        if isinstance(leaf, Proxy | np.ndarray | np.generic):
+        if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
+            assert leaf.storage.operand is not None
+            known.append(_Argument(leaf.storage.operand))
+        elif isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(lift(leaf).atom)
             known.append(None)
         elif isinstance(leaf, bool | int | float | str | bytes | np.dtype):
@@ -157,6 +277,10 @@ def _results(
                 hint="arrays in tuples, lists, dicts, dataclasses or namedtuples",
             )
     return structure, tuple(known), atoms
+
+
+def _is_written(run: Trace, array: Proxy) -> bool:
+    return array.owner is run and array.storage.operand in run.memory.written
 
 
 def located(error: LoopwrightError) -> LoopwrightError:

@@ -15,27 +15,55 @@ from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
-from .dispatch import implements, method
-from .proxy import Proxy, emit, lift
+from .dispatch import implements, method, views
+from .emitting import emit, lift
+from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 
-__all__ = ["take"]
+__all__ = ["basic_view", "mask_of", "take"]
 
 
 @method("__getitem__")
+@views
 def _getitem(x: Proxy, key: Any) -> Proxy:
     """``x[key]``. Raises LoopwrightIndexError where NumPy raises IndexError."""
-    items = _expanded(x, key if isinstance(key, tuple) else (key,))
+    items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray)]
     advanced = [
         i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray | int | Dim)
     ]
     sliced, axes = _basic(x, items)
     if not arrays:
-        return sliced
+        full = sliced.ndim == 0 and not any(i is Ellipsis for i in _listed(key))
+        return Proxy(sliced.atom, x.owner, x.weak) if full else sliced  # an element is a scalar
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
-    return _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
+    found = _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
+    if advanced != list(range(len(advanced))):
+        found.storage.strides = None  # NumPy chooses another order of axes in memory
+    return found
+
+
+def _listed(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def basic_view(x: Proxy, key: Any) -> Proxy | None:
+    """``x[key]`` as an array even where that is an element; None for a key with arrays in it."""
+    items = _expanded(x, _listed(key))
+    if any(isinstance(item, Proxy | np.ndarray) for item in items):
+        return None
+    return _basic(x, items)[0]
+
+
+def mask_of(key: Any) -> Any:
+    """The mask that a key is, an array of bools or a list of them; None for another key."""
+    (item,) = key if isinstance(key, tuple) and len(key) == 1 else (key,)
+    if isinstance(item, list) and item and not any(isinstance(i, Proxy) for i in item):
+        item = np.asarray(item)
+    if isinstance(item, Proxy):
+        return item if item.type.dtype.is_bool and item.ndim else None
+    return item if isinstance(item, np.ndarray) and item.dtype == bool and item.ndim else None
 
 
 def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:

@@ -8,9 +8,10 @@ import numpy as np
 
 from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightValueError, UnsupportedError
-from .dispatch import UNSET, implements, method
+from .dispatch import UNSET, implements, method, views
+from .emitting import emit, emit_many, lift
 from .promotion import common, dtype_argument
-from .proxy import Proxy, emit, emit_many, lift
+from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import (
     atleast_1d,
@@ -22,6 +23,7 @@ from .shaping import (
     reshape,
     size,
 )
+from .storage import view_by
 
 __all__: list[str] = []
 
@@ -84,6 +86,7 @@ def _column_stack(tup: Any) -> Proxy:
 
 
 @implements(np.split)
+@views
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
     x = lift(ary)
     axis = normalise_axis(axis, x.ndim)
@@ -94,17 +97,33 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
                 f"split: axis {axis} of {x.type.short} does not divide into {count} equal parts",
                 hint=f"np.array_split(x, {count}, axis={axis})" if count > 0 else None,
             )
-        return emit_many("split", x, indices_or_sections=count, axis=axis)
+        parts = emit_many("split", x, indices_or_sections=count, axis=axis)
+        return _as_views(x, parts, axis)
     length = as_int(x.shape[axis])
     points = [
         min(p if p >= 0 else max(p + length, 0), length) for p in map(int, indices_or_sections)
     ]
     if points == sorted(points):
-        return emit_many("split", x, indices_or_sections=tuple(points), axis=axis)
+        parts = emit_many("split", x, indices_or_sections=tuple(points), axis=axis)
+        return _as_views(x, parts, axis)
     raise LoopwrightValueError(f"split: the indices {tuple(points)} do not ascend")
 
 
+def _as_views(x: Proxy, parts: list[Proxy], axis: int) -> list[Proxy]:
+    """The parts of ``x`` along an axis as the slices of it that they are."""
+    made: list[Proxy] = []
+    start: Any = 0
+    for part in parts:
+        begin, end = [0] * x.ndim, [*x.shape]
+        begin[axis], end[axis] = start, start + part.shape[axis]
+        start = end[axis]
+        attrs = {"begin": tuple(begin), "end": tuple(end), "strides": (1,) * x.ndim}
+        made.append(Proxy(part.atom, x.owner, alias=view_by(x, "strided_slice", attrs)))
+    return made
+
+
 @implements(np.array_split)
+@views
 def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
     x = lift(ary)
     if not isinstance(indices_or_sections, int | np.integer):
@@ -119,16 +138,19 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Prox
 
 
 @implements(np.vsplit)
+@views
 def _vsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
     return _split(ary, indices_or_sections, 0)
 
 
 @implements(np.hsplit)
+@views
 def _hsplit(ary: Any, indices_or_sections: Any) -> list[Proxy]:
     return _split(ary, indices_or_sections, 0 if lift(ary).ndim == 1 else 1)
 
 
 @implements(*([np.unstack] if hasattr(np, "unstack") else []))
+@views
 def _unstack(x: Any, /, *, axis: int = 0) -> tuple[Proxy, ...]:
     operand = lift(x)
     axis = normalise_axis(axis, operand.ndim)

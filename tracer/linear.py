@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ import numpy as np
 
 from ..ir.dims import as_int, product
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import UFUNCS, implements, method
+from .dispatch import UFUNCS, implements, method, views
+from .emitting import emit, lift, read_only_view
 from .promotion import common_strong, dtype_argument, promoted, to_float
-from .proxy import Proxy, emit, lift
+from .proxy import Proxy
 from .reductions import axes_of, normalise_axis, reduce_max, reduce_min, reduce_sum
 from .shaping import moveaxis, reshape, transpose
 
@@ -149,6 +151,7 @@ def _kron(a: Any, b: Any) -> Proxy:
     return reshape(emit("multiply", left, right), tuple(p * q for p, q in zip(xs, ys, strict=True)))
 
 
+@views
 @implements(np.einsum)
 def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: Any) -> Proxy:
     """``np.einsum`` with a subscripts string; ``optimize`` changes nothing."""
@@ -167,7 +170,17 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: A
         if dtype is None
         else [lift(a, dtype_argument(dtype)) for a in arrays]
     )
-    return emit("einsum", *parts, equation=_explicit(equation))
+    equation = _explicit(equation)
+    if len(parts) > 1 or len(parts[0].shape) == 0 or _sums(equation):
+        return emit("einsum", *parts, equation=equation)
+    read = functools.partial(emit, "einsum", parts[0], equation=equation)
+    return read_only_view(parts[0], read, hint="its .copy(), or a view by x.transpose(...)")
+
+
+def _sums(equation: str) -> bool:
+    """Whether labels of the equation are summed over; what sums nothing is a view."""
+    given, _, result = equation.partition("->")
+    return bool(set(given) - set(result))
 
 
 def _explicit(equation: str) -> str:
@@ -193,14 +206,19 @@ def _trace(
     x = lift(a)
     first = 0 if axis1 is None else axis1
     second = 1 if axis2 is None else axis2
-    return reduce_sum(_diagonal(x, offset, first, second), -1, dtype=dtype)
+    return reduce_sum(_read_diagonal(x, offset, first, second), -1, dtype=dtype)
 
 
 @implements(np.diagonal)
 @method("diagonal")
+@views
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
-    """The diagonal as the last axis, read out of the two axes made one."""
     x = lift(a)
+    return read_only_view(x, lambda: _read_diagonal(x, offset, axis1, axis2))
+
+
+def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:
+    """The diagonal as the last axis, read out of the two axes made one."""
     first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     moved = transpose(x, (*rest, first, second))
@@ -212,11 +230,13 @@ def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
 
 
 @implements(np.linalg.diagonal)
+@views
 def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Proxy:
     return _diagonal(x, offset, -2, -1)
 
 
 @implements(np.diag)
+@views
 def _diag(v: Any, k: int = 0) -> Proxy:
     x = lift(v)
     if x.ndim == 2:

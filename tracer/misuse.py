@@ -25,14 +25,15 @@ from .spans import instruction, operand_texts, segment, span_of, user_frame
 
 __all__ = [
     "array_needed",
-    "assignment",
     "attribute_missing",
     "branch",
+    "captured_write",
     "index_of",
     "is_plain",
     "iteration",
     "leaked",
     "mask_index",
+    "mask_shape",
     "number_needed",
     "out_argument",
     "refuse_subclass",
@@ -49,22 +50,18 @@ _INSTEAD = {
     "compress": "np.where(condition, a, 0), which keeps the shape",
     "vectorize": "the function itself on whole arrays",
     "apply_along_axis": "the function itself with axis=",
-    "copyto": "x = np.where(mask, value, x)",
     "put": "x = np.where(mask, value, x)",
     "place": "x = np.where(mask, value, x)",
-    "putmask": "x = np.where(mask, value, x)",
     "fill_diagonal": "np.where(np.eye(n, dtype=bool), value, x)",
     "save": "save what the compiled function returns",
     "array2string": "print the traced array to see its type, or return it to see its values",
     "array_str": "print the traced array to see its type, or return it to see its values",
 }
 _METHODS_INSTEAD = {
-    "fill": "np.full_like(x, value)",
     "sort": "sort outside of the compiled function",
     "tofile": "write what the compiled function returns",
     "tobytes": "do that with what the compiled function returns",
     "resize": "np.reshape(x, shape)",
-    "setflags": "nothing: traced arrays cannot be written to",
     "put": "x = np.where(mask, value, x)",
     "nonzero": "np.where(condition, a, b), which keeps the shape",
     "numpy": "x itself: it already behaves as a NumPy array",
@@ -169,17 +166,22 @@ def _stored(target: str) -> LoopwrightError:
     name = target.partition("[")[0] or "the array"
     return LoopwrightTypeError(
         f"{target or 'an element'} = ... writes a traced value into a NumPy array",
-        hint=f"build {name} from its parts with np.stack or np.concatenate",
+        hint=f"make {name} with lw.xp.zeros or np.zeros_like, which give traced arrays",
     )
 
 
-def assignment() -> LoopwrightError:
-    """``x[0] = 1`` on a traced array."""
-    text = _text()
-    name = _named(text.partition("[")[0])
+def captured_write() -> LoopwrightError:
+    """A write into an array from outside, which became a constant."""
     return LoopwrightTypeError(
-        f"{text or 'x[...]'} = ... would change a traced array in place",
-        hint=f"{name} = np.where(mask, value, {name}), or np.concatenate of its parts",
+        "this changes an array from outside of the function, which compiled code has as a constant",
+        hint="a .copy() of it, or pass it as an argument",
+    )
+
+
+def mask_shape(mask: str, array: str) -> LoopwrightError:
+    """``x[mask] = 0`` where the mask has another shape."""
+    return LoopwrightIndexError(
+        f"boolean index did not match indexed array: the mask has shape {mask}, the array {array}"
     )
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..ir.dtype import dtype_of
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
+from .emitting import lift
 from .misuse import refuse_subclass, unsupported_dtype
 from .promotion import dtype_argument
-from .proxy import Proxy, complete, lift, run
+from .proxy import Proxy, complete, run
 from .trace import active
 
 __all__ = ["Axes", "DTypeLike", "Ints", "Pair", "Widths", "by_numpy", "checked"]

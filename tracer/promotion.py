@@ -13,8 +13,9 @@ import numpy as np
 
 from ..ir.dtype import FLOAT32, DType, dtype_of, promote
 from ..ir.errors import LoopwrightTypeError
+from .emitting import lift
 from .misuse import unsupported_dtype
-from .proxy import Proxy, lift
+from .proxy import Proxy
 
 __all__ = [
     "common",

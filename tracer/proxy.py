@@ -10,26 +10,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
 from ..ir.dims import Dim, IntExpr
-from ..ir.dtype import DType, dtype_of
 from ..ir.errors import (
     LoopwrightError,
     LoopwrightTypeError,
-    LoopwrightValueError,
     UnsupportedError,
 )
-from ..ir.graph.nodes import Atom, Constant
-from ..ir.graph.types import TensorType, TupleType
+from ..ir.graph.nodes import Atom
+from ..ir.graph.types import TensorType
 from . import misuse
-from .dispatch import FUNCTIONS, METHODS, UFUNCS
+from .dispatch import BY_ELEMENT, FUNCTIONS, IN_C_ORDER, METHODS, UFUNCS, VIEWS
 from .explain import explain, locate
+from .layout import Strides, dense, elementwise_strides
 from .spans import caret_lines, span_of, user_frame
+from .storage import Kind, Storage, View
 from .trace import Trace, active
 
-__all__ = ["Proxy", "complete", "emit", "emit_many", "lift", "run"]
+__all__ = ["Proxy", "complete", "fail_leaked", "run"]
 
 WeakType = type[bool] | type[int] | type[float]
 
@@ -41,21 +42,54 @@ class Proxy:
     decide the dtype of a result, as NumPy 2 has it for Python numbers.
     """
 
-    __slots__ = ("atom", "owner", "weak")
+    __slots__ = ("__weakref__", "_atom", "_version", "alias", "owner", "storage", "weak")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]  # == works by element, as in NumPy
 
-    def __init__(self, atom: Atom, owner: Trace, weak: WeakType | None = None) -> None:
-        self.atom = atom
+    def __init__(
+        self, atom: Atom, owner: Trace, weak: WeakType | None = None, alias: View | None = None
+    ) -> None:
+        self._atom = atom
         self.owner = owner
         self.weak = weak
+        self.alias = alias
+        if alias is not None:
+            self.storage = alias.parent.storage
+            if not alias.certain:
+                owner.memory.unsure.append(ref(self))
+        else:
+            kind = Kind.FRESH if self.type.rank else Kind.SCALAR
+            self.storage = Storage(atom, kind)
+        self._version = self.storage.version
+
+    @property
+    def atom(self) -> Atom:
+        """The array's present value in the graph."""
+        if self._version != self.storage.version:
+            alias = self.alias
+            self.remember(self.storage.atom if alias is None else alias.read())
+        return self._atom
+
+    def remember(self, atom: Atom) -> None:
+        """Stand for ``atom`` until the storage is written again."""
+        self._atom, self._version = atom, self.storage.version
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether NumPy has a scalar here, which cannot be changed, and no array."""
+        return self.storage.kind is Kind.SCALAR
+
+    @property
+    def strides(self) -> Strides:
+        """How the elements lie in memory in NumPy, counted in elements; None if not known."""
+        return self.storage.strides if self.alias is None else self.alias.strides
 
     # What is known without values.
 
     @property
     def type(self) -> TensorType:
-        assert isinstance(self.atom.type, TensorType)
-        return self.atom.type
+        assert isinstance(self._atom.type, TensorType)
+        return self._atom.type
 
     @property
     def shape(self) -> tuple[IntExpr, ...]:
@@ -112,11 +146,21 @@ class Proxy:
         implementation = UFUNCS.get(ufunc)
         if implementation is None:
             _fail(misuse.unknown_function(ufunc.__name__), *inputs)
-        if any(o is not None for o in _as_tuple(kwargs.pop("out", None))):
+        outs = _as_tuple(kwargs.pop("out", None))
+        if any(not isinstance(o, Proxy | None) for o in outs):
             _fail(misuse.out_argument(f"np.{ufunc.__name__}"), *inputs)
         if method != "__call__":
-            return run(ufunc.__name__, _ufunc_method(ufunc, method, inputs), inputs, kwargs)
-        return run(ufunc.__name__, implementation, inputs, kwargs)
+            implementation = _ufunc_method(ufunc, method, inputs)
+            return _run_into(ufunc.__name__, implementation, inputs, kwargs, outs[0])
+        if all(o is None for o in outs):
+            return run(ufunc.__name__, implementation, inputs, kwargs)
+        casting, where = kwargs.pop("casting", "same_kind"), kwargs.pop("where", True)
+
+        def into(*args: Any, **options: Any) -> Any:
+            results = implementation(*args, **options)
+            return METHODS["ufunc.out"](ufunc.__name__, results, outs, casting, where)
+
+        return run(ufunc.__name__, into, inputs, kwargs, aliases=True)
 
     def __array_function__(
         self,
@@ -128,9 +172,10 @@ class Proxy:
         implementation = FUNCTIONS.get(function)
         if implementation is None:
             _fail(misuse.unknown_function(_public_name(function)), *args)
-        if kwargs.get("out") is not None:
+        out = kwargs.pop("out", None)
+        if not isinstance(out, Proxy | None):
             _fail(misuse.out_argument(f"np.{function.__name__}"), *args)
-        return run(function.__name__, implementation, args, kwargs)
+        return _run_into(function.__name__, implementation, args, kwargs, out)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         _fail(misuse.array_needed(), self)
@@ -165,7 +210,7 @@ class Proxy:
         _fail(misuse.number_needed("tolist", self._name()), self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _fail(misuse.assignment(), self)
+        self._method("__setitem__")(key, value)
 
     def __iter__(self) -> Iterator[Proxy]:
         if not self.shape:
@@ -203,7 +248,7 @@ class Proxy:
 
     @property
     def flat(self) -> Proxy:
-        return self._method("ravel")()
+        return self._method("flat")()
 
     def __getitem__(self, key: Any) -> Proxy:
         return self._method("__getitem__")(key)
@@ -212,9 +257,10 @@ class Proxy:
         implementation = METHODS[name]
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("out") is not None:
+            out = kwargs.pop("out", None)
+            if not isinstance(out, Proxy | None):
                 _fail(misuse.out_argument(name), self)
-            return run(name, implementation, (self, *args), kwargs)
+            return _run_into(name, implementation, (self, *args), kwargs, out)
 
         return method
 
@@ -276,11 +322,25 @@ _COMPARISON = {
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 
 
+def _in_place(ufunc: np.ufunc, x: Proxy, y: Any) -> Any:
+    """``x += y``: changes the array; a scalar is replaced, as in NumPy."""
+    if x.is_scalar:
+        memory = x.owner.memory
+        memory.touch(x.storage)
+        memory.changed = True
+        return NotImplemented
+    if not isinstance(y, Proxy | bool | int | float | np.ndarray | np.generic | list | tuple):
+        return NotImplemented
+    return x.__array_ufunc__(ufunc, "__call__", x, y, out=(x,))
+
+
 def _add_operators() -> None:
     for name, ufunc in {**_BINARY, **_COMPARISON}.items():
         setattr(Proxy, f"__{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, x, y))
     for name, ufunc in _BINARY.items():
         setattr(Proxy, f"__r{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, y, x))
+        if ufunc is not np.divmod:
+            setattr(Proxy, f"__i{name}__", lambda x, y, ufunc=ufunc: _in_place(ufunc, x, y))
     for name, ufunc in _UNARY.items():
         setattr(Proxy, f"__{name}__", lambda x, ufunc=ufunc: _operator(ufunc, x))
 
@@ -322,16 +382,22 @@ def run(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any] | None = None,
+    aliases: bool = False,
 ) -> Any:
-    """Call ``function`` for the user, who wrote ``operation``; errors get the user's line."""
+    """Call ``function`` for the user, who wrote ``operation``; errors get the user's line.
+
+    The result is an array of its own, as if copied, unless ``function`` is known to give views
+    (``dispatch.views``) or ``aliases`` says so.
+    """
     trace = active()
     if trace is None:
-        _fail_leaked(args)
+        fail_leaked(args)
     if trace.span is not None:  # called by one of our own functions
         return function(*args, **(kwargs or {}))
     trace.span = trace.here()
     try:
-        return function(*args, **(kwargs or {}))
+        result = function(*args, **(kwargs or {}))
+        return publish(result, function, args, aliases or function in VIEWS)
     except LoopwrightError as error:
         operands = [*_proxies(args), *_proxies((kwargs or {}).values())]
         explain(error, trace, operation, [_atom_of(o) for o in operands])
@@ -340,10 +406,64 @@ def run(
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
         raise complete(  # the arguments do not fit our function's parameters
-            UnsupportedError(str(error).replace(f"{function.__name__}()", operation)), trace
+            UnsupportedError(str(error).replace(f"{_name_of(function)}()", operation)), trace
         ) from None
     finally:
         trace.span = None
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "")
+
+
+def _run_into(
+    operation: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    out: Proxy | None,
+) -> Any:
+    """``run``, with the result written into ``out`` if there is one."""
+    if out is None:
+        return run(operation, function, args, kwargs)
+
+    def into(*args: Any, **kwargs: Any) -> Any:
+        return METHODS["function.out"](operation, function(*args, **kwargs), out)
+
+    return run(operation, into, args, kwargs, aliases=True)
+
+
+def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], aliases: bool) -> Any:
+    """What ``function`` gave for ``args`` as the user's code gets it: new arrays, unless it
+    ``aliases``."""
+    if isinstance(result, list | tuple):
+        return type(result)([publish(r, function, args, aliases) for r in result])
+    if not isinstance(result, Proxy):
+        return result
+    if not aliases:
+        shared = result.storage.published or result.storage.kind is Kind.CAPTURED
+        if result.alias is not None or shared:
+            result = Proxy(result.atom, result.owner, result.weak)
+        if result.ndim > 1 and result.storage.strides is not None:
+            result.storage.strides = _new_strides(result, function, args)
+    result.storage.published = True
+    return result
+
+
+def _new_strides(result: Proxy, function: Callable[..., Any], args: tuple[Any, ...]) -> Strides:
+    """How NumPy lays out the new array that ``function`` made of ``args``: in C order if they all
+    are; functions by element keep the order they find."""
+    arrays = [a for a in _proxies(args) if isinstance(a, Proxy | np.ndarray) and a.ndim > 1]
+    layouts = [(a.shape, _strides_of(a)) for a in arrays]
+    if all(dense(*each) for each in layouts) or function in IN_C_ORDER:
+        return result.storage.strides
+    return elementwise_strides(result.shape, layouts) if function in BY_ELEMENT else None
+
+
+def _strides_of(array: Proxy | np.ndarray[Any, Any]) -> Strides:
+    if isinstance(array, Proxy):
+        return array.strides
+    return tuple(s // max(array.itemsize, 1) for s in array.strides)
 
 
 def complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
@@ -362,98 +482,13 @@ def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:
     """Raise ``error`` at the user's place, with notes about ``operands``."""
     trace = active()
     if trace is None:
-        _fail_leaked(operands)
+        fail_leaked(operands)
     explain(error, trace, "", [_atom_of(o) for o in _proxies(operands) if isinstance(o, Proxy)])
     raise error
 
 
-def _fail_leaked(values: Any) -> NoReturn:
+def fail_leaked(values: Any) -> NoReturn:
+    """Raise for a proxy among ``values`` whose function is not being traced."""
     stray = next(v for v in _proxies(values) if isinstance(v, Proxy))
     name, _ = stray.owner.origins.get(stray.atom, ("", ""))
     raise complete(misuse.leaked(name or None, stray.owner.name), active())
-
-
-def lift(value: Any, dtype: DType | None = None) -> Proxy:
-    """``value`` as a proxy of the running trace, cast to ``dtype`` if one is given.
-
-    Arrays become constants named after their variables; Python numbers become scalars. Raises
-    LoopwrightTypeError for anything else, and for proxies of another trace.
-    """
-    trace = active()
-    if trace is None:
-        _fail_leaked((value,))
-    if isinstance(value, Proxy):
-        if value.owner is not trace:
-            _fail_leaked((value,))
-        if dtype is None or value.type.dtype == dtype:
-            return value
-        return Proxy(trace.cast(value.atom, dtype), trace)
-    if isinstance(value, np.ndarray):
-        misuse.refuse_subclass(value)
-        _check_dtype(value)
-        return Proxy(_maybe_cast(trace, trace.capture(value), dtype), trace)
-    if isinstance(value, np.generic):
-        _check_dtype(value)
-        return Proxy(Constant(np.asarray(value, None if dtype is None else dtype.numpy)), trace)
-    if isinstance(value, bool | int | float):
-        return Proxy(_number(value, dtype), trace, None if dtype else type(value))
-    if isinstance(value, list | tuple):
-        return lift(_array_of(value), dtype)
-    raise LoopwrightTypeError(f"an array or a number is needed, not {_described(value)}")
-
-
-def _maybe_cast(trace: Trace, atom: Atom, dtype: DType | None) -> Atom:
-    return atom if dtype is None else trace.cast(atom, dtype)
-
-
-def _check_dtype(value: Any) -> None:
-    try:
-        dtype_of(value.dtype)
-    except TypeError as error:
-        raise misuse.unsupported_dtype(error) from None
-
-
-def _number(value: bool | int | float, dtype: DType | None) -> Constant:
-    target = dtype.numpy if dtype is not None else None
-    if dtype is not None and dtype.is_integer and isinstance(value, int):
-        info = np.iinfo(dtype.numpy)
-        if not info.min <= value <= info.max:
-            raise LoopwrightValueError(f"the Python int {value} does not fit {dtype}")
-    try:
-        array = np.asarray(value, target)
-        _check_dtype(array)
-    except OverflowError:
-        raise LoopwrightValueError(f"the Python int {value} does not fit int64") from None
-    return Constant(array)
-
-
-def _array_of(values: list[Any] | tuple[Any, ...]) -> Any:
-    """A nested list as one array: of numbers at once, of traced parts by stacking."""
-    if any(isinstance(v, Proxy) for v in values):
-        return FUNCTIONS[np.stack](values)
-    if any(isinstance(v, list | tuple) for v in values):
-        return FUNCTIONS[np.stack]([_array_of(v) for v in values])
-    misuse.refuse_subclass(values)
-    return np.asarray(values)
-
-
-def _described(value: object) -> str:
-    return f"{value!r}" if value is None or isinstance(value, str) else f"a {type(value).__name__}"
-
-
-def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
-    """Apply the graph operator ``name`` to proxies (or what ``lift`` takes)."""
-    proxies = [lift(o) for o in operands]
-    trace = active()
-    assert trace is not None
-    return Proxy(trace.emit(name, [p.atom for p in proxies], attrs), trace)
-
-
-def emit_many(name: str, *operands: Any, **attrs: Any) -> list[Proxy]:
-    """Apply an operator whose result is a tuple; its fields."""
-    trace = active()
-    assert trace is not None
-    result = trace.emit(name, [lift(o).atom for o in operands], attrs)
-    assert isinstance(result.type, TupleType)
-    count = len(result.type.fields)
-    return [Proxy(trace.builder.get_item(result, i, span=trace.span), trace) for i in range(count)]

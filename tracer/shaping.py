@@ -10,8 +10,9 @@ import numpy as np
 from ..ir.dims import Dim, IntExpr, floordiv, product
 from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import implements, method
-from .proxy import Proxy, emit, lift
+from .dispatch import implements, in_c_order, method, views
+from .emitting import copied, emit, lift, read_only_view
+from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 
 __all__ = [
@@ -79,22 +80,46 @@ def _text(shape: Sequence[IntExpr]) -> str:
 
 
 @implements(np.reshape)
+@views
 def _reshape_function(
     a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Proxy:
     _only_c(order)
-    return reshape(lift(a), shape_argument(newshape if shape is None else shape))
+    return _reshaped(lift(a), shape_argument(newshape if shape is None else shape), copy)
 
 
 @method("reshape")
+@views
 def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Proxy:
     _only_c(order)
     given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    return reshape(lift(x), shape_argument(given))
+    return _reshaped(lift(x), shape_argument(given), copy)
+
+
+def _reshaped(x: Proxy, shape: tuple[IntExpr, ...], copy: bool | None) -> Proxy:
+    made = reshape(x, shape)
+    if copy:
+        return copied(made)
+    if copy is False and made is not x and (made.alias is None or not made.alias.certain):
+        raise LoopwrightValueError("Unable to avoid creating a copy while reshaping.")
+    return made
+
+
+@method("flatten")
+@in_c_order
+def _flatten(a: Any, order: str = "C") -> Proxy:
+    return flattened(a, order)
+
+
+@method("flat")
+@views
+def _flat(a: Any) -> Proxy:
+    return read_only_view(a, lambda: flattened(a), hint="x.reshape(-1)")
 
 
 @implements(np.ravel)
-@method("ravel", "flatten")
+@method("ravel")
+@views
 def flattened(a: Any, order: str = "C") -> Proxy:
     """All elements along one axis."""
     _only_c(order)
@@ -109,6 +134,7 @@ def transpose(x: Proxy, axes: tuple[int, ...]) -> Proxy:
 
 
 @implements(np.transpose, *([np.permute_dims] if hasattr(np, "permute_dims") else []))
+@views
 def _transpose_function(a: Any, axes: Any = None) -> Proxy:
     x = lift(a)
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(axes)
@@ -119,6 +145,7 @@ def _transpose_function(a: Any, axes: Any = None) -> Proxy:
 
 
 @method("transpose")
+@views
 def _transpose_method(x: Any, *axes: Any) -> Proxy:
     if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
         return _transpose_function(x, axes[0])
@@ -127,6 +154,7 @@ def _transpose_method(x: Any, *axes: Any) -> Proxy:
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 @method("matrix_transpose")
+@views
 def _matrix_transpose(x: Any, /) -> Proxy:
     operand = lift(x)
     if operand.ndim < 2:
@@ -136,6 +164,7 @@ def _matrix_transpose(x: Any, /) -> Proxy:
 
 @implements(np.swapaxes)
 @method("swapaxes")
+@views
 def _swapaxes(a: Any, axis1: int, axis2: int) -> Proxy:
     x = lift(a)
     first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
@@ -145,6 +174,7 @@ def _swapaxes(a: Any, axis1: int, axis2: int) -> Proxy:
 
 
 @implements(np.moveaxis)
+@views
 def moveaxis(a: Any, source: Any, destination: Any) -> Proxy:
     """Axes moved from ``source`` to ``destination``."""
     x = lift(a)
@@ -164,6 +194,7 @@ def listed(value: Any) -> list[Any]:
 
 
 @implements(np.expand_dims)
+@views
 def _expand_dims(a: Any, axis: Any) -> Proxy:
     x = lift(a)
     positions = listed(axis)
@@ -175,6 +206,7 @@ def _expand_dims(a: Any, axis: Any) -> Proxy:
 
 @implements(np.squeeze)
 @method("squeeze")
+@views
 def _squeeze(a: Any, axis: Any = None) -> Proxy:
     x = lift(a)
     axes = axes_of(axis, x.ndim)
@@ -203,11 +235,14 @@ def broadcast_to(x: Proxy, shape: tuple[IntExpr, ...]) -> Proxy:
 
 
 @implements(np.broadcast_to)
+@views
 def _broadcast_to_function(array: Any, shape: Any, subok: bool = False) -> Proxy:
-    return broadcast_to(lift(array), shape_argument(shape))
+    x, wide = lift(array), shape_argument(shape)
+    return read_only_view(x, lambda: broadcast_to(x, wide))
 
 
 @implements(np.broadcast_arrays)
+@views
 def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Proxy, ...]:
     arrays = [lift(a) for a in args]
     shape = broadcast_shapes(*(a.shape for a in arrays))
@@ -215,6 +250,7 @@ def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Proxy, ...]:
 
 
 @implements(np.atleast_1d)
+@views
 def atleast_1d(*arys: Any) -> Any:
     """Arrays with one axis at least."""
     made = [reshape(x, x.shape or (1,)) for x in map(lift, arys)]
@@ -222,6 +258,7 @@ def atleast_1d(*arys: Any) -> Any:
 
 
 @implements(np.atleast_2d)
+@views
 def atleast_2d(*arys: Any) -> Any:
     """Arrays with two axes at least; new ones come first."""
     made = [reshape(x, (1,) * (2 - x.ndim) + x.shape) for x in map(lift, arys)]
@@ -229,6 +266,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 @implements(np.atleast_3d)
+@views
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with three axes at least, as NumPy places them."""
     shapes = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
@@ -237,6 +275,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @implements(np.flip)
+@views
 def _flip(m: Any, axis: Any = None) -> Proxy:
     x = lift(m)
     axes = axes_of(axis, x.ndim)
@@ -245,16 +284,19 @@ def _flip(m: Any, axis: Any = None) -> Proxy:
 
 
 @implements(np.flipud)
+@views
 def _flipud(m: Any) -> Proxy:
     return _flip(m, 0)
 
 
 @implements(np.fliplr)
+@views
 def _fliplr(m: Any) -> Proxy:
     return _flip(m, 1)
 
 
 @implements(np.rot90)
+@views
 def _rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Proxy:
     x = lift(m)
     first, second = (normalise_axis(a, x.ndim) for a in axes)

@@ -16,7 +16,9 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops.registry import get
 from ..ir.span import Span
+from .slices import Update
 from .spans import Decoded, span_of, user_frame
+from .storage import Memory
 
 __all__ = ["Trace", "active", "tracing"]
 
@@ -33,6 +35,8 @@ class Trace:
         self.builder = Builder()
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
+        self.memory = Memory()
+        self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}
         self._names: set[str] = set()

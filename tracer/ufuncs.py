@@ -10,10 +10,11 @@ import numpy as np
 
 from ..ir.dtype import BOOL, DTYPES, FLOAT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from .dispatch import UFUNCS, implements
+from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
+from .emitting import emit, lift
 from .promotion import common_dtype, dtype_argument, kind_of, promoted, to_float, ufunc_dtypes
-from .proxy import Proxy, emit, lift
+from .proxy import Proxy
 
 __all__: list[str] = []
 
@@ -99,7 +100,7 @@ def _ufunc(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*(lift(a, dtype_argument(dtype)) for a in args))
 
     call.__name__ = function.__name__
-    return call
+    return by_element(call)
 
 
 def _direct(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:

@@ -9,6 +9,7 @@ decompositions share. The definitions::
     matmul, einsum     nn.matmul, nn.dense, contract, einsum
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
+    update             strided_set
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
     softmax            nn.softmax, nn.log_softmax
@@ -35,6 +36,7 @@ from . import (
     reduce,
     shape,
     softmax,
+    update,
     winograd,
 )
 from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
@@ -55,6 +57,7 @@ __all__ = [
     "reduce",
     "shape",
     "softmax",
+    "update",
     "winograd",
     "Attr",
     "Operator",

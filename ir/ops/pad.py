@@ -25,7 +25,7 @@ from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, is_size, require_fits, tensors
 from .sampling import floats, ints, truths
 
-__all__: list[str] = []
+__all__ = ["both"]
 
 _PAD_MODES = ("constant", "edge", "reflect")
 
@@ -73,13 +73,14 @@ def _compute_pad(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map
         condition: Expr = const(True, BOOL)
         for at, size, pad in zip(source, x.shape, padded, strict=True):
             if pad:
-                condition = _both(condition, index_within(at, 0, size))
+                condition = both(condition, index_within(at, 0, size))
         return select(condition, x(*source), const(attrs["pad_value"], out.dtype))
 
     return Map(out.shape, out.dtype, element)
 
 
-def _both(left: Expr, right: Expr) -> Expr:
+def both(left: Expr, right: Expr) -> Expr:
+    """``left and right``; ``right`` alone where ``left`` is the constant True."""
     return right if left is const(True, BOOL) else op("logical_and", left, right)
 
 

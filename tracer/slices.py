@@ -1,0 +1,153 @@
+"""Reading and writing a slice of a value in the graph.
+
+A write of a slice is ``strided_set``. Reading a slice looks through the writes before it: one that
+wrote just this slice gives its value, one that wrote elsewhere is passed over. So rows that are
+updated one after the other don't depend on one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..ir.dims import IntExpr
+from ..ir.graph.nodes import Atom
+from ..ir.graph.types import TensorType
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+__all__ = ["Region", "Update", "read_region", "write_region"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A slice of every axis: its begin, its step (1 or more) and the number of its elements."""
+
+    begin: tuple[IntExpr, ...]
+    steps: tuple[int, ...]
+    shape: tuple[IntExpr, ...]
+
+    @staticmethod
+    def of_slice(attrs: Mapping[str, Any]) -> Region:
+        """The region that ``strided_slice`` reads, whose strides are positive."""
+        begin, end, steps = attrs["begin"], attrs["end"], attrs["strides"]
+        sizes = tuple(
+            max(0, -((b - e) // s)) if isinstance(b, int) and isinstance(e, int) else (e - b) // s
+            for b, e, s in zip(begin, end, steps, strict=True)
+        )
+        steps = tuple(1 if size == 1 else s for size, s in zip(sizes, steps, strict=True))
+        return Region(tuple(begin), steps, sizes)
+
+    def covers(self, shape: tuple[IntExpr, ...]) -> bool:
+        """Whether this is all of an array of ``shape``."""
+        return self.shape == shape and all(b == 0 for b in self.begin)
+
+    def is_apart(self, other: Region) -> bool:
+        """Whether the two certainly have no element in common."""
+        return any(
+            _apart(mine, theirs) for mine, theirs in zip(self._axes(), other._axes(), strict=True)
+        )
+
+    def within(self, other: Region) -> Region | None:
+        """This region in the coordinates of ``other``, if it is a part of it, and that has no
+        steps."""
+        if any(s != 1 for s in other.steps):
+            return None
+        for (b, s, n), (low, _, size) in zip(self._axes(), other._axes(), strict=True):
+            if not all(isinstance(v, int) for v in (b, n, low, size)):
+                return None
+            if b < low or b + (n - 1) * s >= low + size:
+                return None
+        begin = tuple(b - low for b, low in zip(self.begin, other.begin, strict=True))
+        return Region(begin, self.steps, self.shape)
+
+    def inside_of(self, outer: Region) -> Region:
+        """This region of the slice ``outer``, in the coordinates of what that is a slice of."""
+        places = zip(self.begin, outer.begin, outer.steps, strict=True)
+        begin = tuple(low + b * step for b, low, step in places)
+        steps = tuple(a * b for a, b in zip(self.steps, outer.steps, strict=True))
+        return Region(begin, steps, self.shape)
+
+    def with_ones(self, shape: tuple[IntExpr, ...], to: tuple[IntExpr, ...]) -> Region | None:
+        """The region of ``x``, of shape ``to``, that this one is of ``reshape(x, shape)``, if the
+        two shapes differ in axes of size 1 only."""
+        axes = [axis for axis, size in zip(self._axes(), shape, strict=True) if size != 1]
+        if [s for s in shape if s != 1] != [s for s in to if s != 1]:
+            return None
+        rest = iter(axes)
+        begin, steps, sizes = zip(*((0, 1, 1) if s == 1 else next(rest) for s in to), strict=True)
+        return Region(begin, steps, sizes)
+
+    def permuted(self, axes: tuple[int, ...]) -> Region:
+        """The region of ``x`` that this one is of ``transpose(x, axes)``."""
+        where = [axes.index(axis) for axis in range(len(axes))]
+
+        def moved(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(values[i] for i in where)
+
+        return Region(moved(self.begin), moved(self.steps), moved(self.shape))
+
+    def mirrored(self, axes: tuple[int, ...], shape: tuple[IntExpr, ...]) -> Region:
+        """The region of ``x``, of ``shape``, that this one is of ``reverse(x, axes)``."""
+        begin = tuple(
+            shape[axis] - 1 - (b + (n - 1) * s) if axis in axes else b
+            for axis, (b, s, n) in enumerate(self._axes())
+        )
+        return Region(begin, self.steps, self.shape)
+
+    def _axes(self) -> list[tuple[Any, int, Any]]:
+        return [*zip(self.begin, self.steps, self.shape, strict=True)]
+
+
+def _apart(mine: tuple[Any, int, Any], theirs: tuple[Any, int, Any]) -> bool:
+    (b, s, n), (c, t, m) = mine, theirs
+    if not all(isinstance(v, int) for v in (b, n, c, m)):
+        return False
+    if n == 0 or m == 0 or b + (n - 1) * s < c or c + (m - 1) * t < b:
+        return True
+    return s == t and (b - c) % s != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """``strided_set``: ``base`` with ``value`` at ``region``."""
+
+    base: Atom
+    value: Atom
+    region: Region
+
+
+def write_region(trace: Trace, base: Atom, value: Atom, region: Region) -> Atom:
+    """``base`` with ``value`` at ``region``."""
+    assert isinstance(base.type, TensorType)
+    if region.covers(base.type.shape):
+        return value
+    if any(size == 0 for size in region.shape):
+        return base
+    earlier = trace.updates.get(base)
+    if earlier is not None and earlier.region == region:
+        base = earlier.base
+    attrs = {"begin": region.begin, "strides": region.steps}
+    updated = trace.emit("strided_set", (base, value), attrs)
+    trace.updates[updated] = Update(base, value, region)
+    return updated
+
+
+def read_region(trace: Trace, atom: Atom, region: Region, attrs: Mapping[str, Any]) -> Atom:
+    """``strided_slice(atom)`` with ``attrs``, which describe ``region``."""
+    while (update := trace.updates.get(atom)) is not None:
+        if update.region == region:
+            return update.value
+        inside = region.within(update.region)
+        if inside is not None:
+            pairs = zip(inside.begin, inside.shape, inside.steps, strict=True)
+            ends = tuple(b + (n - 1) * s + 1 if n != 0 else b for b, n, s in pairs)
+            attrs = {"begin": inside.begin, "end": ends, "strides": inside.steps}
+            atom, region = update.value, inside
+        elif region.is_apart(update.region):
+            atom = update.base
+        else:
+            break
+    return trace.emit("strided_slice", (atom,), attrs)

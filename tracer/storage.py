@@ -1,0 +1,165 @@
+"""Memory as NumPy's arrays share it, for traced arrays.
+
+::
+
+    Proxy    a reference: a storage, and the view through which it is seen
+    Storage  the memory of one array: its present value in the graph, and a version
+    View     how an array is seen through another one: an index map of the graph
+
+A write (``tracer/writing.py``) gives the storage another value and a higher version. A proxy keeps
+the atom that it last stood for, and computes another one when its storage has a new version: where
+nothing is written, the graph is the same as if there were no storages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..ir.graph.nodes import Atom
+from ..ir.graph.types import TensorType
+from ..ir.span import Span
+from .layout import Strides, dense_strides, is_reshape_a_view
+from .slices import Region, read_region
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+__all__ = ["NEW_ARRAY", "VIEW_OPERATORS", "Kind", "Memory", "Storage", "View", "view_by"]
+
+
+NEW_ARRAY = "a .copy() of it"
+"""What to write to instead of a view that NumPy makes read-only."""
+
+
+class Kind(Enum):
+    """Whose memory it is."""
+
+    FRESH = "made while tracing"
+    ARGUMENT = "an argument's"
+    CAPTURED = "an array's from outside, which is a constant"
+    SCALAR = "none: a NumPy scalar, or a Python number, which cannot be changed"
+
+
+class Storage:
+    """The memory of one array. ``strides`` are those NumPy would give it; ``operand`` is which
+    argument it is; ``published``: the user's code may hold it."""
+
+    __slots__ = ("atom", "kind", "operand", "published", "strides", "version")
+
+    def __init__(self, atom: Atom, kind: Kind = Kind.FRESH, operand: int | None = None) -> None:
+        self.atom = atom
+        self.kind = kind
+        self.operand = operand
+        self.version = 0
+        self.published = False
+        assert isinstance(atom.type, TensorType)
+        self.strides: Strides = dense_strides(atom.type.shape)
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """How a proxy sees the memory of ``parent``: through the operator ``name``, or, where the map
+    cannot be written through, by ``replay``.
+
+    ``readonly``: it cannot be written through; this is what to do instead. ``certain`` is False
+    where it depends on an unknown memory layout whether NumPy makes a view or a copy.
+    """
+
+    parent: Proxy
+    name: str
+    attrs: Mapping[str, Any]
+    replay: Callable[[], Proxy] | None = None
+    readonly: str = ""
+    certain: bool = True
+    strides: Strides = None
+
+    def read(self) -> Atom:
+        """What is seen of the parent now."""
+        if self.replay is not None:
+            return self.replay().atom
+        trace = self.parent.owner
+        atom = self.parent.atom
+        if self.name == "strided_slice":
+            return read_region(trace, atom, Region.of_slice(self.attrs), self.attrs)
+        return trace.emit(self.name, (atom,), self.attrs)
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """What one run of a function does to memory.
+
+    ``changed``: it wrote somewhere. ``by_layout``: what it means depends on how arguments lie in
+    memory, as for a reshape of an array; ``written``: by operand, where it is written first;
+    ``unsure``: arrays of which nobody knows if they are views; ``scalars`` are the operands of
+    rank 0 that are taken for scalars where an array would behave in another way.
+    """
+
+    changed: bool = False
+    written: dict[int, Span | None] = field(default_factory=dict)
+    by_layout: bool = False
+    scalars: set[int] = field(default_factory=set)
+    unsure: list[ref[Proxy]] = field(default_factory=list)
+
+    @property
+    def depends_on_layout(self) -> bool:
+        """Whether another memory layout of arguments would make it another function."""
+        return self.changed and self.by_layout
+
+    def touch(self, storage: Storage) -> None:
+        """A scalar is used where an array of rank 0 would behave in another way."""
+        if storage.kind is Kind.SCALAR and storage.operand is not None:
+            self.scalars.add(storage.operand)
+
+
+def view_by(parent: Proxy, name: str, attrs: Mapping[str, Any]) -> View | None:
+    """The view that the graph operator ``name`` makes of ``parent`` in NumPy; None if none."""
+    storage = parent.storage
+    if storage.kind is Kind.SCALAR:
+        parent.owner.memory.touch(storage)
+        return None
+    strides = parent.strides
+    if name == "reshape":
+        memory, shape = parent.owner.memory, attrs["newshape"]
+        same, found = is_reshape_a_view(parent.shape, strides, shape)
+        if same is not True or [s for s in parent.shape if s != 1] != [s for s in shape if s != 1]:
+            memory.by_layout = True
+        if same is False:
+            return None
+        return View(parent, name, attrs, certain=same is True, strides=found)
+    if name == "broadcast_to":
+        return View(parent, name, attrs, readonly=NEW_ARRAY)
+    if strides is not None:
+        strides = _STRIDES[name](parent, strides, attrs)
+    return View(parent, name, attrs, strides=strides)
+
+
+def _transposed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    return tuple(strides[axis] for axis in attrs["axes"])
+
+
+def _sliced(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    return tuple(s * step for s, step in zip(strides, attrs["strides"], strict=True))
+
+
+def _reversed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    return tuple(-s if axis in attrs["axis"] else s for axis, s in enumerate(strides))
+
+
+def _squeezed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+    gone = {axis % len(strides) for axis in attrs["axis"]}
+    return tuple(s for axis, s in enumerate(strides) if axis not in gone)
+
+
+_STRIDES: dict[str, Callable[[Proxy, tuple[int, ...], Mapping[str, Any]], Strides]] = {
+    "transpose": _transposed,
+    "strided_slice": _sliced,
+    "reverse": _reversed,
+    "squeeze": _squeezed,
+}
+
+VIEW_OPERATORS = frozenset({*_STRIDES, "reshape", "broadcast_to"})
+"""The operators of which NumPy's functions of that name give views."""

@@ -1,0 +1,283 @@
+"""Writing into traced arrays: in-place operators, ``out=``, assignment to a slice or a mask.
+
+A write computes the value that the written part has from now on, puts it into the values of all
+arrays it is a part of, up to the storage, and gives the storage a new version. Whatever else sees
+that storage reads it anew. What an argument's storage holds at the end is written back to the
+caller's array after the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.dims import IntExpr
+from ..ir.dtype import BOOL
+from ..ir.errors import (
+    LoopwrightTypeError,
+    LoopwrightValueError,
+    UnsupportedError,
+)
+from ..ir.graph.nodes import Atom
+from ..ir.graph.types import TensorType
+from . import misuse
+from .dispatch import implements, method
+from .emitting import emit, lift
+from .indexing import basic_view, mask_of
+from .proxy import Proxy
+from .shaping import broadcast_shapes, broadcast_to, reshape
+from .slices import Region, Update, write_region
+from .storage import Kind, View
+
+__all__ = ["write"]
+
+OUTPUT = "output array"
+DESTINATION = "assignment destination"
+
+
+def write(target: Proxy, value: Proxy, what: str) -> None:
+    """Give the array ``target`` the elements of ``value``, of its shape and dtype.
+
+    Raises where NumPy does; ``what`` is what NumPy calls the array there.
+    """
+    _check_writeable(target, what)
+    target.owner.memory.changed = True
+    atom = value.atom
+    if atom is target.atom:
+        _note(target)
+        return
+    chain = [(target, atom)]
+    node = target
+    while (alias := node.alias) is not None:
+        atom = _scattered(alias, node.atom, atom)
+        node = alias.parent
+        chain.append((node, atom))
+    storage = target.storage
+    storage.atom = atom
+    storage.version += 1
+    for proxy, seen in chain:
+        proxy.remember(seen)
+    _note(target)
+
+
+def _note(target: Proxy) -> None:
+    """Keep where an argument is written first."""
+    trace, operand = target.owner, target.storage.operand
+    if operand is not None:
+        trace.memory.written.setdefault(operand, trace.span)
+
+
+def _check_writeable(target: Proxy, what: str) -> None:
+    node, certain = target, True
+    memory, storage = target.owner.memory, target.storage
+    while (alias := node.alias) is not None:
+        if alias.readonly:
+            raise LoopwrightValueError(f"{what} is read-only", hint=alias.readonly)
+        certain = certain and alias.certain
+        node = alias.parent
+    if storage.kind is Kind.CAPTURED:
+        raise misuse.captured_write()
+    if storage.kind is Kind.SCALAR:
+        raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")
+    unsure = (ref() for ref in memory.unsure)
+    if not certain or any(p is not None and p.storage is storage for p in unsure):
+        raise UnsupportedError(
+            "this changes an array that was reshaped, and whether NumPy made a view or a copy of "
+            "it depends on how it lies in memory",
+            hint="a .copy() of what was reshaped",
+        )
+
+
+def _scattered(view: View, old: Atom, new: Atom) -> Atom:
+    """The value of a view's parent once the view, which had the value ``old``, has ``new``."""
+    parent = view.parent
+    trace, whole = parent.owner, parent.atom
+    update = trace.updates.get(new)
+    part = update if update is not None and update.base is old else None
+    if view.name == "strided_slice":
+        region = Region.of_slice(view.attrs)
+        if part is None:
+            return write_region(trace, whole, new, region)
+        return write_region(trace, whole, part.value, part.region.inside_of(region))
+    moved = _parent_region(view, part) if part is not None else None
+    if part is None or moved is None:
+        return _moved_back(view, new, parent.shape)
+    return write_region(trace, whole, _moved_back(view, part.value, moved.shape), moved)
+
+
+def _parent_region(view: View, part: Update) -> Region | None:
+    """The region of the parent that a region of the view is; None if it is none."""
+    match view.name:
+        case "transpose":
+            return part.region.permuted(view.attrs["axes"])
+        case "reverse":
+            return part.region.mirrored(view.attrs["axis"], view.parent.shape)
+        case _:
+            assert isinstance(part.base.type, TensorType)
+            return part.region.with_ones(part.base.type.shape, view.parent.shape)
+
+
+def _moved_back(view: View, value: Atom, shape: tuple[IntExpr, ...]) -> Atom:
+    """``value`` of the view as the parent has it; ``shape`` is its shape there."""
+    trace = view.parent.owner
+    match view.name:
+        case "transpose":
+            axes = view.attrs["axes"]
+            return trace.emit("transpose", (value,), {"axes": tuple(np.argsort(axes).tolist())})
+        case "reverse":
+            return trace.emit("reverse", (value,), view.attrs)
+        case _:
+            return trace.emit("reshape", (value,), {"newshape": shape})
+
+
+@method("ufunc.out")
+def _store_ufunc(name: str, results: Any, outs: Sequence[Any], casting: str, where: Any) -> Any:
+    """The results of a ufunc written into ``outs`` (None: not written), as NumPy does."""
+    values = results if isinstance(results, tuple) else (results,)
+    stored = [_store(name, v, o, casting, where) for v, o in zip(values, outs, strict=True)]
+    return stored[0] if len(stored) == 1 else tuple(stored)
+
+
+def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any) -> Proxy:
+    if out is None:
+        return value
+    given, wanted = value.dtype, out.dtype
+    if not np.can_cast(given, wanted, casting):  # type: ignore[arg-type]
+        raise LoopwrightTypeError(
+            f"Cannot cast ufunc '{name}' output from {given!r} to {wanted!r} with casting rule "
+            f"'{casting}'"
+        )
+    shapes = [value.shape] if where is True else [value.shape, lift(where).shape]
+    shape = broadcast_shapes(*shapes)
+    if not _broadcasts(shape, out.shape):
+        raise LoopwrightValueError(
+            f"non-broadcastable output operand with shape {_text(out.shape)} doesn't match the "
+            f"broadcast shape {_text(broadcast_shapes(shape, out.shape))}"
+        )
+    result = broadcast_to(lift(value, out.type.dtype), out.shape)
+    if where is not True:
+        result = emit("where", lift(where, BOOL), result, out)
+    write(out, result, OUTPUT)
+    return out
+
+
+@method("function.out")
+def _store_result(name: str, value: Any, out: Any) -> Proxy:
+    """The result of a function written into its ``out=``, which has to be of its type."""
+    if not isinstance(value, Proxy) or value.type != out.type:
+        found = value.type.short if isinstance(value, Proxy) else "several arrays"
+        raise UnsupportedError(
+            f"{name}: out= is {out.type.short}, and the result is {found}",
+            hint="out[...] = the result",
+        )
+    write(out, value, OUTPUT)
+    return out
+
+
+def _broadcasts(shape: Sequence[IntExpr], to: Sequence[IntExpr]) -> bool:
+    if len(shape) > len(to):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to)))
+
+
+def _text(shape: Sequence[IntExpr]) -> str:
+    return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _fitted(value: Any, target: Proxy) -> Proxy:
+    """``value`` as an assignment takes it: cast to the target's dtype, broadcast to its shape."""
+    found = lift(value, target.type.dtype)
+    shape = found.shape
+    while len(shape) > target.ndim and shape[0] == 1:
+        shape = shape[1:]
+    if not _broadcasts(shape, target.shape):
+        raise LoopwrightValueError(
+            f"could not broadcast input array from shape {_text(found.shape)} "
+            f"into shape {_text(target.shape)}"
+        )
+    return broadcast_to(reshape(found, shape), target.shape)
+
+
+@method("__setitem__")
+def _setitem(x: Proxy, key: Any, value: Any) -> None:
+    """``x[key] = value`` for ints, slices, None, Ellipsis, and for a mask of all of ``x``."""
+    mask = mask_of(key)
+    if mask is not None:
+        _assign_where(x, lift(mask), value)
+        return
+    if x.is_scalar:
+        x.owner.memory.touch(x.storage)
+        x.owner.memory.changed = True
+        raise LoopwrightTypeError("a scalar does not support item assignment")
+    part = basic_view(x, key)
+    if part is None:
+        raise UnsupportedError(
+            "assignment to an index of arrays is not supported",
+            hint="np.where(mask, value, x), or a slice",
+        )
+    if isinstance(value, Proxy) and value.storage is part.storage and value.atom is part.atom:
+        write(part, part, DESTINATION)  # x[key] += y has written it already
+        return
+    write(part, _fitted(value, part), DESTINATION)
+
+
+def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
+    """``x[mask] = value``, where the mask has the leading axes of ``x``."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise misuse.mask_shape(_text(mask.shape), _text(x.shape))
+    found = lift(value, x.type.dtype)
+    rest = x.shape[mask.ndim :]
+    shape = found.shape[1:] if found.ndim > len(rest) and found.shape[0] == 1 else found.shape
+    if not _broadcasts(shape, rest):
+        raise UnsupportedError(
+            f"x[mask] = values: how many of {found.type.short} are taken depends on the mask",
+            hint="np.where(mask, values of the shape of x, x)",
+        )
+    column = reshape(mask, (*mask.shape, *(1 for _ in rest)))
+    wide = broadcast_to(reshape(found, shape), x.shape)
+    write(x, emit("where", broadcast_to(column, x.shape), wide, x), DESTINATION)
+
+
+@method("fill")
+def _fill(x: Proxy, value: Any) -> None:
+    found = lift(value, x.type.dtype)
+    if found.size != 1:
+        raise LoopwrightValueError("fill: the value has to be one number")
+    write(x, _fitted(reshape(found, ()), x), DESTINATION)
+
+
+@implements(np.copyto)
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    target = _target(dst, "np.copyto")
+    given = np.result_type(src) if isinstance(src, bool | int | float) else lift(src).dtype
+    weak = isinstance(src, bool) or (isinstance(src, int) and target.dtype.kind in "iuf")
+    if not weak and not np.can_cast(given, target.dtype, casting):  # type: ignore[arg-type]
+        raise LoopwrightTypeError(
+            f"Cannot cast array data from {given!r} to {target.dtype!r} according to the rule "
+            f"'{casting}'"
+        )
+    value = _fitted(src, target)
+    if where is not True:
+        value = emit("where", broadcast_to(lift(where, BOOL), target.shape), value, target)
+    write(target, value, DESTINATION)
+
+
+@implements(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    target = _target(a, "np.putmask")
+    value = lift(values, target.type.dtype)
+    if value.size != 1 and value.shape != target.shape:
+        raise UnsupportedError(
+            "np.putmask repeats values of another shape", hint="np.where(mask, values, x)"
+        )
+    value = broadcast_to(reshape(value, ()) if value.size == 1 else value, target.shape)
+    chosen = broadcast_to(lift(mask, BOOL), target.shape)
+    write(target, emit("where", chosen, value, target), DESTINATION)
+
+
+def _target(array: Any, name: str) -> Proxy:
+    if not isinstance(array, Proxy):
+        raise misuse.out_argument(name)
+    return array
