@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.dims import Dim, IntExpr, Symbol, symbols
+from ...ir.dims import Dim, symbols
 from ...ir.loop.expr import Const, Index, Read, walk
 from ...ir.loop.nest import Accumulate, If, Loop, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
+from ...ir.loop.stride import stride_along
 
-__all__ = ["element_bytes", "fits_registers", "is_smooth", "mentions", "step"]
+__all__ = ["element_bytes", "fits_registers", "is_smooth", "mentions"]
 
 
 def element_bytes(stmt: Stmt) -> int:
@@ -37,24 +38,13 @@ def is_smooth(stmt: Stmt, var: str) -> bool:
 def _moves_on(indices: Sequence[object], var: str) -> bool:
     if not all(isinstance(i, int | Dim) for i in indices):
         return False
-    steps = [step(i, var) for i in indices if isinstance(i, int | Dim)]
+    steps = [stride_along(i, var) for i in indices if isinstance(i, int | Dim)]
     return all(s == 0 for s in steps[:-1]) and (not steps or steps[-1] in (0, 1))
 
 
 def mentions(expr: object, var: str) -> bool:
     """Whether a loop variable stands in an index."""
     return isinstance(expr, Dim) and var in symbols(expr)
-
-
-def step(expr: IntExpr, var: str) -> int | None:
-    """How far ``expr`` moves when ``var`` moves by one, or None if that is no constant."""
-    found: int | None = 0
-    for mono, coefficient in expr.terms if isinstance(expr, Dim) else ():
-        if mono == (Symbol(var),):
-            found = coefficient
-        elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
-            return None
-    return found
 
 
 def fits_registers(buffer: Buffer, rest: Sequence[Stmt], lane_axis: int) -> bool:
@@ -71,7 +61,7 @@ def fits_registers(buffer: Buffer, rest: Sequence[Stmt], lane_axis: int) -> bool
                 return False
             for name in symbols(i):
                 kind = unrolled.get(name)
-                if kind == "vectorize" and (dim != lane_axis or step(i, name) != 1):
+                if kind == "vectorize" and (dim != lane_axis or stride_along(i, name) != 1):
                     return False
                 if kind not in ("unroll", "vectorize"):
                     return False

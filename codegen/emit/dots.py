@@ -20,7 +20,8 @@ from ...ir.dims import Dim, IntExpr
 from ...ir.dtype import DType
 from ...ir.loop.expr import Expr, Op, Read
 from ...ir.loop.nest import Accumulate, Loop, Store, statements
-from .memory import Env, Lanes
+from ...ir.loop.stride import stride_along
+from .memory import Env
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
@@ -104,8 +105,7 @@ def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     if count * lanes.lanes * place.buffer.dtype.bytes > e.target.vector_bytes:
         return False  # LLVM takes apart what is longer, element by element
     flat = e.memory.flat_index(place, stmt.indices)
-    step = e.memory.lane_stride(flat, Env({}, Lanes(loop.var, 0, 1, 1)))
-    if step != 1 or e.memory.lane_stride(flat, env) != count:
+    if stride_along(flat, loop.var) != 1 or e.memory.lane_stride(flat, env) != count:
         return False
     turns = [
         e.w.splat(e.value(stmt.value, env.bind(loop.var, i)), lanes.lanes) for i in range(count)
@@ -145,14 +145,14 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
         if place is None or indices is None:
             return False
         flat = e.memory.flat_index(place, indices)
-        if e.memory.lane_stride(flat, Env({}, Lanes(loop.var, 0, 1, 1))) != 1:
+        if stride_along(flat, loop.var) != 1:
             return False
-        stride = e.memory.lane_stride(flat, start)
+        apart = e.memory.lane_stride(flat, start)
         address = e.memory.address(place, flat, start)
-        if stride == 0 and shared is None:
+        if apart == 0 and shared is None:
             word = e.memory.load_word(place, address)
             shared, shared_signed = e.w.splat(word, lanes.lanes), signed
-        elif stride == GROUP and own is None:
+        elif apart == GROUP and own is None:
             loaded = e.memory.load(place, address, GROUP * lanes.lanes, GROUP * lanes.active)
             own, own_signed = e.w.words(loaded), signed
         else:

@@ -16,9 +16,9 @@ from ...ir.dims import (
     as_int,
     floordiv,
     linear,
-    symbols,
 )
 from ...ir.loop.prim import Buffer
+from ...ir.loop.stride import stride_along
 from ..target import Target
 from .writer import FunctionWriter, Value, llvm_type
 
@@ -123,17 +123,8 @@ class Memory:
             return 0
         key = (id(flat), env.lanes.var)
         if key not in self.strides:
-            self.strides[key] = (flat, self._lane_stride(flat, env.lanes.var))
+            self.strides[key] = (flat, stride_along(flat, env.lanes.var))
         return self.strides[key][1]
-
-    def _lane_stride(self, flat: Dim, var: str) -> int | None:
-        stride: int | None = 0
-        for mono, coefficient in flat.terms:
-            if len(mono) == 1 and mono[0] == Symbol(var):
-                stride = coefficient
-            elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
-                return None
-        return stride
 
     def index_value(self, expr: IntExpr, env: Env) -> tuple[Value | None, int]:
         """``expr`` (at lane 0) as (SSA value, constant); constants of unrolled loops are folded."""
@@ -371,7 +362,9 @@ class Memory:
         if active >= value.lanes:
             self.w.line(f"store {value}, {address}, align {align}")
             return
-        if self.target.has_masks:
+        # Not for one lane: LLVM 22.1 makes a masked store of a truncated value with one lane a
+        # scalar store of the value before it was truncated, which also writes what is behind it.
+        if self.target.has_masks and active > 1:
             kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
             lanes = value.lanes
             symbol = f"llvm.masked.store.v{lanes}{kind}.p0"

@@ -17,9 +17,10 @@ from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.scalar import COMBINERS
+from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
-from .access import element_bytes, fits_registers, is_smooth, mentions, step
+from .access import element_bytes, fits_registers, is_smooth, mentions
 from .dots import dot_of, emit_dot, signed_dots, store_interleaved
 from .memory import Env, Lanes, Place
 from .scalars import literal
@@ -111,6 +112,8 @@ class NestEmitter(ValueEmitter):
         inside = bounds(stmt.value, self.ranges)
         if inside is not None:
             self.ranges[stmt.var] = inside
+        else:
+            self.ranges.pop(stmt.var, None)  # of an earlier variable of that name
 
     def alloc(self, stmt: Alloc, rest: Sequence[Stmt]) -> None:
         buffer = stmt.buffer
@@ -175,7 +178,11 @@ class NestEmitter(ValueEmitter):
             place = self.places[store.buffer]
             flat = self.memory.flat_index(place, store.indices)
             apart = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
-            if apart in (0, 1, None) or step(flat, stmt.var) != 1 or place.buffer.dtype.is_bool:
+            if (
+                apart in (0, 1, None)
+                or stride_along(flat, stmt.var) != 1
+                or place.buffer.dtype.is_bool
+            ):
                 return False
             stores.append((store, place, flat))
         stored = {store.buffer for store, _, _ in stores}

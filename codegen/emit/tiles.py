@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from ...ir.dims import IntExpr, as_int
 from ...ir.loop.expr import Const, Read
 from ...ir.loop.nest import Accumulate, Alloc, Loop, Stmt, Store, statements
+from ...ir.loop.stride import stride_along
 from .dots import GROUP, dot_of, plain_indices
-from .memory import Env, Lanes, Place
+from .memory import Env, Place
 from .values import ValueEmitter
 from .writer import Value
 
@@ -140,11 +141,11 @@ class TileBlock:
         """Store the sums to the buffer's memory."""
         place = e.places[self.sums.buffer]
         flat = e.memory.flat_index(place, self.sums.indices)
-        pitch = (_stride(e, flat, self.row) or 0) if self.row else ROWS
+        pitch = (stride_along(flat, self.row) or 0) if self.row else ROWS
         for i, j in self.pieces():
             here = e.memory.address(place, flat, self._at(env, i, j))
-            stride = e.w.int(pitch * place.buffer.dtype.bytes)
-            e.w.effect("llvm.x86.tilestored64", _register(SIDE * i + j), here, stride)
+            row_bytes = e.w.int(pitch * place.buffer.dtype.bytes)
+            e.w.effect("llvm.x86.tilestored64", _register(SIDE * i + j), here, row_bytes)
         place.version += 1
 
     def _at(self, env: Env, i: int, j: int) -> Env:
@@ -244,7 +245,7 @@ def _operand(
     if place is None or indices is None:
         return None
     flat = e.memory.flat_index(place, indices)
-    strides = {n: _stride(e, flat, n) for n in names if n is not None}
+    strides = {n: stride_along(flat, n) for n in names if n is not None}
     depth = strides[outer[0]] if outer and outer[0] else None
     if strides[group or ""] != 1:
         return None
@@ -257,8 +258,3 @@ def _operand(
     if not fits or not pitch:
         return None
     return Operand(place, flat, pitch, str(node.dtype) == "int8")
-
-
-def _stride(e: ValueEmitter, flat: IntExpr, name: str) -> int | None:
-    """How many elements an index moves when a loop takes a step, None if that is no constant."""
-    return e.memory.lane_stride(flat, Env({}, Lanes(name, 0, 1, 1)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...ir.dims import Dim, IntExpr, Symbol, as_int, bounds, resolve, substitute, symbols
+from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.prim import Buffer
+from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .cover import MAX_WINDOWS, cover, lane_offsets
 from .known import Known
@@ -282,16 +283,18 @@ class ValueEmitter:
         count = lanes.lanes
         if not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
             return None
-        for mono, coefficient in flat.terms:
-            if coefficient != 1 or len(mono) != 1 or not isinstance(mono[0], Symbol):
-                continue
-            name = mono[0].name
+        for name in sorted(symbols(flat) - {lanes.var}):
             turn = env.values.get(name)
             if not isinstance(turn, int):
                 continue
             start = turn // count * count
             wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
             if wide * lanes.active * 4 < count * count:  # most of the block would be empty
+                continue
+            apart = stride_along(flat, name)
+            if apart is None:
+                apart = self._stride_in_block(flat, name, (start, start + wide - 1), env)
+            if apart != 1:
                 continue
             mask: Value | None = None
             if guard is not None:
@@ -319,6 +322,16 @@ class ValueEmitter:
             self.w.note(block, depth, made)
             return made[turn - start]
         return None
+
+    def _stride_in_block(
+        self, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
+    ) -> int | None:
+        """How far an index moves with an unrolled loop in some of its turns, in every lane."""
+        assert env.lanes is not None
+        last = env.lanes.offset + env.lanes.active - 1
+        values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
+        ranges = {**self.ranges, env.lanes.var: (env.lanes.offset, last), name: reach}
+        return stride_within(flat, name, values, ranges)
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
         """The guard of a read, which is the same in all lanes of ``env``, in the turns ``lanes`` of

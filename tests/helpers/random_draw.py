@@ -8,7 +8,16 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from random_programs import Array
 
-__all__ = ["Draw", "RandomDraw", "any_axis", "any_value", "partner", "random_array", "random_input"]
+__all__ = [
+    "DTYPES",
+    "Draw",
+    "RandomDraw",
+    "any_axis",
+    "any_value",
+    "partner",
+    "random_array",
+    "random_input",
+]
 
 T = TypeVar("T")
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 33, 64, 65)

@@ -98,9 +98,40 @@ def _shuffled(draw: Draw, x: Array) -> Move | None:
                 f"split({{}}, ..., {axis})[-1]",
                 lambda x: np.split(x, [x.shape[axis] // 2], axis)[-1],
             ),
-            ("tile({}, 2)", lambda x: np.tile(x, 2)),
             (f"diff({{}}, axis={axis})", lambda x: np.diff(x, axis=axis)),
         )
+    )
+
+
+def _repeated(draw: Draw, x: Array) -> Move | None:
+    """The whole array again, or each of its elements: indices with a remainder or a quotient."""
+    if draw.between(0, 1):
+        reps = tuple(draw.pick((1, 1, 2, 3, 5)) for _ in range(draw.between(1, x.ndim + 1)))
+        return f"tile({{}}, {reps})", lambda x: np.tile(x, reps)
+    axis, count = draw.between(0, x.ndim), draw.pick((2, 3, 4, 7))
+    spread = (*x.shape[:axis], count, *x.shape[axis:])
+    merged = list(spread)
+    if x.ndim:
+        at = max(0, axis - draw.between(0, 1))  # with the axis before it, or with the one behind
+        at = min(at, len(merged) - 2)
+        merged[at : at + 2] = [merged[at] * merged[at + 1]]
+    shape = tuple(merged)
+
+    def run(x: Any) -> Any:
+        return np.broadcast_to(np.expand_dims(x, axis), spread).reshape(shape)
+
+    return f"broadcast_to(expand_dims({{}}, {axis}), {spread}).reshape{shape}", run
+
+
+def _diagonal(draw: Draw, x: Array) -> Move | None:
+    if x.ndim < 2:
+        return None
+    first = draw.between(0, x.ndim - 2)
+    second = draw.between(first + 1, x.ndim - 1)
+    offset = draw.between(-2, 2)
+    return (
+        f"diagonal({{}}, {offset}, {first}, {second})",
+        lambda x: np.diagonal(x, offset, first, second),
     )
 
 
@@ -117,7 +148,7 @@ def _taken(draw: Draw, x: Array) -> Move | None:
 
 SHAPES = (
     _reshape, _reshape, _transpose, _transpose, _slice, _slice, _slice, _broadcast, _pad,
-    _shuffled, _shuffled, _taken,
+    _shuffled, _shuffled, _taken, _repeated, _diagonal,
 )  # fmt: skip
 
 

@@ -8,15 +8,16 @@ refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from random_draw import SIZES, Draw, any_axis, any_value, random_array, random_input
+from random_draw import DTYPES, SIZES, Draw, any_axis, any_value, random_array, random_input
 from random_elementwise import binary, cast, constant, unary, where
 from random_moves import gathered, joined, rearranged
 from random_programs import Array, Mode, Program, Step, grow, plain
 
-__all__ = ["draw_program"]
+__all__ = ["draw_index_maps", "draw_program"]
 
 # Reductions.
 
@@ -180,6 +181,12 @@ MAKERS: tuple[Callable[[Draw, Sequence[Array]], Step | None], ...] = (
 )
 
 
+CONSUMERS = (
+    *(_reduction,) * 6, *(_matmul,) * 4, unary, binary, cast, _einsum,
+    *(_rows,) * 2, *(_images,) * 2,
+)  # fmt: skip
+
+
 def draw_program(draw: Draw, most: int = 12) -> Program:
     """A program of 1 to ``most`` steps on 1 to 3 inputs, with 1 to 3 results."""
     seed = draw.between(0, 2**31)
@@ -197,3 +204,24 @@ def draw_program(draw: Draw, most: int = 12) -> Program:
         return sorted({draw.between(count, values - 1) for _ in range(more)})
 
     return grow(inputs, draw.between(1, most), propose, outputs, seed)
+
+
+def draw_index_maps(draw: Draw) -> Program:
+    """An array rearranged 1 to 3 times, each time what came last, and the result consumed."""
+    seed = draw.between(0, 2**31)
+    rng = np.random.default_rng(seed)
+    shape = [
+        draw.pick((3, 5, 9, 16, 17, 24, 33, 48, 70)) for _ in range(draw.pick((1, 2, 2, 2, 3)))
+    ]
+    dtype = np.dtype(draw.pick(DTYPES))
+    inputs = [random_array(rng, tuple(shape), dtype)]
+    moves, consumers = draw.between(1, 3), draw.pick((1, 1, 1, 2))
+
+    def propose(values: Sequence[Array]) -> Step | None:
+        makers = (rearranged, rearranged, rearranged, joined)
+        maker = draw.pick(makers if len(values) <= moves else CONSUMERS)
+        step = maker(draw, values[-1:])
+        last = len(values) - 1
+        return None if step is None else replace(step, operands=(last,) * len(step.operands))
+
+    return grow(inputs, moves + consumers, propose, lambda inputs, values: (), seed)
