@@ -14,7 +14,8 @@ import numpy as np
 from loopwright.autotune.guarded import GuardedBuffer
 from loopwright.autotune.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import Kernel, prepare_operands
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.errors import ScheduleError
