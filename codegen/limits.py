@@ -20,8 +20,8 @@ from ..ir.errors import ScheduleError
 from ..ir.loop.expr import Expr, Read, walk
 from ..ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import PrimFunc
+from ..ir.loop.stride import stride_along
 from ..ir.schedule.limits import LIMITS, Limits, buffer_bytes
-from .emit.access import step
 from .target import Target
 
 __all__ = ["check_limits", "text_limit"]
@@ -86,7 +86,9 @@ class _Count:
         places = [
             indices
             for indices in (stmt.indices, *reads)
-            if any(isinstance(i, Dim) and step(i, vector.var) not in (0, 1) for i in indices)
+            if any(
+                isinstance(i, Dim) and stride_along(i, vector.var) not in (0, 1) for i in indices
+            )
         ]
         return 2 * self.lanes * len(places)
 
