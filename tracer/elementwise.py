@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from .dispatch import by_element, implements, method, views
 from .emitting import copied, emit, lift, one_array
 from .promotion import common, common_dtype, dtype_argument, kind_of, to_float
-from .proxy import Proxy
+from .proxy import Proxy, is_number
 
 __all__ = ["cast", "full_like", "isclose", "where"]
 
@@ -57,7 +58,7 @@ def _clip(
     bounds = [b for b in (low, high) if b is not None]
     target = common_dtype(a, *bounds) if dtype is None else dtype_argument(dtype)
     x = lift(a, target)
-    if all(isinstance(b, int | float) for b in bounds):
+    if all(map(is_number, bounds)):
         if target.is_integer:  # a bound that no element can pass is none
             info = np.iinfo(target.numpy)
             low = None if low is not None and low <= info.min else low
@@ -193,6 +194,24 @@ def _astype(
         )
     made = copied(operand, order)
     return made if operand.type.dtype == target else copied(lift(made, target), like=made)
+
+
+@method("view")
+@views
+def _view(x: Any, dtype: Any = None, type: Any = None) -> Proxy:
+    """Only the view that is the array itself: there are no other classes, and no bits to see."""
+    wanted = dtype if type is None else type
+    if wanted is None or wanted is np.ndarray:
+        return lift(x)
+    if isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray):
+        raise LoopwrightTypeError(
+            f"a traced array cannot be a {wanted.__module__}.{wanted.__qualname__}, which is what "
+            "an operation with one makes of it",
+            hint="np.asarray(...) of the other operand, if its values are all that counts",
+        )
+    raise UnsupportedError(
+        "the bits of a traced array as another dtype are not supported", hint="x.astype(dtype)"
+    )
 
 
 @implements(np.copy)

@@ -17,7 +17,7 @@ from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightVal
 from . import misuse
 from .dispatch import implements, method, views
 from .emitting import emit, lift
-from .proxy import Proxy
+from .proxy import Proxy, is_array, is_number
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 
@@ -87,21 +87,23 @@ def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:
 def _item(x: Proxy, item: Any) -> list[Any]:
     if item is None or item is Ellipsis or isinstance(item, slice | Dim):
         return [item]
-    if isinstance(item, bool | np.bool_):
-        raise LoopwrightIndexError("a bool as an index is not supported", hint="x[None] or x[:0]")
-    if isinstance(item, int | np.integer):
-        return [int(item)]
-    misuse.refuse_subclass(item)
-    if isinstance(item, list):
-        item = lift(item) if any(isinstance(i, Proxy) for i in item) else np.asarray(item)
-        if isinstance(item, np.ndarray) and not item.size:
-            item = item.astype(np.int64)
     if isinstance(item, Proxy):
         if item.type.dtype.is_bool:
             raise misuse.mask_index()
         if not item.type.dtype.is_integer:
             raise misuse.index_of(item.type.short)
         return [item]
+    if isinstance(item, bool | np.bool_):
+        raise LoopwrightIndexError("a bool as an index is not supported", hint="x[None] or x[:0]")
+    if isinstance(item, int | np.integer):
+        return [int(item)]
+    misuse.refuse_subclass(item)
+    if isinstance(item, list):
+        if any(isinstance(i, Proxy) for i in item):
+            return _item(x, lift(item))
+        item = np.asarray(item)
+        if not item.size:
+            item = item.astype(np.int64)
     if isinstance(item, np.ndarray):
         if item.dtype == bool:
             return list(item.nonzero())
@@ -125,7 +127,7 @@ def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
             kept.append(None)
             continue
         length = x.shape[axis]
-        if isinstance(item, int | Dim):
+        if is_number(item) or isinstance(item, Dim):
             axes[position] = len(kept)
             at = _position(item, length, axis)
             first, last, step = at, at + 1, 1
@@ -216,7 +218,7 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
     sizes = x.shape[front : front + len(indices)]
     if len(indices) == 1:
         return _Merged(x, _checked(indices[0], sizes[0], front))
-    known = all(isinstance(i, np.ndarray) for i in indices)
+    known = all(map(is_array, indices))
     parts = [
         _from_front(i, s, front + k) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
     ]
@@ -235,7 +237,7 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
 
 def _checked(index: Any, length: IntExpr, axis: int) -> Any:
     """An index array; one whose values are known must lie inside of its axis."""
-    if isinstance(index, np.ndarray) and isinstance(length, int) and index.size:
+    if is_array(index) and isinstance(length, int) and index.size:
         worst = index.min() if index.min() < -length else index.max()
         if not -length <= worst < length:
             raise LoopwrightIndexError(
@@ -246,7 +248,7 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
     """Negative positions counted from the front."""
-    if isinstance(_checked(index, length, axis), np.ndarray):
+    if is_array(_checked(index, length, axis)):
         return np.where(index < 0, index + as_int(length), index).astype(np.int64)
     wide = lift(index, INT64)
     bounded = emit("clip", wide, a_min=-as_int(length), a_max=as_int(length) - 1)
@@ -272,7 +274,7 @@ def take(
     axis = normalise_axis(axis, x.ndim)
     misuse.refuse_subclass(indices)
     index = indices if isinstance(indices, Proxy) else np.asarray(indices)
-    if isinstance(index, np.ndarray) and mode == "raise":
+    if is_array(index) and mode == "raise":
         _checked(index, x.shape[axis], axis)
     position = lift(index)
     if not position.type.dtype.is_integer:

@@ -217,7 +217,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> 
     value = options.pop("constant_values", 0)
     if options.pop("reflect_type", "even") != "even" or options:
         raise UnsupportedError(f"np.pad: {', '.join(options) or 'reflect_type'} is not supported")
-    if not isinstance(value, bool | int | float | np.generic):
+    if isinstance(value, Proxy) or not isinstance(value, bool | int | float | np.generic):
         raise UnsupportedError("np.pad: constant_values must be one number")
     lift(value if not isinstance(value, np.generic) else value.item(), x.type.dtype)
     return emit("nn.pad", x, pad_width=_pad_pairs(pad_width, x.ndim), pad_value=value, mode=mode)

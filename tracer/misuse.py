@@ -69,7 +69,6 @@ _METHODS_INSTEAD = {
     "detach": "x itself: it already behaves as a NumPy array",
     "unsqueeze": "x[..., None]",
     "permute": "x.transpose(axes)",
-    "view": "x.reshape(shape) or x.astype(dtype)",
     "float": "x.astype(np.float32)",
     "exp": "np.exp(x)",
     "log": "np.log(x)",

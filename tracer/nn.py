@@ -61,7 +61,7 @@ def _apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
     converted = [a.astype(dtype, copy=False) for a in arrays]
     complete = operator.complete_attrs(attrs)
     operator.infer(tuple(Constant(a).type for a in converted), complete)  # raises what is wrong
-    return operator.reference(converted, complete)
+    return by_numpy(operator.reference, converted, complete)
 
 
 def _emit(name: str, floats: bool, *operands: Any, **attrs: Any) -> Proxy:

@@ -114,7 +114,10 @@ def _array(value: Any) -> Any:
 def _int(value: Any) -> int:
     if isinstance(value, bool | np.bool_ | np.ndarray):
         raise TypeError
-    return operator.index(value)
+    number = operator.index(value)
+    if not -(2**63) <= number < 2**63:
+        raise LoopwrightValueError(f"the Python int {number} does not fit int64")
+    return number
 
 
 def _float(value: Any) -> float:

@@ -30,7 +30,7 @@ from .spans import caret_lines, span_of, user_frame
 from .storage import Kind, Storage, View
 from .trace import Trace, active
 
-__all__ = ["Proxy", "complete", "fail_leaked", "run"]
+__all__ = ["Proxy", "complete", "fail_leaked", "is_array", "is_number", "run"]
 
 WeakType = type[bool] | type[int] | type[float]
 
@@ -85,6 +85,16 @@ class Proxy:
         return self.storage.strides if self.alias is None else self.alias.strides
 
     # What is known without values.
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The class of what this stands for, so that ``isinstance`` takes the branch it takes in
+        NumPy: C code, which looks at the type itself, is not deceived."""
+        if self.weak is not None:
+            return self.weak
+        # An operand without axes may be a scalar or an array: both run the same code.
+        scalar = self.is_scalar and self.storage.operand is None
+        return self.dtype.type if scalar else np.ndarray
 
     @property
     def type(self) -> TensorType:
@@ -268,6 +278,16 @@ class Proxy:
         """The name of the argument this is, if it is one."""
         name, origin = self.owner.origins.get(self.atom, ("", ""))
         return name if origin.startswith("argument ") else None
+
+
+def is_array(value: object) -> bool:
+    """Whether ``value`` is an array of NumPy's whose elements are known, not a traced one."""
+    return type(value) is not Proxy and isinstance(value, np.ndarray)
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is a Python number that is known, not a traced one."""
+    return type(value) is not Proxy and isinstance(value, int | float)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .proxy import Proxy
-from .pytree import children_of
+from .pytree import children_of, flatten
 
 __all__ = ["any_traced", "quick_key"]
 
@@ -62,7 +62,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
     if cls in _VALUES:
         key += (cls, value)
         return True
-    if isinstance(value, np.generic):
+    if issubclass(cls, np.generic):
         key += ((), value.dtype)
         leaves.append(value)
         return True
@@ -76,11 +76,4 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
 
 def any_traced(values: Iterable[Any]) -> bool:
     """Whether there is a traced array among ``values``, or in a container among them."""
-    for value in values:
-        if isinstance(value, Proxy):
-            return True
-        if isinstance(value, list | tuple) and any_traced(value):
-            return True
-        if isinstance(value, dict) and any_traced(value.values()):
-            return True
-    return False
+    return any(type(leaf) is Proxy for leaf in flatten(list(values))[0])

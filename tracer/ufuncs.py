@@ -14,7 +14,7 @@ from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
 from .emitting import emit, lift
 from .promotion import common_dtype, dtype_argument, kind_of, promoted, to_float, ufunc_dtypes
-from .proxy import Proxy
+from .proxy import Proxy, is_number
 
 __all__: list[str] = []
 
@@ -145,8 +145,8 @@ def _compare_signs_apart(name: str, x: Proxy, y: Proxy) -> Proxy:
 
 def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:
     """An integer array against a Python int that its dtype cannot hold: the answer is known."""
-    array, number = (y, x) if isinstance(x, int) else (x, y)
-    if not isinstance(number, int) or isinstance(number, bool) or isinstance(kind_of(array), type):
+    array, number = (y, x) if is_number(x) else (x, y)
+    if not is_number(number) or isinstance(number, bool | float) or isinstance(kind_of(array), type):
         return None
     dtype = common_dtype(array)
     if not dtype.is_integer:
@@ -213,7 +213,7 @@ def _positive(x: Any) -> Proxy:
 def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
-    if isinstance(y, int | float) and not isinstance(y, bool):
+    if is_number(y) and not isinstance(y, bool):
         if base.type.dtype.is_integer and y < 0:
             raise LoopwrightValueError(
                 "integers to negative integer powers are not allowed", hint=f"{float(y)}"

@@ -26,7 +26,7 @@ from . import misuse
 from .dispatch import implements, method
 from .emitting import emit, lift
 from .indexing import basic_view, mask_of
-from .proxy import Proxy
+from .proxy import Proxy, is_number
 from .shaping import broadcast_shapes, broadcast_to, reshape
 from .slices import Region, Update, write_region
 from .storage import Kind, View
@@ -251,8 +251,10 @@ def _fill(x: Proxy, value: Any) -> None:
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     target = _target(dst, "np.copyto")
-    given = np.result_type(src) if isinstance(src, bool | int | float) else lift(src).dtype
-    weak = isinstance(src, bool) or (isinstance(src, int) and target.dtype.kind in "iuf")
+    given = np.result_type(src) if is_number(src) else lift(src).dtype
+    weak = is_number(src) and (
+        isinstance(src, bool) or (isinstance(src, int) and target.dtype.kind in "iuf")
+    )
     if not weak and not np.can_cast(given, target.dtype, casting):  # type: ignore[arg-type]
         raise LoopwrightTypeError(
             f"Cannot cast array data from {given!r} to {target.dtype!r} according to the rule "

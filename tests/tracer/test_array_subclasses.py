@@ -53,6 +53,7 @@ def _second_call(array: Any) -> Any:
     return f(array)
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # np.matrix's own
 @pytest.mark.parametrize("kind", SUBCLASSES)
 @pytest.mark.parametrize("use", USES)
 def test_a_subclass_is_refused(use: str, kind: str) -> None:
