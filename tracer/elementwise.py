@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy._core import umath as _umath  # pyright: ignore
 
 from ..ir.dtype import BOOL, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
@@ -41,7 +42,10 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Proxy:
     return one_array(emit("where", lift(condition, BOOL), *common(x, y)))
 
 
-@implements(np.clip)
+_CLIP: np.ufunc = vars(_umath)["clip"]  # which the method of NumPy's arrays calls
+
+
+@implements(np.clip, _CLIP)
 @method("clip")
 @by_element
 def _clip(

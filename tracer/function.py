@@ -14,6 +14,7 @@ from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ..ir.graph.printer import as_text
 from ..ir.span import Span
+from . import receivers
 from .arguments import Placement, Request, Static
 from .emitting import lift
 from .pieces import Piece, pieces_of
@@ -126,6 +127,18 @@ def trace(
     function raises passes through.
     """
     run = Trace(name)
+    try:
+        return _traced(function, signature, request, run)
+    except Exception:
+        if not run.receives or not receivers.available():
+            raise
+    with receivers.receiving():
+        return _traced(function, signature, request, Trace(name))
+
+
+def _traced(
+    function: Callable[..., Any], signature: inspect.Signature, request: Request, run: Trace
+) -> Traced:
     leaves: list[Any] = []
     parameters: list[int] = []
     arrays: list[Proxy] = []
@@ -135,7 +148,7 @@ def trace(
             leaves.append(slice(*spec.value) if spec.type is slice else spec.value)  # type: ignore[misc]
             continue
         var = run.param(_param_name(path), spec.type, path)
-        run.origins[var] = (path, f"argument {path} of {name}")
+        run.origins[var] = (path, f"argument {path} of {run.name}")
         arrays.append(_argument(var, run, spec.weak, arrays, placements.get(len(arrays))))
         leaves.append(arrays[-1])
         parameters.append(position)
@@ -152,7 +165,7 @@ def trace(
     if memory.changed:
         module = eliminate_dead_code(module)
     return Traced(
-        name,
+        run.name,
         signature,
         module,
         request,

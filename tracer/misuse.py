@@ -20,7 +20,7 @@ from ..ir.errors import (
     LoopwrightTypeError,
     UnsupportedError,
 )
-from .dispatch import known_names
+from .dispatch import METHODS, known_names
 from .spans import instruction, operand_texts, segment, span_of, user_frame
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "captured_write",
     "index_of",
     "is_plain",
+    "is_received",
     "iteration",
     "leaked",
     "mask_index",
@@ -130,6 +131,21 @@ def size_needed(name: str | None) -> LoopwrightError:
     )
 
 
+def is_received() -> bool:
+    """Whether an array of NumPy's that asks for a traced array's values could take it as it is: one
+    that is indexed, or whose method is called; see ``receivers``."""
+    frame = user_frame()
+    if frame is None or instruction(frame) == "STORE_SUBSCR":
+        return False
+    try:
+        node = ast.parse(_text().strip(), mode="eval").body
+    except SyntaxError:
+        return True  # there is no source to say otherwise
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in METHODS
+    return isinstance(node, ast.Subscript)
+
+
 def array_needed() -> LoopwrightError:
     """``np.asarray(x)``, ``np.array([x, y])``; ``table[x]``, ``table[0] = x`` of NumPy arrays."""
     text = _text()
@@ -141,7 +157,7 @@ def array_needed() -> LoopwrightError:
         node: ast.AST = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         node = ast.Pass()
-    if done == "BINARY_SUBSCR" and isinstance(node, ast.Subscript):
+    if isinstance(node, ast.Subscript):
         table, index = ast.unparse(node.value), ast.unparse(node.slice)
         return LoopwrightTypeError(
             f"{table} is a NumPy array, and its index is traced",

@@ -188,6 +188,8 @@ class Proxy:
         return _run_into(function.__name__, implementation, args, kwargs, out)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        if active() is self.owner and misuse.is_received():
+            self.owner.receives = True
         _fail(misuse.array_needed(), self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:

@@ -37,6 +37,7 @@ class Trace:
         self.span: Span | None = None
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
+        self.receives = False  # one of NumPy's arrays was to take a traced argument
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}
         self._names: set[str] = set()

@@ -146,7 +146,11 @@ def _compare_signs_apart(name: str, x: Proxy, y: Proxy) -> Proxy:
 def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:
     """An integer array against a Python int that its dtype cannot hold: the answer is known."""
     array, number = (y, x) if is_number(x) else (x, y)
-    if not is_number(number) or isinstance(number, bool | float) or isinstance(kind_of(array), type):
+    if (
+        not is_number(number)
+        or isinstance(number, bool | float)
+        or isinstance(kind_of(array), type)
+    ):
         return None
     dtype = common_dtype(array)
     if not dtype.is_integer:

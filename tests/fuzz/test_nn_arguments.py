@@ -18,8 +18,9 @@ X = np.linspace(-1, 1, 48, dtype=np.float32).reshape(2, 3, 4, 2)
 TRACED = object()
 W = np.linspace(-1, 1, 27, dtype=np.float32).reshape(1, 3, 3, 3)
 ODD: tuple[Any, ...] = (
-    None, True, 0, -1, 3, 10**12, 10**18, 2**70, 1.5, float("nan"), "same", "NCHW", "", b"x", (), [], (1,),
-    (1, 2), (0, 0), (1, 2, 3), (-1, -2), (1.0, 2.0), ("a", "b"), ((1, 1), (2, 2)), {}, {"a": 1},
+    None, True, 0, -1, 3, 10**12, 10**18, 2**70, 1.5, float("nan"), "same", "NCHW", "", b"x", (),
+    [], (1,), (1, 2), (0, 0), (1, 2, 3), (-1, -2), (1.0, 2.0), ("a", "b"), ((1, 1), (2, 2)), {},
+    {"a": 1},
     [None], np.int64(1), np.float32(2), np.float64, "float32", "complex64", object, len, slice(1),
     Ellipsis, 1j, X, W, X[0], X[0, 0], X.astype(np.int32), X > 0, X[:0], np.array(2.0),
     np.array("a"), np.array([None]), np.ma.masked_array(X, X > 0), [X, X], object(), TRACED,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
+from loopwright.tracer import receivers
 
 F4 = np.ones(4, np.float32)
 F3 = np.ones(3, np.float32)
@@ -64,7 +66,12 @@ def test_too_many_indices(message: Message) -> None:
     )
 
 
-def test_numpy_array_indexed_by_a_traced_one(message: Message) -> None:
+def test_numpy_array_indexed_by_a_traced_one(
+    message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its class cannot be made to take a traced index (see ``receivers``)."""
+    monkeypatch.setattr(receivers, "available", lambda: False)
+
     def f(i):
         return TABLE[i]
 

@@ -1,4 +1,4 @@
-"""A traced array is an np.ndarray to ``isinstance``, a traced Python number is an int or a float."""
+"""A traced array is an np.ndarray to ``isinstance``, a traced Python number an int or a float."""
 
 from __future__ import annotations
 
