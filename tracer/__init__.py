@@ -19,6 +19,9 @@
     promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
+    operators    Python's operators
+    receivers    arrays of NumPy's that are handed traced arguments: table[ids]
+    parameters   what the parameters of nn take
     xp, nn       the same as an Array API namespace; what neural networks need besides
 
     spans        the user's line and columns
@@ -34,6 +37,7 @@ from . import (
     joining,
     linear,
     nn,
+    operators,
     reductions,
     shaping,
     ufuncs,
@@ -70,6 +74,7 @@ __all__ = [
     "linear",
     "located",
     "nn",
+    "operators",
     "parse_spec",
     "placements",
     "quick_key",

@@ -1,0 +1,80 @@
+"""Python's operators on traced arrays: ``x + y``, ``2 @ x``, ``-x``, ``x += y``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .dispatch import UFUNCS
+from .proxy import Proxy, WeakType, run
+
+__all__: list[str] = []
+
+
+def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
+    """An operator's symbol applied: NumPy's ufunc, but Python numbers stay Python numbers."""
+    if not all(
+        isinstance(o, Proxy | bool | int | float | np.ndarray | np.generic) for o in operands
+    ):
+        if any(isinstance(o, complex | list | tuple | str) or o is None for o in operands):
+            return run(ufunc.__name__, UFUNCS[ufunc], operands)
+        return NotImplemented
+    result = run(ufunc.__name__, UFUNCS[ufunc], operands)
+    if all(isinstance(o, bool | int | float) or getattr(o, "weak", None) for o in operands):
+        kind: WeakType = {"b": bool, "f": float}.get(result.type.dtype.kind, int)
+        return Proxy(result.atom, result.owner, kind)
+    return result
+
+
+_BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "divmod": np.divmod,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}
+_COMPARISON = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+
+
+def _in_place(ufunc: np.ufunc, x: Proxy, y: Any) -> Any:
+    """``x += y``: changes the array; a scalar is replaced, as in NumPy."""
+    if x.is_scalar:
+        memory = x.owner.memory
+        memory.touch(x.storage)
+        memory.changed = True
+        return NotImplemented
+    if not isinstance(y, Proxy | bool | int | float | np.ndarray | np.generic | list | tuple):
+        return NotImplemented
+    return x.__array_ufunc__(ufunc, "__call__", x, y, out=(x,))
+
+
+def _add_operators() -> None:
+    for name, ufunc in {**_BINARY, **_COMPARISON}.items():
+        setattr(Proxy, f"__{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, x, y))
+    for name, ufunc in _BINARY.items():
+        setattr(Proxy, f"__r{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, y, x))
+        if ufunc is not np.divmod:
+            setattr(Proxy, f"__i{name}__", lambda x, y, ufunc=ufunc: _in_place(ufunc, x, y))
+    for name, ufunc in _UNARY.items():
+        setattr(Proxy, f"__{name}__", lambda x, ufunc=ufunc: _operator(ufunc, x))
+
+
+_add_operators()
