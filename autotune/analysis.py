@@ -263,20 +263,18 @@ def groups_of(prim: PrimFunc) -> tuple[Group, ...]:
 
 
 def _may_join(run: list[Stage], stage: Stage, common: tuple[str, ...]) -> bool:
-    """Whether ``stage`` reads the run only at the place it is at itself, along the common axes."""
+    """Whether ``stage`` reads the run only at the place it is at itself, along the common axes.
+
+    A stage that reads nothing of the run may always join: two nests could not walk axes of one
+    name in different ways.
+    """
     if any(tuple(a.name for a in s.axes if a.name in common) != common for s in (*run, stage)):
         return False
     made = {s.name: s for s in run}
-    touched = False
     for node in walk(stage.expr):
         if not isinstance(node, Read) or node.buffer not in made:
             continue
-        touched = True
         for axis, i in zip(made[node.buffer].axes, node.indices, strict=True):
             if axis.name in common and (not isinstance(i, Dim) or i != symbol(axis.name)):
                 return False
-    return touched or _same_shape(run[-1], stage)
-
-
-def _same_shape(one: Stage, other: Stage) -> bool:
-    return one.axes == other.axes and one.combiner is None and other.combiner is None
+    return True

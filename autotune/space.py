@@ -16,13 +16,15 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from ..codegen.limits import check_limits
+from ..codegen.private_buffers import check_private_buffers
 from ..codegen.target import Target
 from ..ir.dims import as_int
 from ..ir.errors import ScheduleError
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.primitives import state_of
-from ..ir.schedule.steps import Schedule, Step, compute_inline, split_reduction
+from ..ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from .analysis import Group, groups_of
 from .features import space_features
 from .layouts import turned_copies
@@ -257,12 +259,33 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
             yield variant
     if chained:
         return
+    made = False
+    for variant in _together(prim, target):
+        made = True
+        yield variant
+    if not made:
+        yield from _prepared_variants(prim, target, _apart(prim))
+
+
+def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """Variants whose stages share loops where they can."""
     turned = turned_copies(prim)
     if turned:  # which order is best depends on how wide the groups are, and the images
         both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, turned))
         yield from sorted(both, key=_cycles)[:MAX_VARIANTS]
     else:
         yield from _prepared_variants(prim, target)
+
+
+def _apart(prim: PrimFunc) -> tuple[Step, ...]:
+    """Steps that give every stage loops of its own, for stages that no rule can do together: each
+    is then done well by itself, and what is between them goes through memory."""
+    steps: list[Step] = []
+    taken: set[str] = set()
+    for stage in prim.stages:
+        steps += [own_axis(stage.name, a.name) for a in stage.axes if a.name in taken]
+        taken |= {a.name for a in stage.axes}
+    return tuple(steps)
 
 
 def _cycles(variant: Variant) -> float:
@@ -303,10 +326,17 @@ def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
 
 def _works(prim: PrimFunc, variant: Variant) -> bool:
     try:
-        apply_schedule(prim, variant.schedule(variant.sketch.favourite()))
+        _check(prim, variant.schedule(variant.sketch.favourite()), variant.sketch.target)
     except ScheduleError:
         return False
     return True
+
+
+def _check(prim: PrimFunc, schedule: Schedule, target: Target) -> None:
+    """ScheduleError if a schedule is illegal, or asks for what no kernel may have."""
+    nest = apply_schedule(prim, schedule)
+    check_private_buffers(nest, target)
+    check_limits(prim, nest, target)
 
 
 def _too_large(group: Group) -> bool:
@@ -386,7 +416,7 @@ def default_variant(prim: PrimFunc, target: Target) -> tuple[Schedule, Variant |
         for choices in variant.sketch.favourites():
             schedule = variant.schedule(choices)
             try:
-                apply_schedule(prim, schedule)
+                _check(prim, schedule, target)
             except ScheduleError:
                 continue
             return schedule, variant

@@ -87,6 +87,11 @@ class Target:
         return self.level.vector_registers
 
     @property
+    def register_bytes(self) -> int:
+        """Bytes of all vector registers."""
+        return self.vector_registers * self.vector_bytes
+
+    @property
     def has_fma(self) -> bool:
         return self.level.fma
 

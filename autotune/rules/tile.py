@@ -5,6 +5,7 @@ reductions over outer axes, softmax over an outer axis.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 from typing import ClassVar
 
@@ -141,6 +142,16 @@ class TileSketch(Sketch):
             steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
         return first, [*steps, *stream_steps(group, choices["stream"])]
 
+    @cached_property
+    def accumulators(self) -> int:
+        """Sums that are kept for every place in a tile: more than one along axes that only some
+        stages have."""
+        own = [
+            prod(as_int(a.extent) for a in stage.axes if a.name not in self.group.shared)
+            for stage in self.group.reductions
+        ]
+        return max(own, default=1)
+
     def prefetch_steps(self, choices: Choices) -> list[Step]:
         """What vectors read, asked for before it is needed."""
         turns, k = choices["prefetch"], self.k_axis
@@ -184,7 +195,8 @@ class TileSketch(Sketch):
         tile = v["vectors"] * v["rows"] * v["rows2"]
         wide = -(-self.extent(self.vector_axis) // self.lanes)
         tall = self.extent(self.row_axis)
-        good = tile <= (registers if self.group.main.combiner else 2 * registers)
+        limit = registers if self.group.main.combiner else 2 * registers
+        good = tile * self.accumulators <= limit
         statements = max(1.0, expression_cost(self.group.main) / PLAIN_COST)
         good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
         good &= (v["mid_v"] - 1) * v["vectors"] < wide

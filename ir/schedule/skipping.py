@@ -77,8 +77,11 @@ def _mask(stage: Stage) -> tuple[Dim, Const] | None:
 
 
 def is_masked(stage: Stage) -> bool:
-    """Whether a stage is a constant wherever a comparison of indices does not hold."""
-    return _mask(stage) is not None
+    """Whether a stage is minus infinity wherever a comparison of indices does not hold: then its
+    exponential is zero, whatever the maximum of the row is. That of another constant, be it as low
+    as floats reach, is 1 where nothing else is in the row."""
+    found = _mask(stage)
+    return found is not None and found[1].value == -np.inf
 
 
 def _plain(expr: Expr) -> IntExpr | None:

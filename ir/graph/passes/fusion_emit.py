@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ..builder import Builder
 from ..nodes import (
@@ -22,6 +23,7 @@ from ..types import TupleType
 from ..walk import map_operands
 from .eliminate_common_subexpressions import atom_key
 from .fusion_graph import Graph, Node, is_big_constant, operator_of
+from .fusion_operands import SHARED, Reading, readings_of
 from .fusion_order import Groups
 
 __all__ = ["GroupTable", "emit_block"]
@@ -100,10 +102,10 @@ def _emit_group(
     table: GroupTable,
 ) -> None:
     nodes = [graph.nodes[m] for m in members]
-    body = _GroupBody(graph)
+    body = _GroupBody(graph, members)
     for node in nodes:
         body.node(node)
-    results = [body.inside[graph.nodes[o].binding.var] for o in outputs or members[-1:]]
+    results = [body.results[graph.nodes[o].binding.var] for o in outputs or members[-1:]]
     attrs = {"primitive": True, "pattern": int(max(n.op.pattern for n in nodes))}
     span = nodes[-1].binding.var.span
     result = results[0] if len(results) == 1 else body.builder.make_tuple(results, span=span)
@@ -125,49 +127,58 @@ def _emit_group(
 class _GroupBody:
     """The function of a group while it grows: what comes from outside becomes a parameter."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, members: Sequence[int]) -> None:
         self.graph = graph
         self.builder = Builder()
         self.arguments: list[Atom] = []
-        self.inside: dict[Atom, Atom] = {}  # an atom outside -> what stands for it inside
+        self.results: dict[Atom, Atom] = {}  # the value of a member -> what it is inside
         self.names: list[str] = []  # of the operators, in order
-        self._constants: dict[object, Var] = {}
+        self._readings = readings_of(graph, members)
+        self._inside: dict[tuple[Reading, object], Atom] = {}
 
     def node(self, node: Node) -> None:
-        for arg in node.call.args:
-            self._operand(arg)
-        self._copy(node.binding)
+        """Copy a member; its operands must have been copied before."""
+        args = [
+            self._operand(arg, self._readings.get((node.index, position), SHARED))
+            for position, arg in enumerate(node.call.args)
+        ]
+        self.results[node.binding.var] = self._copy(node.binding, args)
 
-    def _operand(self, atom: Atom) -> None:
-        """Make sure that ``atom`` is known inside, with the index maps that lead to it."""
-        if atom in self.inside or isinstance(atom, GlobalVar):
-            return
+    def _operand(self, atom: Atom, reading: Reading) -> Atom:
+        """What ``atom`` is inside, after copies of the index maps that lead to it."""
+        if isinstance(atom, GlobalVar) or atom in self.results:
+            return self.results.get(atom, atom)
         root, chain = self.graph.resolve(atom)
-        if root is not None and root not in self.inside:
-            self.inside[root] = self._outside(root)
+        value: Atom | None = None
+        if root is not None:
+            known = root in self.results
+            reading = SHARED if known else reading
+            value = self.results[root] if known else self._outside(root, reading)
         for view in chain:
-            if view.var not in self.inside:
-                self._copy(view)
+            copy = self._inside.get((reading, view.var))
+            if copy is None:
+                args = [] if value is None else [value]
+                copy = self._inside[reading, view.var] = self._copy(view, args)
+            value = copy
+        assert value is not None
+        return value
 
-    def _outside(self, atom: Atom) -> Atom:
+    def _outside(self, atom: Atom, reading: Reading) -> Atom:
         """A parameter for ``atom``, or ``atom`` itself if it is a scalar constant."""
-        if isinstance(atom, Constant):
-            if not is_big_constant(atom):
-                return atom
-            key = atom_key(atom)
-            if key not in self._constants:
-                self._constants[key] = self._param(atom, atom.name)
-            return self._constants[key]
-        return self._param(atom, "" if atom.name.isdigit() else atom.name)
+        if isinstance(atom, Constant) and not is_big_constant(atom):
+            return atom
+        key = reading, atom_key(atom) if isinstance(atom, Constant) else atom
+        if key not in self._inside:
+            name = "" if atom.name.isdigit() else atom.name
+            self.arguments.append(atom)
+            name = name or f"p{len(self.arguments) - 1}"
+            self._inside[key] = self.builder.param(name, atom.type)
+        return self._inside[key]
 
-    def _param(self, atom: Atom, name: str) -> Var:
-        self.arguments.append(atom)
-        return self.builder.param(name or f"p{len(self.arguments) - 1}", atom.type)
-
-    def _copy(self, binding: Binding) -> None:
-        value = map_operands(binding.value, lambda a: self.inside.get(a, a))
-        op = operator_of(binding)
-        self.names.append(op.name)
+    def _copy(self, binding: Binding, args: Sequence[Atom]) -> Atom:
+        call = binding.value
+        assert isinstance(call, Call)
+        self.names.append(operator_of(binding).name)
         self.builder.span = binding.var.span
-        name = "" if binding.var.name.isdigit() else binding.var.name
-        self.inside[binding.var] = self.builder.bind(value, binding.var.type, name=name or None)
+        name = None if binding.var.name.isdigit() else binding.var.name
+        return self.builder.bind(replace(call, args=tuple(args)), binding.var.type, name=name)

@@ -344,3 +344,67 @@ def test_reduction_takes_elementwise_on_both_sides(axis: tuple[int, ...]) -> Non
         return m.sqrt(m.sum(m.multiply(x, x), axis=axis, keepdims=False))
 
     assert calls(fused(module(make, tensor(8, 16)))) == ["multiply_sum_sqrt"]
+
+
+def group_of(program: Module) -> Function:
+    """The group that main calls first."""
+    (name, *_) = calls(program)
+    group = program.functions[name]
+    assert isinstance(group, Function)
+    return group
+
+
+def arguments(program: Module) -> list[str]:
+    """The arguments of main's first call."""
+    call = program.main.body.bindings[0].value
+    assert isinstance(call, Call)
+    return [getattr(a, "name", "") for a in call.args]
+
+
+def test_both_sides_of_a_product_of_one_array_are_operands_of_their_own() -> None:
+    def make(m, x):
+        return m("nn.matmul", m.transpose(x, axes=(1, 0)), x)
+
+    program = fused(module(make, tensor(20, 8)))
+    assert arguments(program) == ["x0", "x0"]
+    assert len(group_of(program).params) == 2
+
+
+def test_maps_share_what_they_read_in_step() -> None:
+    def make(m, x):
+        squares = m.sum(m.multiply(x, x), axis=(1,), keepdims=True)
+        return m.divide(m.add(x, m.exp(x)), squares)
+
+    assert arguments(fused(module(make, tensor(20, 8)))) == ["x0"]
+
+
+def test_what_follows_a_product_reads_its_operand_as_another_one() -> None:
+    def make(m, x, w):
+        return m.add(m("nn.matmul", x, w), x)
+
+    assert arguments(fused(module(make, tensor(8, 8), tensor(8, 8)))) == ["x0", "x1", "x0"]
+
+
+def test_operands_that_are_walked_alike_are_one() -> None:
+    def make(m, x):
+        return m.contract(x, x, equation="ij,ij->i")
+
+    assert arguments(fused(module(make, tensor(8, 64)))) == ["x0"]
+
+
+def test_slices_of_one_array_in_a_chain_are_operands_of_their_own() -> None:
+    def make(m, x):
+        parts = [
+            m.squeeze(
+                m.strided_slice(x, begin=(n, 0, 0), end=(n + 1, 32, 16), strides=(1, 1, 1)),
+                axis=(0,),
+            )
+            for n in range(3)
+        ]
+        scores = m("nn.matmul", parts[0], m.transpose(parts[1], axes=(1, 0)))
+        e = m.exp(m.subtract(scores, m.max(scores, axis=(1,), keepdims=True)))
+        return m("nn.matmul", m.divide(e, m.sum(e, axis=(1,), keepdims=True)), parts[2])
+
+    program = fused(module(make, tensor(3, 32, 16)))
+    assert arguments(program) == ["x0"] * 3
+    assert len(calls(program)) == 1

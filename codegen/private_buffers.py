@@ -1,0 +1,29 @@
+"""What the private buffers of a loop nest take, told before any code is written for it."""
+
+from __future__ import annotations
+
+from ..ir.dims import as_int
+from ..ir.errors import ScheduleError
+from ..ir.loop.nest import Alloc, Nest, statements
+from ..ir.schedule.limits import LIMITS
+from .target import Target
+
+__all__ = ["check_private_buffers"]
+
+SPILLED = 4
+"""Register files that accumulators may take: beyond, every step loads and stores them."""
+
+
+def check_private_buffers(nest: Nest, target: Target) -> None:
+    """ScheduleError if the private buffers of a nest take more than the stack, or if its
+    accumulators are so many that they are memory."""
+    stack: dict[str, int] = {}
+    for stmt in statements(nest.body):
+        if not isinstance(stmt, Alloc):
+            continue
+        size = as_int(stmt.buffer.size) * stmt.buffer.dtype.bytes
+        stack[stmt.buffer.name] = max(size, stack.get(stmt.buffer.name, 0))
+        if stmt.scope == "registers" and size > SPILLED * target.register_bytes:
+            raise ScheduleError(f"{stmt.buffer.name} is larger than the registers")
+    if sum(stack.values()) > LIMITS.stack_bytes:
+        raise ScheduleError(f"private buffers take more than {LIMITS.stack_bytes} bytes of stack")

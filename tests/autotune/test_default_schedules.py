@@ -1,0 +1,122 @@
+"""Every group that fusion makes has a schedule of the rules: no kernel runs as the plain nest."""
+
+from __future__ import annotations
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.autotune.analysis import prim_flops
+from loopwright.autotune.space import ScheduleSpace, default_variant
+from loopwright.codegen.private_buffers import check_private_buffers
+from loopwright.codegen.target import Target
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.steps import Schedule, cache_write, reorder
+from loopwright.pipeline import kernels_of, lower_module
+from prims import parse_prim
+from random_draw import RandomDraw
+from random_steps import draw_program
+
+TARGET = Target(isa="x86-64-v4")
+NO_WORK = 200  # instructions in all: scalars
+
+
+def kernels(function, *specs) -> list[PrimFunc]:
+    module = lw.compile(function).trace(*specs).module
+    return list(kernels_of(lower_module(module)).values())
+
+
+def rule_of(prim: PrimFunc) -> str:
+    variant = default_variant(prim, TARGET)[1]
+    return "plain" if variant is None else variant.sketch.rule
+
+
+def softmax(scores):
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def attention_of(select, masked=lambda s: s):
+    def attention(*args):
+        q, k, v = select(*args)
+        return softmax(masked(q @ np.swapaxes(k, -1, -2) / 8)) @ v
+
+    return attention
+
+
+ATTENTIONS = {
+    "stacked": (attention_of(lambda x: (x[0], x[1], x[2])), (lw.f32[3, 4, 64, 32],)),
+    "packed": (
+        attention_of(lambda x: np.moveaxis(x.reshape(64, 3, 4, 32), (1, 2), (0, 1))),
+        (lw.f32[64, 384],),
+    ),
+    "self": (attention_of(lambda x: (x, x, x)), (lw.f32[4, 64, 32],)),
+    "shared keys": (attention_of(lambda q, k: (q, k, k)), (lw.f32[4, 64, 32], lw.f32[4, 96, 32])),
+}
+for low in (-np.inf, -1e9, np.finfo(np.float32).min, -3.0):
+    ATTENTIONS[f"masked by {low:g}"] = (
+        attention_of(
+            lambda q, k, v: (q, k, v),
+            lambda s, low=low: np.where(np.tri(256, dtype=bool), s, np.float32(low)),
+        ),
+        (lw.f32[2, 256, 32],) * 3,
+    )
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_is_scheduled_as_a_chain(name: str) -> None:
+    """Slices of one array, and masks of any value: 10 to 150 times as slow without."""
+    function, specs = ATTENTIONS[name]
+    assert "chain" in [rule_of(p) for p in kernels(function, *specs)]
+
+
+def test_reductions_that_know_nothing_of_each_other_share_their_loops() -> None:
+    prim = parse_prim("""
+        prim @p(x0: float32[64, 1000], x1: float32[64, 1000]) -> out: float32[64] {
+          t0[i]: float32[64] = max(k: 1000) x0[i, k]
+          t1[i]: float32[64] = max(r: 1000) x1[i, r]
+          out[i] = sum(s: 1000) exp(x0[i, s] - t0[i]) * exp(x1[i, s] - t1[i])
+        }""")
+    assert rule_of(prim) == "lanes"
+
+
+UNALIKE = """
+    prim @p(x0: float32[64, 512, 64], x1: float32[64, 512, 64]) -> out: float32[64, 512, 64] {
+      t0[i, j, m]: float32[64, 512, 512] = sum(k: 64) x0[i, j, k] * x1[i, m, k]
+      t1[i, j, m]: float32[64, 512, 512] = tanh(t0[i, j, m])
+      out[i, j, l] = sum(t: 512) t1[i, j, t] * x0[i, t, l]
+    }"""
+
+
+def test_stages_no_rule_can_do_together_are_done_one_by_one() -> None:
+    prim = parse_prim(UNALIKE)
+    schedule, variant = default_variant(prim, TARGET)
+    assert variant is not None and variant.sketch.rule == "tile"
+    assert "own_axis" in [s.name for s in schedule.steps]
+
+
+def test_no_schedule_keeps_more_accumulators_than_there_are_registers() -> None:
+    prim = parse_prim(UNALIKE)
+    wide = ScheduleSpace(prim, TARGET)
+    for row in wide.sample(64, np.random.default_rng(0)):
+        check_private_buffers(apply_schedule(prim, wide.schedule(row)), TARGET)
+
+
+def test_the_limits_are_told() -> None:
+    prim = parse_prim("""
+        prim @p(x0: float32[64, 64], x1: float32[64, 64]) -> out: float32[64, 64] {
+          out[i, j] = sum(k: 64) x0[i, k] * x1[k, j]
+        }""")
+    whole = Schedule((reorder("i", "k", "j"), cache_write("out", "registers", "i")))
+    check_private_buffers(apply_schedule(prim, whole), TARGET)
+    large = parse_prim(str(prim).replace("64", "6400"))
+    with pytest.raises(ScheduleError, match=r"out.acc is larger than the registers"):
+        check_private_buffers(apply_schedule(large, whole), TARGET)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_have_no_plain_nest(seed: int) -> None:
+    program = draw_program(RandomDraw(seed))
+    for prim in kernels(program, *program.inputs):
+        assert rule_of(prim) != "plain" or prim_flops(prim) < NO_WORK, str(prim)
