@@ -24,7 +24,6 @@ from .space import ScheduleSpace, default_variant
 from .tree_model import TreeModel
 
 __all__ = [
-    "EXPECTED_LOSS",
     "Chosen",
     "as_lists",
     "choose_schedule",
@@ -32,9 +31,6 @@ __all__ = [
     "workload_of",
 ]
 
-EXPECTED_LOSS = {"exact": 0.0, "compatible": 0.06, "near": 0.11, "model": 0.12, "rules": 0.13}
-"""Share of speed that is missing to the best that tuning finds, by origin: measured by
-``python -m bench.transfer`` on kernels that were not learnt from."""
 MARGIN = 0.3
 """The model's score, a share of the candidates, by which a pick has to be ahead of the favourite.
 Among measured schedules of 168 kernels, each judged by a model that had not seen it, 0.05 was right
@@ -61,14 +57,13 @@ class Chosen:
     ``origin`` is "exact", "compatible" or "near" (from a log, as ``lookup`` names it), "model" (the
     cost model's pick), "rules", or "library": then there is no schedule, and ``sketch`` names the
     library that computes the kernel's product. ``seconds`` is what the log measured for it, 0 where
-    nothing was; ``loss`` is the share of its speed that tuning is expected to add.
+    nothing was.
     """
 
     schedule: Schedule
     origin: str
     sketch: str
     seconds: float = 0.0
-    loss: float = 0.0
 
 
 def workload_of(prim: PrimFunc) -> Workload:
@@ -116,13 +111,13 @@ def choose_schedule(
             return fitted
     favourite, variant = default_variant(prim, target)
     if variant is None:
-        return Chosen(favourite, "rules", "plain", loss=EXPECTED_LOSS["rules"])
+        return Chosen(favourite, "rules", "plain")
     if model is not None and target.isa in model.levels:
         space = ScheduleSpace(prim, target, threads, (variant,))
         chosen = _by_model(space, favourite, model)
         if chosen is not None:
             return chosen
-    return Chosen(favourite, "rules", variant.name, loss=EXPECTED_LOSS["rules"])
+    return Chosen(favourite, "rules", variant.name)
 
 
 def _from_records(
@@ -162,7 +157,7 @@ def _from_records(
         return None
     seconds = result.record.cost if result.kind == "compatible" else 0.0
     name = space.sketch_name(row)
-    return Chosen(schedule, result.kind, name, seconds, EXPECTED_LOSS[result.kind])
+    return Chosen(schedule, result.kind, name, seconds)
 
 
 def _refitted(space: ScheduleSpace, result: LookupResult) -> Population | None:
@@ -192,7 +187,7 @@ def _by_model(space: ScheduleSpace, favourite: Schedule, model: TreeModel) -> Ch
     schedule = _applied(space.prim, space.schedule(rows[best]).to_json())
     if schedule is None:
         return None
-    return Chosen(schedule, "model", space.sketch_name(rows[best]), loss=EXPECTED_LOSS["model"])
+    return Chosen(schedule, "model", space.sketch_name(rows[best]))
 
 
 def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:

@@ -199,15 +199,14 @@ def _explained(
 
 
 def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
-    loss = f", about {100 * chosen.loss:.0f} % slower than tuned" if chosen.loss else ""
     if chosen.origin == "rules":
-        return f"by the rules, the logs have nothing like it{loss}"
+        return "by the rules, the logs have nothing like it"
     if chosen.origin == "library":
         return f"its product by {chosen.sketch}, NumPy's library, which was faster in the program"
     if chosen.origin == "model":
-        return f"picked by the cost model near to the rules' favourite{loss}"
+        return "picked by the cost model near to the rules' favourite"
     if chosen.origin == "near":
-        return f"fitted to this shape from the log's record of a near one{loss}"
+        return "fitted to this shape from the log's record of a near one"
     record = lookup(parts.logs, workload_of(prim), parts.target, parts.threads).record
     if record is None:
         return chosen.origin

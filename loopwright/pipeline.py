@@ -426,9 +426,7 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
     if counts["rules"] or counts["near"] or counts["model"]:
-        loss = max(c.loss for c in chosen.values())
-        text += f", about {100 * loss:.0f} % slower than tuned" if loss else ""
-        text += "; f.tune(...) or `loopwright tune` makes them faster"
+        text += "; f.tune(...) or `loopwright tune` may make them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
     if counts["rules"] and shipped_model().model is None:
         text += f"; {shipped_model()}"

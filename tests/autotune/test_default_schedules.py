@@ -120,3 +120,10 @@ def test_random_programs_have_no_plain_nest(seed: int) -> None:
     program = draw_program(RandomDraw(seed))
     for prim in kernels(program, *program.inputs):
         assert rule_of(prim) != "plain" or prim_flops(prim) < NO_WORK, str(prim)
+
+
+def test_no_estimate_is_told_that_is_the_same_for_every_kernel() -> None:
+    """How much slower than tuned a schedule of the rules is, nobody knows before measuring."""
+    lowered = lw.compile(lambda x: np.exp(x).sum(axis=0)).lower(lw.f32[40, 50])
+    assert "by the rules" in lowered.built.summary
+    assert "%" not in lowered.built.summary

@@ -65,7 +65,6 @@ def test_without_logs_and_opinion_the_favourite_is_taken() -> None:
     for model in (opinion(0.0), opinion(MARGIN / 100)):
         chosen = choose_schedule(PRIM, TARGET, 1, [], model)
         assert (chosen.schedule, chosen.sketch, chosen.origin) == (favourite, sketch, "rules")
-        assert 0 < chosen.loss < 0.5
 
 
 def test_a_clear_opinion_is_followed_where_the_model_was_trained() -> None:
@@ -79,7 +78,7 @@ def test_a_clear_opinion_is_followed_where_the_model_was_trained() -> None:
 def test_a_record_of_its_own_needs_no_opinion() -> None:
     log, better = tuned(PRIM, TARGET, 1, 1.2)
     chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(-1.0))
-    assert chosen.origin == "exact" and chosen.schedule.to_json() == better and chosen.loss == 0
+    assert chosen.origin == "exact" and chosen.schedule.to_json() == better
 
 
 @pytest.mark.parametrize(
@@ -116,7 +115,6 @@ def test_another_machine_is_a_prior_and_no_order() -> None:
     log, better = tuned(PRIM, wide, 1, 1.5)
     agreed = choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01))
     assert agreed.origin == "compatible" and agreed.schedule.to_json() == better
-    assert agreed.loss > 0
     assert choose_schedule(PRIM, TARGET, 1, [log], opinion(-0.01)).origin == "rules"
     threads, _ = tuned(PRIM, TARGET, 2, 1.5)
     assert choose_schedule(PRIM, TARGET, 1, [threads], opinion(0.01)).origin == "compatible"
