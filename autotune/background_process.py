@@ -25,7 +25,8 @@ from .background import BackgroundJob, Winner
 from .budget import Budget
 from .interrupts import terminable
 from .kernels import TOOLCHAIN, task_of
-from .log import LogError, TuningLog
+from .log import TuningLog
+from .log_file import LogError
 from .lookup import shipped_logs
 from .measure import NativeMeasurer, Workers
 from .native_tuning import suggested_rows

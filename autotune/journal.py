@@ -26,7 +26,8 @@ from typing import Any
 
 from ..codegen.machine import known_machine
 from .budget import Budget, BudgetClock
-from .log import LogError, TuningLog
+from .log import TuningLog
+from .log_file import LogError
 from .note import Note
 from .protocols import Population
 from .quality import ModelQuality

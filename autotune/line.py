@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "MAX_LINE",
     "REASONS",
     "FutureRecordError",
     "RecordError",
@@ -20,6 +21,8 @@ __all__ = [
     "check_version",
     "data_of",
 ]
+
+_BOM = b"\xef\xbb\xbf"
 
 REASONS = {
     "torn": "it is no JSON: cut off, or of another kind of file",
@@ -80,7 +83,7 @@ def data_of(line: str | bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise RecordError(f"longer than {MAX_LINE >> 20} MiB", "oversized")
     try:
-        text = line if isinstance(line, str) else line.decode("utf-8-sig")
+        text = line if isinstance(line, str) else line.removeprefix(_BOM).decode()
         data = json.loads(text)
     except RecursionError:
         raise RecordError("not JSON that can be read: nested too deep", "oversized") from None
@@ -112,14 +115,17 @@ def _check(data: dict[str, Any], escapes: bool) -> None:
             if kind is list:
                 inside += value
             elif kind is dict:
-                inside += value
                 inside += value.values()
-            elif kind is int and not -INTEGERS < value < INTEGERS:
-                raise RecordError(f"an integer of {value.bit_length()} bits", "oversized")
+                if escapes:
+                    inside += value
+            elif kind is str:
+                if escapes and not _is_text(value):
+                    raise RecordError("a text with half of a surrogate pair")
+            elif kind is int:
+                if not -INTEGERS < value < INTEGERS:
+                    raise RecordError(f"an integer of {value.bit_length()} bits", "oversized")
             elif kind is float and not math.isfinite(value):
                 raise RecordError(f"{value} is not a finite number")
-            elif escapes and kind is str and not _is_text(value):
-                raise RecordError("a text with half of a surrogate pair")
         if not inside:
             return
         level = inside

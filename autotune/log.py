@@ -8,37 +8,27 @@ version are skipped and counted.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from .decision import Decision
 from .line import RecordError, SkippedLines
+from .log_file import as_log_error, locked_file, opened, pieces
 from .note import Entry, Note, entry_of
 from .record import MeasureRecord, TargetKey, Workload
 from .settings import DEFAULT_SETTINGS
 
-__all__ = ["LogError", "TuningLog", "locked_file"]
-
-
-class LogError(OSError):
-    """The log cannot be written. The records of the call that failed are not in it."""
-
-    def __init__(self, path: Path | None, reason: str) -> None:
-        super().__init__(f"tuning log {path}: {reason}")
-        self.path = path
-        self.reason = reason
+__all__ = ["TuningLog"]
 
 
 class TuningLog:
     """The records of one file; without a path they live in memory alone.
 
-    A file that is not there yet is an empty log. OSError if it is there and cannot be read.
+    A file that is not there yet is an empty log. LogError if it is there and cannot be read.
 
     >>> log = TuningLog()
     >>> len(log), log.skipped.total
@@ -78,8 +68,8 @@ class TuningLog:
             return 0
         with self._lock:
             try:
-                with self.path.open("rb") as file:
-                    return self._read_from(file.fileno())
+                with opened(self.path) as descriptor:
+                    return self._read_from(descriptor)
             except FileNotFoundError:
                 if self._inode is not None:
                     self._tell_of_loss()
@@ -94,14 +84,13 @@ class TuningLog:
             self._forget()  # the file was replaced, by prune for instance
         self._inode = status.st_ino
         before = len(self.records)
-        data = _read_all(descriptor, self._offset, status.st_size)
-        end = data.rfind(b"\n") + 1
-        for line in data[:end].split(b"\n"):
-            self._take(line)
-        self._offset += end
-        rest = data[end:]
-        if rest and self._take_unfinished(rest):
-            self._offset += len(rest)
+        for _, end, data in pieces(descriptor, self._offset, status.st_size):
+            if data.endswith(b"\n"):
+                for line in data.split(b"\n"):
+                    self._take(line)
+            elif not self._take_unfinished(data):
+                break
+            self._offset = end
         return len(self.records) - before
 
     def _take(self, line: bytes) -> None:
@@ -159,15 +148,21 @@ class TuningLog:
 
     # -- asking
 
+    def alike(self, wanted: Workload) -> list[Workload]:
+        """The workloads that differ from ``wanted`` in sizes alone, and itself if it is here."""
+        return list(self._by_kind.get(wanted.kind, {}).values()) if wanted.kind else []
+
+    def choices(self) -> list[Decision]:
+        """The decisions about graphs and routes, in the order of the file."""
+        return [d for d in self.decisions if d.about != "schedule"]
+
     def of(self, workload_hash: str, target: TargetKey | None = None) -> list[MeasureRecord]:
         """All records of a workload, failed ones too, in the order of the file."""
         found = self._by_hash.get(workload_hash, [])
         return [r for r in found if target is None or r.target == target]
 
-    def workloads(self, kind: str | None = None) -> list[Workload]:
-        """The workloads of which there are records, or those of one kind."""
-        if kind is not None:
-            return list(self._by_kind.get(kind, {}).values())
+    def workloads(self) -> list[Workload]:
+        """The workloads of which there are records."""
         return [records[0].workload for records in self._by_hash.values()]
 
     def decided(self, workload_hash: str, target: TargetKey | None = None) -> list[Decision]:
@@ -205,19 +200,19 @@ class TuningLog:
     def check_writable(self) -> None:
         """LogError now rather than after the first minute of tuning."""
         if self.path is not None:
-            with self._lock, _as_log_error(self.path), locked_file(self.path):
+            with self._lock, as_log_error(self.path), locked_file(self.path):
                 pass
 
     def sync(self) -> None:
         """Wait until the disk has everything (a power cut then loses nothing)."""
         if self.path is not None and self.path.exists():
-            with _as_log_error(self.path), locked_file(self.path) as descriptor:
+            with as_log_error(self.path), locked_file(self.path) as descriptor:
                 os.fdatasync(descriptor)
             self._synced_at = time.monotonic()
 
     def _write(self, data: bytes) -> None:
         assert self.path is not None
-        with _as_log_error(self.path), locked_file(self.path) as descriptor:
+        with as_log_error(self.path), locked_file(self.path) as descriptor:
             self._read_from(descriptor)
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -237,45 +232,3 @@ class TuningLog:
             if time.monotonic() - self._synced_at >= self._sync_seconds:
                 os.fdatasync(descriptor)
                 self._synced_at = time.monotonic()
-
-
-@contextmanager
-def locked_file(path: Path) -> Iterator[int]:
-    """A descriptor to append to ``path``, which no one else may change meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_same_file(descriptor, path):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether the path still leads to the open file, and not to one that replaced it."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-@contextmanager
-def _as_log_error(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise LogError(path, error.strerror or str(error)) from error
-
-
-def _read_all(descriptor: int, start: int, end: int) -> bytes:
-    pieces: list[bytes] = []
-    while start < end:
-        piece = os.pread(descriptor, end - start, start)
-        if not piece:
-            break
-        pieces.append(piece)
-        start += len(piece)
-    return b"".join(pieces)

@@ -15,7 +15,8 @@ from typing import Any
 
 from .decision import Decision
 from .line import FutureRecordError, RecordError, SkippedLines, data_of
-from .log import TuningLog, locked_file
+from .log import TuningLog
+from .log_file import locked_file
 from .logged import nest_or_reason
 from .lookup import best_records, fastest, pooled_costs
 from .note import Entry, Note, entry_of

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
 from ..codegen.target import ISA_LEVELS, Target
 from .decision import Decision
 from .log import TuningLog
+from .log_index import LogIndex, log_index
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
 from .settings import DEFAULT_SETTINGS
 
 __all__ = [
+    "LogView",
     "LookupResult",
     "best_records",
     "fastest",
@@ -28,6 +31,10 @@ __all__ = [
     "related",
     "shipped_logs",
 ]
+
+
+LogView: TypeAlias = TuningLog | LogIndex
+"""What can be asked for the entries of a workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class LookupResult:
 
 
 def lookup(
-    logs: TuningLog | Sequence[TuningLog],
+    logs: LogView | Sequence[LogView],
     workload: Workload | str,
     target: Target | TargetKey,
     threads: int | None = None,
@@ -68,7 +75,7 @@ def lookup(
     >>> str(lookup(TuningLog(), "3f9a", Target()))
     'nothing in the log'
     """
-    logs = [logs] if isinstance(logs, TuningLog) else list(logs)
+    logs = [logs] if isinstance(logs, TuningLog | LogIndex) else list(logs)
     key = target if isinstance(target, TargetKey) else target_key(target, threads)
     wanted = workload if isinstance(workload, Workload) else Workload(workload)
     same = [r for log in logs for r in log.of(wanted.hash)]
@@ -83,7 +90,7 @@ def lookup(
 
 
 def related(
-    logs: Sequence[TuningLog], wanted: Workload, key: TargetKey, most: int = 3
+    logs: Sequence[LogView], wanted: Workload, key: TargetKey, most: int = 3
 ) -> list[LookupResult]:
     """What may serve a workload of which ``key`` has no record: the best of like targets for the
     same workload, or else of up to ``most`` near shapes, the nearest first."""
@@ -92,7 +99,7 @@ def related(
     found = _fastest_nearby([r for r in same if r.target != key], key, decisions)
     if found is not None:
         return [LookupResult("compatible", found, 0.0, _gain(found, same))]
-    others = {w.hash: w for log in logs for w in log.workloads(wanted.kind)} if wanted.kind else {}
+    others = {w.hash: w for log in logs for w in log.alike(wanted)}
     results: list[LookupResult] = []
     for workload in sorted(others.values(), key=wanted.distance)[: 2 * most]:
         records = [r for log in logs for r in log.of(workload.hash)]
@@ -114,10 +121,8 @@ def _gain(best: MeasureRecord, records: Sequence[MeasureRecord]) -> float:
     return max(1.0, pooled[first.schedule_key][0] / pooled[best.schedule_key][0])
 
 
-def _nearest(logs: Sequence[TuningLog], wanted: Workload, key: TargetKey) -> LookupResult:
-    if not wanted.kind:
-        return LookupResult("none")
-    others = {w.hash: w for log in logs for w in log.workloads(wanted.kind)}
+def _nearest(logs: Sequence[LogView], wanted: Workload, key: TargetKey) -> LookupResult:
+    others = {w.hash: w for log in logs for w in log.alike(wanted)}
     for workload in sorted(others.values(), key=wanted.distance):
         records = [r for log in logs for r in log.of(workload.hash)]
         decisions = [d for log in logs for d in log.decided(workload.hash)]
@@ -279,8 +284,8 @@ def best_records(log: TuningLog) -> list[MeasureRecord]:
 
 
 @cache
-def shipped_logs() -> tuple[TuningLog, ...]:
-    """The logs that come with the package, read once."""
+def shipped_logs() -> tuple[LogIndex, ...]:
+    """The logs that come with the package, looked through once."""
     folder = files("loopwright.tuning_logs")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".jsonl"))
-    return tuple(TuningLog(Path(str(folder.joinpath(name)))) for name in names)
+    return tuple(log_index(Path(str(folder.joinpath(name)))) for name in names)

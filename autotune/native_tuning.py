@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.errors import ScheduleError
 from .budget import Budget
 from .log import TuningLog
-from .lookup import lookup, related
+from .lookup import LogView, lookup, related
 from .measure import NativeMeasurer, Workers
 from .program_tuner import ProgramResult, tune_program
 from .progress import Progress
@@ -29,7 +29,7 @@ def tune_tasks(
     log: TuningLog,
     budget: str | float | Budget = "60s",
     *,
-    others: Sequence[TuningLog] = (),
+    others: Sequence[LogView] = (),
     model: CostModel | None = None,
     strategy: str = "evolutionary",
     settings: TuneSettings = DEFAULT_SETTINGS,
@@ -69,7 +69,7 @@ def tune_tasks(
         )
 
 
-def suggested_rows(task: Task, logs: Sequence[TuningLog]) -> list[Population]:
+def suggested_rows(task: Task, logs: Sequence[LogView]) -> list[Population]:
     """Rows that logs have for this kernel, on this machine or others, or for near shapes, worth
     being measured first."""
     found = lookup(logs, task.workload.hash, task.key)

@@ -23,9 +23,15 @@ from .decision import Decision, decision_from_data
 from .line import RecordError, check_version, data_of
 from .record import MeasureRecord, record_from_data
 
-__all__ = ["NOTE_VERSION", "Entry", "Note", "entry_of"]
+__all__ = ["HEAD", "NOTE_VERSION", "Entry", "Note", "entry_of"]
 
 NOTE_VERSION = 2
+
+HEAD = re.compile(
+    rb'\{"v": ?(?:1, ?|2, ?"kind": ?"decision", ?"about": ?"(?P<about>\w+)", ?)'
+    rb'"workload": ?\{"hash": ?"(?P<hash>[!#-\[\]-~]{1,99})"'
+)
+"""How the tuner's lines begin, which say at once what they are about."""
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -79,11 +85,13 @@ def entry_of(line: str | bytes) -> Entry:
     """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
     data = data_of(line)
     kind = data.get("kind")
-    if kind is None:
-        return record_from_data(data)
-    if kind == "decision":
-        return decision_from_data(data)
-    return _note(data, kind)
+    if kind is not None and kind != "decision":
+        return _note(data, kind)
+    entry = record_from_data(data) if kind is None else decision_from_data(data)
+    head = None if isinstance(line, str) else HEAD.match(line)
+    if head is not None and head["hash"].decode() != entry.workload.hash:
+        raise RecordError("it names two workloads")
+    return entry
 
 
 def _note(data: dict[str, Any], kind: Any) -> Note:

@@ -15,7 +15,8 @@ from .decision import COMPILED, Decision
 from .in_program import InProgram, decision_line
 from .interrupts import terminable
 from .journal import Journal
-from .log import LogError, TuningLog
+from .log import TuningLog
+from .log_file import LogError
 from .progress import Progress, Silent, format_seconds, format_time
 from .protocols import CostModel, Measurer, Population
 from .quality import ModelQuality

@@ -72,6 +72,7 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LOOSE_INTEGER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _MOST_DIGITS = 18  # of a size
 _TEXT_LIMIT = 100_000
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -278,7 +279,7 @@ def schedule_key(schedule: Any) -> str:
     >>> schedule_key((("split", "i", (2, 4)),))
     '[["split","i",[2,4]]]'
     """
-    return json.dumps(schedule, sort_keys=True, separators=(",", ":"))
+    return _CANONICAL.encode(schedule)
 
 
 def _rounded(seconds: Iterable[float]) -> tuple[float, ...]:
@@ -434,4 +435,5 @@ def _optional(value: Any) -> float | None:
 def _took(value: Any) -> Took | None:
     if not isinstance(value, dict):
         return None
-    return Took(*(max(0.0, _optional(value.get(name)) or 0.0) for name in Took.__slots__))
+    build, check, run = (_optional(value.get(name)) or 0.0 for name in Took.__slots__)
+    return Took(max(0.0, build), max(0.0, check), max(0.0, run))

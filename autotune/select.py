@@ -15,8 +15,7 @@ from ..ir.loop.workload import workload_hash, workload_text
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .analysis import prim_flops
-from .log import TuningLog
-from .lookup import LookupResult, lookup, related
+from .lookup import LogView, LookupResult, lookup, related
 from .protocols import FloatArray, Population
 from .record import Workload, target_key
 from .shipped import shipped_model
@@ -88,7 +87,7 @@ def choose_schedule(
     prim: PrimFunc,
     target: Target,
     threads: int,
-    logs: Sequence[TuningLog],
+    logs: Sequence[LogView],
     model: TreeModel | None = None,
 ) -> Chosen:
     """The best schedule known for a kernel: of its own record, of a like machine, of a near shape,

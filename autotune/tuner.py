@@ -22,7 +22,8 @@ from .cost_model import JudgedModel, available_model
 from .early_stop import GainForecast
 from .interrupts import terminable
 from .journal import Journal
-from .log import LogError, TuningLog
+from .log import TuningLog
+from .log_file import LogError
 from .lookup import fastest, pooled_costs
 from .progress import Progress, Silent
 from .protocols import Candidate, CostModel, Measurer, Population

@@ -32,7 +32,8 @@ import numpy as np
 
 from .autotune.background import BackgroundJob, Winner
 from .autotune.budget import parse_budget
-from .autotune.log import LogError, TuningLog
+from .autotune.log import TuningLog
+from .autotune.log_file import LogError
 from .autotune.select import workload_of
 from .autotune.transport import Frame, read_frame, write_frame
 from .autotune.worker_process import worker_environment

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from .autotune.log_file import problem_of
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = ["log", "log_in_force"]
 
 _LOG: ContextVar[Path | None] = ContextVar("loopwright_log", default=None)
+_WARNED: set[tuple[str, Path]] = set()  # of links that lead nowhere: they may yet be made
 
 
 @contextmanager
@@ -45,14 +48,35 @@ def log(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def log_in_force(own: Path | None, environment: Path | None) -> Path | None:
-    """The log to use: a function's own, else that of the context, else the environment's."""
-    return own or _LOG.get() or environment
+    """The log to use: a function's own, else that of the context, else the environment's.
+
+    ``/dev/null`` is no log. Raises LoopwrightValueError for what is there and cannot be read as a
+    file, naming the setting.
+    """
+    settings = ((own, "log="), (_LOG.get(), "lw.log"), (environment, "LOOPWRIGHT_LOG"))
+    for path, setting in settings:
+        if path is not None:
+            return None if path == Path(os.devnull) else _readable(path, setting)
+    return None
+
+
+def _readable(path: Path, setting: str) -> Path:
+    problem = problem_of(path)
+    if problem is None:
+        return path
+    text = f"{setting}: {path} cannot be read as a tuning log: {problem}"
+    if path.exists():
+        raise LoopwrightValueError(text)
+    if (setting, path) not in _WARNED:
+        _WARNED.add((setting, path))
+        warnings.warn(text, stacklevel=2)
+    return path
 
 
 def _checked(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise LoopwrightTypeError(f"lw.log takes the path of a tuning log, not {path!r}")
+    if not os.fspath(path):
+        raise LoopwrightValueError("lw.log: '' is not a file")
     place = Path(path).expanduser()
-    if not os.fspath(path) or (place.exists() and not place.is_file()):
-        raise LoopwrightValueError(f"{path!r} is not a file; a tuning log is a file of JSON lines")
-    return place
+    return place if place == Path(os.devnull) else _readable(place, "lw.log")

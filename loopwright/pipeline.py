@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .autotune.decision import COMPILED, taken_options, taken_routes
-from .autotune.log import TuningLog
-from .autotune.lookup import shipped_logs
+from .autotune.log_index import log_index
+from .autotune.lookup import LogView, shipped_logs
 from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
@@ -98,7 +98,7 @@ class Parts:
     program: Program
     target: Target
     threads: int
-    logs: Sequence[TuningLog]
+    logs: Sequence[LogView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Source:
     target: Target
     threads: int | None
     log: Path | None
-    logs: Sequence[TuningLog]
+    logs: Sequence[LogView]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +280,7 @@ def build(
     refuse_symbolic(module)
     target = target or Target.host()
     own = log or session_log()
-    logs = ([TuningLog(own)] if own.exists() else []) + [*shipped_logs()]
+    logs = [log_index(own), *shipped_logs()]
     used = threads or pool.get_threads()
     key = target_key(target, used)
     if taken is None:
@@ -344,14 +344,14 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Bu
     )
 
 
-def logged_choices(logs: Sequence[TuningLog], key: TargetKey) -> dict[str, str]:
+def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
     """What the logs decided about choices in graphs on a target; the first log goes before."""
-    return taken_options((d for log in reversed(logs) for d in log.decisions), key)
+    return taken_options((d for log in reversed(logs) for d in log.choices()), key)
 
 
-def logged_routes(logs: Sequence[TuningLog], key: TargetKey) -> dict[str, str]:
+def logged_routes(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
     """The libraries that the logs give kernels to on a target, by workload."""
-    routes = taken_routes((d for log in reversed(logs) for d in log.decisions), key)
+    routes = taken_routes((d for log in reversed(logs) for d in log.choices()), key)
     return {workload: name for workload, name in routes.items() if name != COMPILED}
 
 

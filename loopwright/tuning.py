@@ -19,7 +19,8 @@ from .autotune.budget import Budget, parse_budget
 from .autotune.decision import Decision
 from .autotune.interrupts import terminable
 from .autotune.kernels import TOOLCHAIN, machine_floor, tasks_of
-from .autotune.log import LogError, TuningLog
+from .autotune.log import TuningLog
+from .autotune.log_file import LogError
 from .autotune.lookup import lookup, shipped_logs
 from .autotune.native_tuning import tune_tasks
 from .autotune.program_tuner import ProgramResult, TaskResult

@@ -172,7 +172,7 @@ def _log_problems() -> Iterator[str]:
         )
     # What ships is trimmed to what guesses need: it counts as whole if every line can be read.
     for log in shipped_logs():
-        if log.path is not None and (lost := logtool.verify(log.path).skipped.total):
+        if lost := logtool.verify(log.path).skipped.total:
             yield f"{log.path}: {lost} lines cannot be read; install loopwright again"
     if shipped_model().model is None:
         yield f"{shipped_model()}: kernels that nobody tuned are scheduled by rules alone"
@@ -184,5 +184,5 @@ def _logs_text() -> str:
         first = "none yet: `loopwright tune ... --log FILE` makes one"
     else:
         first = f"{own}: {logtool.verify(own).good} good records"
-    shipped = sum(len(log) for log in shipped_logs())
+    shipped = sum(logtool.verify(log.path).good for log in shipped_logs())
     return f"log       {first}\nshipped   {shipped} records of kernels, {shipped_model()}"

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ..autotune import logtool
-from ..autotune.log import LogError, TuningLog
+from ..autotune.log import TuningLog
+from ..autotune.log_file import LogError
 from ..autotune.logexport import record_text
 from .log_check import check_winners
 from .log_exchange import add_exchange

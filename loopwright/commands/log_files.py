@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ..autotune.log import TuningLog
+from ..autotune.log_file import problem_of
 from .text import UsageError
 
 __all__ = ["existing_log", "file_argument", "open_log"]
@@ -23,10 +24,12 @@ def existing_log(given: str | None) -> Path:
     if not name:
         raise UsageError("which log? give its path, or set LOOPWRIGHT_LOG")
     path = Path(name)
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         raise UsageError(f"no tuning log at {path}; `loopwright tune ... --log {path}` makes one")
-    if not path.is_file():
-        raise UsageError(f"{path} is not a file; a tuning log is a file of JSON lines")
+    problem = problem_of(path)
+    if problem is not None:
+        setting = "" if given else "LOOPWRIGHT_LOG="
+        raise UsageError(f"{setting}{path} is no tuning log: {problem}")
     return path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
-from ..autotune.log import LogError
+from ..autotune.log_file import LogError
 from ..report.collect import collect
 from ..report.measuring import measure_decisions
 from ..report.page import page

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
+from ..autotune.log_file import problem_of
 from ..autotune.replay import ReplayError, replay
 from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
@@ -214,11 +215,16 @@ def _log(given: str | None) -> Path:
             "what is found needs a place: give --log FILE (it may be new), or set LOOPWRIGHT_LOG"
         )
     path = Path(name)
+    setting = "--log" if given else "LOOPWRIGHT_LOG"
     if path.is_dir():
-        raise UsageError(f"--log {path} is a folder; name a file in it, as {path / 'tuning.jsonl'}")
+        place = path / "tuning.jsonl"
+        raise UsageError(f"{setting} {path} is a folder; name a file in it, as {place}")
+    problem = problem_of(path)
+    if problem is not None:
+        raise UsageError(f"{setting} {path} is no tuning log: {problem}")
     parent = path.parent
     if not parent.exists():
-        raise UsageError(f"--log {path}: there is no folder {parent}; make it first")
+        raise UsageError(f"{setting} {path}: there is no folder {parent}; make it first")
     if not os.access(path if path.exists() else parent, os.W_OK):
-        raise UsageError(f"--log {path} cannot be written; name a file that can")
+        raise UsageError(f"{setting} {path} cannot be written; name a file that can")
     return path

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.log import TuningLog
+from ..autotune.log_index import log_index
 from ..autotune.lookup import shipped_logs
 from ..autotune.record import target_key
 from ..autotune.select import Chosen, choose_schedule, workload_of
@@ -100,7 +100,7 @@ def _logged(
     """The choices and schedules that logs have for a module; none where that fails."""
     target, threads, precision = made_for
     log: Path | None = options.get("log")
-    logs = ([TuningLog(log)] if log is not None and log.exists() else []) + [*shipped_logs()]
+    logs = [*([] if log is None else [log_index(log)]), *shipped_logs()]
     taken = logged_choices(logs, target_key(target, threads))
     try:
         choices = Choices(taken) if taken else None

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log import LogError, TuningLog
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log_file import LogError
 from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 
 TARGET = TargetKey("x86-64-v4", "cpu", 2, 1, 1, 2, 3)
@@ -160,7 +161,7 @@ def test_a_log_that_cannot_be_written_says_so_at_once(
 
 
 def test_a_folder_is_no_log(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(LogError, match="a folder, not a file"):
         TuningLog(tmp_path)
 
 

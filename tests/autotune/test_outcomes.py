@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopwright.autotune.log import LogError, TuningLog
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log_file import LogError
 from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
 from loopwright.autotune.tuner import TuneResult, tune
 from loopwright.autotune.worker_process import WorkerError

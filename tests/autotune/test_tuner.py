@@ -16,7 +16,8 @@ import numpy as np
 import planted_kernels as planted
 import pytest
 from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
-from loopwright.autotune.log import LogError, TuningLog
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log_file import LogError
 from loopwright.autotune.lookup import lookup
 from loopwright.autotune.measure import NativeMeasurer
 from loopwright.autotune.progress import Lines, Live, Silent, make_progress

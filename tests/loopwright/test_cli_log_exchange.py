@@ -152,7 +152,7 @@ def test_what_is_no_log_is_said_in_one_line(action: str, tmp_path: Path, capsys)
     text.write_text("import numpy as np\n")
     for path, message in (
         (tmp_path / "nothing.jsonl", "no tuning log at"),
-        (tmp_path, "is not a file; a tuning log is a file of JSON lines"),
+        (tmp_path, "a folder, not a file of JSON lines"),
         (picture, "is no tuning log: none of its lines can be read"),
         (text, "is no tuning log: none of its lines can be read"),
     ):
