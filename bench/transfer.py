@@ -90,7 +90,7 @@ class Shares:
 def unseen(log: TuningLog) -> dict[str, list[MeasureRecord]]:
     """The records of each task that what ships knows nothing of."""
     known = {r.workload.hash for path in sample_logs() for r in TuningLog(path)}
-    known |= {r.workload.hash for shipped in shipped_logs() for r in shipped}
+    known |= {r.workload.hash for shipped in shipped_logs() for r in TuningLog(shipped.path)}
     return {n: g for n, g in grouped(log).items() if g[0].workload.hash not in known}
 
 

@@ -139,7 +139,7 @@ def test_a_full_disk_ends_tuning_and_costs_nothing(tmp_path: Path) -> None:
             super()._write(data)
 
     result = run(Full(tmp_path / "log"), "1h")
-    assert result.stopped == f"tuning log {tmp_path / 'log'}: No space left on device"
+    assert result.stopped.startswith(f"tuning log {tmp_path / 'log'}: No space left on device")
     assert result.best is not None
     assert len(TuningLog(tmp_path / "log")) == 30
 
