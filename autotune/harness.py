@@ -21,7 +21,7 @@ from ..codegen.target import Target
 from .guarded import GARBAGE
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
-__all__ = ["HARNESS_TEXT", "Harness", "Loop"]
+__all__ = ["HARNESS_TEXT", "Harness", "Loop", "soiling"]
 
 Loop = Callable[[int, int, int], None]
 """Instead of the thread pool: the address of a parallel loop's function, of its context, and how
@@ -235,7 +235,7 @@ class Harness:
 
     def __init__(self) -> None:
         target = Target.host()
-        self._code = load_object(compile_object(_soiling(HARNESS_TEXT, target), target))
+        self._code = load_object(compile_object(soiling(HARNESS_TEXT, target), target))
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
         self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
         self._turns = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
@@ -304,7 +304,7 @@ class Harness:
             libc.sigaction(int(number), ctypes.byref(action), None)
 
 
-def _soiling(text: str, target: Target) -> str:
+def soiling(text: str, target: Target) -> str:
     """``text`` with instructions that fill all vector registers of the target from an address."""
     load, name = {
         16: ("movups", "xmm"),

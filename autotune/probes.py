@@ -47,8 +47,11 @@ def chooses(prim: PrimFunc) -> bool:
     return any(s.combiner in _CHOOSING and _size(s.reduce_axes) > 1 for s in prim.stages)
 
 
-def make_probes(prim: PrimFunc, inputs: Mapping[str, Array], seed: int) -> list[dict[str, Array]]:
+def make_probes(
+    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST
+) -> list[dict[str, Array]]:
     """Some inputs beside ``inputs``, for what is not constant; none for kernels that add up only.
+    At most ``most`` quiet ones and as many loud ones.
 
     Constants stay what they are, since they have been packed, and so do indices.
     """
@@ -61,7 +64,7 @@ def make_probes(prim: PrimFunc, inputs: Mapping[str, Array], seed: int) -> list[
     if not free:
         return []
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)
-    count = _LEAST if lines >= _MOST else _MOST
+    count = min(most, _LEAST if lines >= _MOST else _MOST)
     probes = [
         {
             name: _spiked(values, number, rng) if name in free else values

@@ -9,7 +9,7 @@ them is kept; wherever a later candidate differs from it, the evaluator is asked
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ir.dims import Dim, as_int
+from ..ir.dims import Dim, as_int, symbols
 from ..ir.dtype import DType
 from ..ir.loop.evaluate import evaluate_points, evaluate_prim
-from ..ir.loop.expr import Const, Expr, Index, Op, Read, walk
-from ..ir.loop.prim import PrimFunc
+from ..ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from ..ir.loop.prim import PrimFunc, Stage
 from ..ir.loop.widen import widened
 from ..ir.tolerance import tolerance
 from .guarded import GARBAGE
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["Reference", "Verdict", "error_bound", "index_ranges", "make_inputs"]
+__all__ = [
+    "Reference",
+    "Verdict",
+    "affordable_points",
+    "error_bound",
+    "index_ranges",
+    "is_evaluated_whole",
+    "make_inputs",
+    "sample_points",
+]
 
 Array = npt.NDArray[Any]
 
@@ -40,8 +49,6 @@ _JUMPING = {
 }  # fmt: skip
 _MOST_POINTS = 2000
 """Elements evaluated at most, so that every row has one: longer axes are covered in part."""
-_WIDE_BYTES = 256 << 20
-"""Inputs that take more in float64 stay as they are: few elements of their results are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +61,14 @@ class Verdict:
     reason: str = ""
 
 
-def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
+def make_inputs(prim: PrimFunc, seed: int, most: int | None = None) -> dict[str, Array]:
     """An array per parameter, the same for the same seed.
 
     Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
     everywhere; integers in [1, 100), those that look elements up anywhere along the axis they
     index: a table read at a hundred places only would seem to lie in the nearest cache.
+
+    Of arrays of more than ``most`` bytes only as much is made, in one dimension: to be repeated.
     """
     rng = np.random.default_rng(seed)
     names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
@@ -68,6 +77,8 @@ def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
     made: dict[str, Array] = {}
     for param in prim.params:
         shape = tuple(as_int(s) for s in param.shape)
+        if most is not None and math.prod(shape) * param.dtype.bytes > most:
+            shape = (most // param.dtype.bytes,)
         integers = (0, places[param.name]) if param.name in places else (1, 100)
         made[param.name] = _random(shape, param.dtype, low, integers, rng)
     return made
@@ -116,7 +127,10 @@ class Reference:
         inputs: Mapping[str, Array],
         settings: TuneSettings = DEFAULT_SETTINGS,
         seed: int = 0,
+        points: Mapping[str, Array] | None = None,
     ) -> None:
+        """``points`` are the elements of each output to evaluate, int64[n, rank], where the whole
+        would take too long; else they are drawn."""
         self.prim = prim
         self.inputs = inputs
         self._settings = settings
@@ -124,30 +138,23 @@ class Reference:
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
         self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, room
-        self._set_exact()
-        if _work(prim) <= settings.reference_work:
-            self._whole = evaluate_prim(self._exact, self._wide)
+        self._exact = _exact(prim)
+        if is_evaluated_whole(prim, settings):
+            self._whole = evaluate_prim(self._exact, inputs)
             return
-        rng = np.random.default_rng(seed)
-        count = _affordable_points(prim, settings)
-        for buffer in prim.output_buffers:
-            points = _sample_points(tuple(as_int(s) for s in buffer.shape), count, rng)
-            self._points[buffer.name] = points
-            self._values[buffer.name] = self._evaluated(buffer.name, points)
-
-    def _set_exact(self) -> None:
-        """Evaluate in float64 where that is the better measure."""
-        self._exact, self._wide = self.prim, self.inputs
-        size = sum(8 * v.size for v in self.inputs.values() if v.dtype == np.float32)
-        if _is_continuous(self.prim) and size <= _WIDE_BYTES:
-            self._exact = widened(self.prim)
-            self._wide = {
-                name: values.astype(np.float64) if values.dtype == np.float32 else values
-                for name, values in self.inputs.items()
+        if points is None:
+            rng = np.random.default_rng(seed)
+            count = affordable_points(prim, settings)
+            points = {
+                b.name: sample_points(tuple(as_int(s) for s in b.shape), count, rng)
+                for b in prim.output_buffers
             }
+        for name, places in points.items():
+            self._points[name] = places
+            self._values[name] = self._evaluated(name, places)
 
     def _evaluated(self, name: str, points: Array) -> Array:
-        return evaluate_points(self._exact, self._wide, name, points)
+        return evaluate_points(self._exact, self.inputs, name, points)
 
     def save(self, path: Path) -> None:
         """Keep what is known for certain in a file: the next process need not compute it."""
@@ -169,7 +176,7 @@ class Reference:
         made = Reference.__new__(Reference)
         made.prim, made.inputs, made._settings = prim, inputs, settings
         made._whole, made._points, made._values, made._measures = {}, {}, {}, {}
-        made._set_exact()
+        made._exact = _exact(prim)
         parts = {"whole": made._whole, "points": made._points, "values": made._values}
         with np.load(path, allow_pickle=False) as file:
             for key in file.files:
@@ -197,6 +204,16 @@ class Reference:
             self._whole = {name: outputs[name].copy() for name in self._points}
             self._measures = {}
         return worst
+
+    def check_points(self, values: Mapping[str, Array]) -> Verdict:
+        """Compare a candidate's outputs at the points, of those that were handed in."""
+        verdict = Verdict(True, 0.0, 0.0)
+        for buffer in self.prim.output_buffers:
+            bound = error_bound(self.prim, buffer.dtype)
+            verdict = _compare(values[buffer.name], self._values[buffer.name], bound, buffer.name)
+            if not verdict.right:
+                break
+        return verdict
 
     def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
         if self.partial:
@@ -244,6 +261,16 @@ class Reference:
             self._whole[name] = got.copy()
             self._measures.pop(name, None)
         return verdict
+
+
+def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
+    """Whether every element of the results is evaluated, instead of some."""
+    return _work(prim) <= settings.reference_work
+
+
+def _exact(prim: PrimFunc) -> PrimFunc:
+    """The PrimFunc to evaluate: in float64 where that is the better measure."""
+    return widened(prim) if _is_continuous(prim) else prim
 
 
 def error_bound(prim: PrimFunc, dtype: DType) -> float:
@@ -331,16 +358,57 @@ def _work(prim: PrimFunc) -> int:
     return sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
 
 
-def _affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
+def affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
     """As many as give every row of every axis one, within reason and the work allowed."""
-    per_point = sum(math.prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages)
-    fits = settings.reference_work // max(1, per_point)
     longest = max(as_int(n) for b in prim.output_buffers for n in (*b.shape, 1))
-    wanted = max(settings.reference_points, min(longest, _MOST_POINTS))
-    return max(8, min(wanted, fits))
+    count = max(settings.reference_points, min(longest, _MOST_POINTS))
+    stages = [_StageWork.of(stage) for stage in reversed(prim.stages)]
+    while count > 8 and _work_of_points(prim, stages, count) > settings.reference_work:
+        count = max(8, count * 3 // 4)
+    return count
 
 
-def _sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
+@dataclass(frozen=True, slots=True)
+class _StageWork:
+    """``size`` of a stage, evaluations per element, and elements of others it reads for one."""
+
+    name: str
+    size: int
+    per_element: int
+    reads: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    def of(stage: Stage) -> _StageWork:
+        extents = {a.name: as_int(a.extent) for a in stage.reduce_axes}
+        reads: list[tuple[str, int]] = []
+        for node in walk(stage.expr):
+            if isinstance(node, Read):
+                names = {n for i in node.indices for n in _symbols_of(i)}
+                reads.append((node.buffer, math.prod(extents[n] for n in names & extents.keys())))
+        size = math.prod(as_int(a.extent) for a in stage.axes)
+        return _StageWork(stage.name, size, math.prod(extents.values()), tuple(reads))
+
+
+def _work_of_points(prim: PrimFunc, stages: Sequence[_StageWork], count: int) -> int:
+    """Scalar evaluations that so many elements of each output take, with what they depend on."""
+    wanted = dict.fromkeys(prim.outputs, count)
+    total = 0
+    for stage in stages:
+        elements = min(stage.size, wanted.get(stage.name, 0))
+        total += elements * stage.per_element
+        for buffer, factor in stage.reads:
+            wanted[buffer] = wanted.get(buffer, 0) + elements * factor
+    return total
+
+
+def _symbols_of(index: IndexLike) -> frozenset[str]:
+    if isinstance(index, int | Dim):
+        return symbols(index)
+    inner = [node.value for node in walk(index) if isinstance(node, Index)]
+    return frozenset[str]().union(*map(symbols, inner))
+
+
+def sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
     """int64[n, rank]: places that take all indices of an axis before one comes again, and all
     corners as far as they fit into a quarter."""
     size = math.prod(shape)
@@ -351,6 +419,14 @@ def _sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator)
     if size <= count:
         places = np.stack(np.unravel_index(np.arange(size), shape), axis=1).astype(np.int64)
     else:
-        rounds = [[rng.permutation(n) for _ in range(-(-count // n))] for n in shape]
-        places = np.stack([np.concatenate(r)[:count] for r in rounds], axis=1).astype(np.int64)
+        places = np.stack([_spread(n, count, rng) for n in shape], axis=1).astype(np.int64)
     return np.unique(np.concatenate([corners, places]), axis=0)
+
+
+def _spread(extent: int, count: int, rng: np.random.Generator) -> Array:
+    """Indices of an axis in an order of chance: all before one comes again, or one of each of
+    ``count`` pieces of a long axis."""
+    if extent > count:
+        return (rng.permutation(count) * extent + rng.integers(0, extent, count)) // count
+    rounds = [rng.permutation(extent) for _ in range(-(-count // extent))]
+    return np.concatenate(rounds)[:count]

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, symbols
+from ..dtype import DType
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .prim import Axis, PrimFunc, Stage
 from .scalar import COMBINERS, SCALAR_OPS
 from .sum_of_products import sum_of_products
 
-__all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage"]
+__all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage", "index_values"]
 
 Array = np.ndarray[Any, Any]
 _BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
@@ -37,10 +38,12 @@ def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Arra
     """The outputs of ``prim`` by name, for one array per parameter.
 
     Sums accumulate in the dtype of their stage. Raises LoopwrightValueError if an array does not
-    have its parameter's shape and dtype, InternalError if an element outside a buffer is used.
+    have its parameter's shape and dtype (floats may have fewer bits), InternalError if an element
+    outside a buffer is used.
     """
+    inputs = {name: np.asarray(array) for name, array in inputs.items()}
     sizes = _bind_sizes(prim, inputs)
-    buffers: dict[str, Array] = {p.name: np.asarray(inputs[p.name]) for p in prim.params}
+    buffers: dict[str, Array] = {p.name: inputs[p.name] for p in prim.params}
     for stage in prim.stages:
         buffers[stage.name] = evaluate_stage(stage, buffers, sizes)
     return {name: buffers[name] for name in prim.outputs}
@@ -133,10 +136,11 @@ def evaluate_points(
     """Some elements of an output: what ``evaluate_prim`` would have at ``points`` int64[n, rank].
 
     Only what those elements depend on is computed, so a few hundred elements of a product of large
-    matrices cost milliseconds. Raises as ``evaluate_prim`` does.
+    matrices cost milliseconds. Inputs may be whatever has a shape and a dtype and gives elements at
+    arrays of indices. Raises as ``evaluate_prim`` does.
     """
     sizes = _bind_sizes(prim, inputs)
-    buffers: dict[str, Any] = {p.name: np.asarray(inputs[p.name]) for p in prim.params}
+    buffers: dict[str, Any] = {p.name: inputs[p.name] for p in prim.params}
     for stage in prim.stages:
         buffers[stage.name] = _LazyStage(stage, buffers, sizes)
     return buffers[output][tuple(np.asarray(points, np.int64).T)]
@@ -190,8 +194,8 @@ class _LazyStage:
 def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for param in prim.params:
-        array = np.asarray(inputs[param.name])
-        fits = array.ndim == len(param.shape) and array.dtype == param.dtype.numpy
+        array = inputs[param.name]
+        fits = array.ndim == len(param.shape) and _is_of(array.dtype, param.dtype)
         for size, actual in zip(param.shape, array.shape, strict=False):
             name = _sole_symbol(size)
             if name is not None:
@@ -203,6 +207,13 @@ def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
                 f"{prim.name}: {param} was given an array of {array.dtype}{list(array.shape)}"
             )
     return sizes
+
+
+def _is_of(dtype: np.dtype[Any], wanted: DType) -> bool:
+    """Whether elements of a dtype are taken: floats of fewer bits are cast where they are read."""
+    return dtype == wanted.numpy or (
+        wanted.is_float and dtype.kind == "f" and dtype.itemsize < wanted.bytes
+    )
 
 
 def _sole_symbol(size: IntExpr) -> str | None:
@@ -255,7 +266,7 @@ def _node_value(
     if isinstance(node, Const):
         return np.asarray(node.value, node.dtype.numpy), None
     if isinstance(node, Index):
-        return np.asarray(_index_value(node.value, env), np.int64), None
+        return np.asarray(index_values(node.value, env), np.int64), None
     if isinstance(node, Read):
         return _read_value(node, buffers[node.buffer], env, done)
     return _op_value(node, [done[id(a)] for a in node.args])
@@ -290,14 +301,15 @@ def _read_value(
     if buffer.size == 0:
         shape = np.broadcast_shapes(*(np.shape(i) for i in indices))
         return np.zeros(shape, buffer.dtype), np.ones(shape, bool)
-    return np.asarray(buffer[tuple(indices)]), _either(marks)
+    value = np.asarray(buffer[tuple(indices)])
+    return value.astype(node.dtype.numpy, copy=False), _either(marks)
 
 
 def _index_like(
     i: IndexLike, env: Mapping[str, Any], done: Mapping[int, tuple[Any, Any]], marks: list[Any]
 ) -> Any:
     if isinstance(i, int | Dim):
-        return np.asarray(_index_value(i, env), np.int64)
+        return np.asarray(index_values(i, env), np.int64)
     value, bad = done[id(i)]
     marks.append(bad)
     return np.asarray(value, np.int64)
@@ -311,7 +323,7 @@ def _either(marks: Sequence[Any]) -> Any:
     return found
 
 
-def _index_value(expr: IntExpr, env: Mapping[str, Any]) -> Any:
+def index_values(expr: IntExpr, env: Mapping[str, Any]) -> Any:
     """An index expression whose symbols are integers or arrays of them."""
     if not isinstance(expr, Dim):
         return expr
@@ -322,7 +334,7 @@ def _index_value(expr: IntExpr, env: Mapping[str, Any]) -> Any:
             if isinstance(atom, Symbol):
                 factor = env[atom.name]
             else:
-                left, right = _index_value(atom.left, env), _index_value(atom.right, env)
+                left, right = index_values(atom.left, env), index_values(atom.right, env)
                 factor = _ATOMS[type(atom)](left, right)
             term = term * factor
         total = total + term
