@@ -56,7 +56,7 @@ from .store_points import store_points
 from .unpacked import Unpacked, clear_padding
 from .verdicts import verdicts
 
-__all__ = ["Subject", "refusals"]
+__all__ = ["Subject", "can_try", "refusals"]
 
 Array = npt.NDArray[Any]
 
@@ -95,6 +95,12 @@ class Subject:
         digest = hashlib.sha256("\n".join(parts).encode())
         digest.update(object_code(kernel.text, self.target))
         return digest.hexdigest()
+
+
+def can_try(target: Target) -> bool:
+    """Whether this machine runs code for a target."""
+    host = Target.host()
+    return target.level.cpu_flags <= host.level.cpu_flags and target.features <= host.features
 
 
 def refusals(subjects: Mapping[str, Subject], folder: Path) -> dict[str, str]:
@@ -254,18 +260,25 @@ class _Trial:
         if array.nbytes:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             sandbox.view(room.address, array.nbytes)[:] = flat
-        sandbox.protect(room.first, room.last)
+        self._finish(room)
         return room.address
 
     def _repeated(self, operand: Operand, values: Array) -> Array:
         """An operand made of ``values`` that nobody can write to."""
         size, shape = _bytes(operand.buffer), tuple(as_int(s) for s in operand.buffer.shape)
-        address, first, last = self._arena.repeated(values, size, _alignment(operand))
-        array = sandbox.view(address, size).view(values.dtype).reshape(shape)
+        place = self._arena.repeated(values, size, _alignment(operand))
+        room = _Room(operand.buffer.name, size, *place)
+        array = sandbox.view(room.address, size).view(values.dtype).reshape(shape)
         if operand.pack is not None:
             clear_padding(array, operand.pack)
-        sandbox.protect(first, last)
+        self._finish(room)
         return array
+
+    def _finish(self, room: _Room) -> None:
+        """What lies beside an input spoils the result, and nobody writes to either."""
+        for begin, end in room.beside:
+            sandbox.view(begin, end - begin)[:] = CANARY
+        sandbox.protect(room.first, room.last)
 
     def _points(self) -> dict[str, Array]:
         """The elements of large outputs that are compared."""
@@ -294,10 +307,9 @@ class _Trial:
             self.ops.append(sandbox.fill(room.address, room.size, GARBAGE))
         self.ops.append(sandbox.call(self._function, ctypes.addressof(pointers)))
         for room in rooms:
-            for begin, end in ((room.first, room.address), (room.address + room.size, room.last)):
-                if end > begin:
-                    untouched = sandbox.same(begin, end - begin, CANARY)
-                    self._ask(untouched, f"it wrote beside {room.name}")
+            for begin, end in room.beside:
+                untouched = sandbox.same(begin, end - begin, CANARY)
+                self._ask(untouched, f"it wrote beside {room.name}")
         outputs = {
             b.name: self._report(b, None if points is None else points[b.name])
             for b in self.prim.output_buffers
@@ -341,6 +353,12 @@ class _Room:
     address: int
     first: int
     last: int
+
+    @property
+    def beside(self) -> list[tuple[int, int]]:
+        """Where the rest of its pages begins and ends."""
+        ends = ((self.first, self.address), (self.address + self.size, self.last))
+        return [(begin, end) for begin, end in ends if end > begin]
 
 
 def _alignment(operand: Operand) -> int:

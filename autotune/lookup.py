@@ -7,7 +7,7 @@ here; the nearest shape of the same kind. The answer says which it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -67,10 +67,12 @@ def lookup(
     workload: Workload | str,
     target: Target | TargetKey,
     threads: int | None = None,
+    refused: Collection[str] = (),
 ) -> LookupResult:
     """The best record for a workload (its hash alone finds no near shapes).
 
-    Earlier logs win ties only: what counts is how close the record is, then how fast.
+    Earlier logs win ties only: what counts is how close the record is, then how fast. Records whose
+    ``schedule_key`` is ``refused`` are passed over.
 
     >>> str(lookup(TuningLog(), "3f9a", Target()))
     'nothing in the log'
@@ -80,23 +82,28 @@ def lookup(
     wanted = workload if isinstance(workload, Workload) else Workload(workload)
     same = [r for log in logs for r in log.of(wanted.hash)]
     decisions = [d for log in logs for d in log.decided(wanted.hash)]
-    exact = _fastest([r for r in same if r.target == key], decisions)
+    exact = _fastest([r for r in same if r.target == key], decisions, refused)
     if exact is not None:
         return LookupResult("exact", exact)
-    compatible = _fastest_nearby([r for r in same if r.target != key], key, decisions)
+    others = [r for r in same if r.target != key]
+    compatible = _fastest_nearby(others, key, decisions, refused)
     if compatible is not None:
         return LookupResult("compatible", compatible)
     return _nearest(logs, wanted, key)
 
 
 def related(
-    logs: Sequence[LogView], wanted: Workload, key: TargetKey, most: int = 3
+    logs: Sequence[LogView],
+    wanted: Workload,
+    key: TargetKey,
+    most: int = 3,
+    refused: Collection[str] = (),
 ) -> list[LookupResult]:
     """What may serve a workload of which ``key`` has no record: the best of like targets for the
     same workload, or else of up to ``most`` near shapes, the nearest first."""
     same = [r for log in logs for r in log.of(wanted.hash)]
     decisions = [d for log in logs for d in log.decided(wanted.hash)]
-    found = _fastest_nearby([r for r in same if r.target != key], key, decisions)
+    found = _fastest_nearby([r for r in same if r.target != key], key, decisions, refused)
     if found is not None:
         return [LookupResult("compatible", found, 0.0, _gain(found, same))]
     others = {w.hash: w for log in logs for w in log.alike(wanted)}
@@ -133,7 +140,10 @@ def _nearest(logs: Sequence[LogView], wanted: Workload, key: TargetKey) -> Looku
 
 
 def _fastest_nearby(
-    records: Iterable[MeasureRecord], key: TargetKey, decisions: Sequence[Decision]
+    records: Iterable[MeasureRecord],
+    key: TargetKey,
+    decisions: Sequence[Decision],
+    refused: Collection[str] = (),
 ) -> MeasureRecord | None:
     """The fastest record of the target most like ``key``, of those whose code runs there."""
     groups: dict[TargetKey, list[MeasureRecord]] = {}
@@ -141,7 +151,7 @@ def _fastest_nearby(
         if _runs_on(record.target.isa, key.isa):
             groups.setdefault(record.target, []).append(record)
     for target in sorted(groups, key=lambda t: (_unlikeness(t, key), repr(t))):
-        found = _fastest(groups[target], decisions)
+        found = _fastest(groups[target], decisions, refused)
         if found is not None:
             return found
     return None
@@ -267,10 +277,13 @@ def fastest(
     return next(entry for entry in pooled.values() if entry[0] <= limit)
 
 
-def _fastest(records: list[MeasureRecord], decisions: Sequence[Decision]) -> MeasureRecord | None:
+def _fastest(
+    records: list[MeasureRecord], decisions: Sequence[Decision], refused: Collection[str] = ()
+) -> MeasureRecord | None:
     """The best of records of one workload and target; decisions on other targets do not count."""
     mine = [d for d in decisions if records and d.target == records[0].target]
-    found = fastest(pooled_costs(records, mine))
+    pooled = pooled_costs(records, mine)
+    found = fastest({key: entry for key, entry in pooled.items() if key not in refused})
     return found[1] if found else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..ir.schedule.steps import Schedule
 from .analysis import prim_flops
 from .lookup import LogView, LookupResult, lookup, related
 from .protocols import FloatArray, Population
-from .record import Workload, target_key
+from .record import Workload, schedule_key, target_key
 from .shipped import shipped_model
 from .space import ScheduleSpace, default_variant
 from .tree_model import TreeModel
@@ -56,13 +56,14 @@ class Chosen:
     ``origin`` is "exact", "compatible" or "near" (from a log, as ``lookup`` names it), "model" (the
     cost model's pick), "rules", or "library": then there is no schedule, and ``sketch`` names the
     library that computes the kernel's product. ``seconds`` is what the log measured for it, 0 where
-    nothing was.
+    nothing was. ``refused`` says why schedules that would have gone before it are not used.
     """
 
     schedule: Schedule
     origin: str
     sketch: str
     seconds: float = 0.0
+    refused: tuple[str, ...] = ()
 
 
 def workload_of(prim: PrimFunc) -> Workload:
@@ -89,23 +90,26 @@ def choose_schedule(
     threads: int,
     logs: Sequence[LogView],
     model: TreeModel | None = None,
+    refused: Collection[Schedule] = (),
 ) -> Chosen:
     """The best schedule known for a kernel: of its own record, of a like machine, of a near shape,
     of the cost model (the one that ships unless given), or of the rules.
 
-    A record whose schedule does not apply (another version's, a damaged one) is passed over.
+    A record whose schedule does not apply (another version's, a damaged one) is passed over, and so
+    is what was ``refused`` before; the rules' is given whatever was.
     """
+    keys = {schedule_key(schedule.to_json()) for schedule in refused}
     workload = workload_of(prim)
-    found = lookup(logs, workload.hash, target, threads)
+    found = lookup(logs, workload.hash, target, threads, keys)
     if found.kind == "exact" and found.record is not None:
         schedule = _applied(prim, found.record.schedule)
         if schedule is not None:
             return Chosen(schedule, "exact", found.record.sketch, found.record.cost)
     empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
-    known = [] if empty else related(logs, workload, target_key(target, threads))
+    known = [] if empty else related(logs, workload, target_key(target, threads), refused=keys)
     model = None if empty else model or shipped_model().model
     if known:
-        fitted = _from_records(prim, target, threads, known, model)
+        fitted = _from_records(prim, target, threads, known, model, refused)
         if fitted is not None:
             return fitted
     favourite, variant = default_variant(prim, target)
@@ -114,7 +118,7 @@ def choose_schedule(
     if model is not None and target.isa in model.levels:
         space = ScheduleSpace(prim, target, threads, (variant,))
         chosen = _by_model(space, favourite, model)
-        if chosen is not None:
+        if chosen is not None and chosen.schedule not in refused:
             return chosen
     return Chosen(favourite, "rules", variant.name)
 
@@ -125,6 +129,7 @@ def _from_records(
     threads: int,
     known: Sequence[LookupResult],
     model: TreeModel | None,
+    refused: Collection[Schedule],
 ) -> Chosen | None:
     """The best of what other machines or near shapes suggest, if it is better than the rules'
     favourite: because it was so there, and the model agrees, or because the
@@ -137,7 +142,7 @@ def _from_records(
     sources: list[LookupResult] = []
     for result in known:
         row = _refitted(space, result)
-        if row is not None:
+        if row is not None and space.schedule(row) not in refused:
             rows.append(row)
             sources.append(result)
     scores = _scores(space, np.stack(rows), model)

@@ -21,7 +21,7 @@ from ..ir.loop.expr import Expr, Read, walk
 from ..ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.stride import stride_along
-from ..ir.schedule.limits import LIMITS, Limits, buffer_bytes
+from ..ir.schedule.limits import LIMITS, buffer_bytes
 from .target import Target
 
 __all__ = ["check_limits", "text_limit"]
@@ -30,20 +30,20 @@ LOOP = 12
 """Instructions that a loop counts as: each has basic blocks of its own, which cost LLVM time."""
 
 
-def check_limits(prim: PrimFunc, nest: Nest, target: Target, limits: Limits = LIMITS) -> None:
+def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
     """ScheduleError if a nest of ``prim`` makes too many instructions, or takes too many bytes of
     workspace."""
     held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == "tiles"]
-    most = max(limits.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
+    most = max(LIMITS.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
     _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
     natural = (*prim.params, *(stage.buffer for stage in prim.stages))
-    limits.check_copies("the workspace", buffer_bytes(nest.workspace), buffer_bytes(natural))
+    LIMITS.check_copies("the workspace", buffer_bytes(nest.workspace), buffer_bytes(natural))
 
 
-def text_limit(nest: Nest, limits: Limits = LIMITS) -> int:
+def text_limit(nest: Nest) -> int:
     """Values that the text of a kernel may have: the backstop of ``check_limits``."""
     values = [s.value for s in statements(nest.body) if isinstance(s, Store | Accumulate)]
-    return max(limits.values, 8 * sum(map(_size, values)))
+    return max(LIMITS.values, 8 * sum(map(_size, values)))
 
 
 def _size(expr: Expr) -> int:

@@ -41,7 +41,8 @@ from .background_options import Background
 from .codegen.objects import remember_object
 from .confirm import schedule_decision
 from .ir.loop.prim import PrimFunc
-from .pipeline import Built, called_kernels, rebuilt, remember_kernel, session_log
+from .kernels import remember_kernel
+from .pipeline import Built, called_kernels, rebuilt, session_log
 from .trial import Trial
 
 __all__ = ["BackgroundTuning"]

@@ -95,6 +95,15 @@ class Config:
         default=False,
         metadata=_about(_flag, "0|1", "verify the IR between passes (tests always do)"),
     )
+    check: bool = field(
+        default=False,
+        metadata=_about(
+            _flag,
+            "0|1",
+            "run the code of default schedules against the reference before its first use, as that "
+            "of all other schedules always is",
+        ),
+    )
     log: Path | None = field(
         default=None,
         metadata=_about(_path, "file", "the tuning log: schedules are read from it, runs appended"),
@@ -123,7 +132,9 @@ class Config:
     )
     cache: Path | None = field(
         default=None,
-        metadata=_about(_path, "folder", "where measurements of this machine are kept"),
+        metadata=_about(
+            _path, "folder", "where measurements of this machine and verdicts on code are kept"
+        ),
     )
     repro: Path | None = field(
         default=None,

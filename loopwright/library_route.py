@@ -32,7 +32,8 @@ from .codegen.runtime.buffers import aligned_bytes
 from .codegen.target import Target
 from .in_turn import Rounds, run_in_turn, whole_calls
 from .ir.loop.prim import PrimFunc
-from .pipeline import Built, by_library, rebuilt
+from .kernels import by_library
+from .pipeline import Built, rebuilt
 
 __all__ = ["Routed", "offered", "route"]
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,20 +25,20 @@ from .autotune.log_index import log_index
 from .autotune.lookup import LogView, shipped_logs
 from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
-from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
+from .autotune.select import Chosen, choose_schedule, workload_of
 from .autotune.shipped import shipped_model
-from .autotune.space import default_schedule
 from .codegen.in_place_rule import in_place_rule
-from .codegen.kernel import Kernel, compile_kernel
-from .codegen.library import library_kernel, library_of
+from .codegen.kernel import Kernel
+from .codegen.library import library_of
 from .codegen.llvm.engine import disassemble
 from .codegen.program import CompiledProgram, compile_program
 from .codegen.program_from_graph import is_view, program_from_module
 from .codegen.runtime import pool
 from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
+from .config import Config
 from .ir.dims import Dim
-from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
+from .ir.errors import LoopwrightValueError, UnsupportedError
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
 from .ir.graph.passes import (
     DEFAULT_PREFERENCES,
@@ -56,7 +55,7 @@ from .ir.ops.staircase import offset_of_stairs
 from .ir.ops.to_prim import group_to_prim
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
-from .ir.schedule.steps import Schedule
+from .kernels import by_library, checked_kernels
 from .plain_numpy import PlainNumpy, numpy_name, program_key
 from .precision import Precision, error_growth
 
@@ -68,7 +67,6 @@ __all__ = [
     "Parts",
     "Source",
     "build",
-    "by_library",
     "by_plain_numpy",
     "called_kernels",
     "kernels_of",
@@ -79,14 +77,12 @@ __all__ = [
     "preferences_of",
     "rebuilt",
     "refuse_symbolic",
-    "remember_kernel",
     "session_log",
 ]
 
 Array = np.ndarray[Any, Any]
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
-KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,8 @@ class Parts:
 class Source:
     """What a build is made from, beside schedules: the traced module, and its groups.
 
-    ``threads`` is None where the caller's number counts.
+    ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
+    checked before their first use as well.
     """
 
     module: Module
@@ -115,6 +112,7 @@ class Source:
     threads: int | None
     log: Path | None
     logs: Sequence[LogView]
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,8 +267,12 @@ def build(
     taken: Mapping[str, str] | None = None,
     schedules: Mapping[str, Chosen] | None = None,
     routes: Mapping[str, str] | None = None,
+    check: bool | None = None,
 ) -> Built:
     """``module`` as machine code, with the schedules that the logs or the rules give.
+
+    The code of a schedule that is not the rules' is checked before its first use here, with
+    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/first_use.py``.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
@@ -302,7 +304,8 @@ def build(
                 else choose_schedule(prim, target, used, logs)
             )
         chosen[name] = known[workload]
-    source = Source(module, lowered, prims, target, threads, log, logs)
+    check = Config.read().check if check is None else check
+    source = Source(module, lowered, prims, target, threads, log, logs, check)
     built = _assembled(source, chosen, verify)
     # Only where a program is left to NumPy at all: a key takes as long as printing the program.
     plain = numpy_name() in routes.values() and routes.get(program_key(module)) == numpy_name()
@@ -321,7 +324,8 @@ def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
 def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Built:
     """Kernels for the schedules, a program that calls them, and its native entry."""
     prims, target = source.prims, source.target
-    kernels = {name: _kernel(prim, chosen[name], target) for name, prim in prims.items()}
+    used = source.threads or pool.get_threads()
+    kernels, chosen = checked_kernels(prims, chosen, target, used, source.logs, source.check)
     if verify:
         for name, prim in prims.items():
             verify_prim(prim)
@@ -329,7 +333,6 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Bu
                 verify_nest(kernels[name].nest)
     program = optimise(program_from_module(source.lowered, kernels), in_place_rule(prims))
     compiled = compile_program(program, kernels, target, source.threads)
-    used = source.threads or pool.get_threads()
     return Built(
         compiled.executable,
         compiled.executable.call,
@@ -355,27 +358,6 @@ def logged_routes(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
     return {workload: name for workload, name in routes.items() if name != COMPILED}
 
 
-_kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
-_lock = threading.Lock()
-
-
-def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
-    """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
-    workload = workload_of(prim).hash
-    with _lock:
-        found = _kernels.get(_kernel_key(workload, chosen, target))
-    if found is None:
-        symbol = kernel_symbol(workload)
-        if chosen.origin == "library":
-            found = library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
-        try:
-            found = found or compile_kernel(prim, chosen.schedule, target, symbol)
-        except ScheduleError:  # it applies, but its buffers do not fit this machine's stack
-            found = compile_kernel(prim, Schedule(), target, symbol)
-        remember_kernel(workload, chosen, target, found)
-    return found
-
-
 def by_plain_numpy(built: Built) -> Built:
     """The same function, run by NumPy instead of the code that was made for it."""
     assert built.source is not None
@@ -387,27 +369,6 @@ def by_plain_numpy(built: Built) -> Built:
         summary=f"by {numpy_name()}, which was faster than {built.summary}",
         code_hash=f"{numpy_name()} instead of {built.code_hash}",
     )
-
-
-def _favourite(prim: PrimFunc, target: Target) -> Schedule:
-    return default_schedule(prim, target)[0]
-
-
-def by_library(name: str) -> Chosen:
-    """That a kernel's product is left to the library of that name."""
-    return Chosen(Schedule(), "library", name)
-
-
-def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:
-    """Have the kernel of a workload under a schedule at hand for the next build."""
-    with _lock:
-        _kernels[_kernel_key(workload, chosen, target)] = kernel
-        while len(_kernels) > KEPT_KERNELS:
-            _kernels.popitem(last=False)
-
-
-def _kernel_key(workload: str, chosen: Chosen, target: Target) -> tuple[str, Chosen, Target]:
-    return workload, replace(chosen, seconds=0.0), target
 
 
 _ORIGINS = {
@@ -428,6 +389,11 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     if counts["rules"] or counts["near"] or counts["model"]:
         text += "; f.tune(...) or `loopwright tune` may make them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
+    reasons = [reason for c in chosen.values() for reason in c.refused]
+    if reasons:
+        plural = "" if len(reasons) == 1 else "s"
+        text += f"; {len(reasons)} schedule{plural} refused: {reasons[0]}"
+        text += ", ..." if len(reasons) > 1 else ""
     if counts["rules"] and shipped_model().model is None:
         text += f"; {shipped_model()}"
     return text

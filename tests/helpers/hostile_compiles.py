@@ -13,7 +13,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from hostile_lines import mutated, mutated_steps
-from loopwright import pipeline
+from loopwright import kernels
 from loopwright.autotune.record import Check, MeasureRecord, target_key
 from loopwright.autotune.select import workload_of
 from loopwright.autotune.space import ScheduleSpace
@@ -88,7 +88,7 @@ def run(
     log.write_bytes(b"\n".join(lines) + b"\n")
     os.environ["LOOPWRIGHT_LOG"] = str(log)
     try:
-        pipeline._kernels.clear()  # else the second compile of a program makes no code
+        kernels._kernels.clear()  # else the second compile of a program makes no code
         compiled = lw.compile(function, threads=1)
         begun = time.perf_counter()
         made = compiled.lower(*arrays)

@@ -16,7 +16,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import failures, pipeline
+from loopwright import failures, kernels, pipeline
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen import program as program_module
 from loopwright.debug.minimise import anonymous, minimised, random_values
@@ -43,7 +43,7 @@ ARGS = (floats(35, 19), floats(19, 21))
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(pipeline, "_kernels", OrderedDict())
+    monkeypatch.setattr(kernels, "_kernels", OrderedDict())
     monkeypatch.setattr(failures, "SECONDS", 60.0)
     monkeypatch.setenv("LOOPWRIGHT_REPRO", str(tmp_path / "repros"))
     monkeypatch.chdir(tmp_path)
@@ -180,7 +180,7 @@ def test_a_schedule_that_fails_is_kept_with_its_kernel(
             raise ArithmeticError("steps")
         return real(prim, schedule)
 
-    monkeypatch.setattr(pipeline, "_kernels", OrderedDict())
+    monkeypatch.setattr(kernels, "_kernels", OrderedDict())
     monkeypatch.setattr(
         pipeline,
         "choose_schedule",

@@ -1,0 +1,130 @@
+"""The kernels of a build: compiled once per process, and checked before their first use here.
+
+::
+
+    schedule -> code -> trusted, or checked (autotune/first_use.py)       -> Kernel
+                     -> refused: the next best schedule, and in the end the plain loops
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .autotune.first_use import Subject, can_try, refusals
+from .autotune.lookup import LogView
+from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
+from .autotune.space import default_schedule
+from .codegen.kernel import Kernel, compile_kernel
+from .codegen.library import library_kernel
+from .codegen.machine import cache_folder
+from .codegen.target import Target
+from .ir.errors import InternalError, ScheduleError
+from .ir.loop.prim import PrimFunc
+from .ir.schedule.steps import Schedule
+
+__all__ = ["by_library", "checked_kernels", "remember_kernel"]
+
+KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
+FOREIGN = frozenset({"exact", "compatible", "near", "model"})
+"""Origins of schedules whose code is checked before it is used for the first time."""
+MOST_REFUSED = 3
+"""Schedules from logs that may be refused before a kernel is left to the rules."""
+
+
+def checked_kernels(
+    prims: Mapping[str, PrimFunc],
+    chosen: Mapping[str, Chosen],
+    target: Target,
+    threads: int,
+    logs: Sequence[LogView],
+    check: bool = False,
+) -> tuple[dict[str, Kernel], dict[str, Chosen]]:
+    """The kernels, and the schedules they have: that of ``chosen`` or, where its code is refused,
+    the next best that the ``logs`` or the rules have. With ``check`` that of the rules may be
+    refused as well."""
+    kernels: dict[str, Kernel] = {}
+    used = dict(chosen)
+    refused: dict[str, list[Schedule]] = {name: [] for name in chosen}
+    waiting = set(chosen)
+    while waiting:
+        reasons: dict[str, str] = {}
+        for name in waiting:
+            try:
+                kernels[name] = _kernel(prims[name], used[name], target)
+            except ScheduleError as error:
+                reasons[name] = error.message
+        subjects = {
+            name: Subject(prims[name], kernels[name], target)
+            for name in waiting - reasons.keys()
+            if used[name].origin in FOREIGN or (check and not kernels[name].library)
+        }
+        if subjects and can_try(target):
+            reasons |= refusals(subjects, cache_folder())
+        for name, reason in reasons.items():
+            refused[name].append(used[name].schedule)
+            tried = logs if len(refused[name]) < MOST_REFUSED else ()
+            new = _next_best(prims[name], target, threads, tried, used[name], refused[name], reason)
+            used[name] = new
+        waiting = set(reasons)
+    return {name: kernels[name] for name in chosen}, used
+
+
+def _next_best(
+    prim: PrimFunc,
+    target: Target,
+    threads: int,
+    logs: Sequence[LogView],
+    old: Chosen,
+    refused: Sequence[Schedule],
+    reason: str,
+) -> Chosen:
+    """What takes the place of a schedule that was refused for a reason."""
+    if old.origin in FOREIGN or old.origin == "library":
+        new = choose_schedule(prim, target, threads, logs, refused=refused)
+    elif old.schedule.steps:
+        new = Chosen(Schedule(), "rules", "plain")
+    else:
+        raise InternalError(f"the code of {prim.name} is refused under its plain loops: {reason}")
+    return replace(new, refused=(*old.refused, reason))
+
+
+_kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
+    """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
+    workload = workload_of(prim).hash
+    with _lock:
+        found = _kernels.get(_kernel_key(workload, chosen, target))
+    if found is None:
+        symbol = kernel_symbol(workload)
+        if chosen.origin == "library":
+            found = library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
+        found = found or compile_kernel(prim, chosen.schedule, target, symbol)
+        remember_kernel(workload, chosen, target, found)
+    return found
+
+
+def _favourite(prim: PrimFunc, target: Target) -> Schedule:
+    return default_schedule(prim, target)[0]
+
+
+def by_library(name: str) -> Chosen:
+    """That a kernel's product is left to the library of that name."""
+    return Chosen(Schedule(), "library", name)
+
+
+def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:
+    """Have the kernel of a workload under a schedule at hand for the next build."""
+    with _lock:
+        _kernels[_kernel_key(workload, chosen, target)] = kernel
+        while len(_kernels) > KEPT_KERNELS:
+            _kernels.popitem(last=False)
+
+
+def _kernel_key(workload: str, chosen: Chosen, target: Target) -> tuple[str, Chosen, Target]:
+    return workload, replace(chosen, seconds=0.0, refused=()), target

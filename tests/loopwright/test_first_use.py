@@ -1,0 +1,131 @@
+"""A log whose schedules make wrong code makes no wrong results: through ``lw.compile``."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright import kernels
+from loopwright.autotune import sandbox, verdicts
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.record import MeasureRecord, target_key
+from loopwright.autotune.select import workload_of
+from loopwright.codegen import limits
+from loopwright.codegen.kernel import Kernel, compile_kernel
+from loopwright.codegen.target import Target
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.steps import Schedule, Step, split, unroll, vectorize
+from planted_kernels import compile_planted
+
+HOST = Target.host()
+X = np.random.default_rng(0).random(1000, dtype=np.float32)
+EIGHT, FOUR = ([split("i", (1000 // n, n)), vectorize("i.1")] for n in (8, 4))
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a new process with an empty cache folder."""
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
+    forget(monkeypatch)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_kernels", OrderedDict())
+    monkeypatch.setattr(verdicts, "_stores", {})
+
+
+def twice_plus_one(x: Any) -> Any:
+    return x * 2 + 1
+
+
+def log_of(path: Path, *schedules: list[Step]) -> Path:
+    """A log that praises these schedules, the first one most; none was ever checked."""
+    built = lw.compile(twice_plus_one, threads=1).lower(X).built
+    assert built.parts is not None
+    (prim,) = built.parts.prims.values()
+    TuningLog(path).append(
+        MeasureRecord(
+            workload_of(prim),
+            target_key(HOST, 1),
+            tuple(Schedule(tuple(steps)).to_json()),
+            "foreign",
+            (1e-12 * (n + 1),),
+            checked=None,
+        )
+        for n, steps in enumerate(schedules)
+    )
+    return path
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, kind: str, *victims: list[Step]) -> None:
+    """Schedules, or all with steps, compile to a kernel that is wrong in some way."""
+
+    def wrong(prim: PrimFunc, schedule: Schedule, target: Target, name: str) -> Kernel:
+        real = compile_kernel(prim, schedule, target, name)
+        if list(schedule.steps) not in victims and (victims or not schedule.steps):
+            return real
+        text = compile_planted(prim, [["plant", kind, 1]], target, name).text
+        return replace(real, text=text, workspace_bytes=64)
+
+    forget(monkeypatch)
+    monkeypatch.setattr(kernels, "compile_kernel", wrong)
+
+
+def summary_of(path: Path) -> str:
+    """After a call whose result is right."""
+    function = lw.compile(twice_plus_one, log=path, threads=1)
+    np.testing.assert_array_equal(function(X), X * 2 + 1)
+    return function.lower(X).built.summary
+
+
+@pytest.mark.parametrize("kind", ["wrong", "write_far_after", "segfault", "endless"])
+def test_the_next_best_schedule_takes_the_place_of_a_wrong_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
+    plant(monkeypatch, kind, EIGHT)
+    assert "1 kernel: 1 tuned; 1 schedule refused: " in summary_of(path)
+    built = lw.compile(twice_plus_one, log=path, threads=1).lower(X).built
+    (chosen,) = built.chosen.values()
+    assert list(chosen.schedule.steps) == FOUR and len(chosen.refused) == 1
+
+
+def test_the_default_schedule_is_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
+    plant(monkeypatch, "wrong", EIGHT, FOUR)
+    assert "1 by the rules" in (text := summary_of(path)) and "2 schedules refused: " in text
+
+
+def test_a_schedule_beyond_the_limits_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LIMITS", replace(limits.LIMITS, instructions=500))
+    path = log_of(tmp_path / "log.jsonl", [unroll("i")], FOUR)
+    assert "1 tuned; 1 schedule refused: the kernel has more than" in summary_of(path)
+
+
+def test_a_later_process_checks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
+    plant(monkeypatch, "wrong", EIGHT)
+    first = summary_of(path)
+    forget(monkeypatch)
+    monkeypatch.setattr(sandbox, "Copy", None)
+    assert summary_of(path) == first
+
+
+def test_default_schedules_are_checked_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "wrong")
+    trusting = lw.compile(twice_plus_one, threads=1)
+    assert not np.array_equal(trusting(X), X * 2 + 1)
+    monkeypatch.setenv("LOOPWRIGHT_CHECK", "1")
+    forget(monkeypatch)
+    assert "1 schedule refused" in summary_of(tmp_path / "none.jsonl")
