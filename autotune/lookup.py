@@ -27,6 +27,7 @@ __all__ = [
     "best_records",
     "fastest",
     "lookup",
+    "own_records",
     "pooled_costs",
     "related",
     "shipped_logs",
@@ -54,6 +55,11 @@ class LookupResult:
     def __bool__(self) -> bool:
         return self.record is not None
 
+    @property
+    def source(self) -> str:
+        """What the record is of, in words."""
+        return "near shape" if self.kind == "near" else f"record of a {self.kind} machine"
+
     def __str__(self) -> str:
         if self.record is None:
             return "nothing in the log"
@@ -67,12 +73,10 @@ def lookup(
     workload: Workload | str,
     target: Target | TargetKey,
     threads: int | None = None,
-    refused: Collection[str] = (),
 ) -> LookupResult:
     """The best record for a workload (its hash alone finds no near shapes).
 
-    Earlier logs win ties only: what counts is how close the record is, then how fast. Records whose
-    ``schedule_key`` is ``refused`` are passed over.
+    Earlier logs win ties only: what counts is how close the record is, then how fast.
 
     >>> str(lookup(TuningLog(), "3f9a", Target()))
     'nothing in the log'
@@ -82,14 +86,24 @@ def lookup(
     wanted = workload if isinstance(workload, Workload) else Workload(workload)
     same = [r for log in logs for r in log.of(wanted.hash)]
     decisions = [d for log in logs for d in log.decided(wanted.hash)]
-    exact = _fastest([r for r in same if r.target == key], decisions, refused)
+    exact = _fastest([r for r in same if r.target == key], decisions)
     if exact is not None:
         return LookupResult("exact", exact)
     others = [r for r in same if r.target != key]
-    compatible = _fastest_nearby(others, key, decisions, refused)
+    compatible = _fastest_nearby(others, key, decisions)
     if compatible is not None:
         return LookupResult("compatible", compatible)
     return _nearest(logs, wanted, key)
+
+
+def own_records(logs: Sequence[LogView], workload_hash: str, key: TargetKey) -> list[MeasureRecord]:
+    """The records of a workload on a target, one of each schedule, the best first."""
+    records = [r for log in logs for r in log.of(workload_hash) if r.target == key]
+    decisions = [d for log in logs for d in log.decided(workload_hash) if d.target == key]
+    pooled = pooled_costs(records, decisions) if records else {}
+    best = fastest(pooled)
+    ranked = sorted(pooled.values(), key=lambda entry: (entry is not best, entry[0]))
+    return [record for _, record in ranked]
 
 
 def related(
@@ -100,13 +114,14 @@ def related(
     refused: Collection[str] = (),
 ) -> list[LookupResult]:
     """What may serve a workload of which ``key`` has no record: the best of like targets for the
-    same workload, or else of up to ``most`` near shapes, the nearest first."""
+    same workload, but those whose ``schedule_key`` is ``refused``, or else of up to ``most`` near
+    shapes, the nearest first."""
     same = [r for log in logs for r in log.of(wanted.hash)]
     decisions = [d for log in logs for d in log.decided(wanted.hash)]
     found = _fastest_nearby([r for r in same if r.target != key], key, decisions, refused)
     if found is not None:
         return [LookupResult("compatible", found, 0.0, _gain(found, same))]
-    others = {w.hash: w for log in logs for w in log.alike(wanted)}
+    others = {w.hash: w for log in logs for w in log.alike(wanted) if w.hash != wanted.hash}
     results: list[LookupResult] = []
     for workload in sorted(others.values(), key=wanted.distance)[: 2 * most]:
         records = [r for log in logs for r in log.of(workload.hash)]
@@ -129,7 +144,7 @@ def _gain(best: MeasureRecord, records: Sequence[MeasureRecord]) -> float:
 
 
 def _nearest(logs: Sequence[LogView], wanted: Workload, key: TargetKey) -> LookupResult:
-    others = {w.hash: w for log in logs for w in log.alike(wanted)}
+    others = {w.hash: w for log in logs for w in log.alike(wanted) if w.hash != wanted.hash}
     for workload in sorted(others.values(), key=wanted.distance):
         records = [r for log in logs for r in log.of(workload.hash)]
         decisions = [d for log in logs for d in log.decided(workload.hash)]

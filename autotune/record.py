@@ -30,7 +30,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -104,13 +104,17 @@ class Workload:
     def distance(self, other: Workload) -> float:
         """How far apart the sizes are: the sum of |log2| of their ratios; inf between kinds.
 
-        >>> a, b = Workload("a", prim="x[8]"), Workload("b", prim="x[32]")
+        A text names the size of a loop wherever it uses it, in every operand and stage: what
+        changes alike counts once.
+
+        >>> a, b = Workload("a", prim="x[8], y[8, 3]"), Workload("b", prim="x[32], y[32, 3]")
         >>> round(a.distance(b), 3)
         1.874
         """
         if not self.kind or self.kind != other.kind:
             return math.inf
-        return sum(abs(math.log2((a + 1) / (b + 1))) for a, b in zip(self.sizes, other.sizes))
+        changes = set(zip(self.sizes, other.sizes))
+        return sum(abs(math.log2((a + 1) / (b + 1))) for a, b in changes)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -126,15 +130,20 @@ def _kind_and_sizes(prim: str) -> tuple[str, tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class TargetKey:
-    """The machine a record was measured on, as far as it matters for speed. Sizes in bytes."""
+    """The machine a record was measured on, as far as it matters for speed. Sizes in bytes.
+
+    Keys are equal if the same code is as fast on the same number of threads: how many cores a
+    process may use besides (under ``taskset``, say), and how much of the last cache a guest is told
+    that it has, change neither.
+    """
 
     isa: str
     cpu: str
-    cores: int
+    cores: int = field(compare=False)
     threads: int
     l1: int
     l2: int
-    l3: int
+    l3: int = field(compare=False)
 
     def to_data(self) -> dict[str, str | int]:
         """What a line says of it."""

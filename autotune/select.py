@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..ir.loop.workload import workload_hash, workload_text
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .analysis import prim_flops
-from .lookup import LogView, LookupResult, lookup, related
+from .lookup import LogView, LookupResult, own_records, related
 from .protocols import FloatArray, Population
 from .record import Workload, schedule_key, target_key
 from .shipped import shipped_model
@@ -25,6 +25,7 @@ from .tree_model import TreeModel
 __all__ = [
     "Chosen",
     "as_lists",
+    "candidates",
     "choose_schedule",
     "kernel_symbol",
     "workload_of",
@@ -43,6 +44,8 @@ AGREED = 0.002
 FAR = 2.0
 """The distance of a shape beyond which it shows nothing: a transpose 4.3 away was the faster one by
 a third there, and took 2.3 times as long here."""
+MOST_OWN = 8
+"""Records of the kernel itself that are tried, the fastest first, until one can be used."""
 CLEAR_GAIN = 1.15
 """How many times faster than the favourite something has been elsewhere, to be tried here."""
 NEAR, CHANCE = 48, 64
@@ -56,7 +59,8 @@ class Chosen:
     ``origin`` is "exact", "compatible" or "near" (from a log, as ``lookup`` names it), "model" (the
     cost model's pick), "rules", or "library": then there is no schedule, and ``sketch`` names the
     library that computes the kernel's product. ``seconds`` is what the log measured for it, 0 where
-    nothing was. ``refused`` says why schedules that would have gone before it are not used.
+    nothing was. ``refused`` says why schedules that would have gone before it may not run here,
+    ``passed`` why those that the logs suggest were passed over.
     """
 
     schedule: Schedule
@@ -64,6 +68,7 @@ class Chosen:
     sketch: str
     seconds: float = 0.0
     refused: tuple[str, ...] = ()
+    passed: tuple[str, ...] = field(default=(), compare=False)
 
 
 def workload_of(prim: PrimFunc) -> Workload:
@@ -92,35 +97,51 @@ def choose_schedule(
     model: TreeModel | None = None,
     refused: Collection[Schedule] = (),
 ) -> Chosen:
-    """The best schedule known for a kernel: of its own record, of a like machine, of a near shape,
-    of the cost model (the one that ships unless given), or of the rules.
+    """The best schedule known for a kernel: the first of ``candidates`` that was not ``refused``
+    before; the rules' is given whatever was."""
+    found = candidates(prim, target, threads, logs, model, refused)
+    return next(c for c in found if c.origin == "rules" or c.schedule not in refused)
 
-    A record whose schedule does not apply (another version's, a damaged one) is passed over, and so
-    is what was ``refused`` before; the rules' is given whatever was.
+
+def candidates(
+    prim: PrimFunc,
+    target: Target,
+    threads: int,
+    logs: Sequence[LogView],
+    model: TreeModel | None = None,
+    refused: Collection[Schedule] = (),
+) -> Iterator[Chosen]:
+    """Schedules for a kernel, the best first: of its own records, of like machines or near shapes,
+    of the cost model (the one that ships unless given), and of the rules, at the end.
+
+    All of them apply to the kernel. What does not (another version's, a damaged one), or is not
+    known to be better than the rules', is passed over, and ``Chosen.passed`` says why. Records of
+    ``refused`` schedules give their places to the next.
     """
-    keys = {schedule_key(schedule.to_json()) for schedule in refused}
-    workload = workload_of(prim)
-    found = lookup(logs, workload.hash, target, threads, keys)
-    if found.kind == "exact" and found.record is not None:
-        schedule = _applied(prim, found.record.schedule)
-        if schedule is not None:
-            return Chosen(schedule, "exact", found.record.sketch, found.record.cost)
+    workload, key = workload_of(prim), target_key(target, threads)
+    passed: list[str] = []
+    for record in own_records(logs, workload.hash, key)[:MOST_OWN]:
+        schedule = _applied(prim, record.schedule)
+        if schedule is None:
+            passed.append("an own record does not apply")
+        else:
+            yield Chosen(schedule, "exact", record.sketch, record.cost, passed=tuple(passed))
     empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
-    known = [] if empty else related(logs, workload, target_key(target, threads), refused=keys)
+    keys = {schedule_key(schedule.to_json()) for schedule in refused}
+    known = [] if empty else related(logs, workload, key, refused=keys)
     model = None if empty else model or shipped_model().model
     if known:
-        fitted = _from_records(prim, target, threads, known, model, refused)
-        if fitted is not None:
-            return fitted
+        yield from _from_records(prim, target, threads, known, model, passed)
     favourite, variant = default_variant(prim, target)
     if variant is None:
-        return Chosen(favourite, "rules", "plain")
+        yield Chosen(favourite, "rules", "plain", passed=tuple(passed))
+        return
     if model is not None and target.isa in model.levels:
         space = ScheduleSpace(prim, target, threads, (variant,))
         chosen = _by_model(space, favourite, model)
-        if chosen is not None and chosen.schedule not in refused:
-            return chosen
-    return Chosen(favourite, "rules", variant.name)
+        if chosen is not None:
+            yield replace(chosen, passed=tuple(passed))
+    yield Chosen(favourite, "rules", variant.name, passed=tuple(passed))
 
 
 def _from_records(
@@ -129,49 +150,71 @@ def _from_records(
     threads: int,
     known: Sequence[LookupResult],
     model: TreeModel | None,
-    refused: Collection[Schedule],
-) -> Chosen | None:
-    """The best of what other machines or near shapes suggest, if it is better than the rules'
-    favourite: because it was so there, and the model agrees, or because the
-    model is sure of it here."""
+    passed: list[str],
+) -> Iterator[Chosen]:
+    """What other machines or near shapes suggest, if it is better than the default schedule:
+    because it was so there, and the model agrees, or because the model is sure of it here. The best
+    by the model comes first; why others do not is added to ``passed``."""
     space = ScheduleSpace(prim, target, threads)
-    favourites = space.default()
-    if not len(favourites):
-        return None
-    rows: list[Population] = [favourites[0]]
+    defaults = space.default()
+    if not len(defaults):
+        return
+    rows: list[Population] = []
     sources: list[LookupResult] = []
     for result in known:
-        row = _refitted(space, result)
-        if row is not None and space.schedule(row) not in refused:
+        row = _refitted(space, result, defaults[0])
+        if row is None:
+            passed.append(f"a {result.source} cannot be fitted")
+        elif not np.array_equal(row, defaults[0]):
             rows.append(row)
             sources.append(result)
-    scores = _scores(space, np.stack(rows), model)
-    best: tuple[float, int] | None = None
+    if not rows:
+        return
+    scores = _scores(space, np.stack([defaults[0], *rows]), model)
+    ranked: list[tuple[float, int]] = []
     for place, result in enumerate(sources):
         ahead = float(scores[place + 1] - scores[0])
-        shown = result.gain >= CLEAR_GAIN and ahead > AGREED
-        near = result.distance <= FAR
-        if near and (shown or ahead >= MARGIN) and (best is None or ahead > best[0]):
-            best = ahead, place
-    if best is None:
-        return None
-    row, result = rows[best[1] + 1], sources[best[1]]
-    schedule = _applied(prim, space.schedule(row).to_json())
-    if schedule is None or result.record is None:
-        return None
-    seconds = result.record.cost if result.kind == "compatible" else 0.0
-    name = space.sketch_name(row)
-    return Chosen(schedule, result.kind, name, seconds)
+        why = _why_not(result, ahead)
+        if why is None:
+            ranked.append((-ahead, place))
+        else:
+            passed.append(f"a {result.source} {why}")
+    for _, place in sorted(ranked):
+        row, result = rows[place], sources[place]
+        schedule = _applied(prim, space.schedule(row).to_json())
+        if schedule is None or result.record is None:
+            passed.append(f"a {result.source} does not apply")
+            continue
+        seconds = result.record.cost if result.kind == "compatible" else 0.0
+        yield Chosen(schedule, result.kind, space.sketch_name(row), seconds, passed=tuple(passed))
 
 
-def _refitted(space: ScheduleSpace, result: LookupResult) -> Population | None:
+def _why_not(result: LookupResult, ahead: float) -> str | None:
+    """Why a fitted schedule is not to be preferred to the default one, None if it is; ``ahead`` is
+    by how much the model's score of it is greater."""
+    if result.distance > FAR:
+        return "is too far away"
+    if ahead >= MARGIN or (result.gain >= CLEAR_GAIN and ahead > AGREED):
+        return None
+    if result.gain < CLEAR_GAIN:
+        return "was not clearly faster there than the default schedule"
+    return "is not expected to be faster here"
+
+
+def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -> Population | None:
+    """The row of a record's schedule in a space. What was measured on another number of threads
+    says nothing of how many loops they share: that is as in the default row."""
     assert result.record is not None
     try:
         schedule = Schedule.from_json(as_lists(result.record.schedule))
         row = space.row_of(schedule) if result.kind == "compatible" else None
-        return space.refit(schedule) if row is None else row
+        row = space.refit(schedule) if row is None else row
     except ScheduleError:
         return None
+    if row is None or result.record.target.threads == space.threads:
+        return row
+    shared = space.with_choice(row, "parallel", space.choices(default)["parallel"])
+    return row if shared is None else shared
 
 
 def _by_model(space: ScheduleSpace, favourite: Schedule, model: TreeModel) -> Chosen | None:

@@ -189,6 +189,13 @@ class ScheduleSpace:
         ]
         return [variant, *nearest]
 
+    def with_choice(
+        self, row: npt.NDArray[np.int32], knob: str, value: int
+    ) -> npt.NDArray[np.int32] | None:
+        """The row with another value of a knob, the nearest there is; None if it is not valid."""
+        changed = np.array([self._row(int(row[0]), {**self.choices(row), knob: value})], np.int32)
+        return changed[0] if self.valid(changed)[0] else None
+
     def row_of(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
         for number, variant in enumerate(self.variants):
             if schedule.steps[: len(variant.prepare)] != variant.prepare:

@@ -396,6 +396,10 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         text += ", ..." if len(reasons) > 1 else ""
     if counts["rules"] and shipped_model().model is None:
         text += f"; {shipped_model()}"
+    passed = Counter(reason for c in chosen.values() for reason in c.passed)
+    if passed:
+        told = (f"{why} ({n} times)" if n > 1 else why for why, n in passed.items())
+        text += f"; passed over: {', '.join(told)}"
     return text
 
 

@@ -11,7 +11,7 @@ from loopwright.autotune.feature_list import FEATURE_NAMES
 from loopwright.autotune.kernels import task_of
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord
-from loopwright.autotune.select import MARGIN, choose_schedule
+from loopwright.autotune.select import MARGIN, candidates, choose_schedule
 from loopwright.autotune.space import default_schedule
 from loopwright.autotune.task import Task
 from loopwright.autotune.tree_model import TreeModel
@@ -123,3 +123,54 @@ def test_another_machine_is_a_prior_and_no_order() -> None:
 def test_a_machine_whose_code_does_not_run_here_says_nothing() -> None:
     log, _ = tuned(PRIM, replace(TARGET, isa="x86-64-v4"), 1, 1.5)
     assert choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01)).origin == "rules"
+
+
+def test_what_a_process_may_use_besides_its_threads_is_no_other_machine() -> None:
+    pinned = replace(TARGET, cores=1, l3=1 << 24)  # under taskset, in another guest
+    log, better = tuned(PRIM, pinned, 1, 1.02)
+    chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(-1.0))
+    assert chosen.origin == "exact" and chosen.schedule.to_json() == better
+
+
+def test_other_threads_share_the_loops_of_the_default_schedule() -> None:
+    space = task_of(PRIM, TARGET, 2).space
+    log, _ = tuned(PRIM, TARGET, 1, 1.5)
+    chosen = choose_schedule(PRIM, TARGET, 2, [log], opinion(0.01))
+    row = space.row_of(chosen.schedule)
+    assert chosen.origin == "compatible" and row is not None and row[2] == 0
+    assert space.choices(row)["parallel"] == space.choices(space.default()[0])["parallel"] > 0
+
+
+def test_a_shape_of_twice_the_columns_is_near() -> None:
+    log, _ = tuned(matmul_prim(96, 256, 160), TARGET, 1, 1.5)
+    assert choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01)).origin == "near"
+    log, _ = tuned(matmul_prim(96, 1024, 160), TARGET, 1, 1.5)
+    chosen = choose_schedule(PRIM, TARGET, 1, [log], opinion(0.01))
+    assert (chosen.origin, chosen.passed) == ("rules", ("a near shape is too far away",))
+
+
+def test_own_records_that_do_not_apply_hide_none_that_does() -> None:
+    log, better = tuned(PRIM, TARGET, 1, 1.5)
+    task = task_of(PRIM, TARGET, 1)
+    for number, steps in enumerate(([["reorder", ["nothing"]]], [3], [["split", "i", [1] * 90]])):
+        log.append(
+            MeasureRecord(task.workload, task.key, tuple(steps), "x", (1e-9 * (1 + number),))
+        )
+    found = list(candidates(PRIM, TARGET, 1, [log], opinion(0.0)))
+    assert [c.origin for c in found] == ["exact", "exact", "rules"]
+    assert found[0].schedule.to_json() == better
+    assert found[0].passed == ("an own record does not apply",) * 3
+    refused = [c.schedule for c in found]
+    assert choose_schedule(PRIM, TARGET, 1, [log], opinion(0.0), refused).origin == "rules"
+
+
+@pytest.mark.parametrize(
+    "gain, slope, why",
+    [
+        (1.5, -0.01, "a near shape is not expected to be faster here"),
+        (1.02, 0.01, "a near shape was not clearly faster there than the default schedule"),
+    ],
+)
+def test_what_is_passed_over_is_told(gain: float, slope: float, why: str) -> None:
+    log, _ = tuned(NEAR, TARGET, 1, gain)
+    assert choose_schedule(PRIM, TARGET, 1, [log], opinion(slope)).passed == (why,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from hostile_compiles import records_of
 from loopwright.autotune import log_file
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.log_file import LogError
@@ -116,3 +118,14 @@ def test_a_lock_that_is_held_is_told_in_time(
 def test_dev_null_is_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPWRIGHT_LOG", os.devnull)
     np.testing.assert_array_equal(compiled(), X * 2 + 1)
+
+
+def test_the_line_about_a_compile_tells_what_was_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    records = records_of(lambda x: x * 2 + 1, [X])
+    for record in records:
+        record["schedule"] = [["reorder", ["nothing", "i"]]]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    summary = lw.compile(lambda x: x * 2 + 1, log=path, threads=1).lower(X).built.summary
+    assert "1 by the rules" in summary
+    assert summary.endswith("; passed over: an own record does not apply")
