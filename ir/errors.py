@@ -14,6 +14,7 @@ __all__ = [
     "LoopwrightAttributeError",
     "LoopwrightError",
     "LoopwrightIndexError",
+    "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
     "ParseError",
@@ -65,6 +66,10 @@ class LoopwrightTypeError(LoopwrightError, TypeError):
 
 class LoopwrightValueError(LoopwrightError, ValueError):
     """An attribute or argument has a value the operator cannot take."""
+
+
+class LoopwrightOverflowError(LoopwrightValueError, OverflowError):
+    """A Python int does not fit the dtype of the array that it meets."""
 
 
 class LoopwrightIndexError(LoopwrightError, IndexError):

@@ -24,6 +24,8 @@ from .ir.dims import symbol
 from .ir.errors import (
     InternalError,
     LoopwrightError,
+    LoopwrightIndexError,
+    LoopwrightOverflowError,
     LoopwrightTypeError,
     LoopwrightValueError,
     UnsupportedError,
@@ -52,6 +54,8 @@ __all__ = [
     "InternalError",
     "Lowered",
     "LoopwrightError",
+    "LoopwrightIndexError",
+    "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
     "Sketch",

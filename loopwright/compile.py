@@ -193,7 +193,7 @@ class CompiledFunction:
             self._hits += 1
         leaves = [arguments.values[i] for i in found.traced.parameters]
         run = None
-        if found.traced.depends_on_memory:
+        if found.traced.is_checked:
             run = functools.partial(call_by_memory, self._specialised, arguments.request)
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
             self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places, run)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy._core import umath as _umath  # pyright: ignore
 
-from ..ir.dtype import BOOL, DType
+from ..ir.dtype import BOOL, INT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import by_element, implements, method, views
 from .emitting import copied, emit, lift, one_array
 from .promotion import common, common_dtype, dtype_argument, kind_of, to_float
 from .proxy import Proxy, is_number
+from .trace import active
 
 __all__ = ["cast", "full_like", "isclose", "where"]
 
@@ -39,7 +40,19 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Proxy:
             "np.where(condition) gives a shape that depends on values",
             hint="np.where(condition, a, b)",
         )
-    return one_array(emit("where", lift(condition, BOOL), *common(x, y)))
+    return one_array(emit("where", lift(condition, BOOL), *_chosen(x, y)))
+
+
+def _chosen(*values: Any) -> list[Proxy]:
+    """Choices in their common dtype; a Python int that does not fit it wraps, as in NumPy."""
+    dtype = common_dtype(*values)
+    return [_wrapped(v, dtype) for v in values]
+
+
+def _wrapped(value: Any, dtype: DType) -> Proxy:
+    if dtype.is_integer and is_number(value) and isinstance(value, int):
+        return lift(np.asarray(value).astype(dtype.numpy)[()])
+    return lift(Proxy(value.atom, value.owner) if _is_traced_int(value) else value, dtype)
 
 
 _CLIP: np.ufunc = vars(_umath)["clip"]  # which the method of NumPy's arrays calls
@@ -73,9 +86,31 @@ def _clip(
         if low is None and high is None:
             return x
         return emit("clip", x, a_min=low, a_max=high)
+    wide = INT64 if any(map(_is_traced_int, bounds)) and _fits_int64(target) else target
+    x = lift(x, wide)
     if low is not None:
-        x = emit("maximum", x, lift(low, target))
-    return x if high is None else emit("minimum", x, lift(high, target))
+        x = emit("maximum", x, _bound(low, wide, target, high=True))
+    if high is not None:
+        x = emit("minimum", x, _bound(high, wide, target, low=True))
+    return lift(x, target)
+
+
+def _is_traced_int(value: Any) -> bool:
+    return type(value) is Proxy and value.weak is int
+
+
+def _fits_int64(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.name != "uint64"
+
+
+def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool = False) -> Proxy:
+    """A bound of ``np.clip`` in ``wide``. As in NumPy it may be one that no element can pass, but
+    not one that all of them have to pass."""
+    bound = lift(value, wide)
+    trace = active()
+    if wide != target and _is_traced_int(value) and trace is not None:
+        trace.numbers.require(value.atom, target, trace.span, low, high)
+    return bound
 
 
 @implements(np.round, np.around)
@@ -169,7 +204,7 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
         raise LoopwrightValueError(
             f"np.select: {len(condlist)} conditions, but {len(choicelist)} choices"
         )
-    *choices, result = common(*choicelist, default)
+    *choices, result = _chosen(*choicelist, default)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         result = emit("where", lift(condition, BOOL), choice, result)
     return result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dtype import DType, dtype_of
-from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TupleType
 from . import misuse
@@ -36,6 +36,8 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
             fail_leaked((value,))
         if dtype is None or value.type.dtype == dtype:
             return value
+        if value.weak is int and dtype.is_integer:
+            trace.numbers.require(value.atom, dtype, trace.span)
         return Proxy(trace.cast(value.atom, dtype), trace)
     if isinstance(value, np.ndarray):
         misuse.refuse_subclass(value)
@@ -49,6 +51,8 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
     if isinstance(value, bool | int | float):
         return Proxy(_number(value, dtype), trace, None if dtype else type(value))
     if isinstance(value, list | tuple):
+        if dtype is not None and dtype.is_integer:
+            _check_fits(value, dtype)
         return lift(_array_of(value), dtype)
     raise LoopwrightTypeError(f"an array or a number is needed, not {_described(value)}")
 
@@ -69,13 +73,22 @@ def _number(value: bool | int | float, dtype: DType | None) -> Constant:
     if dtype is not None and dtype.is_integer and isinstance(value, int):
         info = np.iinfo(dtype.numpy)
         if not info.min <= value <= info.max:
-            raise LoopwrightValueError(f"the Python int {value} does not fit {dtype}")
+            raise LoopwrightOverflowError(f"the Python int {value} does not fit {dtype}")
     try:
         array = np.asarray(value, target)
         _check_dtype(array)
     except OverflowError:
-        raise LoopwrightValueError(f"the Python int {value} does not fit int64") from None
+        raise LoopwrightOverflowError(f"the Python int {value} does not fit int64") from None
     return Constant(array)
+
+
+def _check_fits(values: Any, dtype: DType) -> None:
+    """The Python ints of a literal have to fit ``dtype``, as one alone has to."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            _check_fits(value, dtype)
+        elif type(value) is int or (type(value) is Proxy and value.weak is int):
+            lift(value, dtype)
 
 
 def _array_of(values: list[Any] | tuple[Any, ...]) -> Any:

@@ -17,6 +17,7 @@ from ..ir.span import Span
 from . import receivers
 from .arguments import Placement, Request, Static
 from .emitting import lift
+from .fits import Fits
 from .pieces import Piece, pieces_of
 from .proxy import Proxy
 from .pytree import Structure, flatten, paths, unflatten
@@ -62,6 +63,7 @@ class Traced:
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``dense`` and ``scalar`` are the operands that the
     function is right for only if they are arrays in C order, and only if they are no arrays.
+    ``fits`` is what has to be true of Python ints among the arguments.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Traced:
     written: tuple[Written, ...] = ()
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
+    fits: tuple[Fits, ...] = ()
 
     def as_text(self, *, spans: bool = True) -> str:
         """The graph IR as text; with ``spans``, each line names the user's line it came from."""
@@ -91,6 +94,11 @@ class Traced:
     def depends_on_memory(self) -> bool:
         """Whether calls have to look at where the arguments lie in memory."""
         return bool(self.written or self.dense or self.scalar)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether calls have to look at their arguments: see ``write_back.check``."""
+        return self.depends_on_memory or bool(self.fits)
 
     @property
     def returns_tuple(self) -> bool:
@@ -175,6 +183,7 @@ def _traced(
         written,
         frozenset(n for n, a in enumerate(arrays) if a.ndim > 1 and memory.depends_on_layout),
         frozenset(memory.scalars if memory.changed else ()),
+        tuple(run.numbers.fits),
     )
 
 
@@ -191,6 +200,8 @@ def _argument(
     proxy = Proxy(var, run, weak)
     storage = proxy.storage
     storage.operand = len(earlier)
+    if weak is not None:
+        run.numbers.argument(var, len(earlier))
     storage.published = True
     if placement is not None or not proxy.is_scalar:
         storage.kind = Kind.ARGUMENT

@@ -23,6 +23,9 @@ def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
     if all(isinstance(o, bool | int | float) or getattr(o, "weak", None) for o in operands):
         kind: WeakType = {"b": bool, "f": float}.get(result.type.dtype.kind, int)
+        numbers = [o.atom if type(o) is Proxy else o for o in operands]
+        if kind is int:
+            result.owner.numbers.result(result.atom, ufunc, numbers, result.owner.here())
         return Proxy(result.atom, result.owner, kind)
     return result
 

@@ -16,6 +16,7 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops.registry import get
 from ..ir.span import Span
+from .fits import Numbers
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
 from .storage import Memory
@@ -37,6 +38,7 @@ class Trace:
         self.span: Span | None = None
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
+        self.numbers = Numbers()
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}

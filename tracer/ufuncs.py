@@ -120,6 +120,7 @@ def _comparison(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
         decided = _out_of_range(name, x, y)
         if decided is not None:
             return decided
+        x, y = _strong_ints(x, y)
         kinds = ufunc_dtypes(ufunc, (kind_of(x), kind_of(y)))
         if kinds[0] != kinds[1]:
             return _compare_signs_apart(name, lift(x, kinds[0]), lift(y, kinds[1]))
@@ -127,6 +128,19 @@ def _comparison(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
 
     call.__name__ = ufunc.__name__
     return _ufunc(call)
+
+
+def _strong_ints(x: Any, y: Any) -> tuple[Any, Any]:
+    """A traced Python int beside an array of integers, which NumPy compares by their values."""
+
+    def wide(number: Any, array: Any) -> Any:
+        if type(number) is not Proxy or number.weak is not int:
+            return number
+        kind = kind_of(array)
+        beside = not isinstance(kind, type) and kind.kind in "iu"
+        return Proxy(number.atom, number.owner) if beside else number
+
+    return wide(x, y), wide(y, x)
 
 
 def _compare_signs_apart(name: str, x: Proxy, y: Proxy) -> Proxy:

@@ -61,7 +61,12 @@ def _is_same_memory(one: Any, other: Any) -> bool:
 
 
 def check(traced: Traced, leaves: Sequence[Any]) -> None:
-    """Raise for arguments that cannot be written, or that share memory with one that is."""
+    """Raise for Python ints that do not fit where they are used, for arguments that cannot be
+    written, and for those that share memory with one that is."""
+    for fits in traced.fits:
+        fits.check(leaves)
+    if not traced.written:
+        return
     same = {p.operand: p.same_as for p in traced.request.placements}
     arrays = [leaf if isinstance(leaf, np.ndarray) else foreign_array(leaf) for leaf in leaves]
     for written in traced.written:
