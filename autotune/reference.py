@@ -283,7 +283,9 @@ def error_bound(prim: PrimFunc, dtype: DType) -> float:
     if not dtype.is_float:
         return 0.0
     floats = [s for s in prim.stages if s.buffer.dtype.is_float]
-    narrow = min([dtype, *(s.buffer.dtype for s in floats)], key=lambda d: d.bits)
+    made = [n.dtype for s in floats for n in walk(s.expr) if isinstance(n, Op)]
+    dtypes = [dtype, *(s.buffer.dtype for s in floats), *(d for d in made if d.is_float)]
+    narrow = min(dtypes, key=lambda d: d.bits)
     sums = [
         math.prod(as_int(a.extent) for a in s.reduce_axes)
         for s in floats

@@ -10,7 +10,7 @@ from ...ir.loop.nest import Accumulate, If, Loop, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
 
-__all__ = ["element_bytes", "fits_registers", "is_smooth", "mentions"]
+__all__ = ["element_bytes", "is_smooth", "mentions", "register_axis"]
 
 
 def element_bytes(stmt: Stmt) -> int:
@@ -47,37 +47,40 @@ def mentions(expr: object, var: str) -> bool:
     return isinstance(expr, Dim) and var in symbols(expr)
 
 
-def fits_registers(buffer: Buffer, rest: Sequence[Stmt], lane_axis: int) -> bool:
-    """Whether every access to the buffer is at a place known when the code is written, and every
-    vector lies along ``lane_axis``."""
-    unrolled: dict[str, str] = {}
+def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:
+    """Along which axis the buffer can be held in vectors, and whether it is used by vectors at all;
+    None if some element is used whose place is not known when the code is written."""
+    kinds: dict[str, str] = {}
+    uses: list[Sequence[object]] = []
     for stmt in statements(tuple(rest)):
         if isinstance(stmt, Loop):
-            unrolled[stmt.var] = stmt.kind
-
-    def known(indices: Sequence[object]) -> bool:
+            kinds[stmt.var] = stmt.kind
+        elif isinstance(stmt, If):
+            inside = (*statements(stmt.then), *statements(stmt.orelse))
+            if any(isinstance(s, Store | Accumulate) and s.buffer == buffer.name for s in inside):
+                return None
+        elif isinstance(stmt, Store | Accumulate):
+            if stmt.buffer == buffer.name:
+                uses.append(stmt.indices)
+            uses += [
+                n.indices
+                for n in walk(stmt.value)
+                if isinstance(n, Read) and n.buffer == buffer.name
+            ]
+    moves: set[tuple[int, str]] = set()  # (dimension, vector loop that walks it)
+    steps: set[int | None] = set()
+    for indices in uses:
         for dim, i in enumerate(indices):
             if not isinstance(i, int | Dim):
-                return False
+                return None
             for name in symbols(i):
-                kind = unrolled.get(name)
-                if kind == "vectorize" and (dim != lane_axis or stride_along(i, name) != 1):
-                    return False
-                if kind not in ("unroll", "vectorize"):
-                    return False
-        return True
-
-    for stmt in statements(tuple(rest)):
-        if isinstance(stmt, If) and any(
-            isinstance(s, Store | Accumulate) and s.buffer == buffer.name
-            for s in (*statements(stmt.then), *statements(stmt.orelse))
-        ):
-            return False
-        if not isinstance(stmt, Store | Accumulate):
-            continue
-        if stmt.buffer == buffer.name and not known(stmt.indices):
-            return False
-        for node in walk(stmt.value):
-            if isinstance(node, Read) and node.buffer == buffer.name and not known(node.indices):
-                return False
-    return True
+                kind = kinds.get(name)
+                if kind == "vectorize":
+                    moves.add((dim, name))
+                    steps.add(stride_along(i, name))
+                elif kind != "unroll":
+                    return None
+    walked = {dim for dim, _ in moves}
+    if len(walked) > 1 or not steps <= {1}:
+        return None
+    return (walked.pop(), True) if walked else (max(0, len(buffer.shape) - 1), False)

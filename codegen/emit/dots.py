@@ -18,15 +18,19 @@ from dataclasses import dataclass
 
 from ...ir.dims import Dim, IntExpr
 from ...ir.dtype import DType
+from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Expr, Op, Read
 from ...ir.loop.nest import Accumulate, Loop, Store, statements
 from ...ir.loop.stride import stride_along
+from .access import mentions
 from .memory import Env
+from .registers import Registers
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
 __all__ = [
     "GROUP",
+    "Debts",
     "Dot",
     "dot_of",
     "emit_dot",
@@ -54,6 +58,8 @@ def dot_of(loop: Loop) -> Dot | None:
         return None
     stmt = loop.body[0]
     if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
+        return None
+    if any(mentions(i, loop.var) for i in stmt.indices):
         return None
     value = stmt.value
     if not isinstance(value, Op) or value.name != "multiply" or str(value.dtype) != "int32":
@@ -158,21 +164,78 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
         else:
             return False
     assert shared is not None and own is not None
-    key = e.register_key(held, dot.stmt.indices, start)
-    total = held.values[key]
+    at, moves = e.register_place(held, dot.stmt.indices, start)
+    number = at // held.lanes
+    if not moves or held.lanes != lanes.lanes or at % held.lanes or number not in held.values:
+        return False
+    total = held.values[number]
     if not shared_signed:
-        held.values[key] = dot_product(e.w, total, shared, own)
+        held.values[number] = dot_product(e.w, total, shared, own)
     elif not own_signed:
-        held.values[key] = dot_product(e.w, total, own, shared)
+        held.values[number] = dot_product(e.w, total, own, shared)
     else:
-        position = key % held.pitch
-        if (position, own.name) not in held.counted:  # the same for all rows
-            held.counted.add((position, own.name))
-            flipped = e.w.splat(Value(SIGN, "i32"), lanes.lanes)
-            owed = held.owed.get(position, Value("zeroinitializer", "i32", lanes.lanes))
-            held.owed[position] = dot_product(e.w, owed, flipped, own)
-        held.values[key] = dot_product(e.w, total, flip_signs(e.w, shared), own)
+        flipped = e.w.splat(Value(SIGN, "i32"), lanes.lanes)
+        owed = held.owed.get(number, held.nothing)
+        held.owed[number] = dot_product(e.w, owed, flipped, own)  # once for all rows alike
+        held.values[number] = dot_product(e.w, total, flip_signs(e.w, shared), own)
     return True
+
+
+class Debts:
+    """What the vectors of a register tile owe at the end of a serial loop.
+
+    Vectors of one column owe the same for the same operand, whichever row they are of. So what the
+    turns of a loop add is one value per column, and holds for the rows that took part.
+    """
+
+    def __init__(self, held: Registers) -> None:
+        self.held, self.before, self.locked = held, dict(held.owed), held.locked
+        self.numbers = tuple(held.values)
+        self.entered: dict[int, Value] = {}
+        self.debtors: dict[int, set[int]] = {column: set() for column in self.columns}
+
+    @property
+    def name(self) -> str:
+        return self.held.buffer.name
+
+    @property
+    def columns(self) -> set[int]:
+        return {number % self.held.vectors for number in self.numbers}
+
+    def enter(self, entered: dict[int, Value]) -> None:
+        """Begin a turn, in which each column owes so much for those before."""
+        held, self.entered = self.held, entered
+        owing = {n for n, owed in self.before.items() if owed.name.startswith("%")}
+        held.locked |= owing
+        held.owed = {n: entered[n % held.vectors] for n in self.numbers}
+
+    def ends(self, w: FunctionWriter) -> dict[int, Value]:
+        """What each column owes after a turn. ScheduleError if its rows do not owe the same."""
+        held = self.held
+        ends = dict(self.entered)
+        for number, owed in list(held.owed.items()):
+            column = number % held.vectors
+            if number not in self.numbers:
+                held.settle(w, number)
+            elif owed != self.entered[column]:
+                if self.debtors[column] and owed != ends[column]:
+                    raise ScheduleError(f"rows of {self.name} add products of different operands")
+                self.debtors[column].add(number)
+                ends[column] = owed
+        return ends
+
+    def leave(self, w: FunctionWriter, column: int, owed: Value) -> None:
+        """Add what a column owes after the loop to what its rows owed before."""
+        held = self.held
+        held.locked = self.locked
+        for number in self.numbers:
+            if number % held.vectors != column:
+                continue
+            before = self.before.get(number, held.nothing)
+            if number in self.debtors[column] and before.name.startswith("%"):
+                held.owed[number] = w.op("add", before, owed)
+            else:
+                held.owed[number] = owed if number in self.debtors[column] else before
 
 
 def signed_dots(stmt: Loop) -> set[str]:

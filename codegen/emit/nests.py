@@ -7,7 +7,7 @@ of its own that the thread pool calls with a range of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds, linear
@@ -16,21 +16,24 @@ from ...ir.errors import ScheduleError
 from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
+from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
-from .access import element_bytes, fits_registers, is_smooth, mentions
-from .dots import dot_of, emit_dot, signed_dots, store_interleaved
+from .access import element_bytes, is_smooth, mentions, register_axis
+from .dots import Debts, dot_of, emit_dot, signed_dots, store_interleaved
 from .memory import Env, Lanes, Place
+from .registers import Registers
 from .scalars import literal
 from .tiles import tile_block
 from .transpose import transpose
-from .values import Registers, ValueEmitter
+from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
 __all__ = ["NestEmitter"]
 
+NOT_IN_VECTORS = "a vectorised loop holds only stores and unrolled loops"
 MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
 
 
@@ -122,10 +125,10 @@ class NestEmitter(ValueEmitter):
         count = as_int(buffer.size)
         tiles = tile_block(self, stmt, rest)
         if tiles is None and count <= MAX_REGISTER_ELEMENTS:
-            for axis in reversed(range(max(1, len(buffer.shape)))):
-                if fits_registers(buffer, rest, axis):
-                    self.registers[buffer.name] = Registers(buffer, axis)
-                    return
+            found = register_axis(buffer, rest)
+            if found is not None:
+                self.registers[buffer.name] = self._registers(buffer, *found)
+                return
         place = Place(buffer, Value("", "ptr"), True)
         size = count * buffer.dtype.bytes
         before = self.stack.get(buffer.name)
@@ -144,6 +147,19 @@ class NestEmitter(ValueEmitter):
         self.places[buffer.name] = place
         if tiles is not None:
             self.instead.update(tiles.instead(self, self.loop))
+
+    def _registers(self, buffer: Buffer, axis: int, vectors: bool) -> Registers:
+        held = Registers(buffer, axis)
+        if vectors:
+            held.lanes = self._lanes_for(held.width)
+        return held
+
+    def _lanes_for(self, width: int) -> int:
+        """Lanes of the shortest vectors that hold so many elements, at most those of a native."""
+        lanes = self.native
+        while lanes // 2 >= width:
+            lanes //= 2
+        return lanes
 
     def loop(self, stmt: Loop, env: Env) -> None:
         self.ranges[stmt.var] = (0, stmt.extent - 1)
@@ -168,9 +184,7 @@ class NestEmitter(ValueEmitter):
         inner = stmt.body[0] if len(stmt.body) == 1 else None
         if not isinstance(inner, Loop) or inner.kind != "vectorize" or stmt.extent < 2:
             return False
-        lanes = self.native
-        while lanes // 2 >= inner.extent:
-            lanes //= 2
+        lanes = self._lanes_for(inner.extent)
         stores: list[tuple[Store, Place, IntExpr]] = []
         for store in inner.body:
             if not isinstance(store, Store) or store.buffer not in self.places or lanes == 1:
@@ -212,32 +226,33 @@ class NestEmitter(ValueEmitter):
         self.touch(written)
         own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
         held = {name: self.registers[name] for name in written - own if name in self.registers}
-        for name in signed_dots(stmt) & set(held) if self.target.has_dots else ():
-            for key, value in held[name].values.items():
-                none = Value("zeroinitializer", value.type, value.lanes)
-                held[name].owed.setdefault(key % held[name].pitch, none)
+        signed = signed_dots(stmt) if self.target.has_dots else set[str]()
+        for name in held.keys() - signed:
+            held[name].settle_all(self.w)
+        debts = [Debts(r) for name, r in held.items() if name in signed]
         carried = {(name, key): v for name, r in held.items() for key, v in r.values.items()}
-        # What a tile owes is carried beside it, counted downwards from -1.
-        carried |= {(name, ~at): v for name, r in held.items() for at, v in r.owed.items()}
+        # What tiles owe for the turns so far is carried beside them, counted downwards from -1.
+        carried |= {(d.name, ~column): d.held.nothing for d in debts for column in d.columns}
 
         def body(
             index: Value, values: dict[tuple[str, int], Value]
         ) -> dict[tuple[str, int], Value]:
-            keep(values)
-            self.body(stmt.body, env.bind(stmt.var, index))
-            return {
-                (name, key): held[name].values[key] if key >= 0 else held[name].owed[~key]
-                for name, key in values
-            }
-
-        def keep(values: dict[tuple[str, int], Value]) -> None:
             for (name, key), value in values.items():
                 if key >= 0:
                     held[name].values[key] = value
-                else:
-                    held[name].owed[~key] = value
+            for debt in debts:
+                debt.enter({c: values[debt.name, ~c] for c in debt.columns})
+            self.body(stmt.body, env.bind(stmt.var, index))
+            ends = {(d.name, ~column): v for d in debts for column, v in d.ends(self.w).items()}
+            return {at: ends[at] if at in ends else held[at[0]].values[at[1]] for at in values}
 
-        keep(self.w.loop(stmt.extent, carried, body))
+        for (name, key), value in self.w.loop(stmt.extent, carried, body).items():
+            if key >= 0:
+                held[name].values[key] = value
+            else:
+                next(d for d in debts if d.name == name).leave(self.w, ~key, value)
+        for registers in held.values():
+            registers.leave(self.w.depth)
         self.touch(written)
 
     def touch(self, names: set[str]) -> None:
@@ -251,23 +266,21 @@ class NestEmitter(ValueEmitter):
         for name in self._moving_with(stmt):
             if name in self.registers:
                 width = max(width, self.registers[name].width)
-        lanes = self.native
-        while lanes // 2 >= width:
-            lanes //= 2
+        lanes = self._lanes_for(width)
         if lanes == 1:
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
             return
+        inside = [s for s in statements(stmt.body) if isinstance(s, Store | Accumulate)]
         joins = [
             s
-            for s in stmt.body
+            for s in inside
             if isinstance(s, Accumulate) and not any(mentions(i, stmt.var) for i in s.indices)
         ]
         if joins:
-            if any(not isinstance(s, Prefetch) for s in stmt.body if s not in joins):
+            if len(joins) < len(inside):
                 raise ScheduleError("a vector loop both joins its lanes and stores them")
-            for join in joins:
-                self.join_lanes(join, stmt, env, lanes)
+            self.join_lanes(stmt, env, lanes)
             return
         for offset in range(0, stmt.extent, lanes):
             active = min(lanes, stmt.extent - offset)
@@ -307,29 +320,42 @@ class NestEmitter(ValueEmitter):
         elif isinstance(stmt, Prefetch):
             self.prefetch(stmt, env)
         else:
-            raise ScheduleError("a vectorised loop holds only stores and unrolled loops")
+            raise ScheduleError(NOT_IN_VECTORS)
 
-    def join_lanes(self, stmt: Accumulate, loop: Loop, env: Env, lanes: int) -> None:
-        """A reduction over the lanes of a vector loop: joined vector by vector, then in a tree."""
-        combiner = COMBINERS[stmt.combiner]
-        dtype = stmt.value.dtype
-        total: Value | None = None
+    def join_lanes(self, loop: Loop, env: Env, lanes: int) -> None:
+        """Reductions over the lanes of a vector loop: joined vector by vector, then in a tree."""
+        totals: dict[object, tuple[Accumulate, Env, Value]] = {}  # by statement and element
         for offset in range(0, loop.extent, lanes):
             active = min(lanes, loop.extent - offset)
             inside = Env(env.values, Lanes(loop.var, offset, lanes, active))
-            value = self.w.splat(self.value(stmt.value, inside), lanes)
-            if active < lanes:
-                identity = self.w.splat(literal(combiner.identity(dtype), dtype), lanes)
-                value = self.w.select(self.memory.active_mask(lanes, active), value, identity)
-            total = (
-                value if total is None else self.scalars.combine(combiner.op, total, value, dtype)
-            )
-        assert total is not None
-        joined = self.scalars.horizontal(combiner.op, total, dtype)
-        old = self.current(stmt.buffer, stmt.indices, dtype, env)
-        self.assign(
-            stmt.buffer, stmt.indices, self.scalars.combine(combiner.op, old, joined, dtype), env
-        )
+            for stmt, here in self._written_out(loop.body, inside):
+                combiner, dtype = COMBINERS[stmt.combiner], stmt.value.dtype
+                value = self.w.splat(self.value(stmt.value, here), lanes)
+                if active < lanes:
+                    identity = self.w.splat(literal(combiner.identity(dtype), dtype), lanes)
+                    value = self.w.select(self.memory.active_mask(lanes, active), value, identity)
+                key = (id(stmt), *(self.memory.index_value(i, here) for i in stmt.indices))
+                if key in totals:
+                    value = self.scalars.combine(combiner.op, totals[key][2], value, dtype)
+                totals[key] = stmt, Env(here.values), value
+        for stmt, here, total in totals.values():
+            op, dtype = COMBINERS[stmt.combiner].op, stmt.value.dtype
+            joined = self.scalars.horizontal(op, total, dtype)
+            old = self.current(stmt.buffer, stmt.indices, dtype, here)
+            joined = self.scalars.combine(op, old, joined, dtype)
+            self.assign(stmt.buffer, stmt.indices, joined, here)
+
+    def _written_out(self, body: Sequence[Stmt], env: Env) -> Iterator[tuple[Accumulate, Env]]:
+        """The reductions in the unrolled loops of a vector loop, in order."""
+        for stmt in body:
+            if isinstance(stmt, Accumulate):
+                yield stmt, env
+            elif isinstance(stmt, Loop) and stmt.kind == "unroll":
+                self.ranges[stmt.var] = (0, stmt.extent - 1)
+                for i in range(stmt.extent):
+                    yield from self._written_out(stmt.body, env.bind(stmt.var, i))
+            elif not isinstance(stmt, Prefetch):
+                raise ScheduleError(NOT_IN_VECTORS)
 
     def condition(self, stmt: If, env: Env) -> None:
         test = self.value(stmt.condition, env)
@@ -378,12 +404,6 @@ class NestEmitter(ValueEmitter):
             new = self.scalars.combine(combiner.op, old, self.value(value, env), dtype)
         if env.lanes is not None:
             new = self.w.splat(new, env.lanes.lanes)
-            held = self.registers.get(stmt.buffer)
-            if held is not None and env.lanes.active < env.lanes.lanes:
-                left = held.width - env.lanes.offset
-                if left > env.lanes.active:  # lanes behind the rest hold what earlier turns joined
-                    mask = self.memory.active_mask(env.lanes.lanes, env.lanes.active)
-                    new = self.w.select(mask, new, old)
         self.assign(stmt.buffer, stmt.indices, new, env)
 
     def prefetch(self, stmt: Prefetch, env: Env) -> None:
@@ -433,13 +453,11 @@ class NestEmitter(ValueEmitter):
     ) -> None:
         held = self.registers.get(name)
         if held is not None:
-            key = self.register_key(held, indices, env)
-            if value.lanes == 1:
-                for first, vector in held.values.items():  # one lane of a vector
-                    if first <= key < first + vector.lanes and vector.lanes > 1:
-                        key, value = first, self.w.insert(vector, value, key - first)
-                        break
-            held.values[key] = value
+            at, moves = self.register_place(held, indices, env)
+            active = env.lanes.active if env.lanes is not None else 1
+            if not moves and value.lanes > 1:  # the last lane's is there in the end
+                value, active = self.w.extract(value, active - 1), 1
+            held.write(self.w, at, value, active if moves else 1)
             return
         place = self.places[name]
         flat = self.memory.flat_index(place, indices)

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
-from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
+from .access import mentions
 from .cover import MAX_WINDOWS, cover, lane_offsets
 from .known import Known
-from .memory import Env, Lanes, Memory, Place, without_mod
+from .memory import Env, Lanes, Memory, Place
+from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .transpose import transpose
-from .writer import FunctionWriter, Value
+from .writer import FunctionWriter, Value, llvm_type
 
-__all__ = ["Registers", "ValueEmitter"]
-
-MOST_LANES = 64  # bytes in the longest vector
-
-
-@dataclass
-class Registers:
-    """A buffer held in SSA values: by (first element, lanes).
-
-    ``lane_axis`` is the axis along which vectors lie; elements are counted with it as the last,
-    and as if it were a multiple of the longest vector: the idle lanes of one row's last vector are
-    not the first elements of the next row. ``owed`` is what is still to be taken off the values, by
-    their position in a row, and ``counted`` what it is made of (see ``dots``).
-    """
-
-    buffer: Buffer
-    lane_axis: int = -1
-    values: dict[int, Value] = field(default_factory=dict)
-    owed: dict[int, Value] = field(default_factory=dict)
-    counted: set[tuple[int, str]] = field(default_factory=set)
-
-    @property
-    def width(self) -> int:
-        return as_int(self.buffer.shape[self.lane_axis]) if self.buffer.shape else 1
-
-    @property
-    def pitch(self) -> int:
-        """How far the elements of one row are counted from those of the next."""
-        return -(-self.width // MOST_LANES) * MOST_LANES
+__all__ = ["ValueEmitter"]
 
 
 class ValueEmitter:
@@ -199,9 +171,9 @@ class ValueEmitter:
 
     def _inside(self, node: Read) -> bool:
         """Whether the loops' ranges prove that the read lies in its buffer."""
-        if node.buffer in self.registers:
-            return True
-        for i, size in zip(node.indices, self.places[node.buffer].buffer.shape, strict=True):
+        held = self.registers.get(node.buffer)
+        buffer = held.buffer if held is not None else self.places[node.buffer].buffer
+        for i, size in zip(node.indices, buffer.shape, strict=True):
             if not isinstance(i, int | Dim):
                 return False
             inside = bounds(i, self.ranges)
@@ -244,7 +216,7 @@ class ValueEmitter:
     ) -> Value:
         held = self.registers.get(name)
         if held is not None:
-            return self.read_registers(held, indices, env)
+            return self.read_registers(held, indices, env, guard)
         place = self.places[name]
         flat = self.memory.flat_index(place, indices)
         stride = self.memory.lane_stride(flat, env)
@@ -410,45 +382,58 @@ class ValueEmitter:
             total = self.w.add(total, value)
         return total
 
-    def read_registers(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value:
-        if held.owed:
-            self.settle(held)
-        key = self.register_key(held, indices, env)
-        found = held.values.get(key)
-        if found is not None and (found.lanes == 1 or env.lanes is not None):
-            return found
-        for first, value in held.values.items():  # one lane of a vector
-            if first <= key < first + value.lanes:
-                return self.w.extract(value, key - first)
-        raise ScheduleError(f"{held.buffer.name} is read before it is written")
+    def read_registers(
+        self, held: Registers, indices: tuple[IntExpr, ...], env: Env, guard: Value | None
+    ) -> Value:
+        """What is held of the lanes, a scalar if all of them read one element.
 
-    def settle(self, held: Registers) -> None:
-        """Take off the values what they owe."""
-        for key, value in held.values.items():
-            owed = held.owed.get(key % held.pitch)
-            if owed is not None and owed.name.startswith("%"):
-                held.values[key] = self.w.op("sub", value, owed)
-        for position, owed in held.owed.items():
-            held.owed[position] = Value("zeroinitializer", owed.type, owed.lanes)
+        Under a guard, lanes outside of the buffer are zero.
+        """
+        if guard is not None:
+            return self._read_guarded(held, indices, env)
+        at, moves = self.register_place(held, indices, env)
+        if not moves:
+            return held.read(self.w, at)
+        assert env.lanes is not None
+        return held.read(self.w, at, env.lanes.lanes, env.lanes.active)
 
-    def register_key(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> int:
-        key = (held.buffer.shape, held.lane_axis, indices)
+    def _read_guarded(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value:
+        lanes = env.lanes
+        if lanes is None or not any(mentions(i, lanes.var) for i in indices):
+            here = env if lanes is None else env.lane(0)
+            return self._element(held, indices, here) or _zero(held, 1)
+        wide = _zero(held, lanes.lanes)
+        for lane in range(lanes.active):
+            element = self._element(held, indices, env.lane(lane))
+            if element is not None:
+                wide = self.w.insert(wide, element, lane)
+        return wide
+
+    def _element(self, held: Registers, indices: tuple[IntExpr, ...], env: Env) -> Value | None:
+        """One element held in registers; None outside of the buffer."""
+        for i, size in zip(indices, held.buffer.shape, strict=True):
+            value, constant = self.memory.index_value(i, env)
+            if value is not None or not 0 <= constant < as_int(size):
+                return None
+        return held.read(self.w, self.register_place(held, indices, env)[0])
+
+    def register_place(
+        self, held: Registers, indices: tuple[IntExpr, ...], env: Env
+    ) -> tuple[int, bool]:
+        """The number of the element at lane 0, and whether the others follow it side by side;
+        if not, all lanes are at that element."""
+        key = (held.buffer.shape, held.lane_axis, held.lanes, indices)
         flat = self.register_keys.get(key)
         if flat is None:
-            flat = self.register_keys[key] = _register_index(held, indices)
+            flat = self.register_keys[key] = held.flat_index(indices)
         value, constant = self.memory.index_value(flat, env)
-        assert value is None
-        return constant
+        stride = self.memory.lane_stride(flat, env)
+        if value is not None or stride not in (0, 1):
+            raise ScheduleError(f"{held.buffer.name} is in registers, but not used lane by lane")
+        return constant, stride == 1
 
 
-def _register_index(held: Registers, indices: tuple[IntExpr, ...]) -> IntExpr:
-    """The number of an element held in registers; see ``Registers``."""
-    number: IntExpr = 0
-    step = 1
-    last = held.lane_axis % max(1, len(indices))
-    order = [n for n in range(len(indices)) if n != last] + [last] * bool(indices)
-    for n in reversed(order):
-        number = number + without_mod(indices[n]) * step
-        size = as_int(held.buffer.shape[n])
-        step *= size if n != last else -(-size // MOST_LANES) * MOST_LANES
-    return number
+def _zero(held: Registers, lanes: int) -> Value:
+    if lanes == 1:
+        return literal(0, held.buffer.dtype)
+    return Value("zeroinitializer", llvm_type(held.buffer.dtype), lanes)

@@ -194,6 +194,8 @@ class FunctionWriter:
         """The scalar in every lane."""
         if value.lanes == lanes:
             return value
+        if value.lanes != 1:
+            raise ScheduleError(f"a vector of {value.lanes} lanes is used as one of {lanes}")
         if not value.name.startswith("%"):
             return Value(f"splat ({value})", value.type, lanes)
         wide = Value("", value.type, lanes).full_type

@@ -1,0 +1,185 @@
+"""Private buffers held in SSA values: which lanes of which vectors an access reads or writes.
+
+A buffer is held in vectors of ``lanes`` elements along one axis, each beginning at a multiple of
+``lanes`` of its row::
+
+    acc[2, 20], 8 lanes:    0 [0..7] 1 [8..15] 2 [16..19 and 4 idle]    3 [0..7] 4 [8..15] 5 ...
+
+An access that wants exactly one of them finds it as it is; any other one is put together from the
+vectors it touches, lane by lane. What was never written cannot be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.dims import IntExpr, as_int
+from ...ir.errors import ScheduleError
+from ...ir.loop.prim import Buffer
+from .memory import without_mod
+from .writer import FunctionWriter, Value, llvm_type
+
+__all__ = ["Registers"]
+
+
+@dataclass
+class Registers:
+    """A buffer in SSA values, by the number of the vector (see the module).
+
+    ``written`` are the lanes of each that have a value, as bits. ``owed`` is what is still to be
+    taken off vectors before they are read (see ``dots``); in a loop, ``locked`` are those that owe
+    something from before it, which cannot be taken off there.
+    """
+
+    buffer: Buffer
+    lane_axis: int = -1
+    lanes: int = 1
+    values: dict[int, Value] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    owed: dict[int, Value] = field(default_factory=dict)
+    locked: frozenset[int] = frozenset()
+
+    @property
+    def width(self) -> int:
+        return as_int(self.buffer.shape[self.lane_axis]) if self.buffer.shape else 1
+
+    @property
+    def vectors(self) -> int:
+        """Vectors in a row."""
+        return -(-self.width // self.lanes)
+
+    def flat_index(self, indices: tuple[IntExpr, ...]) -> IntExpr:
+        """The number of an element, counted with the idle lanes, rows one after the other."""
+        number: IntExpr = 0
+        step = 1
+        last = self.lane_axis % max(1, len(indices))
+        order = [n for n in range(len(indices)) if n != last] + [last] * bool(indices)
+        for n in reversed(order):
+            number = number + without_mod(indices[n]) * step
+            step *= as_int(self.buffer.shape[n]) if n != last else self.vectors * self.lanes
+        return number
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, w: FunctionWriter, at: int, lanes: int = 1, active: int = 1) -> Value:
+        """``lanes`` neighbours from element ``at`` on; those from ``active`` on are of no meaning,
+        but of some value."""
+        pieces = self._pieces(at, active)
+        vectors = [self._vector(w, number, lane, count) for number, lane, count in pieces]
+        lane = pieces[0][1]
+        if lanes == self.lanes and lane == 0 and len(pieces) == 1:
+            return vectors[0]
+        if lanes == 1:
+            return w.extract(vectors[0], lane)
+        if self.lanes == 1:
+            wide = Value("zeroinitializer", vectors[0].type, lanes)
+            for n, element in enumerate(vectors):
+                wide = w.insert(wide, element, n)
+            return wide
+        picks = [lane] * lanes
+        start = 0
+        for n, (_, lane, count) in enumerate(pieces[:2]):
+            picks[start : start + count] = range(
+                n * self.lanes + lane, n * self.lanes + lane + count
+            )
+            start += count
+        wide = w.shuffle(vectors[0], vectors[min(1, len(vectors) - 1)], tuple(picks))
+        for vector, (_, lane, count) in zip(vectors[2:], pieces[2:]):
+            wide = _blended(w, wide, start, vector, lane, count)
+            start += count
+        return wide
+
+    def _vector(self, w: FunctionWriter, number: int, lane: int, count: int) -> Value:
+        """A vector of which ``count`` lanes from ``lane`` on are read."""
+        wanted = _bits(lane, count)
+        if self.written.get(number, 0) & wanted != wanted:
+            raise ScheduleError(f"{self.buffer.name} is read before it is written")
+        self.settle(w, number)
+        return self.values[number]
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def write(self, w: FunctionWriter, at: int, value: Value, active: int = 1) -> None:
+        """Set ``active`` elements from ``at`` on to the first lanes of ``value``."""
+        start = 0
+        for number, lane, count in self._pieces(at, active):
+            real = min(self.lanes, self.width - number % self.vectors * self.lanes)
+            if lane == 0 and start == 0 and value.lanes == self.lanes and count >= real:
+                self.values[number] = value
+                if number in self.owed:
+                    self.owed[number] = self.nothing
+            elif self.lanes == 1:
+                self.values[number] = value if value.lanes == 1 else w.extract(value, start)
+            else:
+                self.settle(w, number)
+                none = Value("zeroinitializer", value.type, self.lanes)
+                old = self.values.get(number, none)
+                self.values[number] = _blended(w, old, lane, value, start, count)
+            self.written[number] = self.written.get(number, 0) | _bits(lane, count)
+            start += count
+
+    def _pieces(self, at: int, active: int) -> list[tuple[int, int, int]]:
+        """The vectors that some neighbours lie in: their number, the first lane, how many lanes."""
+        row = self.vectors * self.lanes
+        if at < 0 or at % row + active > self.width or at // row >= self._rows:
+            raise ScheduleError(f"{self.buffer.name} is used outside of its {self.width} lanes")
+        pieces: list[tuple[int, int, int]] = []
+        end = at + active
+        while at < end:
+            number, lane = divmod(at, self.lanes)
+            count = min(self.lanes - lane, end - at)
+            pieces.append((number, lane, count))
+            at += count
+        return pieces
+
+    @property
+    def _rows(self) -> int:
+        return as_int(self.buffer.size) // max(1, self.width)
+
+    # -- what is owed --------------------------------------------------------------------------
+
+    def settle(self, w: FunctionWriter, number: int) -> None:
+        """Take off a vector what it owes."""
+        owed = self.owed.get(number)
+        if owed is None:
+            return
+        if number in self.locked:
+            raise ScheduleError(f"{self.buffer.name} is read in a loop that adds products to it")
+        if owed.name.startswith("%"):
+            self.values[number] = w.op("sub", self.values[number], owed)
+        self.owed[number] = self.nothing
+
+    def settle_all(self, w: FunctionWriter) -> None:
+        """Take off all vectors what they owe."""
+        for number in self.values:
+            self.settle(w, number)
+
+    @property
+    def nothing(self) -> Value:
+        """What a vector owes that owes nothing."""
+        return Value("zeroinitializer", llvm_type(self.buffer.dtype), self.lanes)
+
+    def leave(self, depth: int) -> None:
+        """After a loop: what was written in it lives where the loop stands."""
+        for held in (self.values, self.owed):
+            for number, value in held.items():
+                if value.depth > depth:
+                    held[number] = value._replace(depth=depth)
+
+
+def _bits(lane: int, count: int) -> int:
+    return ((1 << count) - 1) << lane
+
+
+def _blended(w: FunctionWriter, old: Value, to: int, value: Value, first: int, count: int) -> Value:
+    """``old`` with ``count`` lanes from ``to`` on replaced by those of ``value`` from ``first``."""
+    if value.lanes == 1:
+        return w.insert(old, value, to)
+    if count == 1:
+        return w.insert(old, w.extract(value, first), to)
+    inside = range(to, to + count)
+    if value.lanes != old.lanes or first != to:
+        moved = tuple(first + l - to if l in inside else first for l in range(old.lanes))
+        value = w.shuffle(value, value, moved)
+    lanes = old.lanes
+    return w.shuffle(old, value, tuple(lanes + l if l in inside else l for l in range(lanes)))

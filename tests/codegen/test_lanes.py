@@ -1,0 +1,129 @@
+"""Every lane of a register tile is what the loop nest says, however vectors lie in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiled import run_kernel
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.target import Target
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cache_write,
+    compute_at,
+    pack_at,
+    pack_grouped,
+    reorder,
+    rfactor,
+    split,
+    unroll,
+    vectorize,
+)
+
+HOST = Target.host()
+TARGETS = [HOST, HOST.with_isa("x86-64"), replace(HOST, features=frozenset())]
+if HOST.isa == "x86-64-v4":
+    TARGETS.append(HOST.with_isa("x86-64-v3"))
+
+ROWS = """
+prim @rows(x: int32[5, 192]) -> out: int32[5, 192] {
+  m[i]: int32[5] = max(k: 192) x[i, k]
+  e[i, j]: int32[5, 192] = (x[i, j] - m[i]) * 3:int32
+  s[i]: int32[5] = sum(r: 192) e[i, r]
+  out[i, j] = e[i, j] - s[i]
+}"""
+TOTAL = "prim @f(x: int64[7, 64]) -> out: int64[7] {\n  out[i] = sum(k: 64) x[i, k]\n}"
+
+
+def rows_schedule(columns: tuple[int, int], reduced: tuple[int, int]) -> Schedule:
+    return Schedule.of(
+        split("i", (5, 1)),
+        split("k", reduced),
+        split("j", columns),
+        split("r", reduced),
+        reorder("i.0", "k.0", "j.0", "r.0", "i.1", "k.1", "j.1", "r.1"),
+        cache_write("m", "registers", "i.0"),
+        cache_write("s", "registers", "i.0"),
+        compute_at("e", "i.0"),
+        compute_at("s", "i.0"),
+        compute_at("out", "i.0"),
+        rfactor("m", "k.1"),
+        rfactor("s", "r.1"),
+        *(unroll(loop) for loop in ("j.0", "k.0", "r.0", "i.1")),
+        *(vectorize(loop) for loop in ("k.1", "j.1", "r.1")),
+    )
+
+
+def check(prim: PrimFunc, schedule: Schedule, target: Target) -> None:
+    kernel = compile_kernel(prim, schedule, target)
+    rng = np.random.default_rng(1)
+    inputs = {
+        p.name: rng.integers(-90, 90, [int(str(n)) for n in p.shape]).astype(p.dtype.numpy)
+        for p in prim.params
+    }
+    expected = evaluate_prim(prim, inputs)
+    for name, found in zip(prim.outputs, run_kernel(kernel, target, inputs), strict=True):
+        np.testing.assert_array_equal(found, expected[name])
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.isa}{'+' * bool(t.features)}")
+class TestLanes:
+    def test_joined_by_the_turns_of_an_unrolled_loop(self, target):
+        steps = Schedule.of(split("k", (16, 4)), unroll("k.1"), vectorize("k.0"))
+        check(parse_prim(TOTAL), steps, target)
+
+    def test_joined_into_the_accumulators_of_another_loop(self, target):
+        steps = Schedule.of(
+            split("k", (2, 32)),
+            cache_write("out", "registers", "i"),
+            rfactor("out", "k.1"),
+            vectorize("k.0"),
+            unroll("k.1"),
+        )
+        check(parse_prim(TOTAL), steps, target)
+
+    @pytest.mark.parametrize(
+        ("columns", "reduced"),
+        [((2, 96), (2, 100)), ((2, 100), (2, 96)), ((8, 24), (5, 40)), ((64, 3), (2, 100))],
+    )
+    def test_read_where_no_vector_begins(self, target, columns, reduced):
+        check(parse_prim(ROWS), rows_schedule(columns, reduced), target)
+
+    def test_one_element_for_all_lanes(self, target):
+        prim = parse_prim(
+            "prim @f(x: int32[8, 16]) -> out: int32[8, 8] {\n"
+            "  out[i, j] = sum(k: 16) x[i, k] * x[j, k]\n}"
+        )
+        steps = Schedule.of(
+            split("k", (2, 8)),
+            reorder("k.0", "k.1", "i", "j"),
+            cache_write("out", "registers", "k.0"),
+            *(unroll(loop) for loop in ("i", "k.1")),
+            vectorize("j"),
+            pack_at("x", "j", 8, "k.0"),
+        )
+        check(prim, steps, target)
+
+    @pytest.mark.parametrize("order", [("i", "k.0"), ("k.0", "i")])
+    @pytest.mark.parametrize("groups", [(4, 4, 4), (16, 1, 4), (1, 16, 4), (2, 8, 4)])
+    @pytest.mark.parametrize(("tile", "group"), [(32, 4), (33, 4), (33, 5), (16, 8)])
+    def test_products_of_bytes(self, target, order, groups, tile, group):
+        prim = parse_prim(
+            "prim @f(x: int8[3, 64], w: int8[64, 40] const) -> out: int32[3, 40] {\n"
+            "  out[i, j] = sum(k: 64) int32(x[i, k]) * int32(w[k, j])\n}"
+        )
+        steps = Schedule.of(
+            pack_grouped("w", "j", tile, "k", group),
+            split("j", (-(-40 // tile), tile)),
+            split("k", groups),
+            reorder("j.0", *order, "j.1", "k.1", "k.2"),
+            cache_write("out", "registers", "j.0"),
+            *(unroll(loop) for loop in ("i", "k.1", "k.2")),
+            vectorize("j.1"),
+        )
+        check(prim, steps, target)
