@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from select import select
 from typing import Any
@@ -40,10 +41,13 @@ def cases(seed: int, count: int, isas: Sequence[str], threads: Sequence[int]) ->
     rng = random.Random(seed)
     prim = draw_kernel(rng)
     target, used = Target.host().with_isa(rng.choice(isas)), rng.choice(threads)
+    if rng.random() < 0.3:  # a machine of that level that has nothing beside it
+        target = replace(target, features=frozenset())
     trial = Trial(prim, seed)
     run = 0
     for case, schedule in enumerate(schedules(prim, target, rng)):
         line: Line = {"seed": seed, "case": case, "isa": target.isa, "threads": used}
+        line["features"] = sorted(target.features)
         line |= {"kernel": prim.name, "schedule": schedule.to_json()}
         yield line
         nest = trial.nest(schedule)

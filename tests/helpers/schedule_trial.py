@@ -13,7 +13,9 @@ from loopwright.autotune.probes import make_probes
 from loopwright.autotune.reference import Reference, index_ranges, make_inputs
 from loopwright.autotune.turns import TurnWatch
 from loopwright.codegen.kernel import Kernel, emit_kernel, prepare_operands
-from loopwright.codegen.llvm.engine import compile_object, load_object
+from loopwright.codegen.limits import check_limits
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import as_int
@@ -68,6 +70,7 @@ class Trial:
     def run(self, nest: Nest, target: Target, threads: int) -> str:
         """What is wrong with the code of a nest; empty if nothing, "refused" if there is none."""
         try:
+            check_limits(self.prim, nest, target)
             kernel = emit_kernel(nest, target, "candidate")
         except ScheduleError:
             return "refused"
