@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
+from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
@@ -269,7 +269,11 @@ class ValueEmitter:
             if apart != 1:
                 continue
             mask: Value | None = None
-            if guard is not None:
+            if guard is None:
+                start, wide = self._turns_inside(place, flat, name, (start, start + wide - 1), env)
+                if not start <= turn < start + wide:
+                    continue
+            else:
                 mask = self._mask(guard, env, Lanes(name, start, count, wide))
                 if mask is None:
                     return None
@@ -295,15 +299,36 @@ class ValueEmitter:
             return made[turn - start]
         return None
 
+    def _turns_inside(
+        self, place: Place, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
+    ) -> tuple[int, int]:
+        """The first of an unrolled loop's turns in which every lane is known to be in the buffer,
+        and how many follow: others may only be read at turns that are not among them."""
+        ranges, size = self._ranges_at(name, reach, env), as_int(place.buffer.size)
+        inside = bounds(flat, ranges)
+        if inside is not None and inside[0] >= 0 and inside[1] < size:
+            return reach[0], reach[1] + 1 - reach[0]
+        if stride_along(flat, name) != 1:
+            return reach[0], 0
+        others = bounds(flat - symbol(name), ranges)
+        if others is None:
+            return reach[0], 0
+        first = max(reach[0], -others[0])
+        return first, min(reach[1] + 1, size - others[1]) - first
+
+    def _ranges_at(self, name: str, reach: tuple[int, int], env: Env) -> dict[str, tuple[int, int]]:
+        """The ranges of the loops at one place of the code, with some turns of one of them."""
+        assert env.lanes is not None
+        last = env.lanes.offset + env.lanes.active - 1
+        known = {n: (v, v) for n, v in env.values.items() if isinstance(v, int)}
+        return {**self.ranges, **known, env.lanes.var: (env.lanes.offset, last), name: reach}
+
     def _stride_in_block(
         self, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
     ) -> int | None:
         """How far an index moves with an unrolled loop in some of its turns, in every lane."""
-        assert env.lanes is not None
-        last = env.lanes.offset + env.lanes.active - 1
         values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
-        ranges = {**self.ranges, env.lanes.var: (env.lanes.offset, last), name: reach}
-        return stride_within(flat, name, values, ranges)
+        return stride_within(flat, name, values, self._ranges_at(name, reach, env))
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
         """The guard of a read, which is the same in all lanes of ``env``, in the turns ``lanes`` of

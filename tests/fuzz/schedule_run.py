@@ -125,15 +125,16 @@ class Worker:
         except subprocess.TimeoutExpired:
             outcome = "hangs"
             self.process.kill()
-            self.process.wait()
-        self.process, self.rest = None, b""
+        self.close()
         return outcome
 
     def close(self) -> None:
         if self.process is not None:
-            assert self.process.stdin is not None
+            assert self.process.stdin is not None and self.process.stdout is not None
             self.process.stdin.close()
             self.process.wait()
+            self.process.stdout.close()
+        self.process, self.rest = None, b""
 
 
 def run(seeds: Sequence[int], arguments: Sequence[str], patience: float) -> Iterator[Line]:
