@@ -8,8 +8,8 @@
 
 A schedule from a log, a near shape or another machine is data from outside, and what was written of
 it ("right", "fast") was written about other code. So the code decides. Small results are compared
-whole, of large ones the elements that every store in the code writes (``store_points.py``); code
-of ours for the same kernel in the tuner's gate is checked the same way, for longer.
+whole, of large ones the elements that every store in the code writes (``store_points.py``). The
+tuner's gate checks the same, for longer.
 
 What is checked: the result, with garbage in the registers, on the stack, in the workspace and in
 the result beforehand; that nothing beside the operands is touched and no input written; that the
@@ -52,7 +52,7 @@ from .reference import (
     sample_points,
 )
 from .settings import DEFAULT_SETTINGS
-from .store_points import store_points
+from .store_points import StorePoints
 from .unpacked import Unpacked, clear_padding
 from .verdicts import verdicts
 
@@ -63,7 +63,7 @@ Array = npt.NDArray[Any]
 VERSION = 1
 """Of what is checked: other verdicts are not believed."""
 SEED = 0
-SETTINGS = replace(DEFAULT_SETTINGS, reference_work=1 << 16, reference_points=128)
+SETTINGS = replace(DEFAULT_SETTINGS, reference_work=1 << 15, reference_points=128)
 """Scalar evaluations of the reference: a millisecond or two, a few hundredths of a compile."""
 PERIOD = 61 * mmap.PAGESIZE
 """Bytes after which large inputs come again: a prime number of pages, so that few strides of an
@@ -201,6 +201,8 @@ class _Trial:
         self._outputs = {b.name: self._reserve(_bytes(b), b.name) for b in self.prim.output_buffers}
         self._workspace = self._reserve(max(1, self.kernel.workspace_bytes), "the workspace")
         self._whole = is_evaluated_whole(self.prim, SETTINGS)
+        self._turns: Array | None = None  # of the last parallel loop, where not all are run
+        self._loops_before = 0
         self._runs = list(self._small_runs()) if self._whole else [self._large_run()]
 
     def evaluate(self) -> None:
@@ -284,11 +286,14 @@ class _Trial:
         """The elements of large outputs that are compared."""
         count = affordable_points(self.prim, SETTINGS) // 2
         rng = np.random.default_rng(SEED)
+        stores = StorePoints(self.kernel.nest, self.prim.outputs, rng)
+        self._turns, self._loops_before = stores.turns, stores.loops_before
         points: dict[str, Array] = {}
         for buffer in self.prim.output_buffers:
-            spread = sample_points(tuple(as_int(s) for s in buffer.shape), count, rng)
-            stored = store_points(self.kernel.nest, buffer, count, rng)
-            points[buffer.name] = np.concatenate([stored, spread])
+            points[buffer.name] = stores.of(buffer, count)
+            if stores.turns is None:
+                spread = sample_points(tuple(as_int(s) for s in buffer.shape), count, rng)
+                points[buffer.name] = np.concatenate([points[buffer.name], spread])
         return points
 
     # -- operations
@@ -303,8 +308,13 @@ class _Trial:
         self._kept.append(pointers)
         rooms = [*self._outputs.values(), self._workspace]
         for room in rooms:
-            self.ops.append(sandbox.fill(room.first, room.last - room.first, CANARY))
-            self.ops.append(sandbox.fill(room.address, room.size, GARBAGE))
+            for begin, end in room.beside:
+                self.ops.append(sandbox.fill(begin, end - begin, CANARY))
+            if room is self._workspace or self._turns is None:  # else it is zero, and mostly unused
+                self.ops.append(sandbox.fill(room.address, room.size, GARBAGE))
+        turns = self._turns
+        chosen = (0, 0) if turns is None else (turns.ctypes.data, turns.size)
+        self.ops.append(sandbox.choose(*chosen, self._loops_before))
         self.ops.append(sandbox.call(self._function, ctypes.addressof(pointers)))
         for room in rooms:
             for begin, end in room.beside:
@@ -324,7 +334,7 @@ class _Trial:
             report = self._arena.shared(room.size)
             self.ops.append(sandbox.copy(report.ctypes.data, room.address, room.size))
             return report[: room.size].view(dtype).reshape(shape)
-        if dtype.itemsize >= 4:
+        if dtype.itemsize >= 4 and self._turns is None:
             unwritten = sandbox.written(room.address, room.size, dtype.itemsize)
             self._ask(unwritten, f"parts of {buffer.name} are never written")
         places = np.zeros(1, np.int64)

@@ -8,6 +8,7 @@ them is kept; wherever a later candidate differs from it, the evaluator is asked
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -268,6 +269,7 @@ def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
     return _work(prim) <= settings.reference_work
 
 
+@functools.lru_cache(maxsize=16)
 def _exact(prim: PrimFunc) -> PrimFunc:
     """The PrimFunc to evaluate: in float64 where that is the better measure."""
     return widened(prim) if _is_continuous(prim) else prim

@@ -38,6 +38,7 @@ __all__ = [
     "Op",
     "Outcome",
     "call",
+    "choose",
     "copy",
     "fill",
     "gather",
@@ -121,7 +122,8 @@ body:
   %b.ptr = inttoptr i64 %b to ptr
   %c.ptr = inttoptr i64 %c to ptr
   switch i64 %code, label %done [ i64 0, label %fill   i64 1, label %call   i64 2, label %same
-                                  i64 3, label %copy   i64 4, label %gather i64 5, label %written ]
+                                  i64 3, label %copy   i64 4, label %gather i64 5, label %written
+                                  i64 6, label %choose ]
 fill:
   %byte = trunc i64 %c to i32
   %f = call ptr @memset(ptr %a, i32 %byte, i64 %b)
@@ -151,9 +153,15 @@ written:
   %left = call ptr @memmem(ptr %a, i64 %b, ptr @garbage, i64 %c)
   %all = icmp eq ptr %left, null
   br label %done
+choose:
+  store ptr %a, ptr @turns
+  store i64 %b, ptr @turn_count
+  store i64 %c, ptr @loops_before
+  br label %done
 done:
   %held = phi i1 [ true, %body ], [ true, %fill ], [ true, %call ], [ %right, %same ],
-                 [ true, %copy ], [ true, %gather ], [ %all, %written ]
+                 [ true, %copy ], [ true, %gather ], [ %all, %written ],
+                 [ true, %choose ]
   %word = select i1 %held, i64 1, i64 2
   %s = getelementptr i64, ptr %status, i64 %i
   store volatile i64 %word, ptr %s
@@ -163,10 +171,34 @@ end:
   ret void
 }}
 
-; A parallel loop, its turns one by one from the last to the first.
+@turns = internal global ptr null
+@turn_count = internal global i64 0
+@loops_before = internal global i64 0
+
+; A parallel loop, its turns one by one from the last to the first; only some if they were chosen,
+; and so many loops have been run before.
 define void @lw_backwards(ptr %fn, ptr %context, i64 %n) {{
 entry:
-  br label %head
+  %chosen = load i64, ptr @turn_count
+  %loops = load i64, ptr @loops_before
+  %fewer = sub i64 %loops, 1
+  store i64 %fewer, ptr @loops_before
+  %none = icmp eq i64 %chosen, 0
+  %early = icmp sgt i64 %loops, 0
+  %all = or i1 %none, %early
+  br i1 %all, label %head, label %some
+some:
+  %left = phi i64 [ %chosen, %entry ], [ %k, %one ]
+  %any = icmp sgt i64 %left, 0
+  br i1 %any, label %one, label %done
+one:
+  %k = sub i64 %left, 1
+  %list = load ptr, ptr @turns
+  %place = getelementptr i64, ptr %list, i64 %k
+  %turn = load i64, ptr %place
+  %then = add i64 %turn, 1
+  call void %fn(ptr %context, i64 %turn, i64 %then)
+  br label %some
 head:
   %end = phi i64 [ %n, %entry ], [ %begin, %body ]
   %more = icmp sgt i64 %end, 0
@@ -261,6 +293,12 @@ def gather(to: int, source: int, places: int, count: int, size: int) -> Op:
 def written(address: int, size: int, width: int) -> Op:
     """Whether nowhere in ``size`` bytes as many as an element has, ``width``, are garbage."""
     return 5, address, size, width
+
+
+def choose(turns: int, count: int, before: int) -> Op:
+    """Run only ``count`` int64 ``turns`` of the parallel loop that comes after ``before`` others;
+    all of them if the count is 0."""
+    return 6, turns, count, before
 
 
 @dataclass(frozen=True, slots=True)
