@@ -2,6 +2,7 @@
 #
 #   make demo     train, compile, tune and reuse on real handwritten digits
 #   make test     the whole test suite
+#   make floors   compile, tune and reuse with the lowest versions of all dependencies
 #   make bench    side by side with NumPy and whatever other compilers are installed
 #   make lint     ruff: format and rules
 #   make types    pyright over the whole package
@@ -19,7 +20,11 @@ PYTEST_ARGS ?=
 # The packages that stand at the root and are imported as loopwright.<name>.
 PARTS := tracer ir autotune codegen tuning_logs
 
-.PHONY: help demo test bench types docs lint format clean
+# $(call links,folder): the package as it is imported, in a folder.
+links = rm -rf $(1) && mkdir -p $(1) && cp -rs $(CURDIR)/loopwright $(1)/ && \
+	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) $(1)/loopwright/
+
+.PHONY: help demo test floors bench types docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,14 +36,25 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# In an environment of its own, made again when the dependencies change. The package is a folder of
+# links there: installing it would take as long as all the rest.
+floors: $(VENV)-floors/.done
+	$(call links,build/floors)
+	PYTHONPATH=build/floors $(VENV)-floors/bin/python .ci/lowest.py run
+
+$(VENV)-floors/.done: pyproject.toml .ci/lowest.py | $(BIN)/python
+	rm -rf $(VENV)-floors && $(PYTHON) -m venv $(VENV)-floors
+	$(VENV)-floors/bin/python .ci/lowest.py list > $(VENV)-floors/lowest.txt
+	$(VENV)-floors/bin/python -m pip --disable-pip-version-check install --quiet \
+	  --no-compile --only-binary :all: --requirement $(VENV)-floors/lowest.txt
+	@touch $@
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench.run $(BENCH_ARGS)
 
 # The checker wants the packages where they are imported: a folder of links in that shape.
 types: $(VENV)/.dev
-	rm -rf build/types && mkdir -p build/types
-	cp -rs $(CURDIR)/loopwright build/types/
-	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) build/types/loopwright/
+	$(call links,build/types)
 	ln -s $(CURDIR)/.ci/pyrightconfig.json build/types/
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright \
 	  --pythonpath $(BIN)/python -p build/types
@@ -55,7 +71,7 @@ format: $(VENV)/.dev
 	$(BIN)/python -m ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-floors build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { \

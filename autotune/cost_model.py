@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.floors import require
 from .linear_model import LinearModel
 from .protocols import CostModel, FloatArray
 from .quality import ModelQuality, pairwise_accuracy, recall_at
@@ -35,6 +36,7 @@ def _xgboost() -> Any:
     """The library, loaded when the first model is trained: compiling and reuse never need it."""
     import xgboost
 
+    require(xgboost)
     return xgboost
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from ..ir.floors import require
 from .budget import BudgetClock
 
 if TYPE_CHECKING:
@@ -158,8 +159,10 @@ class Live:
 
 
 def _open_bar(stream: TextIO, position: int, layout: str) -> Any:
+    import tqdm as package
     from tqdm import tqdm
 
+    require(package)
     # No monitor thread: it would outlive the bar, and updates come often enough.
     tqdm.monitor_interval = 0
     return tqdm(

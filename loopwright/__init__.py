@@ -18,6 +18,7 @@ schedule kernels by hand.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import requirements as requirements  # first: older dependencies are refused there
 from .background_options import Background
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
 from .ir.dims import symbol

@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +26,13 @@ __all__ = ["add"]
 
 _NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
 _OPTIONAL = ("scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
+
+_PROGRAM = """
+import loopwright, numpy
+x = numpy.linspace(-1, 1, 37 * 64, dtype=numpy.float32).reshape(37, 64)
+f = lambda x: numpy.exp(numpy.maximum(x @ x.T, 0)).sum(axis=0)
+numpy.testing.assert_allclose(loopwright.compile(f)(x), f(x), rtol=1e-4)
+"""
 
 _EXAMPLES = """\
 examples:
@@ -60,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     model = measured_machine(target, fresh=args.fresh)
     versions = _versions((*_NEEDED, *_OPTIONAL))
     shipped = shipped_model()
-    problems = [*_missing(versions), *_folders(), *_log_problems()]
+    problems = [*_missing(versions), *_works(), *_folders(), *_log_problems()]
     if shipped.model is None:
         problems.append(f"{shipped}; `loopwright train` makes one")
     if args.json:
@@ -136,6 +145,17 @@ def _missing(versions: dict[str, str]) -> Iterator[str]:
     for name in _NEEDED:
         if not versions[name]:
             yield f"{name} is not installed; pip install {name}"
+
+
+def _works() -> Iterator[str]:
+    """Compiles and runs a program of a few kernels, in a process that may die of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        how = f"signal {-done.returncode}" if done.returncode < 0 else "an error"
+        yield f"compiling and running a small program ends with {how}: {last[:200]}"
 
 
 def _folders() -> Iterator[str]:

@@ -29,7 +29,7 @@ LAYERS: dict[str, set[str]] = {
 
 # Libraries that only some files may load. Everything else may use the standard library and NumPy.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "llvmlite": ("codegen.llvm",),
+    "llvmlite": ("codegen.llvm", "loopwright.requirements"),
     "xgboost": ("autotune.cost_model", "autotune.model"),
     "tqdm": ("autotune.progress",),
     "dask": ("autotune.dask_runner",),

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import tomllib
 
+import pytest
 import repo_sources as sources
+from loopwright.ir.floors import FLOORS
 
 PROJECT = tomllib.loads((sources.ROOT / "pyproject.toml").read_text())
+
+
+def test_the_floors_are_those_of_the_package() -> None:
+    lowest: dict[str, set[tuple[int, ...]]] = {}
+    for line in PROJECT["project"]["dependencies"]:
+        name, bound = re.fullmatch(r"(\w+)>=([\d.]+).*", line).groups()
+        lowest.setdefault(name, set()).add(tuple(map(int, bound.split(".")[:2])))
+    assert {name: min(versions) for name, versions in lowest.items()} == FLOORS
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_an_older_dependency_is_a_sentence(name: str) -> None:
+    """As the import of it finds it, wherever that is."""
+    code = f"""
+import {name}
+{name}.__version__ = "0.44.0"
+import sys
+import loopwright
+from loopwright.autotune import cost_model, progress
+cost_model._xgboost() if "{name}" == "xgboost" else progress._open_bar(sys.stderr, 0, "")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    wanted = ".".join(map(str, FLOORS[name]))
+    assert last.startswith(f"ImportError: loopwright needs {name} {wanted} or newer, and ")
+    assert last.endswith(f"is installed here: pip install --upgrade '{name}>={wanted}'")
 
 
 def test_every_package_is_listed() -> None:

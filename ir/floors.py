@@ -1,0 +1,23 @@
+"""The lowest versions of the packages this one stands on; `make floors` runs with exactly these."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+__all__ = ["FLOORS", "require"]
+
+FLOORS = {"numpy": (2, 0), "llvmlite": (0, 48), "xgboost": (2, 0), "tqdm": (4, 60)}
+"""Versions as pyproject.toml has them for all Pythons."""
+
+
+def require(module: ModuleType) -> None:
+    """Raise ImportError if an imported package is older than it has to be."""
+    name = module.__name__
+    found = str(getattr(module, "__version__", "")) or "an unknown version"
+    parts = tuple(int(p) if p.isdigit() else 0 for p in found.split(".")[:2])
+    if parts < FLOORS[name]:
+        lowest = ".".join(map(str, FLOORS[name]))
+        raise ImportError(
+            f"loopwright needs {name} {lowest} or newer, and {found} is installed here: "
+            f"pip install --upgrade '{name}>={lowest}'"
+        )
