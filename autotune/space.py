@@ -26,6 +26,7 @@ from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.primitives import state_of
 from ..ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from .analysis import Group, groups_of
+from .core_features import core_features
 from .features import space_features
 from .layouts import turned_copies
 from .protocols import BoolArray, Knob, Population
@@ -38,6 +39,7 @@ __all__ = ["ScheduleSpace", "Variant", "default_schedule", "default_variant"]
 MAX_VARIANTS = 8
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
 FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
+CLEARLY = 1.5  # times the estimate of the usual order, below which another one goes first
 ROWS_PER_CORE = 4  # outputs that share the threads' work evenly enough without pieces
 
 
@@ -280,8 +282,37 @@ def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     if turned:  # which order is best depends on how wide the groups are, and the images
         both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, turned))
         yield from sorted(both, key=_cycles)[:MAX_VARIANTS]
-    else:
-        yield from _prepared_variants(prim, target)
+        return
+    variants = _prepared_variants(prim, target)
+    first = next(variants, None)
+    if first is None:
+        return
+    if not _lies_across(first.sketch):
+        yield first
+        yield from variants
+        return
+    # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
+    # is read anew for each of its taps.
+    every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
+    estimates = {id(v): _core_cycles(v) for v in every}
+    if min(estimates.values()) * CLEARLY < estimates[id(first)]:
+        every.sort(key=lambda v: estimates[id(v)])
+    yield from every[:MAX_VARIANTS]
+
+
+def _lies_across(sketch: Sketch) -> bool:
+    """Whether the vectors of a register tile lie across what is read or written."""
+    main = sketch.group.main
+    if sketch.rule != "tile" or main.combiner is None:
+        return False
+    last = sketch.group.stages[-1].axes[-1:]
+    return sketch.gathers or (bool(last) and last[0].name != sketch.vector_axis)
+
+
+def _core_cycles(variant: Variant) -> float:
+    """Estimated cycles of the main stage under the favourite choices."""
+    choices = {n: np.array([c], np.int64) for n, c in variant.sketch.favourite().items()}
+    return float(core_features(variant.sketch, choices)["cycles"][0])
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:

@@ -109,7 +109,8 @@ class LaneSketch(Sketch):
         group, far = self.group, self.target.l2 // 2
         readers: dict[str, list[str]] = {}
         for stage in group.stages:
-            for name in {a.buffer for a in group.accesses[stage.name] if self._walks_rows(a)}:
+            accesses = [a for a in group.accesses[stage.name] if self._walks_rows(a)]
+            for name in dict.fromkeys(a.buffer for a in accesses):
                 readers.setdefault(name, []).append(stage.name)
         sizes = {p.name: as_int(p.size) * p.dtype.bytes for p in group.prim.params}
         return tuple(

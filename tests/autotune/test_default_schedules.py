@@ -13,7 +13,7 @@ from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder
-from loopwright.pipeline import kernels_of, lower_module
+from loopwright.pipeline import kernels_of, lower_module, preferences_of
 from prims import parse_prim
 from random_draw import RandomDraw
 from random_steps import draw_program
@@ -127,3 +127,38 @@ def test_no_estimate_is_told_that_is_the_same_for_every_kernel() -> None:
     lowered = lw.compile(lambda x: np.exp(x).sum(axis=0)).lower(lw.f32[40, 50])
     assert "by the rules" in lowered.built.summary
     assert "%" not in lowered.built.summary
+
+
+@pytest.mark.parametrize(
+    "rule, function, specs",
+    [
+        (
+            "pick",
+            lambda x, w: lw.nn.conv2d(x, w, padding=1),
+            (lw.f32[1, 128, 28, 28], (128, 128, 3, 3)),
+        ),
+        (
+            "window",
+            lambda x, w: lw.nn.conv2d(x, w, padding=2, strides=2, groups=288),
+            (lw.f32[1, 288, 16, 16], (288, 1, 5, 5)),
+        ),
+    ],
+)
+def test_large_kernels_of_the_rules_are_within_the_limits_of_code(rule, function, specs) -> None:
+    weights = np.ones(specs[1], np.float32)
+    module = lw.compile(lambda x: function(x, weights)).trace(specs[0]).module
+    prims = kernels_of(lower_module(module, preferences_of(None, TARGET))).values()
+    assert rule in [rule_of(p) for p in prims]
+
+
+def test_a_change_of_layout_is_not_read_anew_for_every_tap() -> None:
+    """ConvNeXt's depthwise convolution, channels first to channels last: a copy is made before."""
+    weights = np.ones((96, 1, 7, 7), np.float32)
+
+    def function(x):
+        return lw.nn.conv2d(x, weights, padding=3, groups=96).transpose(0, 2, 3, 1)
+
+    prim = next(p for p in kernels(function, lw.f32[1, 96, 56, 56]) if len(p.stages) == 2)
+    schedule, variant = default_variant(prim, TARGET)
+    assert variant is not None and variant.sketch.vector_axis == "l"
+    assert "compute_inline" not in [s.name for s in schedule.steps]
