@@ -17,13 +17,14 @@ import re
 import threading
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..codegen.machine import cache_folder
+from .contenders import contenders
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines
 from .log_file import as_log_error, opened, pieces
@@ -34,6 +35,7 @@ __all__ = ["LogIndex", "log_index"]
 
 VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
+CONTENDERS = 64  # schedules of a workload on each target whose lines are read
 _TAIL = 4096  # bytes before the end of what is known: they tell an appended file from a new one
 _PARSED = 4096  # workloads whose entries are kept
 
@@ -84,7 +86,8 @@ class LogIndex:
     # -- asking
 
     def of(self, workload_hash: str) -> list[MeasureRecord]:
-        """All records of a workload, in the order of the file."""
+        """The records of a workload that decide which is the best, in the order of the file: all
+        of them, or of many those that ``contenders`` names."""
         return [e for e in self._of(workload_hash) if isinstance(e, MeasureRecord)]
 
     def decided(self, workload_hash: str) -> list[Decision]:
@@ -252,10 +255,17 @@ class LogIndex:
     def _entries_at(
         self, descriptor: int, offsets: list[int] | tuple[int, ...], name: str | None
     ) -> Iterator[Entry]:
-        for offset in offsets:
-            line = _line_at(descriptor, offset) if offset < self._known.offset else None
-            if line is None:
-                raise _StaleIndexError
+        known = self._known.offset
+        lines = [_line_at(descriptor, at) if at < known else None for at in offsets]
+        if None in lines:
+            raise _StaleIndexError
+        found = [line for line in lines if line is not None]
+        if name is None or len(found) <= 2 * CONTENDERS:
+            places: Iterable[int] = range(len(found))
+        else:
+            places = contenders(found, CONTENDERS)
+        for place in places:
+            offset, line = offsets[place], found[place]
             try:
                 entry = entry_of(line)
             except RecordError as error:
@@ -350,19 +360,19 @@ def _tail(descriptor: int, offset: int) -> int:
 
 def _line_at(descriptor: int, offset: int) -> bytes | None:
     """The line that begins at an offset; None if none does."""
-    if offset < 0 or (offset and os.pread(descriptor, 1, offset - 1) != b"\n"):
+    if offset < 0:
         return None
+    before = int(offset > 0)  # the end of the line before it
     line, size = b"", 4096
     while len(line) <= MAX_LINE:
-        data = os.pread(descriptor, size, offset + len(line))
-        end = data.find(b"\n")
-        if end >= 0:
-            return line + data[:end]
+        data = os.pread(descriptor, size, offset - before + len(line))
         line += data
-        if not data:
+        end = line.find(b"\n", before)
+        if end >= 0 or not data:
+            line = line[: end if end >= 0 else None]
             break
         size *= 4
-    return line
+    return line[before:] if not before or line[:1] == b"\n" else None
 
 
 def _number_of(prim: bytes) -> str:

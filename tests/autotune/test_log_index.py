@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hostile_lines import hostile_lines, mutated
 from loopwright.autotune import log_index as module
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.log_index import LogIndex, log_index
+from loopwright.autotune.lookup import lookup, own_records, related
 from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -53,7 +55,8 @@ def same(index: LogIndex, log: TuningLog) -> None:
         assert {w.hash for w in index.alike(workload)} == {w.hash for w in log.alike(workload)}
 
 
-def test_it_answers_as_the_whole_log_does(tmp_path: Path) -> None:
+def test_it_answers_as_the_whole_log_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONTENDERS", 10_000)
     rng = random.Random(0)
     some = [line for line in hostile_lines(VALID[:1]) if len(line) < 20_000]
     found = [*rng.sample(some, 150), *(mutated(rng, VALID) for _ in range(150))]
@@ -188,3 +191,37 @@ def test_shapes_of_a_kind_are_found_whatever_their_names(tmp_path: Path) -> None
     wanted = Workload("w", prim=near.replace("64", "77"))
     for _ in range(2):
         assert [w.hash for w in LogIndex(path).alike(wanted)] == ["a", "c"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_of_many_records_is_the_best_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(module, "CONTENDERS", 10)
+    rng = random.Random(seed)
+    targets = [TARGET, replace(TARGET, threads=2), replace(TARGET, cpu="another")]
+    records: list[MeasureRecord] = []
+    for number in range(300):
+        ran = rng.random() < 0.9
+        error = None if ran else rng.choice(["timeout", "wrong_result", "out_of_bounds"])
+        schedule = rng.randrange(40)
+        samples = tuple((1 + 0.02 * schedule) * rng.uniform(1, 1.15) for _ in range(4))
+        records.append(
+            replace(
+                record((7 * schedule) % 40),
+                target=rng.choice(targets),
+                seconds=samples if ran else (),
+                error=error,
+                raced=ran and seed % 2 == 0 and rng.random() < 0.1,
+                seed=number,
+            )
+        )
+    path = tmp_path / "log"
+    path.write_text(lines(*records))
+    log, index = TuningLog(path), LogIndex(path)
+    assert len(index.of("w")) < 0.8 * len(records)
+    for target in targets:
+        assert lookup(index, "w", target).record == lookup(log, "w", target).record
+        assert own_records([index], "w", target)[0] == own_records([log], "w", target)[0]
+    other = replace(TARGET, l1=64)
+    assert related([index], Workload("w"), other) == related([log], Workload("w"), other)
