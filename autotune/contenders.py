@@ -19,14 +19,15 @@ __all__ = ["contenders"]
 _TARGET = re.compile(rb'"target": ?\{[^{}]*\}')
 _SCHEDULE = re.compile(rb'"schedule": ?(\[.*\]), ?"sketch"')
 _SECONDS = re.compile(rb'"seconds": ?\[([^\]]*)\]')
-_ALWAYS = (b'"raced": true', b'"wrong_result"', b'"out_of_bounds"')
+_RACED = b'"raced": true'
+_REFUSED = (b'"wrong_result"', b'"out_of_bounds"')
 
 
 def contenders(lines: Sequence[bytes], most: int) -> list[int]:
     """The places of the lines that decide which record is the best of its target.
 
     These are the lines of the ``most`` schedules with the fastest samples of each target, of the
-    first that ran there, of those that were raced or gave wrong results, and what the tuner has not
+    first one that ran there, of those that were raced or gave wrong results, and what the tuner has not
     written. Whatever is left out is slower in every sample than ``most`` other schedules.
     """
     kept: set[int] = set()
@@ -34,6 +35,7 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
     runs = defaultdict(lambda: defaultdict(list))
     fastest: defaultdict[bytes, dict[bytes, float]] = defaultdict(dict)
     wanted: defaultdict[bytes, set[bytes]] = defaultdict(set)
+    refused: defaultdict[bytes, set[bytes]] = defaultdict(set)
     for place, line in enumerate(lines):
         head = HEAD.match(line)
         found = [p.search(line, head.end()) for p in (_TARGET, _SCHEDULE, _SECONDS)] if head else []
@@ -42,7 +44,10 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
             kept.add(place)
             continue
         target, schedule, seconds = (match[match.lastindex or 0] for match in found if match)
-        if any(mark in line for mark in _ALWAYS):
+        wrong = any(mark in line for mark in _REFUSED)
+        if wrong:
+            refused[target].add(schedule)
+        if wrong or _RACED in line:
             kept.add(place)
             wanted[target].add(schedule)
         least = _least(seconds)
@@ -53,7 +58,7 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
             known = fastest[target]
             known[schedule] = min(least, known.get(schedule, math.inf))
     for target, known in fastest.items():
-        wanted[target].add(next(iter(known)))
+        wanted[target].update([s for s in known if s not in refused[target]][:1])
         wanted[target].update(heapq.nsmallest(most, known, key=known.__getitem__))
         for schedule in wanted[target] & known.keys():
             kept.update(runs[target][schedule])
