@@ -27,8 +27,8 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
     """The places of the lines that decide which record is the best of its target.
 
     These are the lines of the ``most`` schedules with the fastest samples of each target, of the
-    first one that ran there, of those that were raced or gave wrong results, and what the tuner has not
-    written. Whatever is left out is slower in every sample than ``most`` other schedules.
+    first one that ran there, of those that were raced or gave wrong results, and what the tuner has
+    not written. Whatever is left out is slower in every sample than ``most`` other schedules.
     """
     kept: set[int] = set()
     runs: defaultdict[bytes, defaultdict[bytes, list[int]]]
