@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from .autotune.analysis import prim_flops
-from .autotune.lookup import lookup
+from .autotune.logtool import machine_text
+from .autotune.lookup import LookupResult, related
+from .autotune.record import target_key
 from .autotune.rules.base import UNUSED
 from .autotune.select import Chosen, workload_of
 from .autotune.space import ScheduleSpace
@@ -199,6 +201,8 @@ def _explained(
 
 
 def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
+    if chosen.origin == "rules" and (chosen.passed or chosen.refused):
+        return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
     if chosen.origin == "rules":
         return "by the rules, the logs have nothing like it"
     if chosen.origin == "library":
@@ -207,14 +211,15 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
         return "picked by the cost model near to the rules' favourite"
     if chosen.origin == "near":
         return "fitted to this shape from the log's record of a near one"
-    record = lookup(parts.logs, workload_of(prim), parts.target, parts.threads).record
-    if record is None:
-        return chosen.origin
-    took = f"{record.cost * 1e3:.3g} ms"
+    took = f"{chosen.seconds * 1e3:.3g} ms"
     if chosen.origin == "exact":
         return f"from the log, measured {took}"
-    where = f"{record.target.cpu}, {record.target.isa}, {record.target.threads} threads"
-    return f"from the log of another machine ({where}: {took})"
+    key = target_key(parts.target, parts.threads)
+    (found, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
+    if found.record is None:
+        return chosen.origin
+    where = found.record.target
+    return f"from the log of another machine ({machine_text(where)}: {took})"
 
 
 def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:
