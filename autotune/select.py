@@ -42,8 +42,8 @@ the 139 kernels of ``bench`` and of twenty drawn workloads get another schedule 
 AGREED = 0.002
 """By how much the score of what was faster elsewhere has to be ahead."""
 FAR = 2.0
-"""The distance of a shape beyond which it shows nothing, in doublings of loops: a transpose 2.2 away
-was the faster one by a third there, and took 2.3 times as long here."""
+"""The distance of a shape beyond which it shows nothing, in doublings of loops: a transpose 2.2
+away was the faster one by a third there, and took 2.3 times as long here."""
 MOST_OWN = 8
 """Records of the kernel itself that are tried, the fastest first, until one can be used."""
 CLEAR_GAIN = 1.15
