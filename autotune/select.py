@@ -43,7 +43,10 @@ AGREED = 0.002
 """By how much the score of what was faster elsewhere has to be ahead."""
 FAR = 2.0
 """The distance of a shape beyond which it shows nothing, in doublings of loops: a transpose 2.2
-away was the faster one by a third there, and took 2.3 times as long here."""
+away was the faster one by a third there, and took 2.3 times as long here. Of 78 shapes up to that
+far from one of 17 tuned kernels, 21 take its schedule by these rules, and run 1.12 times as fast as
+by default (the slowest 0.96); of 19 where it was 1.15 times as fast, and the model disagrees, eight
+would be slower, one by 1.3 times."""
 MOST_OWN = 8
 """Records of the kernel itself that are tried, the fastest first, until one can be used."""
 CLEAR_GAIN = 1.15
