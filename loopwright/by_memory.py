@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from .ready import Specialisation
 from .tracer import Request, check, placements, to_array, write_back
 
-__all__ = ["call_by_memory", "placed"]
+__all__ = ["by_memory", "placed"]
 
 Specialised = Callable[[Request], Specialisation]
 
@@ -19,10 +19,20 @@ def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) ->
     found = specialised(request)
     if not found.traced.depends_on_memory:
         return found
-    return specialised(replace(request, placements=placements(found.traced, leaves)))
+    return specialised(request.with_placements(placements(found.traced, leaves)))
 
 
-def call_by_memory(specialised: Specialised, request: Request, leaves: Sequence[Any]) -> Any:
+def by_memory(
+    made: Specialisation, specialised: Specialised, request: Request
+) -> Callable[[Sequence[Any]], Any] | None:
+    """What makes a whole call of a function whose code is ``made``; None for one that changes
+    nothing."""
+    if not made.traced.is_checked:
+        return None
+    return functools.partial(_call, specialised, request)
+
+
+def _call(specialised: Specialised, request: Request, leaves: Sequence[Any]) -> Any:
     """The function's result on ``leaves``, of which some are changed."""
     found = placed(specialised, request, leaves)
     check(found.traced, leaves)

@@ -23,7 +23,7 @@ import numpy as np
 
 from .announce import announce
 from .background_options import Background, as_background
-from .by_memory import call_by_memory, placed
+from .by_memory import by_memory, placed
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
@@ -186,29 +186,34 @@ class CompiledFunction:
         elif any_traced(args) or any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
-        found = self._known.get(arguments.request)
-        if found is None:
-            found = self._compile(arguments.request)
-        else:
-            self._hits += 1
+        request = arguments.request
+        found = self._lookup(request)
+        self._hits += found is not None
+        found = found or self._compile(request)
         leaves = [arguments.values[i] for i in found.traced.parameters]
-        run = None
-        if found.traced.is_checked:
-            run = functools.partial(call_by_memory, self._specialised, arguments.request)
+        run = by_memory(found, self._specialised, request)
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
             self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places, run)
-            if self._known.get(arguments.request) is not found:  # swapped in the meantime
+            if self._lookup(request) is not found:  # swapped in the meantime
                 self._forget_ready()
         if run is not None:
             return run(leaves)
         return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
 
     def _specialised(self, request: Request) -> Specialisation:
-        return self._known.get(request) or self._compile(request)
+        return self._lookup(request) or self._compile(request)
+
+    def _lookup(self, request: Request) -> Specialisation | None:
+        """The code for a request; of a function that changes nothing, wherever its arrays lie."""
+        found = self._known.get(request)
+        if found is None and request.placements:
+            found = self._known.get(request.with_placements(()))
+            return None if found is None or found.traced.depends_on_memory else found
+        return found
 
     def _compile(self, request: Request) -> Specialisation:
         with self._lock:
-            found = self._known.get(request)
+            found = self._lookup(request)
             if found is not None:
                 return found
             self._misses += 1
@@ -218,9 +223,9 @@ class CompiledFunction:
             built = self._build(traced, config)
             seconds = time.perf_counter() - begun
             found = Specialisation(traced, built, self._reason(request), seconds)
-            self._known[request] = found
+            self._known[traced.request] = found
             announce(self._name, found, config)
-            self._tune_beside(request, found, config)
+            self._tune_beside(traced.request, found, config)
             return found
 
     def _tune_beside(self, request: Request, found: Specialisation, config: Config) -> None:
@@ -333,15 +338,13 @@ class CompiledFunction:
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
         """The code that calls with these arguments run, compiled now if there is none; and the
         arrays that it is handed. Raises LoopwrightTypeError for specs in the place of arrays."""
-        request = self._request(args, kwargs)
-        found = self._specialised(request)
-        arrays = self._arrays(found.traced, args, kwargs)
-        if arrays is None:
+        arguments = bind(self._name, self._signature, self._static, args, kwargs)
+        found = self._specialised(arguments.request)
+        leaves = [arguments.values[i] for i in found.traced.parameters]
+        if not all(map(_is_value, leaves)):
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
-        values = bind(self._name, self._signature, self._static, args, kwargs).values
-        leaves = [values[i] for i in found.traced.parameters]
-        found = placed(self._specialised, request, leaves)
-        return Lowered(found.traced, found.built, self._static), arrays
+        found = placed(self._specialised, arguments.request, leaves)
+        return Lowered(found.traced, found.built, self._static), [to_array(v) for v in leaves]
 
     def tune(
         self,

@@ -79,7 +79,7 @@ class Compiled:
         traced = self.traced
         given = bind(traced.name, traced.signature, self._static, args, kwargs)
         wanted = traced.request
-        if given.request == wanted:
+        if given.request.with_placements(wanted.placements) == wanted:
             return given
         if (given.request.names, given.request.structures) != (wanted.names, wanted.structures):
             raise LoopwrightTypeError(

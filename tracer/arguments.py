@@ -16,7 +16,7 @@ import enum
 import inspect
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,8 +86,8 @@ LeafSpec: TypeAlias = ArraySpec | Static
 class Placement:
     """How the array of one operand lies in memory, where a function that writes depends on it.
 
-    ``strides`` count elements (None: no whole number of them); ``same_as`` is an earlier operand
-    that is the same memory.
+    ``strides`` count elements (None: no whole number of them), and are () for an array of rank 0;
+    ``same_as`` is an earlier operand that is the same memory.
     """
 
     operand: int
@@ -107,6 +107,10 @@ class Request:
     structures: tuple[Structure, ...]
     leaves: tuple[LeafSpec, ...]
     placements: tuple[Placement, ...] = ()
+
+    def with_placements(self, placements: tuple[Placement, ...]) -> Request:
+        """The same for operands placed in that way."""
+        return self if placements == self.placements else replace(self, placements=placements)
 
     @property
     def paths(self) -> list[str]:
@@ -171,7 +175,18 @@ def bind(
                 raise _untraceable(name, where, leaf)
             specs.append(spec)
             values.append(leaf)
-    return Arguments(Request(tuple(names), tuple(structures), tuple(specs)), values)
+    request = Request(tuple(names), tuple(structures), tuple(specs))
+    return Arguments(request.with_placements(rank_0(request, values)), values)
+
+
+def rank_0(request: Request, values: Sequence[Any]) -> tuple[Placement, ...]:
+    """The operands that are arrays of rank 0, and so no scalars."""
+    operands = (v for v, spec in zip(values, request.leaves) if isinstance(spec, ArraySpec))
+    return tuple(
+        Placement(operand, ())
+        for operand, value in enumerate(operands)
+        if isinstance(value, np.ndarray) and value.ndim == 0
+    )
 
 
 def _by_parameter(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:

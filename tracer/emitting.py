@@ -13,7 +13,7 @@ from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TupleType
 from . import misuse
 from .dispatch import FUNCTIONS
-from .layout import dense_strides, elementwise_strides
+from .layout import Strides, dense_strides, elementwise_strides
 from .proxy import Proxy, fail_leaked
 from .slices import Region, read_region
 from .storage import NEW_ARRAY, VIEW_OPERATORS, Kind, View, view_by
@@ -145,11 +145,19 @@ def copied(x: Proxy, order: str = "C", like: Proxy | None = None) -> Proxy:
     return made
 
 
-def read_only_view(parent: Proxy, read: Callable[[], Proxy], hint: str = NEW_ARRAY) -> Proxy:
+def read_only_view(
+    parent: Proxy,
+    read: Callable[[], Proxy],
+    hint: str = NEW_ARRAY,
+    strides: Strides = None,
+) -> Proxy:
     """What ``read()`` makes of ``parent``, as a view of it that cannot be written through; what to
     write to instead is the ``hint``."""
-    alias = View(parent, "", {}, replay=read, readonly=hint)
-    return Proxy(read().atom, parent.owner, alias=alias)
+    made = read()
+    if strides is None and made.storage is parent.storage:
+        strides = made.strides
+    alias = View(parent, "", {}, replay=read, readonly=hint, strides=strides)
+    return Proxy(made.atom, parent.owner, alias=alias)
 
 
 def emit_many(name: str, *operands: Any, **attrs: Any) -> list[Proxy]:

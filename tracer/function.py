@@ -61,9 +61,9 @@ class Traced:
 
     ``module.main`` takes the arrays among the leaves of the arguments, in order. Its result is the
     one array that the function returns, or a tuple of all of them, and after them of those that are
-    written back into arguments (``written``). ``dense`` and ``scalar`` are the operands that the
-    function is right for only if they are arrays in C order, and only if they are no arrays.
-    ``fits`` is what has to be true of Python ints among the arguments.
+    written back into arguments (``written``). ``dense`` are the operands that have to be in C order
+    (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is what has
+    to be true of Python ints among the arguments.
     """
 
     name: str
@@ -172,17 +172,22 @@ def _traced(
     memory = run.memory
     if memory.changed:
         module = eliminate_dead_code(module)
+    dense = frozenset(n for n, a in enumerate(arrays) if a.ndim and memory.depends_on_layout)
+    scalar = frozenset(memory.scalars if memory.changed else ())
+    if not (written or dense or scalar) and all(p.strides == () for p in request.placements):
+        request = request.with_placements(())
+    operands = tuple(parameters)
     return Traced(
         run.name,
         signature,
         module,
         request,
-        tuple(parameters),
+        operands,
         structure,
         known,
         written,
-        frozenset(n for n, a in enumerate(arrays) if a.ndim > 1 and memory.depends_on_layout),
-        frozenset(memory.scalars if memory.changed else ()),
+        dense,
+        scalar,
         tuple(run.numbers.fits),
     )
 

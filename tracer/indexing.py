@@ -16,12 +16,12 @@ from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
 from .dispatch import implements, method, views
-from .emitting import emit, lift
+from .emitting import emit, lift, one_array
 from .proxy import Proxy, is_array, is_number
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 
-__all__ = ["basic_view", "mask_of", "take"]
+__all__ = ["basic_view", "is_element", "mask_of", "take"]
 
 
 @method("__getitem__")
@@ -35,13 +35,21 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
     ]
     sliced, axes = _basic(x, items)
     if not arrays:
-        full = sliced.ndim == 0 and not any(i is Ellipsis for i in _listed(key))
-        return Proxy(sliced.atom, x.owner, x.weak) if full else sliced  # an element is a scalar
+        if sliced.ndim:
+            return sliced
+        if is_element(key):
+            return Proxy(sliced.atom, x.owner, x.weak)  # a scalar
+        return one_array(Proxy(x.atom, x.owner)) if x.is_scalar else sliced
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
     found = _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
     if advanced != list(range(len(advanced))):
         found.storage.strides = None  # NumPy chooses another order of axes in memory
     return found
+
+
+def is_element(key: Any) -> bool:
+    """Whether a key of ints chooses an element: with an Ellipsis it is an array of rank 0."""
+    return not any(item is Ellipsis for item in _listed(key))
 
 
 def _listed(key: Any) -> tuple[Any, ...]:
@@ -62,7 +70,7 @@ def mask_of(key: Any) -> Any:
     if isinstance(item, list) and item and not any(isinstance(i, Proxy) for i in item):
         item = np.asarray(item)
     if isinstance(item, Proxy):
-        return item if item.type.dtype.is_bool and item.ndim else None
+        return item if item.type.dtype.is_bool else None
     return item if isinstance(item, np.ndarray) and item.dtype == bool and item.ndim else None
 
 

@@ -213,8 +213,12 @@ def _trace(
 @method("diagonal")
 @views
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
-    x = lift(a)
-    return read_only_view(x, lambda: _read_diagonal(x, offset, axis1, axis2))
+    x, strides = lift(a), None
+    first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
+    if x.strides is not None:
+        rest = [s for axis, s in enumerate(x.strides) if axis not in (first, second)]
+        strides = (*rest, x.strides[first] + x.strides[second])
+    return read_only_view(x, lambda: _read_diagonal(x, offset, first, second), strides=strides)
 
 
 def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:

@@ -63,7 +63,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         key += (cls, value)
         return True
     if issubclass(cls, np.generic):
-        key += ((), value.dtype)
+        key += (None, value.dtype)  # no array of rank 0: that can be changed in place
         leaves.append(value)
         return True
     inside = children_of(value)

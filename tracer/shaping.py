@@ -12,6 +12,7 @@ from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements, in_c_order, method, views
 from .emitting import copied, emit, lift, read_only_view
+from .layout import dense
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
 
@@ -121,9 +122,12 @@ def _flat(a: Any) -> Proxy:
 @method("ravel")
 @views
 def flattened(a: Any, order: str = "C") -> Proxy:
-    """All elements along one axis."""
+    """All elements along one axis: a view of an array in C order without gaps, else a copy."""
     _only_c(order)
-    return reshape(lift(a), (-1,)) if lift(a).shape else reshape(lift(a), (1,))
+    x = lift(a)
+    flat = reshape(x, (-1,)) if x.shape else reshape(x, (1,))
+    x.owner.memory.by_layout = True
+    return flat if x.strides is None or dense(x.shape, x.strides) else copied(flat)
 
 
 def transpose(x: Proxy, axes: tuple[int, ...]) -> Proxy:
@@ -279,6 +283,8 @@ def atleast_3d(*arys: Any) -> Any:
 def _flip(m: Any, axis: Any = None) -> Proxy:
     x = lift(m)
     axes = axes_of(axis, x.ndim)
+    if not x.ndim:
+        return Proxy(x.atom, x.owner, x.weak)  # NumPy takes the only element, a scalar
     axes = tuple(range(x.ndim)) if axes is None else axes
     return emit("reverse", x, axis=axes) if axes else x
 

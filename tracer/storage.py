@@ -131,10 +131,20 @@ def view_by(parent: Proxy, name: str, attrs: Mapping[str, Any]) -> View | None:
             return None
         return View(parent, name, attrs, certain=same is True, strides=found)
     if name == "broadcast_to":
-        return View(parent, name, attrs, readonly=NEW_ARRAY)
+        return View(parent, name, attrs, readonly=NEW_ARRAY, strides=_repeated(parent, attrs))
     if strides is not None:
         strides = _STRIDES[name](parent, strides, attrs)
     return View(parent, name, attrs, strides=strides)
+
+
+def _repeated(parent: Proxy, attrs: Mapping[str, Any]) -> Strides:
+    """The strides of a broadcast array: 0 where it is repeated."""
+    if parent.strides is None:
+        return None
+    to = attrs["shape"]
+    added = len(to) - parent.ndim
+    axes = zip(parent.shape, parent.strides, to[added:], strict=True)
+    return (0,) * added + tuple(0 if size != wide else s for size, s, wide in axes)
 
 
 def _transposed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:

@@ -28,17 +28,17 @@ MOST_WORK = 10_000
 
 
 def placements(traced: Traced, leaves: Sequence[Any]) -> tuple[Placement, ...]:
-    """The operands that are not placed as the code of ``traced`` takes them to be."""
-    written = {w.operand for w in traced.written}
+    """The operands that are not arrays in C order, or share memory with others, as far as that
+    matters; and arrays of rank 0."""
     found: dict[int, Placement] = {}
-    for operand in sorted(traced.dense | traced.scalar):
-        leaf = leaves[operand]
-        if isinstance(leaf, np.ndarray) and not (leaf.ndim and leaf.flags.c_contiguous):
+    for operand, leaf in enumerate(leaves):
+        if not isinstance(leaf, np.ndarray):
+            continue
+        if leaf.ndim == 0 or (operand in traced.dense and not leaf.flags.c_contiguous):
             found[operand] = Placement(operand, _strides(leaf))
-    for operand, leaf in enumerate(leaves if written else ()):
+    for operand, leaf in enumerate(leaves if traced.written else ()):
         for earlier in range(operand):
-            pair = {operand, earlier}
-            if pair & written and _is_same_memory(leaf, leaves[earlier]):
+            if _is_same_memory(leaf, leaves[earlier]):
                 found[operand] = Placement(operand, same_as=earlier)
                 break
     return tuple(found[operand] for operand in sorted(found))

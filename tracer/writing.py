@@ -25,7 +25,7 @@ from ..ir.graph.types import TensorType
 from . import misuse
 from .dispatch import implements, method
 from .emitting import emit, lift
-from .indexing import basic_view, mask_of
+from .indexing import basic_view, is_element, mask_of
 from .proxy import Proxy, is_number
 from .shaping import broadcast_shapes, broadcast_to, reshape
 from .slices import Region, Update, write_region
@@ -73,7 +73,7 @@ def _check_writeable(target: Proxy, what: str) -> None:
     node, certain = target, True
     memory, storage = target.owner.memory, target.storage
     while (alias := node.alias) is not None:
-        if alias.readonly:
+        if alias.readonly and certain:
             raise LoopwrightValueError(f"{what} is read-only", hint=alias.readonly)
         certain = certain and alias.certain
         node = alias.parent
@@ -217,10 +217,19 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
             "assignment to an index of arrays is not supported",
             hint="np.where(mask, value, x), or a slice",
         )
-    if isinstance(value, Proxy) and value.storage is part.storage and value.atom is part.atom:
-        write(part, part, DESTINATION)  # x[key] += y has written it already
-        return
-    write(part, _fitted(value, part), DESTINATION)
+    many = lift(value).ndim and not x.type.dtype.is_bool
+    if part.ndim == 0 and is_element(key) and many:
+        raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
+    if not _is_same(value, part):  # x[key] += y has written it already
+        write(part, _fitted(value, part), DESTINATION)
+
+
+def _is_same(value: Any, target: Proxy) -> bool:
+    """Whether an array is assigned to itself, which NumPy lets pass even if it is read-only."""
+    if not isinstance(value, Proxy) or value.storage is not target.storage:
+        return False
+    target.owner.memory.changed = True
+    return value.atom is target.atom
 
 
 def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
@@ -243,6 +252,8 @@ def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
 @method("fill")
 def _fill(x: Proxy, value: Any) -> None:
     found = lift(value, x.type.dtype)
+    if x.is_scalar:
+        return  # a scalar's method changes a copy
     if found.size != 1:
         raise LoopwrightValueError("fill: the value has to be one number")
     write(x, _fitted(reshape(found, ()), x), DESTINATION)
@@ -260,6 +271,8 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
             f"Cannot cast array data from {given!r} to {target.dtype!r} according to the rule "
             f"'{casting}'"
         )
+    if where is True and _is_same(src, target):
+        return
     value = _fitted(src, target)
     if where is not True:
         value = emit("where", broadcast_to(lift(where, BOOL), target.shape), value, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -48,13 +49,14 @@ def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
     positional, named = user.arrays()
+    plain_args, plain_named = copy.deepcopy((positional, named))  # a function may change them
     start = time.perf_counter()
     ours = user.compiled(*positional, **named)
     compiling = time.perf_counter() - start
-    difference = _difference(ours, _plain(user, positional, named))
+    difference = _difference(ours, _plain(user, plain_args, plain_named))
     first, second = _turns(
         lambda: user.compiled(*positional, **named),
-        lambda: user.plain(*positional, **named),
+        lambda: user.plain(*plain_args, **plain_named),
         args.seconds,
     )
     rows = [

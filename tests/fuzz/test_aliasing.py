@@ -1,0 +1,74 @@
+"""Random programs of views, aliases and writes agree with NumPy, in results and in arguments.
+
+``python tests/fuzz/test_aliasing.py --seeds 0:5000`` runs many; ``--interpret`` has NumPy compute
+what was traced, which is quicker and tests the tracer and the write-back alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+
+import loopwright as lw
+from loopwright.codegen.runtime.buffers import ArraySpec
+from loopwright.compile import CompiledFunction
+from loopwright.plain_numpy import PlainNumpy
+from random_aliasing import draw_aliasing, failure, smaller
+from random_draw import RandomDraw
+
+MOST_REFUSED = 0.1
+
+
+class Interpreted(CompiledFunction):
+    """A compiled function whose traced graph NumPy runs."""
+
+    def _build(self, traced: Any, config: Any) -> Any:
+        types = [p.type for p in traced.module.main.params]
+        plain = PlainNumpy(traced.module, [ArraySpec(t.shape, t.dtype.numpy) for t in types])
+        return SimpleNamespace(call=plain.call, direct=None, kernels=(), summary="", levels=())
+
+
+def run(low: int, high: int, compiler: Any, most: int = 10) -> list[str]:
+    """What went wrong for these seeds."""
+    found: list[str] = []
+    refused = 0
+    for seed in range(low, high):
+        program = draw_aliasing(RandomDraw(seed), most)
+        try:
+            problem = failure(program, compiler)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem == "refused":
+            refused += 1
+        elif problem:
+            cut = smaller(program, compiler)
+            found.append(f"seed {seed}: {problem}\n{cut}\n  {failure(cut, compiler)}")
+    if refused > MOST_REFUSED * (high - low):
+        found.append(f"{refused} of {high - low} were refused")
+    return found
+
+
+def test_interpreted() -> None:
+    assert not run(0, 400, Interpreted)
+
+
+def test_compiled() -> None:
+    assert not run(1000, 1040, lambda f: lw.compile(f, threads=1))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:2000")
+    parser.add_argument("--most", type=int, default=10)
+    parser.add_argument("--interpret", action="store_true")
+    options = parser.parse_args()
+    first, last = map(int, options.seeds.split(":"))
+    how = Interpreted if options.interpret else (lambda f: lw.compile(f, threads=1))
+    wrong = run(first, last, how, options.most)
+    print("\n\n".join(wrong))
+    print(f"{last - first} programs, {len(wrong)} wrong")
