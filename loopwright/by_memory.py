@@ -1,17 +1,19 @@
-"""Calls of functions that change arrays: what they mean depends on the memory of the arguments."""
+"""Calls that look at their arguments before they run: of functions that change arrays, which mean
+what they do by the memory of the arguments, and of those whose Python ints have to fit a dtype."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from .ready import Specialisation
 from .tracer import Request, check, placements, to_array, write_back
 
-__all__ = ["by_memory", "placed"]
+__all__ = ["ByMemory", "placed"]
 
-Specialised = Callable[[Request], Specialisation]
+Specialised: TypeAlias = Callable[[Request], Specialisation]
 
 
 def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) -> Specialisation:
@@ -22,19 +24,70 @@ def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) ->
     return specialised(request.with_placements(placements(found.traced, leaves)))
 
 
-def by_memory(
-    made: Specialisation, specialised: Specialised, request: Request
-) -> Callable[[Sequence[Any]], Any] | None:
-    """What makes a whole call of a function whose code is ``made``; None for one that changes
-    nothing."""
-    if not made.traced.is_checked:
-        return None
-    return functools.partial(_call, specialised, request)
+def _nothing(*leaves: Any) -> None:
+    """Stands for code that cannot be called directly."""
 
 
-def _call(specialised: Specialised, request: Request, leaves: Sequence[Any]) -> Any:
-    """The function's result on ``leaves``, of which some are changed."""
-    found = placed(specialised, request, leaves)
-    check(found.traced, leaves)
-    outputs = found.built.call([to_array(leaf) for leaf in leaves])
-    return write_back(found.traced, leaves, outputs)
+class ByMemory:
+    """Makes the calls for one request. Arrays in C order that are apart are told in microseconds;
+    all others are looked at with care."""
+
+    def __init__(self, made: Specialisation, specialised: Specialised, request: Request) -> None:
+        self._run = made.built.direct or _nothing
+        self._specialised = specialised
+        self._request = request
+        traced = made.traced
+        self._fits = traced.fits
+        written = [w.operand for w in traced.written]
+        self._written = tuple(written)
+        self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]
+        self._result = traced.result_of_writes()
+        self._arrays = tuple(sorted({*traced.dense, *written}))
+        others = range(len(traced.parameters))
+        self._pairs = tuple({(min(w, o), max(w, o)) for w in written for o in others if w != o})
+
+    def direct(self, *leaves: Any) -> list[Any] | None:
+        """The function's result in a list; None, having done nothing, for arguments that have to
+        be looked at with care."""
+        return None if self._fits else self._quickly(leaves)
+
+    def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:
+        if not self._is_plain(leaves):
+            return None
+        outputs = self._run(*leaves)
+        if outputs is None:
+            return None
+        for operand, piece in self._copies:
+            target = leaves[operand]
+            target[... if piece.key is None else piece.key] = outputs[piece.output]
+        return [self._result(outputs, leaves)]
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The function's result on ``leaves``, of which some are changed."""
+        if self._fits:  # of Python ints, which ``direct`` does not see
+            for fits in self._fits:
+                fits.check(leaves)
+            arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
+            results = self._quickly(arrays)
+            if results is not None:
+                return results[0]
+        found = placed(self._specialised, self._request, leaves)
+        check(found.traced, leaves)
+        outputs = found.built.call([to_array(leaf) for leaf in leaves])
+        return write_back(found.traced, leaves, outputs)
+
+    def _is_plain(self, leaves: Sequence[Any]) -> bool:
+        """Whether the code of ``made`` is right for these leaves, and may write them."""
+        for operand in self._arrays:
+            leaf = leaves[operand]
+            if type(leaf) is not np.ndarray or not leaf.flags.c_contiguous:
+                return False
+        for operand in self._written:
+            if not leaves[operand].flags.writeable:
+                return False
+        for one, other in self._pairs:
+            if type(leaves[one]) is type(leaves[other]) is np.ndarray and np.may_share_memory(
+                leaves[one], leaves[other]
+            ):
+                return False
+        return True

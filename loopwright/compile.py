@@ -23,7 +23,7 @@ import numpy as np
 
 from .announce import announce
 from .background_options import Background, as_background
-from .by_memory import by_memory, placed
+from .by_memory import ByMemory, placed
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
@@ -180,8 +180,7 @@ class CompiledFunction:
             ready = self._ready.get(quick[0])
             if ready is not None:
                 self._hits += 1
-                if ready.run is None:
-                    recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
+                recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
             return self.function(*args, **kwargs)  # called while another function is traced
@@ -191,7 +190,8 @@ class CompiledFunction:
         self._hits += found is not None
         found = found or self._compile(request)
         leaves = [arguments.values[i] for i in found.traced.parameters]
-        run = by_memory(found, self._specialised, request)
+        checked = found.traced.is_checked
+        run = ByMemory(found, self._specialised, request) if checked else None
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
             self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places, run)
             if self._lookup(request) is not found:  # swapped in the meantime

@@ -12,6 +12,7 @@ from .tracer import Traced, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .by_memory import ByMemory
 
 __all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation"]
 
@@ -45,7 +46,7 @@ class Ready:
     arrays: Callable[..., list[Array] | None]
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
-    run: Callable[[Sequence[Any]], Any] | None = None
+    run: ByMemory | None = None
 
     @staticmethod
     def of(
@@ -53,11 +54,12 @@ class Ready:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         static: frozenset[int | str],
-        run: Callable[[Sequence[Any]], Any] | None,
+        run: ByMemory | None,
     ) -> Ready:
         """For calls like this one; ``static`` holds the places and names of static arguments."""
         if run is not None:
-            return Ready(_nothing, _nothing, list, None, run)
+            direct = reader(args, kwargs, static, run.direct) or _nothing
+            return Ready(direct, _nothing, list, None, run)
         finish = None if made.traced.returns_one_array else made.traced.result_writer()
         arrays = made.built.direct or _nothing
         direct = reader(args, kwargs, static, arrays) or _nothing

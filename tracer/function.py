@@ -90,6 +90,16 @@ class Traced:
         """Whether the result is an array, not a container."""
         return self.known == (None,) and self.structure == _ONE and not self.written
 
+    def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
+        """``result`` for calls that come often: of a function that returns nothing, or an argument
+        that it has written, in no time."""
+        if not self.known and self.structure == _NOTHING:
+            return lambda arrays, leaves: None
+        if self.structure == _ONE and isinstance(self.known[0], _Argument):
+            operand = self.known[0].operand
+            return lambda arrays, leaves: leaves[operand]
+        return self.result
+
     @property
     def depends_on_memory(self) -> bool:
         """Whether calls have to look at where the arguments lie in memory."""
@@ -124,6 +134,7 @@ class Traced:
 
 
 _ONE = flatten(0)[1]
+_NOTHING = flatten(None)[1]
 
 
 def trace(

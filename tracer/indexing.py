@@ -15,7 +15,7 @@ from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
-from .dispatch import implements, method, views
+from .dispatch import METHODS, implements, method, views
 from .emitting import emit, lift, one_array
 from .proxy import Proxy, is_array, is_number
 from .reductions import normalise_axis
@@ -28,6 +28,11 @@ __all__ = ["basic_view", "is_element", "mask_of", "take"]
 @views
 def _getitem(x: Proxy, key: Any) -> Proxy:
     """``x[key]``. Raises LoopwrightIndexError where NumPy raises IndexError."""
+    mask = mask_of(key)
+    if mask is not None and mask.ndim and misuse.is_augmented():
+        if mask.shape != x.shape[: mask.ndim]:
+            raise misuse.mask_shape(str(mask.shape), x.type.short)
+        return METHODS["getitem.mask"](x, mask)
     items = _expanded(x, _listed(key))
     arrays = [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray)]
     advanced = [

@@ -21,7 +21,7 @@ from ..ir.errors import (
     UnsupportedError,
 )
 from .dispatch import METHODS, known_names
-from .spans import instruction, operand_texts, segment, span_of, user_frame
+from .spans import instruction, operand_texts, previous_instruction, segment, span_of, user_frame
 
 __all__ = [
     "array_needed",
@@ -29,6 +29,7 @@ __all__ = [
     "branch",
     "captured_write",
     "index_of",
+    "is_augmented",
     "is_plain",
     "is_received",
     "iteration",
@@ -234,6 +235,13 @@ def mask_index() -> LoopwrightError:
         "a boolean mask as an index gives a shape that depends on values",
         hint=f"np.where({mask}, {array}, 0), which keeps the shape",
     )
+
+
+def is_augmented() -> bool:
+    """Whether the user's code reads ``x[key]`` for ``x[key] += value``, which Python tells from
+    other reads by copying the two before."""
+    frame = user_frame()
+    return frame is not None and previous_instruction(frame) == "COPY"
 
 
 def index_of(dtype: str) -> LoopwrightError:

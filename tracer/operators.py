@@ -9,7 +9,7 @@ import numpy as np
 from .dispatch import UFUNCS
 from .proxy import Proxy, WeakType, run
 
-__all__: list[str] = []
+__all__ = ["IN_PLACE"]
 
 
 def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
@@ -69,13 +69,17 @@ def _in_place(ufunc: np.ufunc, x: Proxy, y: Any) -> Any:
     return x.__array_ufunc__(ufunc, "__call__", x, y, out=(x,))
 
 
+IN_PLACE = {f"__i{name}__": ufunc for name, ufunc in _BINARY.items() if name != "divmod"}
+"""The methods of ``x += y`` and its like."""
+
+
 def _add_operators() -> None:
     for name, ufunc in {**_BINARY, **_COMPARISON}.items():
         setattr(Proxy, f"__{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, x, y))
     for name, ufunc in _BINARY.items():
         setattr(Proxy, f"__r{name}__", lambda x, y, ufunc=ufunc: _operator(ufunc, y, x))
-        if ufunc is not np.divmod:
-            setattr(Proxy, f"__i{name}__", lambda x, y, ufunc=ufunc: _in_place(ufunc, x, y))
+    for name, ufunc in IN_PLACE.items():
+        setattr(Proxy, name, lambda x, y, ufunc=ufunc: _in_place(ufunc, x, y))
     for name, ufunc in _UNARY.items():
         setattr(Proxy, f"__{name}__", lambda x, ufunc=ufunc: _operator(ufunc, x))
 

@@ -22,6 +22,7 @@ __all__ = [
     "full_path",
     "instruction",
     "operand_texts",
+    "previous_instruction",
     "segment",
     "span_of",
     "user_frame",
@@ -76,6 +77,16 @@ def definition_of(function: object) -> Span | None:
 def instruction(frame: FrameType) -> str:
     """The name of the bytecode instruction ``frame`` executes now, such as ``STORE_SUBSCR``."""
     return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def previous_instruction(frame: FrameType) -> str:
+    """The name of the instruction before the one that ``frame`` executes now."""
+    before = ""
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset >= frame.f_lasti:
+            break
+        before = step.opname
+    return before
 
 
 def _short(path: str) -> str:

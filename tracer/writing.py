@@ -27,6 +27,7 @@ from .dispatch import implements, method
 from .emitting import emit, lift
 from .indexing import basic_view, is_element, mask_of
 from .proxy import Proxy, is_number
+from .selection import Selection, masked, wide_mask
 from .shaping import broadcast_shapes, broadcast_to, reshape
 from .slices import Region, Update, write_region
 from .storage import Kind, View
@@ -203,6 +204,8 @@ def _fitted(value: Any, target: Proxy) -> Proxy:
 @method("__setitem__")
 def _setitem(x: Proxy, key: Any, value: Any) -> None:
     """``x[key] = value`` for ints, slices, None, Ellipsis, and for a mask of all of ``x``."""
+    if isinstance(value, Selection):
+        return  # x[mask] += y has written it already
     mask = mask_of(key)
     if mask is not None:
         _assign_where(x, lift(mask), value)
@@ -236,17 +239,8 @@ def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
     """``x[mask] = value``, where the mask has the leading axes of ``x``."""
     if mask.shape != x.shape[: mask.ndim]:
         raise misuse.mask_shape(_text(mask.shape), _text(x.shape))
-    found = lift(value, x.type.dtype)
-    rest = x.shape[mask.ndim :]
-    shape = found.shape[1:] if found.ndim > len(rest) and found.shape[0] == 1 else found.shape
-    if not _broadcasts(shape, rest):
-        raise UnsupportedError(
-            f"x[mask] = values: how many of {found.type.short} are taken depends on the mask",
-            hint="np.where(mask, values of the shape of x, x)",
-        )
-    column = reshape(mask, (*mask.shape, *(1 for _ in rest)))
-    wide = broadcast_to(reshape(found, shape), x.shape)
-    write(x, emit("where", broadcast_to(column, x.shape), wide, x), DESTINATION)
+    wide = broadcast_to(lift(masked(value, mask, x), x.type.dtype), x.shape)
+    write(x, emit("where", wide_mask(mask, x), wide, x), DESTINATION)
 
 
 @method("fill")

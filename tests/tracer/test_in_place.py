@@ -98,6 +98,8 @@ PROGRAMS = [
     "x[x > 5] = 0; return x",
     "x[x[:, 0] > 3] = d",
     "x[np.array([True, False, True])] = -1",
+    "x[x > 5] += 1; x[g[:, 0] > 0] *= d; x[np.array([True, False, True])] -= 1; return x",
+    "i[i > 1] //= 2; m = x[0] > 2; x[0][m] = 4; x.T[m] **= 2",
     "m = g > 0; x[m] = 1; x[~m] = x.sum()",
     "np.add(x, 1, out=x); np.sqrt(x, out=x); return x",
     "y = np.empty_like(x); np.multiply(x, d, out=y); return y",
