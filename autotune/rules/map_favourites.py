@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
+from ...codegen.emit.together import LONG_EXPRESSION
 from ...codegen.machine import known_machine
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import symbols
 from ...ir.loop.cases import divisors
 from ...ir.loop.expr import Index, Op, Read, walk
+from ...ir.loop.scalar import SCALAR_OPS
 from ..analysis import Access, expression_cost
 from .base import Choices, Sketch
 
@@ -18,6 +20,8 @@ LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees o
 FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
 OPEN_LINES = 8  # that are gathered in front of memory until they are whole
 SHARING = 2  # rows that share what it takes to find the places of their elements
+MANY_REGISTERS = 32  # that hold what four vectors of a long chain compute with
+SIMPLE = 4.0  # instructions of an operator that needs no registers for itself
 NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
 
 
@@ -40,7 +44,7 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
     cost = sum(expression_cost(s) for s in sketch.group.stages)
     blocks = _turns(sketch) and not _guarded(sketch)
     found: list[Choices] = []
-    for wanted in (4, 2) if cost < 30 else (2, 4):
+    for wanted in (4, 2) if cost < 30 or _is_long(sketch) else (2, 4):
         c = sketch.base_choices()
         single = blocks or _scattered(sketch) or _stores_across(sketch)
         width = 1 if single else _pattern(sketch, wanted)
@@ -59,6 +63,16 @@ def map_favourites(sketch: Sketch) -> list[Choices]:
         c["parallel"] = sketch.parallel_depth(c)
         found.append(c)
     return found
+
+
+def _is_long(sketch: Sketch) -> bool:
+    """Whether a map is a long chain of simple operators, each of which waits for the one before:
+    only more vectors at once keep a core busy, and simple operators leave registers for them."""
+    if sketch.target.vector_registers < MANY_REGISTERS:
+        return False
+    expr = sketch.group.typical[sketch.group.main.name]
+    costs = [SCALAR_OPS[node.name].cost for node in walk(expr) if isinstance(node, Op)]
+    return len(costs) > LONG_EXPRESSION and max(costs) <= SIMPLE
 
 
 def _rough_reads(sketch: Sketch) -> list[Access]:

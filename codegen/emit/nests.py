@@ -27,6 +27,7 @@ from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
 from .tiles import tile_block
+from .together import joint_stores, store_together, vectors_of
 from .transpose import transpose
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
@@ -62,6 +63,7 @@ class NestEmitter(ValueEmitter):
         self.native = target.lanes(4)
         # What statements say of themselves, by their identity: they are written again and again.
         self.moving: dict[int, frozenset[str]] = {}
+        self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
         self.borders: dict[int, list[Op]] = {}
 
     # -- statements ----------------------------------------------------------------------------
@@ -84,9 +86,12 @@ class NestEmitter(ValueEmitter):
     def body(self, stmts: Sequence[Stmt], env: Env) -> None:
         """Write the statements of one body; buffers allocated in it end with it."""
         outer_places, outer_registers = dict(self.places), dict(self.registers)
+        joint = joint_stores(self, stmts)
         for position, stmt in enumerate(stmts):
             if id(stmt) in self.instead:
                 self.instead[id(stmt)](env)
+            elif id(stmt) in joint:
+                store_together(self, joint[id(stmt)], env)
             elif isinstance(stmt, Alloc):
                 self.alloc(stmt, stmts[position + 1 :])
             elif isinstance(stmt, Let):
@@ -262,11 +267,7 @@ class NestEmitter(ValueEmitter):
                 self.places[name].version += 1
 
     def vector_loop(self, stmt: Loop, env: Env) -> None:
-        width = stmt.extent
-        for name in self._moving_with(stmt):
-            if name in self.registers:
-                width = max(width, self.registers[name].width)
-        lanes = self._lanes_for(width)
+        lanes = self.lanes_of(stmt)
         if lanes == 1:
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
@@ -282,11 +283,17 @@ class NestEmitter(ValueEmitter):
                 raise ScheduleError("a vector loop both joins its lanes and stores them")
             self.join_lanes(stmt, env, lanes)
             return
-        for offset in range(0, stmt.extent, lanes):
-            active = min(lanes, stmt.extent - offset)
-            inside = Env(env.values, Lanes(stmt.var, offset, lanes, active))
+        for vector in vectors_of(stmt, env, lanes):
             for inner in stmt.body:
-                self.vector_statement(inner, inside)
+                self.vector_statement(inner, vector)
+
+    def lanes_of(self, stmt: Loop) -> int:
+        """The lanes of the vectors that a vector loop is written with."""
+        width = stmt.extent
+        for name in self._moving_with(stmt):
+            if name in self.registers:
+                width = max(width, self.registers[name].width)
+        return self._lanes_for(width)
 
     def _moving_with(self, loop: Loop) -> frozenset[str]:
         """The buffers of which a loop's turns use different elements."""
@@ -379,8 +386,8 @@ class NestEmitter(ValueEmitter):
 
     # -- stores --------------------------------------------------------------------------------
 
-    def store(self, stmt: Store, env: Env) -> None:
-        value = self.value(stmt.value, env)
+    def store(self, stmt: Store, env: Env, memo: dict[object, Value] | None = None) -> None:
+        value = self.value(stmt.value, env, None, memo)
         if env.lanes is not None:
             value = self.w.splat(value, env.lanes.lanes)
         self.assign(stmt.buffer, stmt.indices, value, env, stmt.stream)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import mentions
@@ -40,6 +40,7 @@ class ValueEmitter:
         self.ranges: dict[str, tuple[int, int]] = {}
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
         self.known = Known()
+        self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
         self.register_keys: dict[object, IntExpr] = {}
 
     def value(
@@ -55,11 +56,30 @@ class ValueEmitter:
         are made only where it holds.
         """
         memo = {} if memo is None else memo
-        key = (id(expr), guard.name if guard else "")
-        found = memo.get(key)
-        if found is None:
-            found = memo[key] = self._compute(expr, env, guard, memo)
-        return found
+        under = guard.name if guard else ""
+        todo = [expr]  # and not by recursion, which chains of hundreds of operators would exhaust
+        while todo:
+            node = todo[-1]
+            if (id(node), under) in memo:
+                todo.pop()
+                continue
+            below = self.always_needed(node, env)
+            missing = [a for a in below if (id(a), under) not in memo]
+            if missing:
+                todo += reversed(missing)
+            else:
+                memo[id(node), under] = self._compute(node, env, guard, memo)
+                todo.pop()
+        return memo[id(expr), under]
+
+    def always_needed(self, expr: Expr, env: Env) -> tuple[Expr, ...]:
+        """The operands that are computed wherever ``expr`` is."""
+        if not isinstance(expr, Op):
+            return ()
+        if expr.name == "where":
+            known = self.known.mask(expr.args[0], env) is not None
+            return () if known or self._needs_guard(expr) else expr.args
+        return expr.args
 
     def _compute(
         self, expr: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
@@ -165,9 +185,17 @@ class ValueEmitter:
         return self.w.op("and", self.w.splat(guard, lanes), self.w.splat(test, lanes))
 
     def _needs_guard(self, expr: Op) -> bool:
-        return any(
-            isinstance(n, Read) and not self._inside(n) for a in expr.args[1:] for n in walk(a)
-        )
+        return any(not self._inside(n) for a in expr.args[1:] for n in self._reads_below(a))
+
+    def _reads_below(self, expr: Expr) -> frozenset[Read]:
+        """The reads in an expression; found once for it and for all that is in it."""
+        if id(expr) not in self.reads:
+            for node in walk(expr):
+                if id(node) not in self.reads:
+                    own = frozenset([node] if isinstance(node, Read) else [])
+                    below = [self.reads[id(child)][1] for child in children(node)]
+                    self.reads[id(node)] = node, own.union(*below)
+        return self.reads[id(expr)][1]
 
     def _inside(self, node: Read) -> bool:
         """Whether the loops' ranges prove that the read lies in its buffer."""

@@ -84,11 +84,15 @@ def share_axes(prim: PrimFunc) -> PrimFunc:
     ::
 
         t[a] = ...; out[i] = t[i] + 1    =>    t[i] = ...; out[i] = t[i] + 1
+
+    Maps that do not read each other share names, too, if all of them walk over whatever they read
+    in one order: they can run in one loop.
     """
     stages = list(prim.stages)
     for position in range(len(stages) - 1, -1, -1):
         producer = stages[position]
         names = _names_from_readers(producer, stages[position + 1 :])
+        names = names or _names_from_siblings(producer, stages[position + 1 :])
         if names:
             values: dict[str, IndexLike] = {old: symbol(new) for old, new in names.items()}
             stages[position] = replace(
@@ -119,6 +123,30 @@ def _names_from_readers(producer: Stage, later: list[Stage]) -> dict[str, str]:
         if len(names) > len(best):
             best = names
     return best
+
+
+def _names_from_siblings(stage: Stage, later: list[Stage]) -> dict[str, str]:
+    """New names for the axes of a map that no later stage reads, from the next map like it."""
+    extents = [a.extent for a in stage.axes]
+    if not _walks_in_order(stage):
+        return {}
+    for other in later:
+        if [a.extent for a in other.axes] == extents and _walks_in_order(other):
+            return {a.name: b.name for a, b in zip(stage.axes, other.axes, strict=True)}
+    return {}
+
+
+def _walks_in_order(stage: Stage) -> bool:
+    """Whether a map reads everything at its own place, with axes left out at most."""
+    place = {a.name: n for n, a in enumerate(stage.axes)}
+    if stage.combiner is not None:
+        return False
+    for node in walk(stage.expr):
+        if isinstance(node, Read):
+            places = [place.get(plain_symbol(i) or "", -1) for i in node.indices]
+            if -1 in places or any(a >= b for a, b in pairwise(places)):
+                return False
+    return True
 
 
 def merge_axes(prim: PrimFunc) -> PrimFunc:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ..dims import symbol
+from ..dims import IntExpr, symbol
 from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
@@ -30,6 +30,9 @@ __all__ = ["group_to_prim"]
 
 CHEAP = 4.0
 """Arithmetic instructions up to which a map is computed again rather than stored."""
+
+LONG_CHAIN = 64
+"""Operators of a group whose expressions are not composed by recursion alone."""
 
 
 def group_to_prim(
@@ -119,6 +122,7 @@ class _Lowering:
         results = {id(r) for r in self.results}
         costs = self._inlined_costs()
         scores = self._scores()
+        together = self._is_pointwise()
         stored: dict[int, str] = {}
         owners: dict[int, set[int]] = {}
         for var, call in reversed(self.calls):
@@ -133,9 +137,16 @@ class _Lowering:
                 _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
             )
             again = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
+            again = again and not together
             if reduces or padded or again or id(var) in results:
                 stored[id(var)] = f"s{len(stored)}"
         return stored
+
+    def _is_pointwise(self) -> bool:
+        """Whether all results are maps that one loop computes, with what they share."""
+        kinds = {_operator(call).pattern for _, call in self.calls}
+        shapes = {_tensor(r.type).shape for r in self.results}
+        return kinds <= {Pattern.ELEMENTWISE, Pattern.BROADCAST} and len(shapes) == 1
 
     def _scores(self) -> set[int]:
         """Maps of the first of two contractions, of its shape: they are done on its tile."""
@@ -185,9 +196,20 @@ class _Lowering:
         if isinstance(result, Reduction):
             over = tuple(Axis(f"{name}.r{n}", s) for n, s in enumerate(result.over))
             combiner = result.combiner
+        if not over:
+            self._compose(tuple(symbol(a.name) for a in axes), result.shape)
         expr = result.element(*(symbol(a.name) for a in (*axes, *over)))
         self.stages.append(Stage(buffer, axes, expr, over, combiner))
         return buffer
+
+    def _compose(self, indices: tuple[IndexLike, ...], shape: tuple[IntExpr, ...]) -> None:
+        """Compose a long chain of maps from its beginning: Python would recurse for each map."""
+        if len(self.calls) <= LONG_CHAIN:
+            return
+        for var, _ in self.calls:
+            value = self.values.get(id(var))
+            if value is not None and value.tensor.shape == shape:
+                value.tensor.element(*indices)
 
     def _tensor(self, atom: Atom) -> Tensor:
         if isinstance(atom, Constant):

@@ -26,7 +26,8 @@ The method is Relay's ("Relay: A New IR for Machine Learning Frameworks", 2018):
 its post-dominator, and what lies between the two, if the rules of ``fusion_rules.py`` allow the
 whole. Then neighbours are joined whose values are of one shape, even if several of them are needed
 outside: each is written once and not read again; and so are groups that read the same array. Groups
-that do the same share one function.
+that do the same share one function. Long chains of elementwise operators are cut into groups before
+all that (``fusion_segments.py``).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from .fusion_emit import GroupTable, emit_block
 from .fusion_graph import Graph, build_graph
 from .fusion_order import Groups
 from .fusion_rules import MOST_OPERATORS, may_fuse
+from .fusion_segments import segments
 from .fusion_sites import Seams
 from .post_dominators import EXIT, post_dominators
 
@@ -75,6 +77,8 @@ def _fuse_block(block: Block, table: GroupTable, choices: Choices | None) -> Blo
         return block
     groups = Groups(graph)
     seams = Seams(graph, choices)
+    for segment in segments(graph):
+        groups.unite(segment)
     _join_chains(graph, groups, seams)
     _join_post_dominators(graph, groups, seams)
     groups.sort()

@@ -1,6 +1,7 @@
 """Which operators may stand in one group. The rules, in the order of ``may_fuse``:
 
-1. A group is at most 64 operators, so that its code stays small. An opaque operator stays alone.
+1. A group is at most 64 operators, so that its code stays small; a long chain of elementwise ones
+   is a group already, and grows no more. An opaque operator stays alone.
 2. One contraction, followed by elementwise operators that keep the shape of its result, and at the
    end perhaps a transpose: the result is then stored in the other order. In front of it elementwise
    operators may stand only if it uses each element of theirs once, as the product of a matrix and
@@ -31,7 +32,7 @@ from .fusion_graph import (
     same_but_ones,
 )
 
-__all__ = ["COSTLY", "may_fuse"]
+__all__ = ["COSTLY", "MOST_OPERATORS", "may_fuse"]
 
 MOST_OPERATORS = 64
 """Operators in one group."""
