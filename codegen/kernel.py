@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import as_int
+from ..ir.loop.block_sums import block_sums
 from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
@@ -60,7 +61,8 @@ def compile_kernel(
     """
     nest = apply_schedule(prim, schedule)
     check_limits(prim, nest, target)
-    return emit_kernel(nest, target, name or f"lw_{prim.name}")
+    held = target.vector_registers * target.vector_bytes // 4
+    return emit_kernel(block_sums(nest, held), target, name or f"lw_{prim.name}")
 
 
 def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:

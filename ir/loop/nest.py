@@ -24,14 +24,14 @@ shared by the threads of a parallel loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dims import IntExpr, as_int, ceildiv, symbol
-from .expr import Expr, const, read, select, statement_text, within
+from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
+from .expr import Expr, const, read, select, statement_text, substitute_indices, within
 from .prim import Axis, Buffer, Stage
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Stmt",
     "Store",
     "statements",
+    "substituted",
 ]
 
 
@@ -312,3 +313,22 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif isinstance(stmt, If):
             yield from statements(stmt.then)
             yield from statements(stmt.orelse)
+
+
+def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
+    """A statement with loop variables replaced by other indices."""
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=tuple(substituted(s, values) for s in stmt.body))
+    if isinstance(stmt, If):
+        then, orelse = (
+            tuple(substituted(s, values) for s in body) for body in (stmt.then, stmt.orelse)
+        )
+        return If(substitute_indices(stmt.condition, dict(values)), then, orelse)
+    if isinstance(stmt, Let):
+        return replace(stmt, value=substitute(stmt.value, values))
+    if isinstance(stmt, Alloc):
+        return stmt
+    indices = tuple(substitute(i, values) for i in stmt.indices)
+    if isinstance(stmt, Prefetch):
+        return replace(stmt, indices=indices)
+    return replace(stmt, indices=indices, value=substitute_indices(stmt.value, dict(values)))

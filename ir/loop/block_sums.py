@@ -1,0 +1,260 @@
+"""Long sums in blocks: an accumulator is added to few times, whatever the length of the sum.
+
+::
+
+    registers acc: float32[64]              registers acc: float32[64]
+    acc[..] = 0.0                           acc[..] = 0.0
+    for k in 4096:                          for k.a in 256:
+      vectorize l in 64:                      registers acc.block: float32[64]
+        acc[l] += x[64 * k + l]               acc.block[..] = 0.0
+                                     =>       for k.b in 16:
+                                                vectorize l in 64:
+                                                  acc.block[l] += x[1024 * k.a + 64 * k.b + l]
+                                              acc[..] += acc.block[..]
+
+and the sum over blocks in blocks again, until no accumulator is added to more often than a few
+times the length of a block. The rounding error of a sum of ``n`` terms in blocks of ``b`` then
+grows with ``b * log(n) / log(b)``, like that of a pairwise sum and unlike that of a running one,
+which grows with ``n`` (N. Higham, The Accuracy of Floating Point Summation, SIAM J. Sci. Comput.
+14, 1993).
+
+This is a property of every nest, not a choice of schedules: schedules, their features and logs know
+nothing of it. It costs an addition per accumulator and block. Where accumulators are few, those of
+all levels are in registers, and blocks are short. Where they are many, as in the tile of a matrix
+product, the outer ones are spilled, and blocks are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..dims import IntExpr, as_int, symbol, symbols
+from .expr import Read, const, read, walk
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
+from .prim import Buffer
+from .stride import stride_along
+
+__all__ = ["block_sums"]
+
+SHORT_BLOCK, SHORT_SUM = 16, 64
+"""Additions of a block where accumulators are few, as in NumPy's pairwise sums, and of the longest
+sum that is left alone."""
+LONG_BLOCK, LONG_SUM = 64, 128
+"""The same where they are many: a block's end costs a load, an addition and a store for each."""
+LANES = 16  # of a vector loop that joins its lanes, about so many are joined in a tree
+MOST_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
+MOST_UNROLLED = 4096  # elements of an accumulator in registers
+
+
+def block_sums(nest: Nest, register_bytes: int) -> Nest:
+    """The nest with its long sums of floats in blocks; itself if there are none.
+
+    ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
+    """
+    body = _bodies(nest.body, register_bytes)
+    return nest if body is nest.body else replace(nest, body=body)
+
+
+def _bodies(body: tuple[Stmt, ...], register_bytes: int) -> tuple[Stmt, ...]:
+    """A body and those inside it, their private accumulators in blocks."""
+    stmts: list[Stmt] = [_inside(stmt, register_bytes) for stmt in body]
+    at = 0
+    while at < len(stmts):
+        alloc = stmts[at]
+        at += 1
+        if not isinstance(alloc, Alloc) or alloc.scope == "tiles":
+            continue
+        size = prod(as_int(n) for n in alloc.buffer.shape) * alloc.buffer.dtype.bytes
+        if not alloc.buffer.dtype.is_float or size > MOST_BYTES:
+            continue
+        sums = _Sum(alloc, size > register_bytes)
+        again = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
+        end = next(again, len(stmts))
+        limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
+        if sums.blocks:
+            stmts[at:end] = limited
+    same = len(stmts) == len(body) and all(a is b for a, b in zip(stmts, body))
+    return body if same else tuple(stmts)
+
+
+def _allocates(stmt: Stmt, name: str) -> bool:
+    return isinstance(stmt, Alloc) and stmt.buffer.name == name
+
+
+def _inside(stmt: Stmt, register_bytes: int) -> Stmt:
+    if isinstance(stmt, Loop):
+        body = _bodies(stmt.body, register_bytes)
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    if isinstance(stmt, If):
+        then, orelse = (_bodies(b, register_bytes) for b in (stmt.then, stmt.orelse))
+        same = then is stmt.then and orelse is stmt.orelse
+        return stmt if same else replace(stmt, then=then, orelse=orelse)
+    return stmt
+
+
+@dataclass
+class _Sum:
+    """A private accumulator, and how often it may be added to."""
+
+    alloc: Alloc
+    many: bool  # more elements than registers can hold twice
+    blocks: int = 0  # made so far
+
+    @property
+    def name(self) -> str:
+        return self.alloc.buffer.name
+
+    def limited(self, stmt: Stmt) -> list[Stmt]:
+        """A statement behind the allocation, its sums in blocks."""
+        if isinstance(stmt, If):
+            then, orelse = (
+                tuple(new for s in body for new in self.limited(s))
+                for body in (stmt.then, stmt.orelse)
+            )
+            return [replace(stmt, then=then, orelse=orelse)]
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        if stmt.kind != "parallel" and self._only_adds(stmt):
+            return self._in_blocks([stmt])[0]
+        return [replace(stmt, body=tuple(new for s in stmt.body for new in self.limited(s)))]
+
+    def _only_adds(self, loop: Loop) -> bool:
+        """Whether a loop adds to the accumulator, and does nothing else with it."""
+        found = False
+        for stmt in statements(loop.body):
+            if _allocates(stmt, self.name):
+                return False
+            if not isinstance(stmt, Store | Accumulate):
+                continue
+            if any(isinstance(n, Read) and n.buffer == self.name for n in walk(stmt.value)):
+                return False
+            if stmt.buffer == self.name:
+                if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
+                    return False
+                found = True
+        return found
+
+    def _in_blocks(self, body: Sequence[Stmt]) -> tuple[list[Stmt], int]:
+        """Statements that only add, and how often they add to an element, which is not often."""
+        made: list[Stmt] = []
+        count = 0
+        for stmt in body:
+            new, times = [stmt], int(isinstance(stmt, Accumulate) and stmt.buffer == self.name)
+            if isinstance(stmt, If):
+                then, some = self._in_blocks(stmt.then)
+                orelse, others = self._in_blocks(stmt.orelse)
+                new = [replace(stmt, then=tuple(then), orelse=tuple(orelse))]
+                times = max(some, others)
+            elif isinstance(stmt, Loop):
+                inside, times = self._in_blocks(stmt.body)
+                moves = self._moves_with(stmt)
+                if stmt.kind == "vectorize":
+                    times *= 1 if moves else -(-stmt.extent // LANES)
+                else:
+                    new = [replace(stmt, body=tuple(inside))]
+                    if times and not moves:
+                        new, times = self._cut(new[0], times)
+            made += new
+            count += times
+        return made, count
+
+    def _moves_with(self, loop: Loop) -> bool:
+        """Whether the turns of a loop add to different elements."""
+        behind = {loop.var}
+        for stmt in statements(loop.body):
+            if isinstance(stmt, Let) and symbols(stmt.value) & behind:
+                behind.add(stmt.var)
+            adds = isinstance(stmt, Accumulate) and stmt.buffer == self.name
+            if adds and any(symbols(i) & behind for i in stmt.indices):
+                return True
+        return False
+
+    def _cut(self, loop: Loop, count: int) -> tuple[list[Stmt], int]:
+        """A loop whose turns each add ``count`` times to an element, as loops over blocks, and how
+        often they add to one."""
+        length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
+        if loop.extent * count <= most:
+            return [loop], loop.extent * count
+        turns = _turns(loop.extent, max(1, length // count))
+        if turns == 1:
+            return self._cut(replace(loop, body=tuple(self._block(loop.body))), 1)
+        whole, rest = divmod(loop.extent, turns)
+        outer, inner = f"{loop.var}.a", f"{loop.var}.b"
+
+        def block(at: IntExpr, extent: int) -> tuple[Stmt, ...]:
+            values = {loop.var: at * turns + symbol(inner)}
+            body = tuple(substituted(stmt, values) for stmt in loop.body)
+            return tuple(self._block([Loop(loop.kind, inner, extent, body)]))
+
+        made, times = self._cut(Loop(loop.kind, outer, whole, block(symbol(outer), turns)), 1)
+        if rest:  # in a body of its own, with which its accumulators end
+            made = [*made, Loop("unroll", outer, 1, block(whole, rest))]
+            times += 1
+        return made, times
+
+    def _block(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """The statements, adding to an accumulator of their own, which is then added to this."""
+        self.blocks += 1
+        own = replace(self.alloc.buffer, name=f"{self.name}.{self.blocks}")
+        zero = const(0.0, own.dtype)
+        return [
+            replace(self.alloc, buffer=own),
+            _each(own, body, self.name, lambda at: Store(own.name, at, zero)),
+            *(_renamed(stmt, self.name, own.name) for stmt in body),
+            _each(
+                own,
+                body,
+                self.name,
+                lambda at: Accumulate(self.name, at, "sum", read(own.name, at, own.dtype)),
+            ),
+        ]
+
+
+def _turns(extent: int, most: int) -> int:
+    """The length of a block: one that divides the loop, if there is one that is not much less."""
+    fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
+    return fits[0] if fits else most
+
+
+def _each(
+    buffer: Buffer, body: Sequence[Stmt], name: str, make: Callable[[tuple[IntExpr, ...]], Stmt]
+) -> Stmt:
+    """A statement for each element of an accumulator, its vectors along the same axis as in
+    ``body``, where it is called ``name``."""
+    sizes = [as_int(n) for n in buffer.shape]
+    lanes = _lane_axis(body, name)
+    at = tuple(symbol(f"{buffer.name}.{d}") if n > 1 else 0 for d, n in enumerate(sizes))
+    stmt = make(at)
+    order = sorted(range(len(sizes)), key=lambda d: (d == lanes, d))
+    for d in reversed(order):
+        if sizes[d] > 1:
+            written_out = "unroll" if prod(sizes) <= MOST_UNROLLED else "for"
+            kind = "vectorize" if d == lanes else written_out
+            stmt = Loop(kind, f"{buffer.name}.{d}", sizes[d], (stmt,))
+    return stmt
+
+
+def _lane_axis(body: Sequence[Stmt], name: str) -> int | None:
+    """The axis of an accumulator along which vectors add to it."""
+    for loop in statements(tuple(body)):
+        if isinstance(loop, Loop) and loop.kind == "vectorize":
+            for stmt in statements(loop.body):
+                if isinstance(stmt, Accumulate) and stmt.buffer == name:
+                    for axis, index in enumerate(stmt.indices):
+                        if stride_along(index, loop.var) == 1:
+                            return axis
+    return None
+
+
+def _renamed(stmt: Stmt, old: str, new: str) -> Stmt:
+    """A statement that adds to another buffer."""
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=tuple(_renamed(s, old, new) for s in stmt.body))
+    if isinstance(stmt, If):
+        then, orelse = (tuple(_renamed(s, old, new) for s in b) for b in (stmt.then, stmt.orelse))
+        return replace(stmt, then=then, orelse=orelse)
+    if isinstance(stmt, Accumulate) and stmt.buffer == old:
+        return replace(stmt, buffer=new)
+    return stmt

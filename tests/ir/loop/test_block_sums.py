@@ -1,0 +1,110 @@
+"""Long sums in blocks: the nest computes the same, and adds to no accumulator often."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from compiled import run_kernel
+from loopwright.codegen import kernel as kernels
+from loopwright.codegen.target import Target
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.loop import block_sums as blocks
+from loopwright.ir.loop.block_sums import block_sums
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.parser import parse_nest
+from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.state import State
+from prims import KINDS, make_prim, random_inputs, run_nest
+from random_schedules import random_schedule
+
+BEFORE = """prim @sum(x: float32[80, 8]) -> out: float32[] {
+  registers acc: float32[8]
+  vectorize l in 8:
+    acc[l] = 0.0
+  for k in 80:
+    vectorize l in 8:
+      acc[l] += x[k, l]
+  out[] = 0.0
+  vectorize l in 8:
+    out[] += acc[l]
+}
+"""
+AFTER = """prim @sum(x: float32[80, 8]) -> out: float32[] {
+  registers acc: float32[8]
+  vectorize l in 8:
+    acc[l] = 0.0
+  for k.a in 5:
+    registers acc.1: float32[8]
+    vectorize acc.1.0 in 8:
+      acc.1[acc.1.0] = 0.0
+    for k.b in 16:
+      vectorize l in 8:
+        acc.1[l] += x[16 * k.a + k.b, l]
+    vectorize acc.1.0 in 8:
+      acc[acc.1.0] += acc.1[acc.1.0]
+  out[] = 0.0
+  vectorize l in 8:
+    out[] += acc[l]
+}
+"""
+
+
+def test_the_text_before_and_after():
+    assert str(block_sums(parse_nest(BEFORE), 512)) == AFTER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BEFORE.replace("80", "64"), BEFORE.replace("float32", "int32"), BEFORE.replace("+=", "max=")],
+)
+def test_short_sums_and_what_does_not_round_stay(text):
+    nest = parse_nest(text.replace("0.0", "0") if "int32" in text else text)
+    assert block_sums(nest, 512) is nest
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two, of any sum longer than three, so that small nests have several levels."""
+    for name, value in (("SHORT_BLOCK", 2), ("SHORT_SUM", 3), ("LONG_BLOCK", 3), ("LONG_SUM", 5)):
+        monkeypatch.setattr(blocks, name, value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_schedules_compute_the_same(kind, tiny_blocks):
+    rng = random.Random(kind)
+    changed = 0
+    for seed in range(40):
+        prim = make_prim(kind, *(rng.choice((1, 3, 7, 8, 17)) for _ in range(3)), dtype="float32")
+        try:
+            nest = apply_schedule(prim, random_schedule(rng, State.of(prim)))
+        except ScheduleError:
+            continue
+        new = block_sums(nest, rng.choice((0, 64)))
+        changed += new is not nest
+        verify_nest(new)
+        assert parse_nest(str(new)) == new
+        inputs = random_inputs(prim, np.random.default_rng(seed))
+        expected = evaluate_prim(prim, inputs)
+        found = run_nest(new, inputs)
+        for name in prim.outputs:
+            np.testing.assert_array_equal(found[name], expected[name], str(new))
+    summed = kind not in ("map", "window", "neighbours", "gather", "framed", "nothing")
+    assert changed > 3 or not summed
+
+
+@pytest.mark.parametrize("kind", ["matmul", "rows", "convolution", "chain", "outer_sum"])
+def test_compiled_they_compute_the_same(kind, tiny_blocks):
+    rng, target = random.Random(kind), Target.host()
+    for seed in range(10):
+        prim = make_prim(kind, *(rng.choice((3, 8, 17, 20)) for _ in range(3)), dtype="float32")
+        try:
+            kernel = kernels.compile_kernel(prim, random_schedule(rng, State.of(prim)), target)
+        except ScheduleError:
+            continue
+        inputs = random_inputs(prim, np.random.default_rng(seed))
+        expected = evaluate_prim(prim, inputs)
+        for name, array in zip(prim.outputs, run_kernel(kernel, target, inputs), strict=True):
+            np.testing.assert_array_equal(array, expected[name], str(kernel.nest))
