@@ -61,15 +61,17 @@ def compile_kernel(
     """
     nest = apply_schedule(prim, schedule)
     check_limits(prim, nest, target)
-    held = target.vector_registers * target.vector_bytes // 4
-    return emit_kernel(block_sums(nest, held), target, name or f"lw_{prim.name}")
+    blocked = block_sums(nest, target.vector_registers * target.vector_bytes // 4)
+    # What is left over behind whole blocks is written once more.
+    most = text_limit(nest) * (2 if blocked is not nest else 1)
+    return emit_kernel(blocked, target, name or f"lw_{prim.name}", most)
 
 
-def emit_kernel(nest: Nest, target: Target, name: str) -> Kernel:
-    """LLVM module text for a loop nest."""
+def emit_kernel(nest: Nest, target: Target, name: str, most: int) -> Kernel:
+    """LLVM module text for a loop nest, of at most so many values."""
     count = len(nest.operands)
     params = ", ".join([*(f"ptr %a{n}" for n in range(count)), "ptr %workspace"])
-    writer = FunctionWriter(name, params, most=text_limit(nest))
+    writer = FunctionWriter(name, params, most=most)
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")
