@@ -67,11 +67,11 @@ def compile_kernel(
     return emit_kernel(blocked, target, name or f"lw_{prim.name}", most)
 
 
-def emit_kernel(nest: Nest, target: Target, name: str, most: int) -> Kernel:
-    """LLVM module text for a loop nest, of at most so many values."""
+def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) -> Kernel:
+    """LLVM module text for a loop nest; of ``most`` values, if they are not estimated here."""
     count = len(nest.operands)
     params = ", ".join([*(f"ptr %a{n}" for n in range(count)), "ptr %workspace"])
-    writer = FunctionWriter(name, params, most=most)
+    writer = FunctionWriter(name, params, most=most or text_limit(nest))
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")
