@@ -133,13 +133,8 @@ class LogIndex:
                 with opened(self.path) as descriptor, as_log_error(self.path):
                     self._refresh(descriptor)
             except FileNotFoundError:
-                if self._known.offset:
-                    warnings.warn(
-                        f"tuning log {self.path} was removed: what is compiled from now on does "
-                        "without its schedules, and what is measured goes into a new file",
-                        stacklevel=4,
-                    )
-                    self._forget()
+                self._tell_of_loss()
+                self._forget()
 
     def _refresh(self, descriptor: int) -> None:
         status = os.fstat(descriptor)
@@ -154,7 +149,9 @@ class LogIndex:
         ):
             return
         if known.inode and not _goes_on(known, descriptor, status):
-            self._forget()
+            if not status.st_size:
+                self._tell_of_loss()
+            self._forget()  # the file was replaced, by prune for instance
             known = self._known
         known.device, known.inode, known.modified = (
             status.st_dev,
@@ -171,6 +168,14 @@ class LogIndex:
         known.tail = _tail(descriptor, known.offset)
         if known.offset - self._saved >= max(WORTH_SAVING, self._saved // 4):
             self._save()
+
+    def _tell_of_loss(self) -> None:
+        if self._known.offset:
+            warnings.warn(
+                f"tuning log {self.path} was removed or emptied: what is compiled from now on does "
+                "without its schedules, and what is measured goes into a new file",
+                stacklevel=5,
+            )
 
     def _whole(self, line: bytes) -> bool:
         try:

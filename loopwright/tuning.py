@@ -21,6 +21,7 @@ from .autotune.interrupts import terminable
 from .autotune.kernels import TOOLCHAIN, machine_floor, tasks_of
 from .autotune.log import TuningLog
 from .autotune.log_file import LogError
+from .autotune.log_index import log_index
 from .autotune.lookup import lookup, shipped_logs
 from .autotune.native_tuning import tune_tasks
 from .autotune.program_tuner import ProgramResult, TaskResult
@@ -111,6 +112,7 @@ def tune(
     target = target or Target.host()
     used = threads or pool.get_threads()
     own = log or session_log()
+    log_index(own)  # before there is a file: it warns of a log that was removed in the meantime
     records = TuningLog(own)
     variants = Variants(module, preferences_of(precision, target), verify)
     key = target_key(target, used)

@@ -174,10 +174,14 @@ def test_a_log_that_is_removed_is_told_of_once(tmp_path: Path) -> None:
     path.write_text(lines(record(1)))
     index = log_index(path)
     path.unlink()
-    with pytest.warns(UserWarning, match="was removed: .* without its schedules"):
+    with pytest.warns(UserWarning, match="was removed or emptied: .* without its schedules"):
         assert log_index(path).of("w") == []
     path.write_text(lines(record(2)))
     assert numbers(log_index(path)) == [2] and log_index(path) is index
+    path.unlink()
+    TuningLog(path).check_writable()
+    with pytest.warns(UserWarning, match="goes into a new file"):
+        assert log_index(path).of("w") == []
 
 
 def test_shapes_of_a_kind_are_found_whatever_their_names(tmp_path: Path) -> None:
