@@ -330,23 +330,22 @@ def _checked(data: Any) -> _Known:
     """An index as it was saved. ValueError if it is none, or another version's."""
     if not isinstance(data, dict) or data.pop("version", None) != VERSION:
         raise ValueError("another version")
-    try:
-        known = _Known(**data)
-        SkippedLines(**known.skipped)
-    except TypeError as error:
-        raise ValueError("other fields") from error
-    numbers = (known.device, known.inode, known.modified, known.offset, known.tail)
-    tables = (known.lines, known.alike, known.skipped)
-    lists = isinstance(known.choices, list) and all(isinstance(t, dict) for t in tables)
-    if not lists or not all(type(n) is int for n in (*numbers, *known.skipped.values())):
+    if set(data) != set(_Known.__slots__):
+        raise ValueError("other fields")
+    lines, alike, skipped = (data[name] for name in ("lines", "alike", "skipped"))
+    if not all(isinstance(table, dict) for table in (lines, alike, skipped)):
         raise ValueError("other types")
-    places = [known.choices, *known.lines.values()]
-    if not all(isinstance(p, list) and set(map(type, p)) <= {int} for p in places):
+    numbers = [data[name] for name in ("device", "inode", "modified", "offset", "tail")]
+    offsets = all(_is_list(o, int) for o in (*lines.values(), data["choices"], numbers))
+    names = all(_is_list(n, str) for n in alike.values())
+    counts = set(skipped) == set(SkippedLines.__slots__) and _is_list([*skipped.values()], int)
+    if not (offsets and names and counts):
         raise ValueError("other types")
-    names = known.alike.values()
-    if not all(isinstance(n, list) and set(map(type, n)) <= {str} for n in names):
-        raise ValueError("other types")
-    return known
+    return _Known(**data)
+
+
+def _is_list(data: Any, kind: type) -> bool:
+    return isinstance(data, list) and {type(item) for item in data} <= {kind}
 
 
 def _goes_on(known: _Known, descriptor: int, status: os.stat_result) -> bool:
