@@ -287,7 +287,7 @@ def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     first = next(variants, None)
     if first is None:
         return
-    if not _lies_across(first.sketch):
+    if not any(doubt(first.sketch) for doubt in (_lies_across, _reads_again, _runs_empty)):
         yield first
         yield from variants
         return
@@ -307,6 +307,23 @@ def _lies_across(sketch: Sketch) -> bool:
         return False
     last = sketch.group.stages[-1].axes[-1:]
     return sketch.gathers or (bool(last) and last[0].name != sketch.vector_axis)
+
+
+def _reads_again(sketch: Sketch) -> bool:
+    """Whether lanes along the reduced axis read operands anew for every result, of which register
+    tiles would use each element several times."""
+    main = sketch.group.main
+    if sketch.rule != "lanes" or main.combiner is None:
+        return False
+    axes = [a.name for a in main.axes if sketch.extent(a.name) > 1]
+    reads = sketch.group.accesses[main.name]
+    return len(reads) > 1 and all(any(not r.depends(a) for a in axes) for r in reads)
+
+
+def _runs_empty(sketch: Sketch) -> bool:
+    """Whether the vectors of a map are so short that most lanes compute nothing."""
+    short = 2 * sketch.extent(sketch.vector_axis) <= sketch.lanes
+    return sketch.rule == "tile" and sketch.group.main.combiner is None and short
 
 
 def _core_cycles(variant: Variant) -> float:

@@ -56,6 +56,7 @@ MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long a
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
 COPY = 8.0  # of an element transposed at run time, where one that is read costs 0.2
 LINE = 64  # bytes of a cache line
+SHORT_AXIS = 4  # elements of a last axis, colours say, that fill too few lanes for costly maps
 MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 
 
@@ -272,6 +273,9 @@ def _vector_axes(group: Group) -> list[str]:
     if best not in found and smooth(best) > smooth(shared[-1]):
         found.append(best)
     main = group.main
+    if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= SHORT_AXIS:
+        longer = max(shared[:-1], key=lambda a: group.extents[a])
+        found += [longer] if longer not in found else []
     for access in group.accesses[main.name]:
         if _turned(group, access, shared[-1]) and _is_packable(group, main, access, shared[-1]):
             found += [a for a in shared if a not in found and not access.depends(a)][-1:]
