@@ -138,6 +138,9 @@ a window larger than an axis, LoopwrightTypeError for bool.
     )
 )
 
+STORED_BETWEEN = 8
+"""Reads that storing an element between two passes costs as much as."""
+
 _POOL_SIZE = Attr("pool_size", "size of the window, an int or one per axis")
 _POOL_STRIDES = Attr("strides", "distance of neighbouring windows; None: the window's size", None)
 _CEIL = Attr("ceil_mode", "whether a last window may reach over the padding", False)
@@ -194,18 +197,47 @@ def _padded(b: Builder, x: Atom, axes: Sequence[int], padding: Padding, value: A
 
 
 def _windows(b: Builder, x: Atom, axes: Sequence[int], name: str, attrs: Attrs, how: str) -> Atom:
-    def per_axis(values: tuple[int, int]) -> tuple[int, ...]:
-        return tuple(values[axes.index(axis)] if axis in axes else 1 for axis in range(4))
+    window = pair(name, "pool_size", attrs["pool_size"])
+    strides, dilation = _strides(name, attrs), pair(name, "dilation", attrs["dilation"])
+    spans = [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
+    sizes = [tensor_type(x).shape[axis] for axis in axes]
+    result = [
+        window_count(name, size, span, stride, tensor_type(x))
+        for size, span, stride in zip(sizes, spans, strides, strict=True)
+    ]
+    passes = [axes]
+    if _is_better_apart(window, sizes, result):
+        passes = [[axis] for axis in sorted(axes, key=lambda axis: -strides[axes.index(axis)])]
+    for moved in passes:
 
-    return call(
-        b,
-        "reduce_window",
-        x,
-        combiner=how,
-        window=per_axis(pair(name, "pool_size", attrs["pool_size"])),
-        strides=per_axis(_strides(name, attrs)),
-        dilation=per_axis(pair(name, "dilation", attrs["dilation"])),
-    )
+        def per_axis(values: tuple[int, int], moved: Sequence[int] = moved) -> tuple[int, ...]:
+            return tuple(values[axes.index(axis)] if axis in moved else 1 for axis in range(4))
+
+        x = call(
+            b,
+            "reduce_window",
+            x,
+            combiner=how,
+            window=per_axis(window),
+            strides=per_axis(strides),
+            dilation=per_axis(dilation),
+        )
+    return x
+
+
+def _is_better_apart(
+    window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr]
+) -> bool:
+    """Whether a window is better reduced along one axis, and what comes of it along the other.
+
+    A window of 13 x 13 takes 169 reads for each element of the result, but 13 and 13 apart, and a
+    value in between that is stored and read again.
+    """
+    if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
+        return False
+    extra = min(int(size) / int(n) for size, n in zip(sizes, result, strict=True))
+    apart = extra * (max(window) + STORED_BETWEEN) + min(window)
+    return apart < window[0] * window[1]
 
 
 def _sum_sides(left: Padding, right: Padding) -> Padding:
@@ -306,6 +338,8 @@ def _samples_pool(kinds: str) -> Callable[[np.random.Generator], list[Sample]]:
             sample(1, 1, 4, 4, pool_size=2, strides=3, padding=1, ceil_mode=True),
             sample(1, 1, 1, 1, pool_size=1),
             sample(0, 3, 4, 4, pool_size=2),
+            sample(1, 2, 14, 15, pool_size=(7, 5), strides=(1, 2), padding=2, ceil_mode=True),
+            sample(1, 17, 19, 3, pool_size=6, strides=1, dilation=(2, 3), layout="NHWC"),
         ]
         if "i" in kinds:
             found.append(sample(1, 2, 5, 5, dtype="int8", pool_size=3, padding=1, strides=2))
