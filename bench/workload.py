@@ -110,16 +110,11 @@ def wrongness(workload: Workload, got: Array, expected: Array) -> float:
     return math.inf if math.isnan(worst) else worst
 
 
-# Products of bytes that the vector instructions of a machine with VNNI sum per float32 FMA.
-_BYTES_PER_FLOAT = 4
-
-
 def limit_seconds(workload: Workload, machine: Any, target: Any, threads: int) -> tuple[float, str]:
     """The least time this machine could need, and what sets it: "flops" or a memory level.
 
     ``machine`` is a MachineModel, ``target`` a Target. Data is taken to sit in the smallest level
-    that holds all of it. Products of bytes count at four times the rate of float32, which is what
-    vector instructions give where they have byte products (matrix units would give more).
+    that holds all of it. Products of bytes count at the rate of the best instruction for them.
     """
     size = workload.read + workload.written
     sizes = {"l1": target.l1 * threads, "l2": target.l2 * threads, "l3": target.l3}
@@ -128,6 +123,6 @@ def limit_seconds(workload: Workload, machine: Any, target: Any, threads: int) -
     memory = size / machine.bandwidth(level, threads, writes=writes)
     peak = machine.peak_flops(threads, np.dtype(workload.dtype).itemsize)
     if workload.dtype == "int8":
-        peak *= _BYTES_PER_FLOAT
+        peak *= target.byte_products
     compute = workload.flops / peak
     return (compute, "flops") if compute >= memory else (memory, level)

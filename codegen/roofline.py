@@ -21,11 +21,15 @@ COMPUTE = "compute"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one call of a kernel does: ``flops`` on elements of that size, and its traffic."""
+    """What one call of a kernel does: ``flops`` on elements of that size, and its traffic.
+
+    ``rate`` is how many operations an instruction does for each of one on floats, at best.
+    """
 
     flops: float
     traffic: Mapping[str, Traffic]
     element_bytes: int = 4
+    rate: float = 1.0
 
     def intensity(self, level: str) -> float:
         """Operations per byte moved to or from a level; infinite where nothing moves."""
@@ -50,7 +54,7 @@ class Roof:
 
     def seconds(self, work: Work) -> dict[str, float]:
         """The least time by each roof, ``COMPUTE`` first, then the levels."""
-        times = {COMPUTE: work.flops / self.peak(work.element_bytes)}
+        times = {COMPUTE: work.flops / (work.rate * self.peak(work.element_bytes))}
         for level in LEVELS:
             moved = work.traffic[level]
             times[level] = moved.total / self.bandwidth(level, moved.written > 0)

@@ -109,6 +109,18 @@ class Target:
         """Whether there are registers of 16 x 64 bytes and products of them (AMX)."""
         return "amx-int8" in self.features
 
+    @property
+    def byte_products(self) -> int:
+        """Products of bytes that are added up in the time of one float32 multiply-add, at best.
+
+        AMX multiplies 16 x 64 by 64 x 16 bytes in 16 cycles, where two 512-bit FMAs a cycle do 512
+        products (Intel's optimisation manual, section 20.5); VNNI does four per lane; without it
+        ``pmaddubsw`` and ``pmaddwd`` together come to at most two.
+        """
+        if self.has_tiles:
+            return 32
+        return 4 if self.has_dots else 2
+
     def lanes(self, element_bytes: int) -> int:
         """Elements of that size in one native vector."""
         return max(1, self.vector_bytes // element_bytes)

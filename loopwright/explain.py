@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .autotune.analysis import prim_flops
+from .autotune.least_work import least_flops
 from .autotune.logtool import machine_text
 from .autotune.lookup import LookupResult, related
 from .autotune.record import target_key
@@ -32,6 +33,7 @@ from .codegen.timed_program import timed_program
 from .codegen.traffic import LEVELS, Traffic, traffic_of
 from .ir.dims import as_int
 from .ir.errors import UnsupportedError
+from .ir.loop.expr import Read, walk
 from .ir.loop.prim import PrimFunc
 from .ir.program.nodes import Call
 from .ir.schedule.steps import Schedule
@@ -40,6 +42,9 @@ from .pipeline import Built, Parts
 __all__ = ["Explained", "Explanation", "explain", "work_of"]
 
 Array = np.ndarray[Any, Any]
+
+LIMIT_NOISE = 1.1
+"""How many times as fast as its limit a kernel may seem to be by noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,12 @@ class Explained:
 
     @property
     def share(self) -> float:
-        """How much of what the roof allows is reached."""
-        return self.limit / self.seconds
+        """How much of what the roof allows is reached; nan where more is: then it is no limit.
+
+        The machine was slower when it was measured, or the kernel moves less than its loops say.
+        """
+        share = self.limit / self.seconds
+        return min(1.0, share) if share <= LIMIT_NOISE else math.nan
 
     @property
     def flops_per_second(self) -> float:
@@ -165,7 +174,18 @@ def work_of(
     wide = any(o.buffer.dtype.bytes == 8 and o.buffer.dtype.kind == "f" for o in kernel.operands)
     used = threads if kernel.parallel else 1
     moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
-    return Work(prim_flops(prim), moved, 8 if wide else 4)
+    rate = target.byte_products if _sums_bytes(prim) else 1
+    return Work(least_flops(prim), moved, 8 if wide else 4, rate)
+
+
+def _sums_bytes(prim: PrimFunc) -> bool:
+    """Whether it adds up what it reads from arrays of bytes, for which there are instructions."""
+    buffers = prim.buffers
+    for stage in prim.stages:
+        reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
+        if stage.combiner == "sum" and reads:
+            return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
+    return False
 
 
 def _once(kernel: Kernel) -> dict[str, Traffic]:

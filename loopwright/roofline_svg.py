@@ -231,10 +231,11 @@ def _points(scale: _Scale, kernels: Sequence[Explained], taken: list[_Box]) -> I
     marks: list[str] = []
     for level, intensity, rate, kernel in spots:
         x, y = scale.x(intensity), scale.y(rate)
-        allowed = rate / kernel.share
         if kernel.share < 1:
+            allowed = rate / kernel.share
             yield _line(f"gap {level}", scale, (intensity, rate), (intensity, allowed))
-        title = f"<title>{escape(kernel.name)}: {kernel.share:.0%} of {kernel.bound}</title>"
+        reached = f": {kernel.share:.0%} of {kernel.bound}" if kernel.share <= 1 else ""
+        title = f"<title>{escape(kernel.name)}{reached}</title>"
         marks.append(
             f'<circle class="point {level}" cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle>'
         )
@@ -299,7 +300,7 @@ def _list(found: Explanation, top: float) -> Iterator[str]:
             _time(kernel.seconds),
             f"{kernel.seconds / found.in_kernels:.0%}",
             bound,
-            f"{kernel.share:.0%}",
+            f"{kernel.share:.0%}" if kernel.share <= 1 else "-",
         )
         for x, head, cell in zip(columns, heads, cells):
             kind = ' class="number"' if not head else f' class="{_side(head).strip()}"'

@@ -9,6 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .autotune.log_file import LogError
 from .autotune.log_index import log_index
 from .autotune.lookup import lookup, shipped_logs
 from .autotune.native_tuning import tune_tasks
+from .autotune.note import Note
 from .autotune.program_tuner import ProgramResult, TaskResult
 from .autotune.progress import Progress, make_progress
 from .autotune.record import robust_seconds, target_key
@@ -41,6 +43,7 @@ from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
 from .ir.loop.prim import PrimFunc
+from .ir.program.nodes import Call
 from .library_route import route
 from .pipeline import (
     Built,
@@ -224,6 +227,8 @@ def tune(
     made_choices = (*decided.decisions, *again.decisions, *routed.decisions, *settled.decisions)
     undone = {r.workload for r in ended.report.rolled_back}
     calls = variants.of(again.taken).workloads
+    with suppress(LogError):  # everything that counts is written
+        records.append(Note("program", {"program": graph.program, "calls": _calls(settled.built)}))
     report = replace(
         report,
         tasks=_as_built(report.tasks, calls, undone, records),
@@ -250,6 +255,13 @@ def _as_built(
             result = replace(result, best=kept, after=kept.cost, rolled_back=True)
         found.append(result)
     return tuple(found)
+
+
+def _calls(built: Built) -> Counter[str]:
+    """How often a build calls its kernels, by workload."""
+    assert built.parts is not None
+    hashes = {name: workload_of(prim).hash for name, prim in built.parts.prims.items()}
+    return Counter(hashes[i.kernel] for i in built.parts.program.body if isinstance(i, Call))
 
 
 def _last_of(decisions: Sequence[Decision]) -> tuple[Decision, ...]:

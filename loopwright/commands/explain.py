@@ -122,7 +122,7 @@ def _kernel_table(found: Explanation) -> str:
             *(_bytes(kernel.work.traffic[n].total * kernel.calls) for n in LEVELS),
             bound_text(kernel, found),
             seconds_text(kernel.limit),
-            f"{kernel.share:.0%}",
+            f"{kernel.share:.0%}" if kernel.share == kernel.share else "-",
         )
         for kernel in found.kernels
     ]
@@ -166,7 +166,7 @@ def _remarks(found: Explanation) -> Iterator[str]:
         yield f"{seconds_text(found.between)} of a call are spent between the kernels"
     for kernel in sorted(found.kernels, key=lambda k: k.limit - k.seconds):
         lost = kernel.seconds - kernel.limit
-        if kernel.share >= FAR_BELOW or lost < 0.1 * found.in_kernels:
+        if not kernel.share < FAR_BELOW or lost < 0.1 * found.in_kernels:
             continue
         advice = "tuning may find better" if "measured" not in kernel.source else "it was tuned"
         yield (f"{kernel.name} takes {seconds_text(lost)} more than its roof allows; {advice}")

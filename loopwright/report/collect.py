@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autotune.analysis import prim_bytes
 from ..autotune.decision import Decision
 from ..autotune.kernels import task_of
 from ..autotune.log import TuningLog
@@ -74,7 +75,7 @@ class Run:
 
 @dataclass
 class KernelReport:
-    """One kernel on one machine."""
+    """One kernel on one machine; no ``calls`` if it is an alternative that no program took."""
 
     workload: Workload
     target: TargetKey
@@ -126,12 +127,12 @@ class Report:
 def collect(log: TuningLog, title: str, limit: int = 200) -> Report:
     """Read a log. ``limit`` kernels are looked into, those that take longest; others are listed."""
     notes = [note for _, note in log.notes]
-    weights = _weights(notes)
+    calls, unknown = _calls(notes)
     groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
     for record in log:
         groups.setdefault((record.workload.hash, record.target), []).append(record)
     kernels = [
-        _kernel(records, log.decided(*group), weights.get(group[0], 1))
+        _kernel(records, log.decided(*group), calls.get(group[0], unknown))
         for group, records in groups.items()
     ]
     kernels.sort(key=lambda k: -(k.best * k.calls if math.isfinite(k.best) else math.inf))
@@ -143,16 +144,31 @@ def collect(log: TuningLog, title: str, limit: int = 200) -> Report:
     return Report(title, kernels, _runs(log, notes), choices, len(log), skipped)
 
 
-def _weights(notes: Sequence[Note]) -> dict[str, int]:
-    """How often a program calls each kernel, as the last run had it."""
-    found: dict[str, int] = {}
+def _calls(notes: Sequence[Note]) -> tuple[Mapping[str, int], int]:
+    """How often the programs that were tuned call each kernel, as each was in the end; and how
+    often any other kernel is called.
+
+    Logs from before programs were noted say what their runs tried: alternatives count, too.
+    """
+    programs: dict[str, Mapping[str, Any]] = {}
+    tried: dict[str, int] = {}
     for note in notes:
-        if note.kind == "run":
-            for task in note.items("tasks"):
-                weight = task.get("weight")
-                if isinstance(weight, int) and weight > 0:
-                    found[str(task.get("hash"))] = weight
-    return found
+        if note.kind == "program":
+            programs[note.text("program")] = note.table("calls")
+        elif note.kind == "run":
+            tried.update(
+                (str(task.get("hash")), task["weight"])
+                for task in note.items("tasks")
+                if _is_count(task.get("weight"))
+            )
+    total: Counter[str] = Counter()
+    for calls in programs.values():
+        total.update({w: n for w, n in calls.items() if _is_count(n)})
+    return (total, 0) if programs else (tried, 1)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 40
 
 
 def _kernel(
@@ -217,11 +233,15 @@ def _explained(kernel: KernelReport, target: Target, winner: MeasureRecord) -> E
     compiled = compile_kernel(prim, schedule, target)
     assert kernel.machine is not None
     threads = kernel.target.threads
-    work = work_of(prim, compiled, target, threads)
+    # Measured call after call: what one call touches is all that lies between two uses.
+    between = prim_bytes(prim)
+    near = {o.buffer.name: between for o in compiled.operands}
+    work = work_of(prim, compiled, target, threads, near)
+    calls = max(1, kernel.calls)
     return Explained(
         name=kernel.name,
-        calls=kernel.calls,
-        seconds=kernel.best * kernel.calls,
+        calls=calls,
+        seconds=kernel.best * calls,
         work=work,
         roof=Roof(kernel.machine, threads if compiled.parallel else 1),
         source="",
@@ -233,7 +253,7 @@ def _explained(kernel: KernelReport, target: Target, winner: MeasureRecord) -> E
 
 def explanation(kernels: Sequence[KernelReport]) -> Explanation | None:
     """The winners of one machine for the roofline; None if nothing is known of any."""
-    found = [k.explained for k in kernels if k.explained is not None]
+    found = [k.explained for k in kernels if k.explained is not None and k.calls]
     if not found:
         return None
     machine = next(k.machine for k in kernels if k.machine is not None)

@@ -79,8 +79,9 @@ def _facts(report: Report) -> str:
     tried = sum(k.tried for k in report.kernels)
     failed = sum(sum(k.errors.values()) for k in report.kernels)
     spent = sum(run.seconds for run in report.runs)
+    unused = sum(not k.calls for k in report.kernels)
     facts = [
-        ("kernels", str(len(report.kernels)), ""),
+        ("kernels", str(len(report.kernels) - unused), f"{unused} tried only" if unused else ""),
         ("candidates measured", f"{tried:,}", f"{failed:,} failed" if failed else "none failed"),
         ("all calls together", time_text(after) if known else "–", f"from {time_text(before)}"),
         ("gain", f"{before / after:.2f}×" if after else "–", "over what was tried first"),
@@ -138,7 +139,7 @@ def _row(number: int, k: KernelReport) -> str:
     cells = [
         (f"{number}", f'<a href="#k{number}" class="name">{escape(name or k.workload.hash)}</a>'
          f'<span class="sizes" title="{escape(sizes)}">{escape(sizes)}</span>'),
-        (f"{k.calls}", f"{k.calls}"),
+        (f"{k.calls}", f"{k.calls}" if k.calls else '<span title="tried only">–</span>'),
         (_number(k.first), time_text(k.first)),
         (_number(k.best), time_text(k.best)),
         (_number(k.gain), f"{k.gain:.2f}×" if k.gain == k.gain else "–"),
@@ -340,7 +341,8 @@ def _nest(k: KernelReport) -> str:
     if k.winner is None:
         return '<section class="wide"><h3>Winner</h3><p class="quiet">Nothing ran.</p></section>'
     sketch = f' <span class="tag">{escape(k.winner.sketch)}</span>' if k.winner.sketch else ""
-    share = f", {k.explained.share:.0%} of what {_roof(k)} allows" if k.explained else ""
+    reached = k.explained.share if k.explained else math.nan
+    share = f", {reached:.0%} of what {_roof(k)} allows" if reached == reached else ""
     if not k.nest_shown:
         shown = f'<p class="quiet">The loop nest cannot be shown: {escape(k.nest)}</p>'
     else:

@@ -16,7 +16,9 @@ from loopwright.autotune.note import Note
 from loopwright.autotune.record import Check, MeasureRecord, Took, Workload
 from loopwright.cli import main
 from loopwright.codegen.target import Target
+from loopwright.explain import Explained
 from loopwright.ir.loop.workload import parse_workload
+from loopwright.report.charts import time_text
 from loopwright.report.collect import collect
 from loopwright.report.nests import nest_html
 from loopwright.report.page import page
@@ -174,6 +176,33 @@ def test_decisions_are_compared_with_measured_records_where_there_are_some(log: 
     assert measured and all(w.factor > 0.9 for w in measured)
     assert {w.source for w in matmul.worth} <= {"measured", "predicted", "none"}
     assert all(w.meaning for w in matmul.worth)
+
+
+def test_alternatives_that_no_program_took_do_not_count() -> None:
+    log = make_log()
+    before = " ".join(check_page(page(collect(log, "t"))).text)
+    matmul = next(r for r in log if r.workload.text.startswith("matmul"))
+    for calls in ({"gone": 4}, {matmul.workload.hash: 5, "x": -1, "y": "3"}):
+        log.append(Note("program", {"program": "main", "calls": calls}))
+    found = {k.workload.hash: k for k in collect(log, "t").kernels}
+    assert [k.calls for h, k in found.items() if h != matmul.workload.hash] == [0]
+    assert found[matmul.workload.hash].calls == 5
+    shown = " ".join(check_page(page(collect(log, "t"))).text)
+    assert "1 tried only" in shown and "tried only" not in before
+    best = found[matmul.workload.hash].best
+    assert time_text(5 * best) in shown
+
+
+def test_nothing_reaches_more_than_its_limit(log: TuningLog) -> None:
+    shares = [k.explained.share for k in collect(log, "t").kernels if k.explained]
+    assert shares
+    assert all(share != share or 0 < share <= 1 for share in shares)
+    impossible = replace(_first(log), seconds=1e-12)
+    assert impossible.share != impossible.share
+
+
+def _first(log: TuningLog) -> Explained:
+    return next(k.explained for k in collect(log, "t").kernels if k.explained)
 
 
 def test_an_empty_log_is_a_page_too() -> None:
