@@ -161,7 +161,7 @@ def _choices(task: Task, name: str, log: TuningLog, foreign: TuningLog | None) -
         "zero": choose_schedule(task.prim, target, threads, shipped_logs()),
     }
     near = choose_schedule(task.prim, target, threads, [_others(log, name)])
-    if log.workloads(task.workload.kind)[1:]:
+    if log.alike(task.workload)[1:]:
         found["near"] = near
     if foreign is not None and foreign.of(task.workload.hash):
         found["foreign"] = choose_schedule(task.prim, target, threads, [foreign])
