@@ -37,7 +37,7 @@ class LogError(OSError):
             f"tuning log {path}: {reason} (log=, --log and LOOPWRIGHT_LOG say which log is used)"
         )
         self.path = path
-        self.reason = reason
+        self.reason = self.strerror = reason
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from textwrap import indent
 from typing import NoReturn
 
+from .autotune.log_file import LogError
 from .commands import bench, debug, doctor, explain, log, report, show, train, tune
 from .commands.text import UsageError
 from .config import Config, describe
@@ -81,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
     except UsageError as error:
+        return _fail(str(error), 2)
+    except LogError as error:
         return _fail(str(error), 2)
     except InternalError:
         raise

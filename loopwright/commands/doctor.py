@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune import logtool
+from ..autotune.log import TuningLog
+from ..autotune.log_file import problem_of
 from ..autotune.lookup import shipped_logs
 from ..autotune.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
@@ -166,7 +168,10 @@ def _folders() -> Iterator[str]:
             "set LOOPWRIGHT_CACHE to a folder that can"
         )
     log = os.environ.get("LOOPWRIGHT_LOG")
-    if log and not _writable(Path(log)):
+    problem = problem_of(Path(log)) if log else None
+    if problem:
+        yield f"LOOPWRIGHT_LOG={log} is no tuning log: {problem}"
+    elif log and not _writable(Path(log)):
         yield f"LOOPWRIGHT_LOG={log} cannot be written; tuning will not be remembered there"
 
 
@@ -204,5 +209,5 @@ def _logs_text() -> str:
         first = "none yet: `loopwright tune ... --log FILE` makes one"
     else:
         first = f"{own}: {logtool.verify(own).good} good records"
-    shipped = sum(logtool.verify(log.path).good for log in shipped_logs())
+    shipped = sum(len(TuningLog(log.path)) for log in shipped_logs())
     return f"log       {first}\nshipped   {shipped} records of kernels, {shipped_model()}"

@@ -102,7 +102,7 @@ def test_a_file_that_may_not_be_read_is_told(
 
 
 def test_a_lock_that_is_held_is_told_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "log"
     monkeypatch.setattr(log_file, "LOCK_SECONDS", 0.2)
@@ -111,6 +111,8 @@ def test_a_lock_that_is_held_is_told_in_time(
         with pytest.raises(LogError, match=r"held its lock for 0.2 seconds .*LOOPWRIGHT_LOG"):
             TuningLog(path).append(Note("remark"))
         compiled(log=path)  # who reads needs no lock
+        assert main(["log", "prune", str(path)]) == 2
+        assert capsys.readouterr().err.count("another process has held its lock") == 1
     TuningLog(path).append(Note("remark"))
     assert len(TuningLog(path).notes) == 1
 
@@ -129,3 +131,16 @@ def test_the_line_about_a_compile_tells_what_was_passed_over(tmp_path: Path) -> 
     summary = lw.compile(lambda x: x * 2 + 1, log=path, threads=1).lower(X).built.summary
     assert "1 by the rules" in summary
     assert summary.endswith("; passed over: an own record does not apply")
+
+
+def test_a_log_that_fails_in_a_command_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: Any) -> int:
+        raise LogError(Path("net.jsonl"), "No space left on device")
+
+    monkeypatch.setattr("loopwright.commands.log._list", full)
+    assert main(["log", "list"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("loopwright: tuning log net.jsonl: No space left on device (log=, ")
+    assert told.count("\n") == 1
