@@ -7,7 +7,7 @@ only a row that is measured becomes a Schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
@@ -465,11 +465,16 @@ def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
     return schedule, variant.name if variant is not None else "plain"
 
 
-def default_variant(prim: PrimFunc, target: Target) -> tuple[Schedule, Variant | None]:
-    """The rules' favourite for a PrimFunc, and the variant it belongs to, if there is one."""
+def default_variant(
+    prim: PrimFunc, target: Target, refused: Collection[Schedule] = ()
+) -> tuple[Schedule, Variant | None]:
+    """The rules' favourite for a PrimFunc that is not ``refused``, and the variant it belongs to;
+    the plain nest and None where there is none."""
     for variant in _variants(prim, target):
         for choices in variant.sketch.favourites():
             schedule = variant.schedule(choices)
+            if schedule in refused:
+                continue
             try:
                 _check(prim, schedule, target)
             except ScheduleError:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from .autotune.first_use import Subject, can_try, refusals
 from .autotune.lookup import LogView
 from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
-from .autotune.space import default_schedule
+from .autotune.space import default_schedule, default_variant
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.library import library_kernel
 from .codegen.machine import cache_folder
@@ -84,6 +84,9 @@ def _next_best(
     """What takes the place of a schedule that was refused for a reason."""
     if old.origin in FOREIGN or old.origin == "library":
         new = choose_schedule(prim, target, threads, logs, refused=refused)
+    elif old.schedule.steps and len(refused) < MOST_REFUSED:
+        schedule, variant = default_variant(prim, target, refused)
+        new = Chosen(schedule, "rules", "plain" if variant is None else variant.name)
     elif old.schedule.steps:
         new = Chosen(Schedule(), "rules", "plain")
     else:

@@ -177,3 +177,12 @@ def test_vectors_do_not_run_along_three_colours() -> None:
     )
     (variant,) = (default_variant(p, TARGET)[1] for p in prims)
     assert variant is not None and variant.sketch.extent(variant.sketch.vector_axis) == 6000
+
+
+def test_what_is_refused_gives_its_place_to_the_next_of_the_rules() -> None:
+    (prim,) = kernels(lambda x, y: x @ y, lw.f32[96, 64], lw.f32[64, 80])
+    refused: list[Schedule] = []
+    for _ in range(3):
+        schedule, variant = default_variant(prim, TARGET, refused)
+        assert variant is not None and schedule not in refused
+        refused.append(schedule)
