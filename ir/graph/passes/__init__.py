@@ -16,6 +16,7 @@ from .fuse_operators import fuse_operators
 from .inline_calls import inline_calls
 from .lower_to_primitives import lower_to_primitives
 from .narrow_factors import narrow_factors
+from .pull_picks import pull_picks
 from .rewrite import Pass
 from .simplify import simplify
 from .sink_transposes import sink_transposes
@@ -36,6 +37,7 @@ __all__ = [
     "inline_calls",
     "lower_to_primitives",
     "narrow_factors",
+    "pull_picks",
     "simplify",
     "sink_transposes",
     "with_choices",
@@ -66,6 +68,8 @@ def default_pipeline(
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights. Rules find more among shared values.
         eliminate_common_subexpressions,
+        # Values are shared, so that what is picked twice is pulled once.
+        pull_picks,
         simplify,
         fold_constants,
         eliminate_common_subexpressions,

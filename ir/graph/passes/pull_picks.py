@@ -1,0 +1,169 @@
+"""Pick a few elements before elementwise operators, not after them.
+
+Before::
+
+    def @main(%x: Tensor[(8, 9), float32], %m: Tensor[(8, 1), float32]) -> Tensor[(8, 1), float32] {
+      %0 = subtract(%x, %m);
+      strided_slice(%0, begin=[0, 7], end=[8, 8], strides=[1, 1])
+    }
+
+After::
+
+    def @main(%x: Tensor[(8, 9), float32], %m: Tensor[(8, 1), float32]) -> Tensor[(8, 1), float32] {
+      %0 = subtract(%x, %m);
+      %1 = strided_slice(%x, begin=[0, 7], end=[8, 8], strides=[1, 1]);
+      %2 = broadcast_to(%m, shape=[8, 9]);
+      %3 = strided_slice(%2, begin=[0, 7], end=[8, 8], strides=[1, 1]);
+      subtract(%1, %3)
+    }
+
+A cross entropy takes one logarithm of each row's probabilities, and a classifier the first token of
+a normalised sequence. Picked first, the array of all of them is never stored. (What nobody reads
+any more goes with the dead code.)
+"""
+
+from __future__ import annotations
+
+from ...ops.registry import OPERATORS, Operator, Pattern
+from ..builder import Builder
+from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..types import TensorType
+from .rewrite import map_functions, rewrite_function
+
+__all__ = ["pull_picks"]
+
+FEWER = 8
+"""How many times fewer elements are picked than there are."""
+
+MOST_PULLED = 32
+"""Elementwise operators in front of one pick that are computed anew for what is picked."""
+
+_PICKS = frozenset({"strided_slice", "take"})
+_VIEWS = frozenset({"expand_dims", "reshape", "squeeze"})
+
+
+def pull_picks(module: Module) -> Module:
+    """Move slices and gathers of few elements in front of elementwise operators."""
+    return map_functions(module, _pull)
+
+
+def _pull(function: Function) -> Function:
+    calls: dict[Var, Call] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            return None
+        before = len(builder.bindings)
+        new = _pulled(var, value, calls, builder)
+        if new is None:
+            calls[var] = value
+        for binding in builder.bindings[before:]:
+            if isinstance(binding.value, Call):
+                calls[binding.var] = binding.value
+        return new
+
+    return rewrite_function(function, step)
+
+
+def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> Atom | None:
+    """The picked elements of what ``pick`` is applied to, computed from picked operands."""
+    if _name(pick) not in _PICKS:
+        return None
+    chain = [pick]
+    while (call := _call(chain[-1].args[0], calls)) is not None and _name(call) in _VIEWS:
+        chain.append(call)
+    root = chain[-1].args[0]
+    size, picked = _size(root), _size(var)
+    if size is None or picked is None or picked * FEWER > size:
+        return None
+    region = _region(root, calls)
+    if not 0 < len(region) <= MOST_PULLED:
+        return None
+    shape = _tensor(root).shape
+    values: dict[Atom, Atom] = {}
+
+    def operand(atom: Atom) -> Atom:
+        """The picked elements of ``atom``, which is broadcast to the shape of the root."""
+        if isinstance(atom, Constant) and atom.value.ndim == 0:
+            return atom
+        found = values.get(atom)
+        if found is None:
+            found = atom
+            if _tensor(atom).shape != shape:
+                found = builder.emit(OPERATORS["broadcast_to"], (atom,), {"shape": shape})
+            for call in reversed(chain):
+                assert isinstance(call.op, Operator)
+                found = builder.emit(call.op, (found, *call.args[1:]), call.attrs)
+            values[atom] = found
+        return found
+
+    for atom in region:  # operands first
+        call = calls[atom]
+        assert isinstance(call.op, Operator)
+        values[atom] = builder.emit(call.op, [operand(a) for a in call.args], call.attrs)
+    return values[root]
+
+
+def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
+    """The elementwise operators of the root's shape that lead to it, operands first; none if there
+    are too many."""
+    shape = _tensor(root).shape
+    found: dict[Var, None] = {}
+    todo = [(root, False)]
+    while todo:
+        atom, ready = todo.pop()
+        call = _call(atom, calls)
+        if not isinstance(atom, Var) or call is None or atom in found or _is_stored(atom, calls):
+            continue
+        if ready:
+            found[atom] = None
+        elif _is_map(call) and _tensor(atom).shape == shape:
+            todo += [(atom, True), *((a, False) for a in call.args)]
+        if len(todo) > 8 * MOST_PULLED:
+            return []
+    return [*found]
+
+
+def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
+    """Whether a value is an array in any case: the result of a contraction, perhaps with a bias
+    and an activation, which the same kernel computes."""
+    shape = _tensor(atom).shape
+    for _ in range(MOST_PULLED):
+        call = _call(atom, calls)
+        if call is None:
+            return False
+        assert isinstance(call.op, Operator)
+        if call.op.pattern >= Pattern.CONTRACTION:
+            return True
+        computed = [a for a in call.args if _call(a, calls) is not None]
+        if not _is_map(call) or len(computed) != 1 or _tensor(computed[0]).shape != shape:
+            return False
+        atom = computed[0]
+    return False
+
+
+def _is_map(call: Call) -> bool:
+    op = call.op
+    assert isinstance(op, Operator)
+    if op.pattern not in (Pattern.ELEMENTWISE, Pattern.BROADCAST) or op.name == "broadcast_to":
+        return False
+    return any(not isinstance(a, Constant) for a in call.args)
+
+
+def _call(atom: Atom, calls: dict[Var, Call]) -> Call | None:
+    return calls.get(atom) if isinstance(atom, Var) else None
+
+
+def _name(call: Call) -> str:
+    assert isinstance(call.op, Operator)
+    return call.op.name
+
+
+def _tensor(atom: Atom) -> TensorType:
+    assert isinstance(atom.type, TensorType)
+    return atom.type
+
+
+def _size(atom: Atom) -> int | None:
+    kind = atom.type
+    return kind.size if isinstance(kind, TensorType) and isinstance(kind.size, int) else None

@@ -1,0 +1,92 @@
+"""Few elements are picked before elementwise operators; what is stored anyway is left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+from graphs import check_pass, parse
+from hypothesis import given, settings
+from loopwright.ir.graph.nodes import Module
+from loopwright.ir.graph.passes import eliminate_dead_code, pull_picks
+from loopwright.ir.graph.verify import verify
+from random_graphs import random_modules
+
+
+def pulled(program: Module) -> Module:
+    return eliminate_dead_code(pull_picks(program))
+
+
+def test_a_gather_of_flattened_rows() -> None:
+    check_pass(
+        pulled,
+        before="""fn (%x: Tensor[(4, 16), float32], %i: Tensor[(4), int64]) {
+          %0 = exp(%x);
+          %1 = reshape(multiply(%0, 2f), newshape=[64]);
+          take(%1, %i, axis=0)
+        }""",
+        after="""fn (%x: Tensor[(4, 16), float32], %i: Tensor[(4), int64]) {
+          %0 = reshape(%x, newshape=[64]);
+          %1 = take(%0, %i, axis=0);
+          multiply(exp(%1), 2f)
+        }""",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # An epilogue of a contraction: the kernel stores it and nothing else.
+        """fn (%x: Tensor[(4, 5), float32], %w: Tensor[(5, 16), float32]) {
+          %0 = nn.matmul(%x, %w);
+          %1 = nn.relu(add(%0, 1f));
+          strided_slice(%1, begin=[0, 0], end=[4, 1], strides=[1, 1])
+        }""",
+        # Half of the elements are many.
+        """fn (%x: Tensor[(4, 16), float32]) {
+          %0 = exp(%x);
+          strided_slice(%0, begin=[0, 0], end=[4, 8], strides=[1, 1])
+        }""",
+    ],
+)
+def test_what_is_stored_or_large_is_left(text: str) -> None:
+    program = parse(text)
+    assert pull_picks(program) is program
+
+
+@settings(max_examples=50, deadline=None)
+@given(random_modules())
+def test_random_programs_stay_valid_and_the_pass_stops(program: Module) -> None:
+    result = verify(pull_picks(program))
+    assert pull_picks(result) is result
+
+
+def cross_entropy(x: Any, y: Any) -> Any:
+    return -np.take_along_axis(lw.nn.log_softmax(x), y[:, None], 1).mean()
+
+
+def first_token(x: Any) -> Any:
+    return lw.nn.layer_norm(x)[:, 0] * 2
+
+
+def test_programs_that_pick() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((9, 70)).astype(np.float32), rng.integers(-70, 70, 9)
+    z = x.astype(np.float64) - x.max(1, keepdims=True)
+    logs = z - np.log(np.exp(z).sum(1, keepdims=True))
+    f = lw.compile(cross_entropy, threads=1)
+    np.testing.assert_allclose(f(x, y), -logs[np.arange(9), y].mean(), rtol=1e-6)
+    outputs = [
+        line.split("->")[1]
+        for line in f.lower(x, y).as_text("kernels").splitlines()
+        if line.startswith("prim")
+    ]
+    assert not [line for line in outputs if "70]" in line or "[630]" in line], outputs
+    x = rng.standard_normal((3, 11, 20)).astype(np.float32)
+    wide = x.astype(np.float64)
+    norm = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(
+        lw.compile(first_token, threads=1)(x), norm[:, 0] * 2, rtol=1e-5, atol=1e-6
+    )
