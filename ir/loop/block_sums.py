@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..dims import IntExpr, as_int, symbol, symbols
+from .block_tiles import block_length, block_tiles
 from .expr import Read, const, read, walk
 from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
 from .prim import Buffer
@@ -54,7 +55,7 @@ def block_sums(nest: Nest, register_bytes: int) -> Nest:
     ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
     """
     body = _bodies(nest.body, register_bytes)
-    return nest if body is nest.body else replace(nest, body=body)
+    return block_tiles(nest if body is nest.body else replace(nest, body=body))
 
 
 def _bodies(body: tuple[Stmt, ...], register_bytes: int) -> tuple[Stmt, ...]:
@@ -177,7 +178,7 @@ class _Sum:
         length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
         if loop.extent * count <= most:
             return [loop], loop.extent * count
-        turns = _turns(loop.extent, max(1, length // count))
+        turns = block_length(loop.extent, max(1, length // count))
         if turns == 1:
             return self._cut(replace(loop, body=tuple(self._block(loop.body))), 1)
         whole, rest = divmod(loop.extent, turns)
@@ -210,12 +211,6 @@ class _Sum:
                 lambda at: Accumulate(self.name, at, "sum", read(own.name, at, own.dtype)),
             ),
         ]
-
-
-def _turns(extent: int, most: int) -> int:
-    """The length of a block: one that divides the loop, if there is one that is not much less."""
-    fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
-    return fits[0] if fits else most
 
 
 def _each(

@@ -90,6 +90,12 @@ def test_ten_million(name):
     assert excess(name, 10**7, partial(default, threads=1)) <= 1
 
 
+@pytest.mark.parametrize("name", SUMS)
+def test_sampled_schedules(name):
+    for seed in range(2):
+        assert excess(name, 200_000, partial(drawn, seed=seed)) <= 1
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--elements", type=int, default=10**7)

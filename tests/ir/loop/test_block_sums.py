@@ -11,12 +11,14 @@ from loopwright.codegen import kernel as kernels
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop import block_sums as blocks
+from loopwright.ir.loop import block_tiles
 from loopwright.ir.loop.block_sums import block_sums
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_nest
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.state import State
+from loopwright.ir.schedule.steps import Schedule, cache_write, reorder, split
 from prims import KINDS, make_prim, random_inputs, run_nest
 from random_schedules import random_schedule
 
@@ -70,6 +72,25 @@ def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two, of any sum longer than three, so that small nests have several levels."""
     for name, value in (("SHORT_BLOCK", 2), ("SHORT_SUM", 3), ("LONG_BLOCK", 3), ("LONG_SUM", 5)):
         monkeypatch.setattr(blocks, name, value)
+    for name, value in (("BLOCK", 2), ("LEFT_ALONE", 3)):
+        monkeypatch.setattr(block_tiles, name, value)
+
+
+def test_tiles_that_are_added_to_memory():
+    prim = make_prim("outer_sum", 300, 5, 1, dtype="float32")
+    steps = split("k", (100, 3)), reorder("k.0", "k.1", "j"), cache_write("out", "registers", "k.0")
+    nest = block_sums(apply_schedule(prim, Schedule.of(*steps)), 512)
+    lines = [line.strip() for line in str(nest).splitlines()]
+    start = lines.index("if index(10 * k.0.a) == 0:")
+    assert lines[start : start + 6] == [
+        "if index(10 * k.0.a) == 0:",
+        "for j in 5:",
+        "out[j] = out.1[j]",
+        "else:",
+        "for j in 5:",
+        "out[j] += out.1[j]",
+    ]
+    assert "for k.0.a in 10:" in lines and "for k.0.b in 10:" in lines
 
 
 @pytest.mark.parametrize("kind", KINDS)

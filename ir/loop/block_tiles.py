@@ -1,0 +1,265 @@
+"""Sums of tiles in blocks: what a loop adds to memory, tile by tile, it adds to few times.
+
+::
+
+    for k.0 in 1000:                        for k.0.a in 63:
+      ...                                     stack out.1: float32[128]
+      if index(k.0) == 0:                     out.1[..] = 0.0
+        out[j] = acc[j]                       for k.0.b in 16:
+      else:                            =>       ...
+        out[j] += acc[j]                        out.1[j] += acc[j]
+                                              if index(16 * k.0.a) == 0:
+                                                out[j] = out.1[j]
+                                              else:
+                                                out[j] += out.1[j]
+
+The counterpart of ``block_sums`` for reduced loops outside of the loops that tile the results. A
+tile that is too large for the stack is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..dims import IntExpr, substitute, symbol, symbols
+from ..dtype import DType
+from .expr import Op, Read, const, index, index_value, op, read, walk
+from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
+from .prim import Buffer
+
+__all__ = ["block_length", "block_tiles"]
+
+BLOCK, LEFT_ALONE = 16, 64  # tiles added up in a block, and how many are left alone
+MOST_BYTES = 1 << 17  # of the tiles of a block, on the stack
+
+
+def block_length(extent: int, most: int) -> int:
+    """The turns of a loop in a block: they divide the loop, if that makes them not much fewer."""
+    fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
+    return fits[0] if fits else most
+
+
+def block_tiles(nest: Nest) -> Nest:
+    """The nest with its long sums of tiles in blocks; itself if there are none."""
+    shared = [*nest.workspace, *(o.buffer for o in nest.operands if o.role == "out")]
+    body = nest.body
+    for buffer in shared:
+        if buffer.dtype.is_float:
+            tiles = _Tiles(buffer.name, buffer.dtype)
+            body = tuple(new for stmt in body for new in tiles.limited(stmt))
+            if not tiles.blocks:
+                body = nest.body
+            else:
+                nest = replace(nest, body=body)
+    return nest
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A statement that adds to elements of a buffer, in the first turn perhaps sets them.
+
+    ``around`` are the loops between the reduced loop and the statement, ``inside`` those in it.
+    """
+
+    stmt: If | Accumulate
+    around: tuple[Loop, ...]
+    inside: tuple[Loop, ...]
+    added: Accumulate
+
+    def moves_with(self, var: str) -> bool:
+        return any(var in symbols(i) for i in self.added.indices)
+
+    @property
+    def tile(self) -> tuple[Loop, ...]:
+        return tuple(l for l in (*self.around, *self.inside) if self.moves_with(l.var))
+
+    @property
+    def times(self) -> int:
+        """How often it adds to an element."""
+        return prod(l.extent for l in self.around if not self.moves_with(l.var))
+
+    def each(self, make: Callable[[tuple[IntExpr, ...]], Stmt]) -> Stmt:
+        """A statement for each element of the tile."""
+        stmt = make(tuple(symbol(l.var) for l in self.tile))
+        return _within(self.tile, stmt)
+
+
+def _within(loops: Sequence[Loop], stmt: Stmt) -> Stmt:
+    for loop in reversed(loops):
+        stmt = replace(loop, body=(stmt,))
+    return stmt
+
+
+@dataclass
+class _Tiles:
+    """The sums of one shared buffer."""
+
+    name: str
+    dtype: DType
+    blocks: int = 0  # made so far
+
+    def limited(self, stmt: Stmt) -> list[Stmt]:
+        """A statement, its sums in blocks."""
+        if isinstance(stmt, If):
+            then, orelse = (
+                tuple(new for s in body for new in self.limited(s))
+                for body in (stmt.then, stmt.orelse)
+            )
+            return [replace(stmt, then=then, orelse=orelse)]
+        if not isinstance(stmt, Loop):
+            return [stmt]
+        body = tuple(new for s in stmt.body for new in self.limited(s))
+        loop = replace(stmt, body=body)
+        return self._cut(loop) if stmt.kind == "for" else [loop]
+
+    def _cut(self, loop: Loop) -> list[Stmt]:
+        sums = self._sums(loop)
+        if not sums:
+            return [loop]
+        times = max(s.times for s in sums)
+        size = sum(prod(l.extent for l in s.tile) for s in sums) * self.dtype.bytes
+        if loop.extent * times <= LEFT_ALONE or size > MOST_BYTES:
+            return [loop]
+        turns = block_length(loop.extent, max(1, BLOCK // times))
+        if turns == 1:
+            return [loop]  # loops inside add to it nearly as often: they are cut
+        whole, rest = divmod(loop.extent, turns)
+        outer = f"{loop.var}.a"
+        made = self._cut(Loop("for", outer, whole, self._block(loop, sums, symbol(outer), turns)))
+        if rest:
+            made.append(Loop("unroll", outer, 1, self._block(loop, sums, whole, rest, turns)))
+        return made
+
+    def _sums(self, loop: Loop) -> list[_Sum]:
+        """The sums in a loop over them; none if it does something else with the buffer."""
+        lets = {s.var for s in statements(loop.body) if isinstance(s, Let)}
+        found: list[_Sum] = []
+        for stmt, around in self._uses(loop.body, ()):
+            one = self._sum(stmt, around)
+            if one is None or one.moves_with(loop.var):
+                return []
+            if any(symbols(i) & lets for i in one.added.indices):
+                return []
+            found.append(one)
+        return found
+
+    def _uses(
+        self, body: Sequence[Stmt], around: tuple[Loop, ...]
+    ) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:
+        """The statements that use the buffer, with the loops around them."""
+        for stmt in body:
+            if isinstance(stmt, Loop):
+                yield from self._uses(stmt.body, (*around, stmt))
+            elif any(self._touches(s) for s in statements((stmt,))):
+                yield stmt, around
+
+    def _touches(self, stmt: Stmt) -> bool:
+        return isinstance(stmt, Store | Accumulate) and (
+            stmt.buffer == self.name
+            or any(isinstance(n, Read) and n.buffer == self.name for n in walk(stmt.value))
+        )
+
+    def _sum(self, stmt: Stmt, around: tuple[Loop, ...]) -> _Sum | None:
+        if not isinstance(stmt, If):
+            inside, added = _chain(stmt)
+        elif _zero_in_first(stmt) is None or [_as_sum(s) for s in stmt.then] != [*stmt.orelse]:
+            return None
+        else:
+            inside, added = _chain(stmt.orelse[0]) if len(stmt.orelse) == 1 else ((), stmt)
+        if not isinstance(added, Accumulate) or added.combiner != "sum":
+            return None
+        if added.buffer != self.name or any(l.kind == "parallel" for l in around):
+            return None
+        if any(isinstance(n, Read) and n.buffer == self.name for n in walk(added.value)):
+            return None
+        assert isinstance(stmt, If | Accumulate)
+        return _Sum(stmt, around, inside, added)
+
+    def _block(
+        self, loop: Loop, sums: Sequence[_Sum], at: IntExpr, extent: int, turns: int = 0
+    ) -> tuple[Stmt, ...]:
+        """``extent`` turns that add to tiles of their own, which are then added to the buffer."""
+        first = at * (turns or extent)
+        inner = f"{loop.var}.b"
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        instead: dict[int, Stmt] = {}
+        for one in sums:
+            self.blocks += 1
+            shape = tuple(l.extent for l in one.tile)
+            tile = Buffer(f"{self.name}.{self.blocks}", shape, self.dtype)
+            zero = const(0.0, self.dtype)
+            before += [
+                Alloc(tile, "stack"),
+                one.each(lambda place, tile=tile, zero=zero: Store(tile.name, place, zero)),
+            ]
+            place = tuple(symbol(l.var) for l in one.tile)
+            added = replace(one.added, buffer=tile.name, indices=place)
+            instead[id(one.stmt)] = _within(one.inside, added)
+            start = {l.var: 0 for l in one.around if not one.moves_with(l.var)}
+            after.append(self._flush(one, tile, {**start, loop.var: first}))
+        body = tuple(
+            substituted(_replaced(stmt, instead), {loop.var: first + symbol(inner)})
+            for stmt in loop.body
+        )
+        return (*before, Loop("for", inner, extent, body), *after)
+
+    def _flush(self, one: _Sum, tile: Buffer, start: Mapping[str, IntExpr]) -> Stmt:
+        """Add a tile to the buffer, or set it in the first turn of all loops over sums."""
+        place = tuple(symbol(l.var) for l in one.tile)
+        value = read(tile.name, place, self.dtype)
+        added = Accumulate(self.name, one.added.indices, "sum", value)
+        inside = [l for l in one.inside if one.moves_with(l.var)]
+        around = [l for l in one.around if one.moves_with(l.var)]
+        stmt = _within(inside, added)
+        if isinstance(one.stmt, If):
+            turn = _zero_in_first(one.stmt)
+            assert turn is not None
+            turn = substitute(turn, start)
+            stored = _within(inside, Store(self.name, one.added.indices, value))
+            if not isinstance(turn, int):
+                stmt = If(op("equal", index(turn), index(0)), (stored,), (stmt,))
+            elif turn == 0:
+                stmt = stored
+        return _within(around, stmt)
+
+
+def _zero_in_first(stmt: If) -> IntExpr | None:
+    """What is zero in the first turn, where that is the condition."""
+    test = stmt.condition
+    if not isinstance(test, Op) or test.name != "equal":
+        return None
+    turn, zero = (index_value(a) for a in test.args)
+    return turn if zero == 0 else None
+
+
+def _chain(stmt: Stmt) -> tuple[tuple[Loop, ...], Stmt]:
+    """The loops that hold nothing but one statement, and that statement."""
+    loops: list[Loop] = []
+    while isinstance(stmt, Loop) and len(stmt.body) == 1:
+        loops.append(stmt)
+        stmt = stmt.body[0]
+    return tuple(loops), stmt
+
+
+def _as_sum(stmt: Stmt) -> Stmt:
+    """A statement that sets elements, adding to them instead."""
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=tuple(map(_as_sum, stmt.body)))
+    if isinstance(stmt, Store):
+        return Accumulate(stmt.buffer, stmt.indices, "sum", stmt.value)
+    return stmt
+
+
+def _replaced(stmt: Stmt, instead: Mapping[int, Stmt]) -> Stmt:
+    """A statement with others, found by their identity, replaced."""
+    if id(stmt) in instead:
+        return instead[id(stmt)]
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=tuple(_replaced(s, instead) for s in stmt.body))
+    if isinstance(stmt, If):
+        then, orelse = (tuple(_replaced(s, instead) for s in b) for b in (stmt.then, stmt.orelse))
+        return replace(stmt, then=then, orelse=orelse)
+    return stmt
