@@ -114,18 +114,26 @@ def subtract_multiple(e: Emitter, x: Value, shifted: Value, wide: bool) -> Reduc
         r = e.negative_fma(wide_n, second, wide_x - wide_n * first)
         return Reduced(bits, r if wide else e.narrow(r))
     if e.target.has_fma:
-        near = e.negative_fma(n, FUSED64[0], x)  # exact
-        product = n * FUSED64[1]
-        error = e.fma(n, FUSED64[1], -product)
-        nearer = near - product
-        tail = e.negative_fma(n, FUSED64[2], (near - nearer) - product - error)
-    else:
-        near = x - n * first  # exact, and so is the next product
-        product = n * second
-        nearer = near - product
-        tail = (near - nearer) - product - n * third - n * fourth
+        return Reduced(bits, *subtract_in_two_parts(e, x, n, FUSED64))
+    near = x - n * first  # exact, and so is the next product
+    product = n * second
+    nearer = near - product
+    tail = (near - nearer) - product - n * third - n * fourth
     r = nearer + tail
     return Reduced(bits, r, (nearer - r) + tail)
+
+
+def subtract_in_two_parts(
+    e: Emitter, x: Value, n: Value, pieces: tuple[float, float, float]
+) -> tuple[Value, Value]:
+    """x less n pi / 2, and what rounding took off it, with FMA."""
+    near = e.negative_fma(n, pieces[0], x)  # exact
+    product = n * pieces[1]
+    error = e.fma(n, pieces[1], -product)
+    nearer = near - product
+    tail = e.negative_fma(n, pieces[2], (near - nearer) - product - error)
+    r = nearer + tail
+    return r, (nearer - r) + tail
 
 
 def reduce_large(e: Emitter, x: Value, wide: bool) -> Reduced:
@@ -258,13 +266,44 @@ def cos(e: Emitter, x: Value) -> Value:
 
 
 def tan32(e: Emitter, x: Value) -> Value:
-    """tan in float32, by float64 after the reduction: tan(r) for even n, -1 / tan(r) for odd n."""
+    """tan in float32: tan(r) for even n, -1 / tan(r) for odd n.
+
+    With FMA in float32, with what rounding took off r and off the sum put in; by float64 otherwise.
+    """
+    if e.target.has_fma:
+        return tan32_in_two_parts(e, x)
     reduced = reduce(e, x, wide=True)
     r = reduced.r
     y = r * r
     t = e.fma(r, y * e.polynomial(y, TAN32), r)
     even = (reduced.n & 1).equals(0)
     return e.copy_sign_of(x, e.narrow(e.select(even, t, -1.0 / t)))
+
+
+def tan32_in_two_parts(e: Emitter, x: Value) -> Value:
+    """tan(r + d) = t + low, to first order in d and low."""
+    magnitude = e.abs(x)
+    shifted = e.fma(magnitude, 2 / math.pi, e.magic())
+    common = subtract_in_two_parts(e, magnitude, shifted - e.magic(), FUSED32)
+    large = magnitude > LARGE
+
+    def slow() -> list[Value]:
+        n, wide = parts(reduce_large(e, magnitude, True))
+        r = e.narrow(wide)
+        far = [n, r, e.narrow(wide - e.widen(r))]
+        return [e.select(large, a, b) for a, b in zip(far, near, strict=True)]
+
+    near = [e.bits(shifted), *common]
+    n, r, d = e.rarely(large, near, slow)
+    y = r * r
+    product = r * y * e.polynomial(y, TAN32)
+    steep = r + product
+    more = e.fma(d, e.fma(steep, steep, 1.0), product)
+    t = r + more
+    low = (r - t) + more
+    q = 1.0 / t
+    q = e.fma(e.negative_fma(low, q, e.negative_fma(t, q, 1.0)), q, q)
+    return e.copy_sign_of(x, e.select((n & 1).equals(0), t, -q))
 
 
 def tan64(e: Emitter, x: Value) -> Value:
