@@ -10,6 +10,7 @@ from __future__ import annotations
 from .span import Span
 
 __all__ = [
+    "FrozenWarning",
     "InternalError",
     "LoopwrightAttributeError",
     "LoopwrightError",
@@ -90,6 +91,10 @@ class ParseError(LoopwrightError, ValueError):
 
 class ScheduleError(LoopwrightError, ValueError):
     """A schedule step is illegal for this PrimFunc; the search reads it as "not in the space"."""
+
+
+class FrozenWarning(UserWarning):
+    """A compiled function has read something while it was traced that it will not read again."""
 
 
 class InternalError(LoopwrightError, RuntimeError):

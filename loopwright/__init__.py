@@ -23,6 +23,7 @@ from .background_options import Background
 from .compile import CacheInfo, Compiled, CompiledFunction, Lowered, compile
 from .ir.dims import symbol
 from .ir.errors import (
+    FrozenWarning,
     InternalError,
     LoopwrightError,
     LoopwrightIndexError,
@@ -52,6 +53,7 @@ __all__ = [
     "CacheInfo",
     "Compiled",
     "CompiledFunction",
+    "FrozenWarning",
     "InternalError",
     "Lowered",
     "LoopwrightError",

@@ -180,6 +180,8 @@ class CompiledFunction:
             ready = self._ready.get(quick[0])
             if ready is not None:
                 self._hits += 1
+                if ready.watch is not None:
+                    ready.watch.look(self._name)
                 recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
@@ -217,6 +219,8 @@ class CompiledFunction:
             if found is not None:
                 return found
             self._misses += 1
+            for other in self._known.values():
+                other.traced.look_outside()
             config = Config.read()
             begun = time.perf_counter()
             traced = self._trace(request)

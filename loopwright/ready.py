@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tracer import Traced, reader, to_array
+from .tracer import Traced, Watch, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -39,7 +39,8 @@ class Ready:
 
     ``direct`` takes a call's arguments as the user wrote them, and answers None for those that it
     was not made for. ``arrays`` takes the leaves, which have to be exactly what the code reads.
-    Where the function changes arguments, ``run`` makes the whole call.
+    Where the function changes arguments, ``run`` makes the whole call. ``watch`` are the variables
+    from outside that the code has read.
     """
 
     direct: Callable[..., list[Array] | None]
@@ -47,6 +48,7 @@ class Ready:
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
     run: ByMemory | None = None
+    watch: Watch | None = None
 
     @staticmethod
     def of(
@@ -59,11 +61,11 @@ class Ready:
         """For calls like this one; ``static`` holds the places and names of static arguments."""
         if run is not None:
             direct = reader(args, kwargs, static, run.direct) or _nothing
-            return Ready(direct, _nothing, list, None, run)
+            return Ready(direct, _nothing, list, None, run, made.traced.watch)
         finish = None if made.traced.returns_one_array else made.traced.result_writer()
         arrays = made.built.direct or _nothing
         direct = reader(args, kwargs, static, arrays) or _nothing
-        return Ready(direct, arrays, made.built.call, finish)
+        return Ready(direct, arrays, made.built.call, finish, watch=made.traced.watch)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         if self.run is not None:

@@ -19,6 +19,7 @@
     promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
+    fits, frozen what calls and traces are asked of values from outside
     operators    Python's operators
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   what the parameters of nn take
@@ -46,6 +47,7 @@ from . import (
 )
 from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_array
 from .explain import cut_traceback, is_ours
+from .frozen import Watch
 from .function import Traced, located, trace
 from .proxy import Proxy
 from .quickkey import any_traced, quick_key
@@ -62,6 +64,7 @@ __all__ = [
     "SPEC_DTYPES",
     "Spec",
     "Traced",
+    "Watch",
     "any_traced",
     "bind",
     "check",

@@ -18,6 +18,7 @@ from . import receivers
 from .arguments import Placement, Request, Static
 from .emitting import lift
 from .fits import Fits
+from .frozen import Draws, Watch
 from .pieces import Piece, pieces_of
 from .proxy import Proxy
 from .pytree import Structure, flatten, paths, unflatten
@@ -63,7 +64,8 @@ class Traced:
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``dense`` are the operands that have to be in C order
     (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is what has
-    to be true of Python ints among the arguments.
+    to be true of Python ints among the arguments. ``watch`` are the variables from outside that it
+    has read.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Traced:
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
     fits: tuple[Fits, ...] = ()
+    watch: Watch | None = None
 
     def as_text(self, *, spans: bool = True) -> str:
         """The graph IR as text; with ``spans``, each line names the user's line it came from."""
@@ -104,6 +107,11 @@ class Traced:
     def depends_on_memory(self) -> bool:
         """Whether calls have to look at where the arguments lie in memory."""
         return bool(self.written or self.dense or self.scalar)
+
+    def look_outside(self) -> None:
+        """Warn if a variable from outside has another value than when the function was traced."""
+        if self.watch is not None:
+            self.watch.tell(self.name)
 
     @property
     def is_checked(self) -> bool:
@@ -146,13 +154,18 @@ def trace(
     function raises passes through.
     """
     run = Trace(name)
+    draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
     try:
-        return _traced(function, signature, request, run)
+        traced = _traced(function, signature, request, run)
     except Exception:
         if not run.receives or not receivers.available():
             raise
-    with receivers.receiving():
-        return _traced(function, signature, request, Trace(name))
+        traced = None
+    if traced is None:
+        with receivers.receiving():
+            traced = _traced(function, signature, request, Trace(name))
+    draws.tell(name)
+    return traced
 
 
 def _traced(
@@ -200,6 +213,7 @@ def _traced(
         dense,
         scalar,
         tuple(run.numbers.fits),
+        Watch(function, run.captures()),
     )
 
 

@@ -104,6 +104,10 @@ class Trace:
         self.origins[constant] = origin
         return constant
 
+    def captures(self) -> list[np.ndarray[Any, Any]]:
+        """The arrays that were captured."""
+        return [array for array, _ in self._captured.values()]
+
     def captured(self, array: np.ndarray[Any, Any]) -> Constant | None:
         """The constant made for ``array``, if it has been captured."""
         known = self._captured.get(id(array))

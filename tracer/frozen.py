@@ -1,0 +1,232 @@
+"""What a trace reads and freezes in the code: random numbers, globals.
+
+A trace runs the Python function once. Numbers that it draws are constants afterwards, and so are
+the globals, variables of enclosing functions and attributes that it reads. The first is said at
+once (``Draws``). The second is how weights are captured, so it is said when one of them is found to
+have changed (``Watch``), which is looked at when the code is used for the second time.
+"""
+
+from __future__ import annotations
+
+import dis
+import random
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import FrozenWarning
+
+__all__ = ["Draws", "Watch"]
+
+SAMPLED = 64
+"""Elements of a captured array that are compared: an update of weights changes most of them."""
+
+_DEPTH = 3
+_VALUES = (bool, int, float, complex, str, bytes, tuple, type(None), np.generic, np.ndarray)
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_told: set[tuple[str, str, int]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A name that a function reads: how it is written, how to look it up again, what it was."""
+
+    path: str
+    look: Callable[[], Any]
+    value: Any
+
+
+def _functions(function: Any) -> list[types.FunctionType]:
+    """The function as the user wrote it, and those of the user's that it calls by name."""
+    found: list[types.FunctionType] = []
+    pending: list[tuple[Any, int]] = [(function, 0)]
+    for each, depth in pending:
+        plain = _plain(each)
+        if plain is None or plain in found or _is_library(plain.__module__):
+            continue
+        found.append(plain)
+        if depth < _DEPTH:
+            pending += [(r.value, depth + 1) for r in _names(plain) if callable(r.value)]
+    return found
+
+
+def _plain(function: Any) -> types.FunctionType | None:
+    for _ in range(8):
+        if isinstance(function, types.FunctionType):
+            wrapped = getattr(function, "__wrapped__", None)
+            if wrapped is None:
+                return function
+            function = wrapped
+        elif isinstance(function, type):
+            return None
+        else:  # a bound method, a compiled function, an object that can be called
+            inner = getattr(function, "__func__", None) or getattr(function, "__wrapped__", None)
+            function = inner or vars(type(function)).get("__call__")
+    return None
+
+
+def _names(function: types.FunctionType) -> Iterator[_Read]:
+    """The globals and variables of enclosing functions that it reads, and attributes of them."""
+    spaces = function.__globals__
+    used = [n for code in _codes(function.__code__) for n in code.co_names]
+    for name in dict.fromkeys(used):
+        if name in spaces:
+            yield from _with_fields(name, lambda n=name: spaces.get(n), spaces[name], used)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+        yield from _with_fields(name, lambda c=cell: c.cell_contents, value, used)
+
+
+def _with_fields(
+    path: str, look: Callable[[], Any], value: Any, used: list[str]
+) -> Iterator[_Read]:
+    yield _Read(path, look, value)
+    fields = getattr(value, "__dict__", None)
+    if not isinstance(fields, dict) or isinstance(value, type | types.FunctionType):
+        return
+    if isinstance(value, types.ModuleType) and _is_library(value.__name__):
+        return
+    for name in dict.fromkeys(used):
+        if name in fields:
+            yield _Read(f"{path}.{name}", lambda f=fields, n=name: f.get(n), fields[name])
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _is_library(module: str | None) -> bool:
+    root = (module or "").partition(".")[0]
+    return root in ("numpy", "loopwright") or (
+        root in sys.stdlib_module_names and root != "__main__"
+    )
+
+
+def _warn(message: str, file: str, line: int) -> None:
+    """Warn at a place, once in a process."""
+    if (message, file, line) not in _told:
+        _told.add((message, file, line))
+        warnings.warn_explicit(message, FrozenWarning, file, line)
+
+
+class Draws:
+    """The generators of random numbers that ``function`` may use, as they are before it runs.
+
+    ``holders`` are objects whose attributes may be generators, such as a ``self``.
+    """
+
+    def __init__(self, function: Callable[..., Any], holders: Iterable[Any]) -> None:
+        self.functions = _functions(function)
+        sources = [("the module random", random), ("np.random", vars(np.random.mtrand)["_rand"])]
+        for each in self.functions:
+            sources += [(read.path, read.value) for read in _names(each)]
+        for holder in (function, getattr(function, "__self__", None), *holders):
+            fields = getattr(holder, "__dict__", {})
+            sources += [(type(v).__name__, v) for v in (holder, *fields.values())]
+        found = {id(source): (name, source) for name, source in reversed(sources)}
+        self.before = [
+            (name, source, state)
+            for name, source in found.values()
+            if (state := _state(source)) is not None
+        ]
+
+    def tell(self, name: str) -> None:
+        """Warn if numbers were drawn since."""
+        for source, generator, state in self.before:
+            if _state(generator) != state:
+                message = (
+                    f"{name} draws random numbers while it is traced (from {source}): they are "
+                    "constants of its code, the same in every call. Draw them outside and pass "
+                    "them as an argument"
+                )
+                _warn(message, *self._line())
+
+    def _line(self) -> tuple[str, int]:
+        """The first line that names a method of a generator, else that of the function."""
+        methods = {n for kind in _GENERATORS for n in dir(kind) if not n.startswith("_")}
+        codes = [code for each in self.functions for code in _codes(each.__code__)]
+        for code in codes:
+            line = code.co_firstlineno
+            for step in dis.get_instructions(code):
+                line = (step.positions.lineno if step.positions else None) or line
+                if step.opname.startswith("LOAD_") and step.argval in methods:
+                    return code.co_filename, line
+        return (codes[0].co_filename, codes[0].co_firstlineno) if codes else ("<unknown>", 0)
+
+
+def _state(source: Any) -> Any:
+    """What tells two states of a generator apart; None for what is none."""
+    if source is random or isinstance(source, random.Random):
+        return source.getstate()
+    if isinstance(source, np.random.RandomState):
+        return _comparable(source.get_state(legacy=False))
+    if isinstance(source, np.random.Generator):
+        return _comparable(source.bit_generator.state)
+    return None
+
+
+def _comparable(state: Any) -> Any:
+    if isinstance(state, dict):
+        return tuple((k, _comparable(v)) for k, v in state.items())
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+class Watch:
+    """The variables from outside that a traced function has read, as they were.
+
+    ``captured`` are arrays among them.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], captured: Iterable[np.ndarray[Any, Any]]
+    ) -> None:
+        self.calls = 0
+        self.functions = _functions(function)
+        self.reads = [
+            read
+            for each in self.functions
+            for read in _names(each)
+            if isinstance(read.value, _VALUES)
+        ]
+        arrays = [*captured, *(r.value for r in self.reads if isinstance(r.value, np.ndarray))]
+        known = {id(a): a for a in arrays if a.flags.writeable and a.size and a.dtype != object}
+        self.samples = [(array, _sample(array)) for array in known.values()]
+
+    def look(self, name: str) -> None:
+        """Warn of what has changed, in the first, second, fourth ... of such calls."""
+        self.calls += 1
+        if self.calls & (self.calls - 1) == 0:
+            self.tell(name)
+
+    def tell(self, name: str) -> None:
+        """Warn of what has changed since."""
+        changed = [read.path for read in self.reads if read.look() is not read.value]
+        for array, sample in self.samples:
+            if _sample(array) != sample:
+                paths = [read.path for read in self.reads if read.value is array]
+                changed.append(paths[0] if paths else f"an array {array.dtype}{list(array.shape)}")
+        for path in changed:
+            code = self.functions[0].__code__ if self.functions else None
+            place = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 0)
+            message = (
+                f"{path} has changed since {name} was traced, and its code has the old value: pass "
+                f"it as an argument, or call {name}.cache_clear()"
+            )
+            _warn(message, *place)
+
+
+def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """What tells an array from the same one with other values."""
+    at = np.linspace(0, array.size - 1, min(array.size, SAMPLED)).astype(np.intp)
+    return array.shape, array.dtype, array.flat[at].tobytes()
