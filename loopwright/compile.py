@@ -24,14 +24,14 @@ import numpy as np
 from .announce import announce
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
-from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import Target
 from .config import Config
-from .ir.errors import LoopwrightTypeError, LoopwrightValueError
+from .ir.errors import LoopwrightTypeError
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
 from .ready import NOTHING, CacheInfo, Ready, Specialisation
+from .threads import check_threads
 from .tracer import (
     Request,
     Traced,
@@ -77,7 +77,7 @@ class CompiledFunction:
         target: Target | None = None,
         tune: str | Background | None = None,
     ) -> None:
-        _check_threads(threads)
+        check_threads(threads)
         if precision is not None:
             error_growth(precision)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
@@ -146,7 +146,7 @@ class CompiledFunction:
         >>> f(np.zeros(2, np.float32), threads=1)
         array([1., 1.], dtype=float32)
         """
-        _check_threads(count)
+        check_threads(count)
         if count == self.threads:
             return self
         with self._lock:
@@ -433,16 +433,6 @@ class CompiledFunction:
             self._known.clear()
             self._forget_ready()
             self._misses = self._hits = 0
-
-
-def _check_threads(count: object) -> None:
-    if count is None:
-        return
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise LoopwrightTypeError(f"threads is a number of threads, not {count!r}")
-    if not 1 <= count <= MAX_THREADS:
-        least = f"at least 1, not {count}" if count < 1 else f"at most {MAX_THREADS}, not {count}"
-        raise LoopwrightValueError(f"threads must be {least}")
 
 
 def _is_value(leaf: Any) -> bool:
