@@ -18,7 +18,6 @@ __all__ = [
     "by_element",
     "implements",
     "in_c_order",
-    "known_names",
     "method",
     "views",
 ]
@@ -92,13 +91,3 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
         return implementation
 
     return enter
-
-
-def known_names() -> list[str]:
-    """The names of all functions in the tables, as a user writes them after ``np.``."""
-    linalg = [getattr(np.linalg, name) for name in np.linalg.__all__]
-    found = {ufunc.__name__ for ufunc in UFUNCS}
-    for function in FUNCTIONS:
-        prefix = "linalg." if function in linalg and not hasattr(np, function.__name__) else ""
-        found.add(prefix + function.__name__)
-    return sorted(found)

@@ -6,9 +6,8 @@ Each function makes the error for one kind of mistake; the caller raises it.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from ..ir.errors import (
     LoopwrightTypeError,
     UnsupportedError,
 )
-from .dispatch import METHODS, known_names
+from .dispatch import METHODS
+from .rewrites import FUNCTION_REWRITES, METHOD_REWRITES, misspelt
 from .spans import instruction, operand_texts, previous_instruction, segment, span_of, user_frame
 
 __all__ = [
@@ -43,42 +43,6 @@ __all__ = [
     "unknown_function",
     "unsupported_dtype",
 ]
-
-_INSTEAD = {
-    "nonzero": "np.where(condition, a, b), which keeps the shape",
-    "argwhere": "np.where(condition, a, b), which keeps the shape",
-    "flatnonzero": "np.where(condition, a, b), which keeps the shape",
-    "extract": "np.where(condition, a, 0), which keeps the shape",
-    "compress": "np.where(condition, a, 0), which keeps the shape",
-    "vectorize": "the function itself on whole arrays",
-    "apply_along_axis": "the function itself with axis=",
-    "put": "x = np.where(mask, value, x)",
-    "place": "x = np.where(mask, value, x)",
-    "fill_diagonal": "np.where(np.eye(n, dtype=bool), value, x)",
-    "save": "save what the compiled function returns",
-    "array2string": "print the traced array to see its type, or return it to see its values",
-    "array_str": "print the traced array to see its type, or return it to see its values",
-}
-_METHODS_INSTEAD = {
-    "sort": "sort outside of the compiled function",
-    "tofile": "write what the compiled function returns",
-    "tobytes": "do that with what the compiled function returns",
-    "resize": "np.reshape(x, shape)",
-    "put": "x = np.where(mask, value, x)",
-    "nonzero": "np.where(condition, a, b), which keeps the shape",
-    "numpy": "x itself: it already behaves as a NumPy array",
-    "cpu": "x itself: it already behaves as a NumPy array",
-    "detach": "x itself: it already behaves as a NumPy array",
-    "unsqueeze": "x[..., None]",
-    "permute": "x.transpose(axes)",
-    "float": "x.astype(np.float32)",
-    "exp": "np.exp(x)",
-    "log": "np.log(x)",
-    "sqrt": "np.sqrt(x)",
-    "tanh": "np.tanh(x)",
-    "norm": "np.linalg.norm(x)",
-    **{name: f"lw.nn.{name}(x)" for name in ("softmax", "log_softmax", "relu", "gelu", "sigmoid")},
-}
 
 
 def _text() -> str:
@@ -313,22 +277,21 @@ def leaked(name: str | None, owner: str) -> LoopwrightError:
 
 def unknown_function(name: str) -> LoopwrightError:
     """``np.sort(x)``: a function that is in no table."""
-    hint = _INSTEAD.get(name)
-    if hint is None:
-        hint = _close(name, known_names(), "np.") or (
-            "do this outside of the compiled function, or pass its result as an argument"
-        )
+    hint = _rewrite(FUNCTION_REWRITES, name) or (
+        "do this outside of the compiled function, or pass its result as an argument"
+    )
     return UnsupportedError(f"np.{name} does not work on traced arrays", hint=hint)
 
 
 def attribute_missing(name: str, known: Iterable[str]) -> LoopwrightError:
     """``x.softmax``: an attribute that traced arrays do not have."""
-    hint = _METHODS_INSTEAD.get(name) or _close(name, known, "x.")
+    hint = _rewrite(METHOD_REWRITES, name)
+    if hint is None and not hasattr(np.ndarray, name):
+        hint = next((f"x.{each}" for each in sorted(known) if misspelt(name, each)), None)
     return LoopwrightAttributeError(f"a traced array has no attribute {name!r}", hint=hint)
 
 
-def _close(name: str, known: Iterable[str], prefix: str) -> str | None:
-    """Known names that ``name`` may be a misspelling of; ``linalg.`` is not compared."""
-    by_last = {each.rpartition(".")[2]: each for each in known}
-    found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=0.8)
-    return " or ".join(prefix + by_last[each] for each in found) or None
+def _rewrite(table: Mapping[str, tuple[str, str]], name: str) -> str | None:
+    _, text = table.get(name, ("", ""))
+    code, _, remark = text.partition(";")
+    return f"{code},{remark}" if remark else code or None
