@@ -38,6 +38,7 @@ class ByMemory:
         self._request = request
         traced = made.traced
         self._fits = traced.fits
+        self._has_bounds = bool(traced.bounds)
         written = [w.operand for w in traced.written]
         self._written = tuple(written)
         self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]
@@ -49,7 +50,7 @@ class ByMemory:
     def direct(self, *leaves: Any) -> list[Any] | None:
         """The function's result in a list; None, having done nothing, for arguments that have to
         be looked at with care."""
-        return None if self._fits else self._quickly(leaves)
+        return None if self._fits or self._has_bounds else self._quickly(leaves)
 
     def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:
         if not self._is_plain(leaves):
@@ -68,7 +69,7 @@ class ByMemory:
             for fits in self._fits:
                 fits.check(leaves)
             arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
-            results = self._quickly(arrays)
+            results = None if self._has_bounds else self._quickly(arrays)
             if results is not None:
                 return results[0]
         found = placed(self._specialised, self._request, leaves)

@@ -268,8 +268,9 @@ class CompiledFunction:
     def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
         return bind(self._name, self._signature, self._static, args, kwargs).request
 
-    def _trace(self, request: Request) -> Traced:
-        return trace(self.function, self._signature, request, self._name)
+    def _trace(self, request: Request, check_index: bool = False) -> Traced:
+        checked = check_index or Config.read().check_index
+        return trace(self.function, self._signature, request, self._name, check_index=checked)
 
     def _trace_for_code(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
         """As ``trace``; raises UnsupportedError for symbolic sizes."""
@@ -349,6 +350,11 @@ class CompiledFunction:
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
         found = placed(self._specialised, arguments.request, leaves)
         return Lowered(found.traced, found.built, self._static), [to_array(v) for v in leaves]
+
+    def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
+        """A trace that asks for the bounds of indices, and the arrays it takes, if there are."""
+        traced = self._trace(self._request(args, kwargs), check_index=True)
+        return traced, self._arrays(traced, args, kwargs)
 
     def tune(
         self,

@@ -104,6 +104,12 @@ class Config:
             "of all other schedules always is",
         ),
     )
+    check_index: bool = field(
+        default=False,
+        metadata=_about(
+            _flag, "0|1", "an index out of range is an IndexError, not clipped (read at compile)"
+        ),
+    )
     log: Path | None = field(
         default=None,
         metadata=_about(_path, "file", "the tuning log: schedules are read from it, runs appended"),

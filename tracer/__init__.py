@@ -19,7 +19,8 @@
     promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
-    fits, frozen what calls and traces are asked of values from outside
+    fits, bounds what calls ask of Python ints, and of indices where that is wanted
+    frozen       what traces read that calls will not: random numbers, globals
     operators    Python's operators
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   what the parameters of nn take
@@ -53,7 +54,7 @@ from .proxy import Proxy
 from .quickkey import any_traced, quick_key
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
 from .tree_code import reader
-from .write_back import check, placements, write_back
+from .write_back import check, check_bounds, placements, write_back
 
 __all__ = [
     "Arguments",
@@ -67,6 +68,7 @@ __all__ = [
     "Watch",
     "any_traced",
     "bind",
+    "check_bounds",
     "check",
     "creation",
     "cut_traceback",

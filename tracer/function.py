@@ -17,6 +17,7 @@ from ..ir.span import Span
 from . import receivers
 from .arguments import Placement, Request, Static
 from .emitting import lift
+from .bounds import Bounds
 from .fits import Fits
 from .frozen import Draws, Watch
 from .pieces import Piece, pieces_of
@@ -64,7 +65,8 @@ class Traced:
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``dense`` are the operands that have to be in C order
     (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is what has
-    to be true of Python ints among the arguments. ``watch`` are the variables from outside that it
+    to be true of Python ints among the arguments. ``bounds`` is what
+    has to be true of indices, whose ends are the last results of ``main``; ``watch`` are the variables from outside that it
     has read.
     """
 
@@ -79,6 +81,7 @@ class Traced:
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
     fits: tuple[Fits, ...] = ()
+    bounds: tuple[Bounds, ...] = ()
     watch: Watch | None = None
 
     def as_text(self, *, spans: bool = True) -> str:
@@ -91,7 +94,8 @@ class Traced:
     @property
     def returns_one_array(self) -> bool:
         """Whether the result is an array, not a container."""
-        return self.known == (None,) and self.structure == _ONE and not self.written
+        alone = not self.written and not self.bounds
+        return self.known == (None,) and self.structure == _ONE and alone
 
     def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
         """``result`` for calls that come often: of a function that returns nothing, or an argument
@@ -116,13 +120,13 @@ class Traced:
     @property
     def is_checked(self) -> bool:
         """Whether calls have to look at their arguments: see ``write_back.check``."""
-        return self.depends_on_memory or bool(self.fits)
+        return self.depends_on_memory or bool(self.fits or self.bounds)
 
     @property
     def returns_tuple(self) -> bool:
         """Whether ``main`` gives a tuple: it does unless there is exactly one array."""
         pieces = sum(len(w.pieces) for w in self.written)
-        return self.known.count(None) + pieces != 1
+        return self.known.count(None) + pieces + 2 * len(self.bounds) != 1
 
     def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
         """The function's result, given the arrays that ``main`` computed, and the leaves that it
@@ -146,14 +150,19 @@ _NOTHING = flatten(None)[1]
 
 
 def trace(
-    function: Callable[..., Any], signature: inspect.Signature, request: Request, name: str
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    request: Request,
+    name: str,
+    *,
+    check_index: bool = False,
 ) -> Traced:
     """Run ``function`` on proxies for what ``request`` asks.
 
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
     """
-    run = Trace(name)
+    run = Trace(name, check_index)
     draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
     try:
         traced = _traced(function, signature, request, run)
@@ -163,7 +172,7 @@ def trace(
         traced = None
     if traced is None:
         with receivers.receiving():
-            traced = _traced(function, signature, request, Trace(name))
+            traced = _traced(function, signature, request, Trace(name, check_index))
     draws.tell(name)
     return traced
 
@@ -191,6 +200,7 @@ def _traced(
         structure, known, atoms = _results(run, outcome, definition_of(function))
         paths = [request.paths[p] for p in parameters]
         written = _written(run, arrays, atoms, paths)
+        atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
     module = Module({"main": run.builder.function(result)})
     memory = run.memory
@@ -213,6 +223,7 @@ def _traced(
         dense,
         scalar,
         tuple(run.numbers.fits),
+        tuple(run.bounds),
         Watch(function, run.captures()),
     )
 

@@ -15,6 +15,7 @@ from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
+from .bounds import Bounds
 from .dispatch import METHODS, implements, method, views
 from .emitting import emit, lift, one_array
 from .proxy import Proxy, is_array, is_number
@@ -256,7 +257,18 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
             raise LoopwrightIndexError(
                 f"index {worst} is outside of axis {axis}, which has {length}"
             )
+    if isinstance(index, Proxy) and isinstance(length, int):
+        _ask_for_bounds(index, length, axis)
     return index
+
+
+def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
+    """Have calls look at an index, if they shall."""
+    trace = index.owner
+    if trace.check_index and index.size != 0:
+        wide = reshape(index, (index.size,))
+        ends = [emit(name, wide, axis=(0,)).atom for name in ("min", "max")]
+        trace.bounds.append(Bounds(*ends, axis, length, trace.span))
 
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:
@@ -278,7 +290,7 @@ def _take(x: Proxy, index: Any, axis: int) -> Proxy:
 def take(
     a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Proxy:
-    """``np.take``; a traced index outside of the axis is clipped: compiled code cannot raise."""
+    """``np.take``; a traced index outside of the axis is clipped (see ``bounds``)."""
     x = lift(a)
     if mode not in ("raise", "clip", "wrap"):
         raise LoopwrightValueError(f"np.take: mode {mode!r} is none of 'raise', 'clip', 'wrap'")
@@ -287,7 +299,7 @@ def take(
     axis = normalise_axis(axis, x.ndim)
     misuse.refuse_subclass(indices)
     index = indices if isinstance(indices, Proxy) else np.asarray(indices)
-    if is_array(index) and mode == "raise":
+    if mode == "raise":
         _checked(index, x.shape[axis], axis)
     position = lift(index)
     if not position.type.dtype.is_integer:

@@ -16,6 +16,7 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops.registry import get
 from ..ir.span import Span
+from .bounds import Bounds
 from .fits import Numbers
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
@@ -31,7 +32,7 @@ class Trace:
     user's place while one of our functions runs, and None while the user's own code does.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, check_index: bool = False) -> None:
         self.name = name
         self.builder = Builder()
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
@@ -39,6 +40,8 @@ class Trace:
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
         self.numbers = Numbers()
+        self.check_index = check_index
+        self.bounds: list[Bounds] = []
         self.receives = False  # one of NumPy's arrays was to take a traced argument
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}

@@ -19,7 +19,7 @@ from .arguments import Placement, foreign_array, shares_its_memory
 from .function import Traced, Written
 from .spans import caret_lines
 
-__all__ = ["check", "placements", "write_back"]
+__all__ = ["check", "check_bounds", "placements", "write_back"]
 
 Array = np.ndarray[Any, Any]
 
@@ -132,8 +132,19 @@ def _located(
     return error
 
 
+def check_bounds(traced: Traced, outputs: Sequence[Array]) -> None:
+    """Raise LoopwrightIndexError for an index that lies outside of its axis."""
+    ends = outputs[len(outputs) - 2 * len(traced.bounds) :]
+    for number, bounds in enumerate(traced.bounds):
+        bounds.check(ends[2 * number : 2 * number + 2])
+
+
 def write_back(traced: Traced, leaves: Sequence[Any], outputs: Sequence[Array]) -> Any:
-    """Put what was computed for arguments into the caller's arrays; the function's result."""
+    """Put what was computed for arguments into the caller's arrays; the function's result.
+
+    Raises LoopwrightIndexError before that for an index that lies outside of its axis.
+    """
+    check_bounds(traced, outputs)
     for written in traced.written:
         leaf = leaves[written.operand]
         target = leaf if isinstance(leaf, np.ndarray) else foreign_array(leaf)

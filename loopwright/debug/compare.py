@@ -25,12 +25,14 @@ from ..autotune.reference import error_bound
 from ..codegen.kernel import compile_kernel
 from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
+from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Binding, Call, Constant, Var
 from ..ir.loop.prim import PrimFunc
 from ..ir.ops.registry import Operator
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..pipeline import Built, Parts, Source, known_operands
+from ..tracer import Traced, check_bounds
 from ..tracer.spans import caret_lines
 from ..user_errors import for_user
 from .difference import Difference, difference
@@ -128,7 +130,8 @@ def compare(
     The code that is in use is looked at, with the schedules that it has; results are held against
     NumPy in float64, with the tolerances that tuning accepts kernels by. ``each`` also tells the
     error of each operation (otherwise of each kernel). The code runs in this process: what makes it
-    crash does so here, too.
+    crash does so here, too. LoopwrightIndexError for an index that lies outside of its axis, which
+    compiled code clips.
 
     >>> import numpy as np
     >>> import loopwright as lw
@@ -139,12 +142,19 @@ def compare(
     """
     compiled, args = as_compiled(function, args, "compare")
     try:
+        _check_indices(*compiled.traced_with_bounds(args, kwargs))
         lowered, arrays = compiled.in_use(*args, **kwargs)
     except Exception as error:
         shown = for_user(error)
     else:
         return compare_build(lowered.traced.name, lowered.built, arrays, each=each)
     raise shown
+
+
+def _check_indices(traced: Traced, arrays: list[Array] | None) -> None:
+    """Raise for an index that the compiled code clips, and NumPy would refuse."""
+    if traced.bounds and arrays is not None:
+        check_bounds(traced, flat(evaluate(traced.module, *arrays)))
 
 
 def as_compiled(
