@@ -1,8 +1,8 @@
 """Indices that are traced: whether they lie inside of their axis is asked where that is wanted.
 
 Compiled code clips an index that is out of range, as it can neither raise nor read what is not
-there. Under ``LOOPWRIGHT_CHECK_INDEX=1``, and always in ``lw.debug``, a trace computes the least and
-the greatest element of every index beside the results, and the call raises NumPy's IndexError.
+there. Under ``LOOPWRIGHT_CHECK_INDEX=1``, and always in ``lw.debug``, a trace computes the least
+and the greatest element of every index beside the results, and a call raises NumPy's IndexError.
 """
 
 from __future__ import annotations

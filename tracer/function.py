@@ -16,8 +16,8 @@ from ..ir.graph.printer import as_text
 from ..ir.span import Span
 from . import receivers
 from .arguments import Placement, Request, Static
-from .emitting import lift
 from .bounds import Bounds
+from .emitting import lift
 from .fits import Fits
 from .frozen import Draws, Watch
 from .pieces import Piece, pieces_of
@@ -65,9 +65,8 @@ class Traced:
     one array that the function returns, or a tuple of all of them, and after them of those that are
     written back into arguments (``written``). ``dense`` are the operands that have to be in C order
     (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is what has
-    to be true of Python ints among the arguments. ``bounds`` is what
-    has to be true of indices, whose ends are the last results of ``main``; ``watch`` are the variables from outside that it
-    has read.
+    to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are the last
+    results of ``main``. ``watch`` are the variables from outside that it has read.
     """
 
     name: str
