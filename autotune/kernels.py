@@ -69,7 +69,7 @@ def machine_floor(task: Task, machine: MachineModel) -> float:
     from the level of memory that holds them all. 0 if the machine's figures are estimates."""
     if not machine.measured:
         return 0.0
-    target = task.target
+    target = machine.seen_by(task.target)
     held = (0, target.l1, target.l2, target.l3)
     far = task.cache == "cold"
     traffic = {

@@ -14,9 +14,11 @@ import json
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from .contention import Contention
 from .probes import Floats, Probes, aligned_buffer
 from .target import Target
 
@@ -29,14 +31,21 @@ __all__ = [
     "measured_machine",
 ]
 
-VERSION = 1  # of the cached file: older ones are measured again
+VERSION = 2  # of the cached file: older ones are measured again
 LEVELS = ("l1", "l2", "l3", "dram")
 
+_MOST_MEMORY = 512 * 1024 * 1024  # bytes of one buffer
 _ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
 _PATIENCE = 0.2  # seconds after which a figure that still improves is taken as it is
 _PEAK_PATIENCE = 0.6  # the same for the peak, the figure that matters most
 _ATTEMPTS, _PAUSE = 6, 0.4  # at the peak of all threads, and seconds between two of them
 _STREAM_PATIENCE = 0.5  # and for main memory, where one round takes tens of milliseconds
+
+
+CONTENDED = 0.1
+"""Share of the cores that others may use while figures are measured that are kept for good."""
+_AGAIN = 300.0  # seconds between two attempts on a machine that is busy
+_STEP = 1.25  # between two sizes at which the end of the last-level cache is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,9 @@ class MachineModel:
 
     ``bandwidth`` is that of reading; ``triad`` counts the bytes of ``a = b + s * c``, two reads and
     a write, with whichever of ordinary and non-temporal stores is faster. Both go by the level the
-    data fits in: l1, l2, l3, dram. ``measured`` is False for an estimate.
+    data fits in: l1, l2, l3, dram. ``measured`` is False for an estimate. ``last_cache`` is how
+    much memory one thread reads faster than from main memory, in bytes (0: not known);
+    ``contention`` the share of our cores that others used meanwhile, ``at`` the time (Unix).
     """
 
     isa: str
@@ -61,6 +72,20 @@ class MachineModel:
     triad_n: dict[str, float] = field(default_factory=dict[str, float])
     measured: bool = True
     version: int = VERSION
+    last_cache: int = 0
+    contention: float = 0.0
+    at: float = 0.0
+
+    def seen_by(self, target: Target) -> Target:
+        """``target`` with the last-level cache that was measured: a CPU names all of its own, and
+        a guest on it has a part."""
+        measured = self.measured and 0 < self.last_cache < target.l3
+        return replace(target, l3=self.last_cache) if measured else target
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether others used so much of the machine that the figures may be too low."""
+        return self.contention > CONTENDED
 
     def peak_flops(self, threads: int = 1, element_bytes: int = 4) -> float:
         """Peak FLOP/s on ``threads`` threads for elements of that size."""
@@ -79,7 +104,7 @@ class MachineModel:
 def measured_machine(target: Target | None = None, *, fresh: bool = False) -> MachineModel:
     """The figures of this machine, for code of ``target``'s ISA level.
 
-    The first call measures for about five seconds, later ones read the cache; ``fresh`` measures
+    The first call measures for about eight seconds, later ones read the cache; ``fresh`` measures
     again. A target whose instructions this machine lacks gets an estimate.
     """
     target = target or Target.host()
@@ -100,7 +125,10 @@ def _known(target: Target) -> MachineModel:
     host = Target.host()
     if not target.level.cpu_flags <= host.level.cpu_flags:
         return estimated_machine(target)
-    return _read(target) or _measure_and_keep(target)
+    known = _read(target)
+    if known is None or (known.is_doubtful and not 0 <= time.time() - known.at < _AGAIN):
+        return _measure_and_keep(target)
+    return known
 
 
 def estimated_machine(target: Target) -> MachineModel:
@@ -151,7 +179,12 @@ def _read(target: Target) -> MachineModel | None:
 
 
 def _measure_and_keep(target: Target) -> MachineModel:
-    model = _measure(target)
+    with Contention() as others:
+        model = _measure(target)
+    model = replace(model, contention=others.share, at=time.time())
+    earlier = _read(target)
+    if earlier is not None and earlier.is_doubtful:
+        model = _better(model, earlier)
     path = _file(target)
     # A machine without a writable home measures in every process; nothing else is lost.
     with contextlib.suppress(OSError):
@@ -160,6 +193,17 @@ def _measure_and_keep(target: Target) -> MachineModel:
             json.dump(asdict(model), out, indent=1)
         os.replace(out.name, path)
     return model
+
+
+def _better(model: MachineModel, other: MachineModel) -> MachineModel:
+    """The best of two measurements of one machine: others only ever make it slower."""
+    found: dict[str, Any] = {}
+    for name in ("peak_flops_1", "peak_flops_n", "peak_flops64_1", "peak_flops64_n", "last_cache"):
+        found[name] = max(getattr(model, name), getattr(other, name))
+    for name in ("bandwidth_1", "bandwidth_n", "triad_1", "triad_n"):
+        mine, theirs = getattr(model, name), getattr(other, name)
+        found[name] = {level: max(rate, theirs[level]) for level, rate in mine.items()}
+    return replace(model, **found)
 
 
 def _measure(target: Target) -> MachineModel:
@@ -181,7 +225,27 @@ def _measure(target: Target) -> MachineModel:
         bandwidth_n=read_n,
         triad_1=triad_1,
         triad_n=triad_n,
+        last_cache=_last_cache(probes, target, read_1),
     )
+
+
+def _last_cache(probes: Probes, target: Target, rates: dict[str, float]) -> int:
+    """Bytes up to which one thread reads faster than half-way (geometrically) to main memory.
+
+    The sizes are bisected: reading gets no faster as they grow.
+    """
+    level = (rates["l3"] * rates["dram"]) ** 0.5
+    low, high = _working_set(target, "l3", 1), max(target.l3, _working_set(target, "l3", 1))
+    if rates["l3"] < 1.2 * rates["dram"]:  # no step to be found
+        return 0
+    buffer = aligned_buffer(min(high, _MOST_MEMORY))
+    high = buffer.nbytes
+    while high > _STEP * low:
+        step = 3 * 16 * 64
+        size = int((low * high) ** 0.5) // step * step
+        rate = _best_rate(probes, "read_streams", [buffer[: size // 4]], size, _PATIENCE)
+        low, high = (size, high) if rate > level else (low, size)
+    return low
 
 
 def _peaks(probes: Probes, kernel: str, element_bytes: int, n: int) -> tuple[float, float]:
@@ -232,7 +296,7 @@ def _working_set(target: Target, level: str, threads: int) -> int:
         "l1": target.l1 // 2,
         "l2": max(target.l2 // 2, 2 * target.l1),
         "l3": max(min(target.l3 // (2 * threads), 8 * target.l2), 2 * target.l2),
-        "dram": min(far, 512 * 1024 * 1024),
+        "dram": min(far, _MOST_MEMORY),
     }[level]
     return max(1, size // step) * step
 

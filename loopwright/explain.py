@@ -211,7 +211,7 @@ def _explained(
         name=name,
         calls=calls,
         seconds=seconds,
-        work=work_of(prim, kernel, parts.target, parts.threads, distances),
+        work=work_of(prim, kernel, machine.seen_by(parts.target), parts.threads, distances),
         roof=Roof(machine, parts.threads if kernel.parallel else 1),
         source=_source(parts, prim, chosen),
         sketch=chosen.sketch,

@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--fresh", action="store_true", help="measure again (about five seconds)")
+    parser.add_argument("--fresh", action="store_true", help="measure again (about eight seconds)")
     parser.add_argument(
         "--isa", choices=tuple(ISA_LEVELS), help="measure with the instructions of this level only"
     )
@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
     model = measured_machine(target, fresh=args.fresh)
     versions = _versions((*_NEEDED, *_OPTIONAL))
     shipped = shipped_model()
-    problems = [*_missing(versions), *_works(), *_folders(), *_log_problems()]
+    problems = [*_missing(versions), *_works(), *_busy(model), *_folders(), *_log_problems()]
     if shipped.model is None:
         problems.append(f"{shipped}; `loopwright train` makes one")
     if args.json:
@@ -112,10 +112,23 @@ def _machine_text(target: Target, model: MachineModel) -> str:
             f"isa       {target.isa}: vectors of {level.vector_bytes} bytes, "
             f"{level.vector_registers} registers{''.join(', ' + e for e in extras)}",
             f"caches    L1 {bytes_text(target.l1)}, L2 {bytes_text(target.l2)} per core, "
-            f"L3 {bytes_text(target.l3)} shared",
+            f"L3 {bytes_text(target.l3)} shared{_seen(target, model)}",
             *("  " + line for line in table(head, rows).splitlines()),
         )
     )
+
+
+def _seen(target: Target, model: MachineModel) -> str:
+    seen = model.seen_by(target).l3
+    return "" if seen == target.l3 else f", of which one thread here has about {bytes_text(seen)}"
+
+
+def _busy(model: MachineModel) -> Iterator[str]:
+    if model.is_doubtful:
+        yield (
+            f"others used {model.contention:.0%} of the cores when this machine was measured, so "
+            "its figures may be too low; they are measured again by and by, or now with --fresh"
+        )
 
 
 def _row(name: str, one: float, many: float, unit: str) -> tuple[str, str, str]:

@@ -236,7 +236,7 @@ def _explained(kernel: KernelReport, target: Target, winner: MeasureRecord) -> E
     # Measured call after call: what one call touches is all that lies between two uses.
     between = prim_bytes(prim)
     near = {o.buffer.name: between for o in compiled.operands}
-    work = work_of(prim, compiled, target, threads, near)
+    work = work_of(prim, compiled, kernel.machine.seen_by(target), threads, near)
     calls = max(1, kernel.calls)
     return Explained(
         name=kernel.name,
