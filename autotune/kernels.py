@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -45,8 +45,14 @@ def task_of(
     )
 
 
-def tasks_of(prims: Iterable[PrimFunc], target: Target, threads: int) -> list[Task]:
-    """One task per distinct kernel of a program; its weight is how often it occurs.
+def tasks_of(
+    prims: Iterable[PrimFunc],
+    target: Target,
+    threads: int,
+    failed: Callable[[str, Exception], None] | None = None,
+) -> list[Task]:
+    """One task per distinct kernel of a program; its weight is how often it occurs. One whose space
+    cannot be made is left out, if ``failed`` is there to be told its name and the error.
 
     Where the other kernels move more than the last cache holds, a kernel will not find what it
     read when it ran before: then its time with cold caches counts.
@@ -58,10 +64,16 @@ def tasks_of(prims: Iterable[PrimFunc], target: Target, threads: int) -> list[Ta
         key = workload_of(prim).hash
         first, count = found.get(key, (prim, 0))
         found[key] = (first, count + 1)
-    return [
-        task_of(prim, target, threads, count, _cache(moved - prim_bytes(prim), target))
-        for prim, count in found.values()
-    ]
+    tasks: list[Task] = []
+    for prim, count in found.values():
+        cache = _cache(moved - prim_bytes(prim), target)
+        try:
+            tasks.append(task_of(prim, target, threads, count, cache))
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(prim.name, error)
+    return tasks
 
 
 def machine_floor(task: Task, machine: MachineModel) -> float:

@@ -70,6 +70,7 @@ class Workers:
         self, threads: int = 1, settings: TuneSettings = DEFAULT_SETTINGS, beside: int = 0
     ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
+        self.deadline = math.inf  # on the monotonic clock: nobody waits for an answer any longer
         self.overlap = threads + beside < len(cpus)
         lives = settings.worker_lives
         if not self.overlap or threads > 1 or beside:
@@ -148,7 +149,7 @@ class NativeMeasurer:
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float = math.inf
     ) -> Iterator[tuple[int, MeasureRecord]]:
-        """Records with the index of their candidate, as they are completed.
+        """Records with the index of their candidate, as they are completed, until the deadline.
 
         Stop iterating at any time: what is under way then is dropped.
         """
@@ -157,7 +158,9 @@ class NativeMeasurer:
         under_way: dict[int, _Job] = {}
         while waiting or built or under_way:
             self._hand_out(waiting, built, under_way, best_seconds)
-            wait_for(self.workers.all)
+            wait_for(self.workers.all, self.workers.deadline)
+            if time.monotonic() >= self.workers.deadline:
+                return
             for worker in self.workers.all:
                 reply = worker.poll() if worker.busy else None
                 if reply is None or id(worker) not in under_way:
@@ -310,7 +313,9 @@ class NativeMeasurer:
 
     def _wait(self, worker: WorkerProcess, patience: float | None = None) -> Reply | None:
         """The answer; None if it does not come within so many seconds."""
-        until = math.inf if patience is None else time.monotonic() + patience
+        until = self.workers.deadline
+        if patience is not None:
+            until = min(until, time.monotonic() + patience)
         while True:
             wait_for([worker], until)
             reply = worker.poll()

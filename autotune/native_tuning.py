@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ir.errors import ScheduleError
-from .budget import Budget
+from .budget import Budget, parse_budget
 from .log import TuningLog
 from .lookup import LogView, lookup, related
 from .measure import NativeMeasurer, Workers
@@ -21,6 +22,9 @@ from .task import Task
 from .toolchain import Toolchain
 
 __all__ = ["suggested_rows", "tune_tasks"]
+
+LATE = 1.0
+"""Seconds after the end of the budget that a candidate under way is waited for."""
 
 
 def tune_tasks(
@@ -46,8 +50,11 @@ def tune_tasks(
     to be measured, by workload hash. ``measurer_of`` measures elsewhere than in processes of this
     machine. LogError before anything is measured if the log cannot be written.
     """
+    limits = parse_budget(budget)
     suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
     with Workers(tasks[0].threads if tasks else 1, settings) as workers:  # none runs until asked
+        if limits.seconds is not None:
+            workers.deadline = time.monotonic() + limits.seconds - limits.spent + LATE
 
         def here(task: Task) -> Measurer:
             return NativeMeasurer(task, toolchain, settings, seed, workers)
@@ -56,7 +63,7 @@ def tune_tasks(
             tasks,
             measurer_of or here,
             log,
-            budget,
+            limits,
             model=model,
             strategy=strategy,
             settings=settings,

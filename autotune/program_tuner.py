@@ -73,6 +73,8 @@ class ProgramResult:
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     in_program: InProgram | None = None
     decisions: tuple[Decision, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Stages that were left out, and why."""
 
     @property
     def before(self) -> float:
@@ -110,6 +112,7 @@ class ProgramResult:
         lines += [f"  {decision_line(decision)}" for decision in told]
         if self.in_program is not None:
             lines.append(str(self.in_program))
+        lines += [f"  left out: {reason}" for reason in self.skipped]
         if self.stopped == "converged":
             left = (self.budget.seconds or self.seconds) - self.seconds
             back = f"; {format_seconds(left)} given back" if left >= 1 else ""
@@ -167,16 +170,24 @@ def tune_program(
         )
     stopped = "budget"
     history: list[tuple[float, float]] = []
+    failures: list[str] = []
     with ExitStack() as stack:
         tuners: list[Tuner] = []
         for task in tasks:
-            measurer = measurer_of(task)
-            stack.callback(measurer.close)
             first = (suggestions or {}).get(task.workload.hash, ())
             own = (given or {}).get(task.workload.hash, ())
-            tuners.append(
-                Tuner(task, measurer, log, judged, strategy, settings, seed, first, own, journal)
-            )
+            try:
+                measurer = measurer_of(task)
+                stack.callback(measurer.close)
+                tuners.append(
+                    Tuner(
+                        task, measurer, log, judged, strategy, settings, seed, first, own, journal
+                    )
+                )
+            except (LogError, WorkerError):
+                raise
+            except Exception as error:
+                failures.append(f"{task.name}: {type(error).__name__}: {error}")
         states = [
             TaskState(
                 t.weight,
@@ -186,7 +197,7 @@ def tune_program(
                 place=t.seconds,
                 start=tuner.best_seconds,
             )
-            for t, tuner in zip(tasks, tuners)
+            for t, tuner in ((tuner.task, tuner) for tuner in tuners)
         ]
         try:
             with terminable(), progress:
@@ -200,6 +211,7 @@ def tune_program(
         if journal is not None:
             engine = sum(tuner.engine_seconds for tuner in tuners)
             journal.end(stopped, clock.elapsed, engine, judged.quality())
+    failures += [f"{t.task.name}: {t.failure}" for t in tuners if t.failure]
     return ProgramResult(
         results,
         clock.elapsed,
@@ -208,6 +220,7 @@ def tune_program(
         judged.quality(),
         peak_flops,
         tuple(history),
+        skipped=tuple(failures),
     )
 
 
@@ -231,7 +244,12 @@ def _spend(
         count = settings.scheduler_batch if state.turns else _first_turn(states, clock, settings)
         left = clock.trials_left
         begun = clock.marked
-        tuner.step(clock, count if left is None else min(count, left), progress)
+        try:
+            tuner.step(clock, count if left is None else min(count, left), progress)
+        except (LogError, WorkerError):
+            raise
+        except Exception as error:  # of this kernel: the others go on
+            tuner.fail(error)
         state.start = min(state.start, tuner.first_seconds)
         state.exhausted = tuner.exhausted or tuner.converged
         state.after_turn(clock.marked - begun, tuner.best_seconds)
@@ -259,7 +277,12 @@ def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
     order = sorted(tuners, key=lambda t: -t.task.weight * _finite(t.best_seconds))
     for tuner in order:
         if tuner.trials and (clock.budget.seconds is None or clock.seconds_left > 0):
-            tuner.finish(clock)
+            try:
+                tuner.finish(clock)
+            except (LogError, WorkerError):
+                raise
+            except Exception as error:
+                tuner.fail(error)
 
 
 def _result(tuner: Tuner) -> TaskResult:

@@ -29,7 +29,7 @@ from .progress import Progress, Silent
 from .protocols import Candidate, CostModel, Measurer, Population
 from .quality import ModelQuality
 from .racing import race
-from .record import MeasureRecord
+from .record import MeasureRecord, schedule_key
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .strategies import make_strategy
 from .task import Task, feature_count
@@ -37,6 +37,7 @@ from .worker_process import WorkerError
 
 __all__ = ["TuneResult", "Tuner", "tune"]
 
+_MESSAGE = 200
 _ATTEMPTS = 16
 """Proposals of nothing but known schedules before the space counts as exhausted."""
 
@@ -96,6 +97,7 @@ class Tuner:
         self.trials = 0
         self.errors: Counter[str] = Counter()
         self.exhausted = False
+        self.failure = ""
         self.engine_seconds = 0.0
         self.confidence: float | None = None
         self.forecast = GainForecast(self.settings, self.seed)
@@ -155,6 +157,11 @@ class Tuner:
             self._learn(rows[measured], np.array(costs))
         return done
 
+    def fail(self, error: Exception) -> None:
+        """Search no more: what was measured so far counts."""
+        self.failure = f"{type(error).__name__}: {' '.join(str(error).split())[:_MESSAGE]}"
+        self.exhausted = True
+
     def _forecast(self, scores: Any, measured: list[int], costs: Any, before: float) -> None:
         """See whether another turn is worth it. A turn without the model's opinion says nothing."""
         if scores is None or not len(costs):
@@ -172,7 +179,7 @@ class Tuner:
         """Schedules of the user's that were not measured yet; they are handed out once."""
         handed = [Candidate(tuple(schedule), "user") for schedule in self.given]
         self.given = ()
-        return [c for c in handed if c.key not in self.costs]
+        return [c for c in handed if self._key(c.schedule) not in self.costs]
 
     def finish(self, clock: BudgetClock | None = None) -> MeasureRecord | None:
         """Measure the leaders again, in turn, and say which is best.
@@ -223,7 +230,7 @@ class Tuner:
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)
-            keys = [self._candidate(row).key for row in rows]
+            keys = [self._key(self._candidate(row).schedule) for row in rows]
             first = {key: index for index, key in reversed(list(enumerate(keys)))}
             fresh = [index for key, index in first.items() if key not in self.costs]
             known = [index for index, key in enumerate(keys) if key in self.costs]
@@ -240,6 +247,13 @@ class Tuner:
         schedule = tuple(self.task.space.schedule(row).to_json())
         return Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
 
+    def _key(self, schedule: Sequence[Any]) -> str:
+        """Equal for schedules that need not both be measured: on one thread, those that differ in
+        which loops are parallel."""
+        if self.task.threads == 1:
+            schedule = [step for step in schedule if list(step[:1]) != ["parallel"]]
+        return schedule_key(schedule)
+
     def _count(self, record: MeasureRecord, clock: BudgetClock) -> None:
         self.trials += 1
         clock.trials += 1
@@ -248,8 +262,9 @@ class Tuner:
             self.errors[record.error] += 1
 
     def _know(self, record: MeasureRecord) -> None:
+        same = self._key(record.schedule)
+        self.costs[same] = min(record.cost, self.costs.get(same, math.inf))
         key = record.schedule_key
-        self.costs[key] = min(record.cost, self.costs.get(key, math.inf))
         if not math.isfinite(self.first_seconds) and record.ok:
             self.first_seconds, self._first = record.cost, key
         self.best_seconds = min(self.best_seconds, record.cost)

@@ -4,8 +4,8 @@
 
     before, rebuild() -> seconds of each kernel in place -> decisions in the log -> rebuild()
 
-What is slower in place than the schedule that was built before is rolled back, by a decision in the
-log, so that every later build heeds it; see ``autotune.decision``.
+What is not faster in place than the schedule that was built before is rolled back, by a decision in
+the log, so that every later build heeds it; see ``autotune.decision``.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def confirm(
         return Confirmed(after, InProgram(robust_seconds(old), robust_seconds(new)))
     rounds = run_in_turn([before, after], arrays, seconds * _KERNELS_SHARE)
     signs = {name: _faster(rounds, workload) for name, workload in changed.items()}
-    slower = {name for name, sign in signs.items() if sign < 0}
-    log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items() if s])
+    # What is not faster in place is not worth a change: the schedule from before stays.
+    slower = {name for name, sign in signs.items() if sign <= 0}
+    log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items()])
     built = rebuild() if slower else after
     old, new, initial = _whole(before, built, first, arrays, seconds)
     still = {name for name in changed if name not in slower}

@@ -106,10 +106,17 @@ def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
     if found is None:
         symbol = kernel_symbol(workload)
         if chosen.origin == "library":
-            found = library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
+            found = _by_library(prim, target, symbol)
         found = found or compile_kernel(prim, chosen.schedule, target, symbol)
         remember_kernel(workload, chosen, target, found)
     return found
+
+
+def _by_library(prim: PrimFunc, target: Target, symbol: str) -> Kernel | None:
+    try:
+        return library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
+    except ScheduleError:  # made for the whole, where the product is not in memory
+        return library_kernel(prim, target, symbol, lambda _: Schedule())
 
 
 def _favourite(prim: PrimFunc, target: Target) -> Schedule:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .autotune.budget import Budget, parse_budget
 from .autotune.decision import Decision
+from .autotune.in_program import InProgram
 from .autotune.interrupts import terminable
 from .autotune.kernels import TOOLCHAIN, machine_floor, tasks_of
 from .autotune.log import TuningLog
@@ -35,16 +36,16 @@ from .by_hand import Given, schedules_by_hand
 from .codegen.machine import known_machine
 from .codegen.runtime import pool
 from .codegen.target import Target
-from .confirm import confirm
+from .confirm import Confirmed, confirm
 from .elsewhere import tune_elsewhere
-from .graph_choices import GraphTuner
-from .in_turn import random_arrays, run_in_turn
+from .graph_choices import Decided, GraphTuner
+from .in_turn import Rounds, random_arrays, run_in_turn
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
 from .ir.loop.prim import PrimFunc
 from .ir.program.nodes import Call
-from .library_route import route
+from .library_route import Routed, route
 from .pipeline import (
     Built,
     build,
@@ -55,7 +56,8 @@ from .pipeline import (
     session_log,
 )
 from .precision import Precision
-from .settle import settle
+from .settle import Settled, settle
+from .stages import Stages
 from .time_plan import TimePlan
 from .variants import Taken, Variants
 
@@ -64,6 +66,10 @@ __all__ = ["Tuned", "tune"]
 Array = np.ndarray[Any, Any]
 
 NO_ROUTES: Mapping[str, str] = {}
+
+ROUTE_CALLS, SETTLE_CALLS = 8, 6
+"""Calls of the program that two comparisons make at least: without time for them they are left out,
+unless the second may have to undo something."""
 
 PROFILE_SHARE = 0.1
 """Of the time for choices in the graph: to see what each kernel takes in the program as it is."""
@@ -144,7 +150,9 @@ def tune(
         return built
 
     def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
-        return schedules_by_hand(tasks_of(prims, target, used), schedules or {})
+        if not schedules:
+            return {}
+        return schedules_by_hand(tasks_of(prims, target, used), schedules)
 
     given = by_hand(variants.of(logged).prims)
     records.check_writable()  # makes the file: only once all that was asked for makes sense
@@ -160,13 +168,23 @@ def tune(
         first = made(logged, routes=None)
     operands = random_arrays(module, seed) if arrays is None else list(arrays)
     graph = GraphTuner(variants, made, key, _name(module))
+    stages = Stages(plan)
+    unprofiled = Rounds({}, {})
+
+    def profiled() -> Rounds:
+        (profile,) = run_in_turn([first], operands, PROFILE_SHARE * plan.graph)
+        plan.call = sum(robust_seconds(s) * profile.calls[w] for w, s in profile.seconds.items())
+        return profile
+
     try:
         with terminable():
-            (profile,) = run_in_turn([first], operands, PROFILE_SHARE * plan.graph)
-            plan.call = sum(
-                robust_seconds(s) * profile.calls[w] for w, s in profile.seconds.items()
+            profile = stages.run("the profile", profiled, lambda: unprofiled)
+            known_profile = None if profile is unprofiled else profile
+            decided = stages.run(
+                "choices in the graph",
+                lambda: graph.decide(logged, operands, plan.graph, profile=known_profile),
+                lambda: Decided(logged, ()),
             )
-            decided = graph.decide(logged, operands, plan.graph, profile=profile)
             records.append(decided.decisions)
     except KeyboardInterrupt:
         stopped = ProgramResult((), plan.elapsed, limits, "interrupted")
@@ -176,49 +194,81 @@ def tune(
     peak = machine.peak_flops(used) if machine.measured else 0.0
     prims = [*variants.of(decided.taken).prims, *decided.contenders]
     place = {**decided.place, **{w: robust_seconds(s) for w, s in profile.seconds.items()}}
-    report = tune_tasks(
-        [
-            replace(
-                task,
-                seconds=place.get(task.workload.hash, math.inf),
-                floor=machine_floor(task, machine),
-            )
-            for task in tasks_of(prims, target, used)
-        ],
-        TOOLCHAIN,
-        records,
-        plan.search(again=bool(decided.sites)),
-        others=shipped_logs(),
-        strategy=strategy,
-        seed=seed,
-        progress=progress or make_progress(peak_flops=peak),
-        peak_flops=peak,
-        given={**by_hand([*prims, *variants.of(logged).prims]), **given},
+    tasks = [
+        replace(
+            task,
+            seconds=place.get(task.workload.hash, math.inf),
+            floor=machine_floor(task, machine),
+        )
+        for task in tasks_of(prims, target, used, stages.failed)
+    ]
+
+    def searched() -> ProgramResult:
+        return tune_tasks(
+            tasks,
+            TOOLCHAIN,
+            records,
+            plan.search(again=bool(decided.sites)),
+            others=shipped_logs(),
+            strategy=strategy,
+            seed=seed,
+            progress=progress or make_progress(peak_flops=peak),
+            peak_flops=peak,
+            given={**by_hand([*prims, *variants.of(logged).prims]), **given},
+        )
+
+    report = stages.run(
+        "the search", searched, lambda: ProgramResult((), plan.elapsed, limits, "budget")
     )
     report = replace(report, budget=limits)
     if report.stopped not in ("budget", "exhausted", "converged"):
-        return Tuned(made(routes=None), replace(report, decisions=decided.decisions))
+        report = replace(
+            report, decisions=decided.decisions, skipped=(*stages.skipped, *report.skipped)
+        )
+        return Tuned(made(routes=None), report)
+
+    def confirmed() -> Confirmed:
+        # The graph as it is now, with the schedules from before: only those are compared.
+        before = made(again.taken, dict(known))
+        return confirm(before, made, records, operands, 0.5 * seconds, graph.program, first)
+
+    def unconfirmed() -> Confirmed:
+        return Confirmed(made(again.taken, dict(known)), InProgram(plan.call, plan.call))
+
     try:
         with terminable():
-            again = graph.decide(decided.taken, operands, plan.again, decided.sites)
+            again = stages.run(
+                "choices in the graph, again",
+                lambda: graph.decide(decided.taken, operands, plan.again, decided.sites),
+                lambda: Decided(decided.taken, ()),
+            )
             records.append(again.decisions)
-            # The graph as it is now, with the schedules from before: only those are compared.
-            before = made(again.taken, dict(known))
             seconds = plan.comparison
-            ended = confirm(before, made, records, operands, 0.5 * seconds, graph.program, first)
-            routed = route(ended.built, operands, 0.2 * seconds, graph.program)
+            ended = stages.run("the last comparison", confirmed, unconfirmed)
+            routed = stages.run(
+                "the library",
+                lambda: route(ended.built, operands, 0.2 * seconds, graph.program),
+                lambda: Routed(ended.built),
+                calls=ROUTE_CALLS,
+                builds=1,
+            )
             records.append(routed.decisions)
             sites = {**variants.of(logged).sites, **variants.of(again.taken).sites}
-            settled = settle(
-                first,
-                routed.built,
-                (sites, logged, again.taken),
-                lambda: made(routes=None),
-                records,
-                key,
-                operands,
-                0.3 * seconds,
-                graph.program,
+            settled = stages.run(
+                "the first build beside the last",
+                lambda: settle(
+                    first,
+                    routed.built,
+                    (sites, logged, again.taken),
+                    lambda: made(routes=None),
+                    records,
+                    key,
+                    operands,
+                    0.3 * seconds,
+                    graph.program,
+                ),
+                lambda: Settled(routed.built, (), ended.report.before, ended.report.after),
+                calls=SETTLE_CALLS if first.code_hash == routed.built.code_hash else 0,
             )
     except (LogError, KeyboardInterrupt) as error:
         stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
@@ -235,6 +285,7 @@ def tune(
         seconds=plan.elapsed,
         in_program=final,
         decisions=_last_of([d for d in made_choices if d.about != "schedule"]),
+        skipped=(*stages.skipped, *report.skipped),
     )
     return Tuned(settled.built, report)
 

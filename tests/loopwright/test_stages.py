@@ -1,0 +1,123 @@
+"""A stage of tuning that fails, or has no time left, is left out; the others go on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright import kernels, tuning
+from loopwright.autotune import kernels as kernel_tasks
+from loopwright.autotune import program_tuner
+from loopwright.autotune.budget import Budget
+from loopwright.autotune.evaluate_model import matmul_prim
+from loopwright.autotune.kernels import task_of
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log_file import LogError
+from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.program_tuner import ProgramResult
+from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.select import workload_of
+from loopwright.autotune.tuner import Tuner
+from loopwright.codegen.library import library_of
+from loopwright.codegen.target import Target
+from loopwright.graph_choices import GraphTuner
+from loopwright.ir.schedule.steps import Schedule, split
+from loopwright.pipeline import build
+from loopwright.stages import Stages
+from loopwright.time_plan import TimePlan
+from planted_kernels import SETTINGS, TOOLCHAIN, make_task
+
+X = np.random.default_rng(0).random((48, 48), dtype=np.float32)
+
+
+NOTHING_TUNED = ProgramResult((), 0.0, Budget(), "budget")
+
+
+def layer(x: Any) -> Any:
+    return np.tanh(x @ x) + 1
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("planted")
+
+
+@pytest.mark.parametrize(
+    "place, name, said",
+    [
+        (tuning, "run_in_turn", "the profile"),
+        (GraphTuner, "decide", "choices in the graph"),
+        (kernel_tasks, "task_of", "matmul"),
+        (tuning, "tune_tasks", "the search"),
+        (program_tuner, "Tuner", "matmul"),
+        (Tuner, "step", "matmul"),
+        (Tuner, "finish", "matmul"),
+        (tuning, "confirm", "the last comparison"),
+        (tuning, "route", "the library"),
+        (tuning, "settle", "the first build beside the last"),
+    ],
+)
+def test_a_stage_that_fails_is_left_out(
+    place: Any, name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place in (tuning, GraphTuner):  # without the search, which takes longest
+        monkeypatch.setattr(tuning, "tune_tasks", lambda *_, **__: NOTHING_TUNED)
+    monkeypatch.setattr(place, name, fail)
+    function = lw.compile(layer, log=tmp_path / "log.jsonl", threads=1)
+    report = function.tune(X, trials=2)
+    assert "planted" in " ".join(report.skipped) and f"left out: {said}" in str(report)
+    np.testing.assert_allclose(function(X), layer(X), rtol=1e-5)
+
+
+def test_the_library_does_without_the_schedule_of_what_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = lw.compile(layer, threads=1).lower(X).built
+    assert built.parts is not None and built.source is not None
+    (prim,) = built.parts.prims.values()
+    library = library_of(prim)
+    if library is None:
+        pytest.skip("NumPy has no library here")
+    monkeypatch.setattr(kernels, "_favourite", lambda *_: Schedule.of(split("none", (1, 2))))
+    routes = {workload_of(prim).hash: library}
+    routed = build(built.source.module, threads=1, routes=routes)
+    (found,) = routed.call([X])
+    assert next(iter(routed.chosen.values())).origin == "library"
+    np.testing.assert_allclose(found, layer(X), rtol=1e-5)
+
+
+def test_a_stage_without_time_is_left_out_and_a_log_error_is_not_caught() -> None:
+    plan = TimePlan(Budget(seconds=10.0), 0.0, now=lambda: 9.0, call=0.5, build=0.4)
+    stages = Stages(plan)
+    assert stages.run("a", lambda: 1, lambda: 2, calls=1, builds=1) == 1
+    assert stages.run("b", lambda: 1, lambda: 2, calls=2, builds=1) == 2
+    assert stages.skipped == ["b: no time left for it"]
+
+    def unwritable() -> int:
+        raise LogError(None, "the disk is full")
+
+    with pytest.raises(LogError):
+        stages.run("c", unwritable, lambda: 2)
+
+
+def test_nobody_waits_for_a_candidate_beyond_the_deadline() -> None:
+    with NativeMeasurer(make_task(), TOOLCHAIN, SETTINGS) as measurer:
+        good, endless = (Candidate((("plant", kind, 1),), "") for kind in ("good", "endless"))
+        assert [index for index, _ in measurer.measure([good])] == [0]
+        begun = time.monotonic()
+        measurer.workers.deadline = begun + 0.5
+        assert [*measurer.measure([endless])] == []
+        assert time.monotonic() - begun < SETTINGS.first_timeout / 2
+
+
+def test_on_one_thread_no_two_candidates_differ_in_parallel_only() -> None:
+    task = task_of(matmul_prim(128, 96, 80), Target.host(), 1)
+    tuner = Tuner(task, cast("Any", None), TuningLog())
+    rows = tuner._propose(64)
+    whole = [task.space.schedule(row).to_json() for row in rows]
+    serial = [str([step for step in steps if step[0] != "parallel"]) for steps in whole]
+    assert len(rows) > 20 and len({*serial}) == len(serial)
+    assert any(step[0] == "parallel" for steps in whole for step in steps)
