@@ -48,7 +48,7 @@ class ReplayError(LoopwrightError):
     """The log has no such run, or cannot tell what the run was."""
 
 
-class _Departed(Exception):
+class _Departed(BaseException):  # no failure of a kernel, which would only end its search
     """The engine asks for something else than the run did."""
 
 
