@@ -30,7 +30,7 @@ __all__ = ["basic_view", "is_element", "mask_of", "take"]
 def _getitem(x: Proxy, key: Any) -> Proxy:
     """``x[key]``. Raises LoopwrightIndexError where NumPy raises IndexError."""
     mask = mask_of(key)
-    if mask is not None and mask.ndim and misuse.is_augmented():
+    if mask is not None and misuse.is_augmented():
         if mask.shape != x.shape[: mask.ndim]:
             raise misuse.mask_shape(str(mask.shape), x.type.short)
         return METHODS["getitem.mask"](x, mask)

@@ -81,12 +81,10 @@ def instruction(frame: FrameType) -> str:
 
 def previous_instruction(frame: FrameType) -> str:
     """The name of the instruction before the one that ``frame`` executes now."""
-    before = ""
-    for step in dis.get_instructions(frame.f_code):
-        if step.offset >= frame.f_lasti:
-            break
-        before = step.opname
-    return before
+    # f_lasti may lie in the cache behind the instruction, where that calls Python code inline.
+    steps = dis.get_instructions(frame.f_code)
+    names = [step.opname for step in steps if step.offset <= frame.f_lasti]
+    return names[-2] if len(names) > 1 else ""
 
 
 def _short(path: str) -> str:

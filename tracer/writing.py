@@ -223,12 +223,12 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
     many = lift(value).ndim and not x.type.dtype.is_bool
     if part.ndim == 0 and is_element(key) and many:
         raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
-    if not _is_same(value, part):  # x[key] += y has written it already
-        write(part, _fitted(value, part), DESTINATION)
+    same = _is_same(value, part)  # x[key] += y has written it already
+    write(part, part if same else _fitted(value, part), DESTINATION)
 
 
 def _is_same(value: Any, target: Proxy) -> bool:
-    """Whether an array is assigned to itself, which NumPy lets pass even if it is read-only."""
+    """Whether an array is assigned to itself."""
     if not isinstance(value, Proxy) or value.storage is not target.storage:
         return False
     target.owner.memory.changed = True
@@ -266,7 +266,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
             f"'{casting}'"
         )
     if where is True and _is_same(src, target):
-        return
+        return  # NumPy lets that pass even if it is read-only
     value = _fitted(src, target)
     if where is not True:
         value = emit("where", broadcast_to(lift(where, BOOL), target.shape), value, target)

@@ -236,7 +236,8 @@ class _Drawing:
             case 5 | 6 | 7:
                 return f"{name}[{key}] = {self.expression()}"
             case 8:
-                return f"{name}[{name} > {self.between(-1, 1)}] = {self.expression()}"
+                how = self.pick(("", "+", "*"))
+                return f"{name}[{name} > {self.between(-1, 1)}] {how}= {self.expression()}"
             case 9:
                 function = self.pick(("add", "subtract", "maximum", "multiply"))
                 where = self.pick(("", f", where={name} > 0"))
@@ -288,9 +289,9 @@ class _Drawing:
                     self.program.statements.append(statement)
                     return True
                 refused = False
-            except (ValueError, TypeError, IndexError, OverflowError):
+            except (ValueError, TypeError, IndexError):
                 refused = True
-            except Exception:
+            except Exception:  # OverflowError depends on values
                 refused = False
         self.values = known
         if refused and self.between(0, 5) == 0 and "= np.array_split" not in statement:
