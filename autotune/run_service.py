@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import mmap
 import pickle
 import time
 from collections import deque
@@ -19,11 +18,11 @@ import numpy.typing as npt
 
 from ..codegen.llvm.link import LoadedObject, load_object
 from ..codegen.runtime import pool
-from ..codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from ..codegen.target import Target
 from ..ir.dims import as_int
 from .build_service import BuiltKernel
 from .guarded import GuardedBuffer
+from .guarded_input import GuardedInput
 from .harness import Harness
 from .noise import Noise, interruptions
 from .places import Operand, Place, matters, placed
@@ -91,7 +90,7 @@ class RunService:
         self._reference = self._known_reference()
         self._harness = Harness()
         self._harness.handle_faults()
-        self._inside = {p.name: _Input(self._inputs[p.name]) for p in self.prim.params}
+        self._inside = {p.name: GuardedInput(self._inputs[p.name]) for p in self.prim.params}
         self._outside = {b.name: placed(_bytes(b)) for b in self.prim.output_buffers}
         self._probes = [
             (probe, Reference(self.prim, probe, self.settings, self.seed))
@@ -108,8 +107,7 @@ class RunService:
         for buffer in self._outside.values():
             buffer.close()
         for operand in self._inside.values():
-            operand.exact.close()
-            operand.aligned.close()
+            operand.close()
 
     def _known_reference(self) -> Reference:
         if self.cache is not None and self.cache.exists():
@@ -199,7 +197,7 @@ class RunService:
         """A refusal if a kernel that chooses is wrong on inputs made for it (see probes.py)."""
         for probe, reference in self._probes:
             for name, operand in self._inside.items():
-                operand.exact.fill(probe[name])
+                operand.show(probe[name])
             self._call(loaded)
             verdict = reference.check(self._outputs())
             if not verdict.right:
@@ -214,8 +212,8 @@ class RunService:
     def _foul(self, loaded: _Loaded) -> Frame | None:
         """Memory written that is not the kernel's to write, or None."""
         for name, operand in self._inside.items():
-            if not operand.exact.intact():
-                operand.exact.mend()
+            if not operand.intact():
+                operand.restore()
                 return _error("out_of_bounds", f"wrote beside {name}")
             if operand.changed():
                 operand.restore()
@@ -386,7 +384,7 @@ class RunService:
         workspace = place("the workspace", built.workspace_bytes)
         operands.append(Operand("the workspace", workspace, False, False))
         guarded = [*self._outside.values(), *extra.values()]
-        guarded += [b for i in self._inside.values() for b in (i.exact, i.aligned)]
+        guarded += [buffer for i in self._inside.values() for buffer in i.buffers]
         self._harness.set_guards(pair for buffer in guarded for pair in buffer.guards)
         return _Loaded(
             code,
@@ -431,27 +429,6 @@ class _Loaded:
     """Where the operands lie: what a flush empties the caches of."""
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it is for timing."""
-
-
-class _Input:
-    """An input twice: ending exactly at a guard, and where memory of ours lies."""
-
-    def __init__(self, values: Array) -> None:
-        self._values = values
-        self.exact = GuardedBuffer(values.nbytes, values.itemsize)
-        self.aligned = self.exact
-        place = IN_PAGE if values.nbytes >= PAGED_BYTES else self.exact.address
-        if self.exact.address % 64 or (self.exact.address - place) % mmap.PAGESIZE:
-            self.aligned = placed(values.nbytes)
-        self.restore()
-
-    def changed(self) -> bool:
-        now = self.exact.bytes
-        return not np.array_equal(now, self._values.reshape(-1).view(np.uint8))
-
-    def restore(self) -> None:
-        self.exact.fill(self._values)
-        self.aligned.fill(self._values)
 
 
 def _robust(samples: Sequence[float]) -> float:

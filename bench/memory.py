@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -122,13 +123,21 @@ PROGRAMS = {"resnet18": resnet18, "gpt2": gpt2}
 
 
 def _tree(pid: int) -> list[int]:
-    """``pid`` and all that descend from it."""
+    """``pid`` and all that descend from it. One that is about to start another program is still
+    its parent, memory included."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError):
             for child in (task / "children").read_text().split():
-                found += _tree(int(child))
+                if _command(int(child)) != _command(pid):
+                    found += _tree(int(child))
     return found
+
+
+def _command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _held(pid: int) -> int:
@@ -158,8 +167,6 @@ class Peak:
         self._thread.join()
 
     def _watch(self) -> None:
-        import os
-
         while not self._done.wait(_INTERVAL):
             parts = [_held(pid) for pid in _tree(os.getpid())]
             if sum(parts) > self.bytes:
@@ -168,8 +175,6 @@ class Peak:
 
 def measure(name: str, budget: str, threads: int) -> dict[str, Any]:
     """The figures of one program, in bytes; to be called in a fresh process."""
-    import os
-
     weights = Weights()
     function, args = PROGRAMS[name](weights)
     compiled = lw.compile(function, threads=threads)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..ir.derived import derived
+from ..ir.derived import derived, interned
 from ..ir.dtype import DTYPES
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
@@ -273,8 +273,8 @@ def laid_out(value: Array, pack: PackInterface | None = None) -> Array:
     Programs built from the same constant share the result.
     """
     if pack is None:
-        return derived([value], "dense", lambda: _dense(value))
-    return derived([value], pack.layout, lambda: pack.array(value, aligned_array))
+        return derived([value], "dense", lambda: interned(_dense(value)))
+    return derived([value], pack.layout, lambda: interned(pack.array(value, aligned_array)))
 
 
 def _dense(value: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SHARED_BYTES", "derived"]
+__all__ = ["SHARED_BYTES", "derived", "interned"]
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +22,7 @@ SHARED_BYTES = 1 << 14
 
 _Entry = tuple[tuple["weakref.ref[Array]", ...], "weakref.ref[Array]"]
 _entries: dict[Hashable, _Entry] = {}
+_contents: dict[Hashable, list[weakref.ref[Array]]] = {}
 _lock = threading.Lock()
 
 
@@ -67,3 +68,45 @@ class _Forget:
         entry = _entries.get(self.key)
         if entry is not None and entry[1] is dead:
             _entries.pop(self.key, None)
+
+
+def interned(array: Array) -> Array:
+    """An array of the same shape, dtype and bytes that somebody holds already, or ``array``.
+
+    Nobody writes to ``array`` any more. A function that is traced again gets the constants of its
+    first build so, whatever the arrays are that it reads. An array that is not dense is itself.
+
+    >>> w = interned(np.ones((128, 128)))
+    >>> interned(np.ones((128, 128))) is w
+    True
+    """
+    if array.nbytes < SHARED_BYTES or not array.flags.c_contiguous:
+        return array
+    flat = array.reshape(-1).view(np.uint8)
+    sample = flat[:: max(1, flat.size // 4096)].tobytes()
+    key = (array.shape, array.dtype.str, sample)
+    with _lock:
+        like = [ref for ref in _contents.get(key, []) if ref() is not None]
+    for ref in like:
+        found = ref()
+        if found is not None and np.array_equal(found.reshape(-1).view(np.uint8), flat):
+            return found
+    with _lock:
+        _contents[key] = [*like, weakref.ref(array, _Emptied(key))]
+    return array
+
+
+class _Emptied:
+    """Removes the arrays of one key that are dead, and the key with the last one."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+
+    def __call__(self, dead: weakref.ref[Array]) -> None:
+        left = [ref for ref in _contents.get(self.key, []) if ref is not dead]
+        if left:
+            _contents[self.key] = left
+        else:
+            _contents.pop(self.key, None)

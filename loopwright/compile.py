@@ -30,9 +30,10 @@ from .ir.errors import LoopwrightTypeError
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
-from .ready import NOTHING, CacheInfo, Ready, Specialisation
+from .ready import NOTHING, CacheInfo, Ready, Specialisation, reason_for
 from .threads import check_threads
 from .tracer import (
+    Borrowed,
     Request,
     Traced,
     any_traced,
@@ -58,9 +59,9 @@ MOST_RECENT = 4
 """Kinds of calls that are tried one after the other before the key of a call is made."""
 
 
-def _pipeline() -> Any:
-    """The compiler, loaded when it is first needed: importing the package takes half the time."""
-    return importlib.import_module(".pipeline", __package__)
+def _late(name: str) -> Any:
+    """A part of the compiler, loaded when it is first needed: the import takes half the time so."""
+    return importlib.import_module(f".{name}", __package__)
 
 
 class CompiledFunction:
@@ -137,8 +138,7 @@ class CompiledFunction:
     def with_threads(self, count: int) -> CompiledFunction:
         """The same function for ``count`` threads: with the schedules that are best on so many.
 
-        ``f(x, threads=1)`` is ``f.with_threads(1)(x)``. Its code is kept as well; ``count`` is from
-        1 to 256.
+        ``f(x, threads=1)`` is ``f.with_threads(1)(x)``. Both keep their code. At most 256.
 
         >>> import numpy as np
         >>> import loopwright as lw
@@ -221,23 +221,28 @@ class CompiledFunction:
             self._misses += 1
             for other in self._known.values():
                 other.traced.look_outside()
-            config = Config.read()
-            begun = time.perf_counter()
-            traced = self._trace(request)
-            built = self._build(traced, config)
-            seconds = time.perf_counter() - begun
-            found = Specialisation(traced, built, self._reason(request), seconds)
-            self._known[traced.request] = found
-            announce(self._name, found, config)
-            self._tune_beside(traced.request, found, config)
+            found = self._made(request, Config.read())
+            self._known[found.traced.request] = found
+            _late("release").give_back(found.built)
             return found
 
-    def _tune_beside(self, request: Request, found: Specialisation, config: Config) -> None:
+    def _made(self, request: Request, config: Config) -> Specialisation:
+        begun = time.perf_counter()
+        borrowed = Borrowed()
+        traced = self._trace(request, borrowed)
+        built = self._build(traced, config)
+        borrowed.check(self._name)
+        seconds = time.perf_counter() - begun
+        made = Specialisation(traced, built, reason_for(request, self._known), seconds)
+        announce(self._name, made, config)
         options = self._tune or as_background(config.tune)
-        if options is not None and found.built.kernels:
-            install = functools.partial(self._install, request)
-            log = log_in_force(self.log, config.log)
-            self.background.start(self._name, found.built, log, options, install)
+        if options is None or not built.kernels:
+            return _late("release").kept(made)
+        # With its weights: tuning builds it again and again.
+        install = functools.partial(self._install, traced.request)
+        log = log_in_force(self.log, config.log)
+        self.background.start(self._name, built, log, options, install)
+        return made
 
     def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
         """Use another build for a request from the next call on, if ``old`` is in use now."""
@@ -261,22 +266,24 @@ class CompiledFunction:
         """What tunes this function while the program runs; see ``tune=`` of ``lw.compile``."""
         made = self._background
         if made is None:
-            module: Any = importlib.import_module(".background", __package__)
+            module: Any = _late("background")
             made = self._background = module.BackgroundTuning()
         return made
 
     def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
         return bind(self._name, self._signature, self._static, args, kwargs).request
 
-    def _trace(self, request: Request, check_index: bool = False) -> Traced:
-        checked = check_index or Config.read().check_index
-        return trace(self.function, self._signature, request, self._name, check_index=checked)
+    def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
+        bounds = bounds or Config.read().check_index
+        return trace(self.function, self._signature, request, self._name, borrowed, bounds)
 
-    def _trace_for_code(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+    def _trace_for_code(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
+    ) -> Traced:
         """As ``trace``; raises UnsupportedError for symbolic sizes."""
-        traced = self.trace(*args, **kwargs)
         try:
-            _pipeline().refuse_symbolic(traced.module)
+            traced = self._trace(self._request(args, kwargs), borrowed)
+            _late("pipeline").refuse_symbolic(traced.module)
         except Exception as error:
             shown = for_user(error)
         else:
@@ -286,9 +293,9 @@ class CompiledFunction:
     def _build(self, traced: Traced, config: Config) -> pipeline.Built:
         options = self.build_options(config)
         try:
-            return _pipeline().build(traced.module, verify=config.verify, **options)
+            return _late("pipeline").build(traced.module, verify=config.verify, **options)
         except Exception as error:
-            failures: Any = importlib.import_module(".failures", __package__)
+            failures: Any = _late("failures")
             shown = failures.with_repro(error, traced.name, traced.module, options, config)
             if shown is error:
                 raise
@@ -302,20 +309,6 @@ class CompiledFunction:
             "threads": self.threads or config.threads,
             "precision": self.precision or config.precision,
         }
-
-    def _reason(self, request: Request) -> str:
-        """Why code that is there could not be used."""
-        if not self._known:
-            return "first call"
-        last = next(reversed(self._known))
-        if (last.names, last.structures) != (request.names, request.structures):
-            return "other arguments or another structure of them"
-        changed = [
-            f"{path}: {old} became {new}"
-            for path, old, new in zip(request.paths, last.leaves, request.leaves)
-            if old != new
-        ]
-        return ", ".join(changed)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The function's graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
@@ -349,11 +342,15 @@ class CompiledFunction:
         if not all(map(_is_value, leaves)):
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
         found = placed(self._specialised, arguments.request, leaves)
-        return Lowered(found.traced, found.built, self._static), [to_array(v) for v in leaves]
+        traced, built = found.traced, found.built
+        if not built.has_weights:
+            traced = self._trace(traced.request)
+            built = _late("release").restored(built, traced.module)
+        return Lowered(traced, built, self._static), [to_array(v) for v in leaves]
 
     def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
         """A trace that asks for the bounds of indices, and the arrays it takes, if there are."""
-        traced = self._trace(self._request(args, kwargs), check_index=True)
+        traced = self._trace(self._request(args, kwargs), bounds=True)
         return traced, self._arrays(traced, args, kwargs)
 
     def tune(
@@ -390,7 +387,8 @@ class CompiledFunction:
         config = Config.read()
         if log is not None:
             self.log = Path(log)
-        traced = self._trace_for_code(args, kwargs)
+        borrowed = Borrowed()
+        traced = self._trace_for_code(args, kwargs, borrowed)
         begun = time.perf_counter()
         tuned = tune(
             traced.module,
@@ -408,9 +406,11 @@ class CompiledFunction:
             runner=runner,
             begun=started,
         )
+        borrowed.check(self._name)
         with self._lock:
             seconds = time.perf_counter() - begun
-            self._known[traced.request] = Specialisation(traced, tuned.built, "tuned", seconds)
+            made = Specialisation(traced, tuned.built, "tuned", seconds)
+            self._known[traced.request] = _late("release").kept(made)
             self._forget_ready()
         return tuned.report
 

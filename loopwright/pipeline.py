@@ -102,7 +102,8 @@ class Source:
     """What a build is made from, beside schedules: the traced module, and its groups.
 
     ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
-    checked before their first use as well.
+    checked before their first use as well. ``lower`` made the groups of the module; ``whole`` is
+    false if the modules have lost their weights, see ``release.py``.
     """
 
     module: Module
@@ -112,7 +113,9 @@ class Source:
     threads: int | None
     log: Path | None
     logs: Sequence[LogView]
+    lower: Callable[[Module], Module]
     check: bool = False
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,12 +135,17 @@ class Built:
     direct: Callable[..., list[Array] | None] | None = None
     kernels: tuple[str, ...] = ()
     summary: str = ""
-    levels: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    levels: Mapping[str, Callable[[Source], str]] = field(default_factory=dict)
     code_hash: str = ""
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     parts: Parts | None = None
     source: Source | None = None
     inputs: Sequence[ArraySpec] = ()
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether ``source`` can be built again; see ``release.py``."""
+        return self.source is not None and self.source.whole
 
     def as_text(self, level: str) -> str:
         """The module at ``level``, one of ``LEVELS``."""
@@ -145,9 +153,9 @@ class Built:
             raise LoopwrightValueError(
                 f"there is no level {level!r}; the levels are {', '.join(LEVELS)}"
             )
-        if level not in self.levels:
+        if level not in self.levels or self.source is None:
             raise UnsupportedError(f"the level {level} is not made for this module")
-        return self.levels[level]()
+        return self.levels[level](self.source)
 
 
 def lower_module(
@@ -289,8 +297,13 @@ def build(
         taken = logged_choices(logs, key)
     if routes is None:
         routes = logged_routes(logs, key)
-    choices = Choices(taken) if taken else None
-    lowered = lower_module(module, preferences_of(precision, target), choices, verify=verify)
+    preferences = preferences_of(precision, target)
+
+    def lower(module: Module) -> Module:
+        choices = Choices(taken) if taken else None
+        return lower_module(module, preferences, choices, verify=verify)
+
+    lowered = lower(module)
     prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
     known: dict[str, Chosen] = dict(schedules or {})
@@ -305,7 +318,7 @@ def build(
             )
         chosen[name] = known[workload]
     check = Config.read().check if check is None else check
-    source = Source(module, lowered, prims, target, threads, log, logs, check)
+    source = Source(module, lowered, prims, target, threads, log, logs, lower, check)
     built = _assembled(source, chosen, verify)
     # Only where a program is left to NumPy at all: a key takes as long as printing the program.
     plain = numpy_name() in routes.values() and routes.get(program_key(module)) == numpy_name()
@@ -315,7 +328,7 @@ def build(
 def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
     """The same program with other schedules for some of its workloads, given by their hash."""
     source = built.source
-    assert source is not None
+    assert source is not None and source.whole
     known = {name: workload_of(prim).hash for name, prim in source.prims.items()}
     schedules = {name: chosen.get(known[name], old) for name, old in built.chosen.items()}
     return _assembled(source, schedules, verify=False)
@@ -338,7 +351,7 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Bu
         compiled.executable.call,
         tuple(kernels),
         _summary(chosen, source.log),
-        _levels(source.module, source.lowered, prims, kernels, compiled, target),
+        _levels(kernels, compiled),
         compiled.code_hash,
         chosen,
         Parts(prims, kernels, compiled.program, target, used, tuple(source.logs)),
@@ -411,21 +424,18 @@ def _nest_text(name: str, kernel: Kernel) -> str:
 
 
 def _levels(
-    module: Module,
-    lowered: Module,
-    prims: Mapping[str, PrimFunc],
-    kernels: Mapping[str, Kernel],
-    compiled: CompiledProgram,
-    target: Target,
-) -> dict[str, Callable[[], str]]:
+    kernels: Mapping[str, Kernel], compiled: CompiledProgram
+) -> dict[str, Callable[[Source], str]]:
     def each(text: Callable[[str], str]) -> str:
         return "\n".join(text(name) for name in kernels)
 
     return {
-        "graph": lambda: as_text(module),
-        "kernels": lambda: as_text(lowered) + "\n" + each(lambda n: str(prims[n])),
-        "loops": lambda: each(lambda n: _nest_text(n, kernels[n])),
-        "program": lambda: str(compiled.program),
-        "llvm": lambda: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
-        "asm": lambda: each(lambda n: disassemble(kernels[n].text, target)),
+        "graph": lambda source: as_text(source.module),
+        "kernels": lambda source: (
+            as_text(source.lowered) + "\n" + each(lambda n: str(source.prims[n]))
+        ),
+        "loops": lambda _: each(lambda n: _nest_text(n, kernels[n])),
+        "program": lambda _: str(compiled.program),
+        "llvm": lambda _: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
+        "asm": lambda source: each(lambda n: disassemble(kernels[n].text, source.target)),
     }

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tracer import Traced, Watch, reader, to_array
+from .tracer import Request, Traced, Watch, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
     from .by_memory import ByMemory
 
-__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation"]
+__all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +27,21 @@ class Specialisation:
     built: pipeline.Built
     reason: str
     seconds: float
+
+
+def reason_for(request: Request, known: dict[Request, Specialisation]) -> str:
+    """Why code that is there cannot be used for ``request``."""
+    if not known:
+        return "first call"
+    last = next(reversed(known))
+    if (last.names, last.structures) != (request.names, request.structures):
+        return "other arguments or another structure of them"
+    changed = [
+        f"{path}: {old} became {new}"
+        for path, old, new in zip(request.paths, last.leaves, request.leaves)
+        if old != new
+    ]
+    return ", ".join(changed)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

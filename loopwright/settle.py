@@ -29,6 +29,7 @@ from .ir.errors import LoopwrightError
 from .ir.graph.passes import Site
 from .pipeline import Built, by_plain_numpy
 from .plain_numpy import PlainNumpy, numpy_name, program_key
+from .release import is_plain
 from .variants import Taken, current
 
 __all__ = ["Settled", "settle"]
@@ -75,7 +76,7 @@ def settle(
     rounds = _apart([*builds, *([plain] if plain is not None else [])], arrays, seconds)
     decisions: list[Decision] = []
     built, took = ended, rounds[1]
-    left_alone = _is_plain(first)
+    left_alone = is_plain(first)
     if first.code_hash == ended.code_hash:
         took = rounds[0]  # the same code takes the same time, whatever was seen
     elif not left_alone and faster_of(rounds[0], rounds[1]) < 0:
@@ -102,15 +103,11 @@ def _apart(
     cores seemed to take twice as long so."""
     found: dict[int, tuple[float, ...]] = {}
     for plain in (False, True):
-        mine = [n for n, built in enumerate(builds) if _is_plain(built) is plain]
+        mine = [n for n, built in enumerate(builds) if is_plain(built) is plain]
         if mine:
             share = seconds * len(mine) / len(builds)
             found |= zip(mine, whole_calls([builds[n] for n in mine], arrays, share))
     return [found[n] for n in range(len(builds))]
-
-
-def _is_plain(built: Built) -> bool:
-    return isinstance(getattr(built.call, "__self__", None), PlainNumpy)
 
 
 def _is_hopeless(plain: Built, ended: Built, arrays: Sequence[Array]) -> bool:

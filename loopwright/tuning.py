@@ -56,6 +56,7 @@ from .pipeline import (
     session_log,
 )
 from .precision import Precision
+from .release import give_back
 from .settle import Settled, settle
 from .stages import Stages
 from .time_plan import TimePlan
@@ -189,6 +190,7 @@ def tune(
     except KeyboardInterrupt:
         stopped = ProgramResult((), plan.elapsed, limits, "interrupted")
         return Tuned(made(routes=None), stopped)
+    give_back(first)
     machine = known_machine(target)
     # A share of an estimated peak would say nothing.
     peak = machine.peak_flops(used) if machine.measured else 0.0
@@ -221,6 +223,7 @@ def tune(
         "the search", searched, lambda: ProgramResult((), plan.elapsed, limits, "budget")
     )
     report = replace(report, budget=limits)
+    give_back(first)
     if report.stopped not in ("budget", "exhausted", "converged"):
         report = replace(
             report, decisions=decided.decisions, skipped=(*stages.skipped, *report.skipped)

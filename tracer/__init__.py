@@ -47,6 +47,7 @@ from . import (
     xp,
 )
 from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_array
+from .borrowed import Borrowed
 from .explain import cut_traceback, is_ours
 from .frozen import Watch
 from .function import Traced, located, trace
@@ -59,6 +60,7 @@ from .write_back import check, check_bounds, placements, write_back
 __all__ = [
     "Arguments",
     "ArraySpec",
+    "Borrowed",
     "DTypeSpec",
     "Proxy",
     "Request",

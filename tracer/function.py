@@ -16,6 +16,7 @@ from ..ir.graph.printer import as_text
 from ..ir.span import Span
 from . import receivers
 from .arguments import Placement, Request, Static
+from .borrowed import Borrowed
 from .bounds import Bounds
 from .emitting import lift
 from .fits import Fits
@@ -153,15 +154,16 @@ def trace(
     signature: inspect.Signature,
     request: Request,
     name: str,
-    *,
+    borrowed: Borrowed | None = None,
     check_index: bool = False,
 ) -> Traced:
-    """Run ``function`` on proxies for what ``request`` asks.
+    """Run ``function`` on proxies for what ``request`` asks. Arrays from outside are copied, the
+    big ones only if there is no ``borrowed`` to take note of them.
 
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
     """
-    run = Trace(name, check_index)
+    run = Trace(name, check_index, borrowed)
     draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
     try:
         traced = _traced(function, signature, request, run)
@@ -171,7 +173,7 @@ def trace(
         traced = None
     if traced is None:
         with receivers.receiving():
-            traced = _traced(function, signature, request, Trace(name, check_index))
+            traced = _traced(function, signature, request, Trace(name, check_index, borrowed))
     draws.tell(name)
     return traced
 

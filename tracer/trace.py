@@ -16,6 +16,7 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops.registry import get
 from ..ir.span import Span
+from .borrowed import Borrowed
 from .bounds import Bounds
 from .fits import Numbers
 from .slices import Update
@@ -29,11 +30,15 @@ class Trace:
     """The builder of one function, and what messages need to know about its values.
 
     ``origins`` says in words where an atom comes from ("argument x of layer"); ``span`` is the
-    user's place while one of our functions runs, and None while the user's own code does.
+    user's place while one of our functions runs, and None while the user's own code does. With
+    ``borrowed``, big arrays that are captured are read in place.
     """
 
-    def __init__(self, name: str, check_index: bool = False) -> None:
+    def __init__(
+        self, name: str, check_index: bool = False, borrowed: Borrowed | None = None
+    ) -> None:
         self.name = name
+        self.borrowed = borrowed
         self.builder = Builder()
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
@@ -83,10 +88,11 @@ class Trace:
     def capture(self, array: np.ndarray[Any, Any]) -> Constant:
         """The constant for an array from outside, named after the variable that holds it.
 
-        Its values are those of this moment: a writeable array is copied.
+        Its values are those of this moment: a writeable array is copied, unless ``borrowed`` says
+        that nobody writes to it before the code is made.
         """
         known = self._captured.get(id(array))
-        if known is not None:
+        if known is not None and _is_unchanged(known[1].value, array):
             return known[1]
         dtype = dtype_of(array.dtype)
         held = self._variable_of(array)
@@ -100,8 +106,11 @@ class Trace:
         else:
             origin = ("", "array computed outside of the trace")
         name = self._unique(_identifier(held)) if held else self._numbered()
-        value = np.array(array, dtype=dtype.numpy, order="C", copy=array.flags.writeable or None)
-        value.flags.writeable = False
+        value = self.borrowed.borrow(array, held or "") if self.borrowed is not None else None
+        if value is None:
+            copy = array.flags.writeable or None
+            value = np.array(array, dtype=dtype.numpy, order="C", copy=copy)
+            value.flags.writeable = False
         constant = Constant(value, name, self.span)
         self._captured[id(array)] = (array, constant)
         self.origins[constant] = origin
@@ -153,6 +162,13 @@ class Trace:
                 if name in seen.f_code.co_names and (inside := _member(value, array)) is not None:
                     return name + inside
         return None
+
+
+def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array still holds what it did when ``value`` was made of it."""
+    if np.may_share_memory(value, array):
+        return True  # it is read in place
+    return np.array_equal(value, array, equal_nan=array.dtype.kind == "f")
 
 
 def _member(holder: object, array: np.ndarray[Any, Any]) -> str | None:

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...derived import derived
+from ...derived import derived, interned
 from ...dims import Dim
 from ...ops.registry import OPERATORS, Operator, Pattern
 from ..builder import Builder
@@ -146,7 +146,8 @@ class _Folder:
             return _constants(self._value(call), call)
         # Builds with other choices or schedules share what they fold alike.
         how = (op.name, repr(call.attrs))
-        return _constants(derived(arrays, how, lambda: _frozen(self._value(call))), call)
+        value = derived(arrays, how, lambda: interned(_frozen(self._value(call))))
+        return _constants(value, call)
 
     def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
         """The value of a group that reads nothing but constants.

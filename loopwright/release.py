@@ -1,0 +1,104 @@
+"""Compiled code without the weights it was made from.
+
+Once a function is compiled, its kernels read the packed constants only. The weights of the graph -
+as captured, and as the passes have folded them - go; who asks for more than text traces again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .codegen.program_from_graph import program_from_module
+from .ir.errors import LoopwrightValueError
+from .ir.graph.nodes import Constant, Module
+from .ir.graph.weights import map_constants, without_weights
+from .pipeline import Built, by_plain_numpy
+from .plain_numpy import PlainNumpy
+from .ready import Specialisation
+
+__all__ = ["give_back", "is_plain", "kept", "released", "restored"]
+
+Array = np.ndarray[Any, Any]
+
+TRIMMED_BYTES = 1 << 24
+"""Of packed constants: what a compile with so many has freed is worth giving back."""
+
+
+def kept(made: Specialisation) -> Specialisation:
+    """What to keep of code that is ready: nothing that holds the weights of its graph."""
+    traced = replace(made.traced, module=without_weights(made.traced.module))
+    return replace(made, traced=traced, built=released(made.built))
+
+
+def give_back(built: Built) -> None:
+    """Return what compiling ``built`` has freed to the system, if it was much; the GNU C library
+    keeps freed memory for later."""
+    constants = built.parts.program.constants if built.parts is not None else ()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None and sum(c.region.nbytes for c in constants) >= TRIMMED_BYTES:
+        trim(0)
+
+
+def released(built: Built) -> Built:
+    """The same code, with all its texts, but without the weights of its graphs.
+
+    A program that NumPy runs keeps them: they are what it runs on, and it owns them from now on.
+    """
+    source = built.source
+    if source is None or not built.has_weights:
+        return built
+    if is_plain(built):
+        module = map_constants(source.module, _owned)
+        return by_plain_numpy(replace(built, source=replace(source, module=module)))
+    weightless = replace(
+        source,
+        module=without_weights(source.module),
+        lowered=without_weights(source.lowered),
+        whole=False,
+    )
+    return replace(built, source=weightless)
+
+
+def restored(built: Built, module: Module) -> Built:
+    """``built`` with the weights of ``module``, the same function traced anew.
+
+    Raises LoopwrightValueError if the code was made from other weights.
+    """
+    source = built.source
+    if source is None or built.has_weights:
+        return built
+    assert built.parts is not None
+    lowered = source.lower(module)
+    program = program_from_module(lowered, built.parts.kernels)
+    wanted = {c.region.name: c.value for c in built.parts.program.constants}
+    values = {c.region.name: c.value for c in program.constants}
+    if wanted.keys() != values.keys() or not all(map(_equal, wanted.values(), values.values())):
+        raise LoopwrightValueError(
+            "arrays that the function reads from outside were written since it was compiled",
+            hint="f.cache_clear(), so that the next call reads them anew",
+        )
+    return replace(built, source=replace(source, module=module, lowered=lowered, whole=True))
+
+
+def is_plain(built: Built) -> bool:
+    """Whether NumPy runs the program instead of code of ours."""
+    return isinstance(getattr(built.call, "__self__", None), PlainNumpy)
+
+
+def _owned(constant: Constant) -> Constant:
+    value = constant.value
+    if value.flags.owndata:
+        return constant
+    copy = value.copy()
+    copy.flags.writeable = False
+    return Constant(copy, constant.name, constant.span)
+
+
+def _equal(old: Array | None, new: Array | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return old is new or np.array_equal(old.view(np.uint8), new.view(np.uint8))

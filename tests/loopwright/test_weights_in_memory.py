@@ -1,0 +1,110 @@
+"""Weights stand in memory once: packed, as the kernels read them."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright.tracer.borrowed import LEAST_BYTES, fingerprint
+
+SIDE = 700  # 2 MB a matrix
+
+
+def network(rng):
+    scale = np.float32(SIDE**-0.5)
+    weights = [scale * rng.standard_normal((SIDE, SIDE), np.float32) for _ in range(4)]
+
+    def layers(x):
+        for w in weights:
+            x = np.maximum(x @ w.T, 0)
+        return x
+
+    return weights, layers, rng.standard_normal((8, SIDE), np.float32)
+
+
+def constants(compiled):
+    """The constants of what was compiled last."""
+    built = next(reversed(compiled._known.values())).built
+    return [c.value for c in built.parts.program.constants]
+
+
+def test_a_compiled_function_holds_its_packed_constants_only(rng):
+    _, layers, x = network(rng)
+    lw.compile(lambda x: x @ x.T)(x)  # the compiler itself is in memory
+    compiled = lw.compile(layers)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        compiled(x)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    packed = sum(c.nbytes for c in constants(compiled))
+    assert packed >= 4 * 4 * SIDE * SIDE
+    assert held <= 1.3 * packed
+
+
+def test_texts_and_explanations_need_no_weights(rng):
+    _, layers, x = network(rng)
+    compiled = lw.compile(layers)
+    result = compiled(x)
+    lowered, arrays = compiled.in_use(x)
+    assert "meta[" in lowered.as_text("graph")
+    assert np.array_equal(lowered.built.call(arrays)[0], result)
+
+
+def test_builds_of_one_function_share_their_constants(rng):
+    _, layers, x = network(rng)
+    compiled = lw.compile(layers, threads=1)
+    compiled(x)
+    first = constants(compiled)
+    again = compiled.lower(x).built.parts.program.constants
+    assert [id(c.value) for c in again] == [id(c) for c in first]
+
+
+def test_debug_says_that_weights_were_written_since(rng):
+    weights, layers, x = network(rng)
+    compiled = lw.compile(layers)
+    before = compiled(x)
+    weights[1][3, 5] += 1
+    assert np.array_equal(compiled(x), before)
+    with pytest.raises(lw.LoopwrightValueError, match="written since it was compiled"):
+        lw.debug.compare(compiled, x)
+    compiled.cache_clear()
+    np.testing.assert_allclose(compiled(x), layers(x), rtol=1e-4, atol=1e-4)
+    assert lw.debug.compare(compiled, x)
+
+
+@pytest.mark.parametrize("size", [100, LEAST_BYTES])
+def test_an_array_written_while_it_is_traced_is_read_as_it_was_or_refused(size):
+    scratch = np.ones(size, np.float32)
+
+    @lw.compile
+    def twice(x):
+        y = x + scratch
+        scratch[...] = 2
+        return y * scratch
+
+    x = np.arange(size, dtype=np.float32)
+    if scratch.nbytes < LEAST_BYTES:
+        np.testing.assert_array_equal(twice(x), (x + 1) * 2)
+    else:
+        with pytest.raises(lw.LoopwrightValueError, match="scratch was written while twice"):
+            twice(x)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8191, 8192, 8193, 1_100_003])
+def test_a_fingerprint_sees_every_byte(size, rng):
+    array = rng.integers(0, 255, size).astype(np.uint8)
+    before = fingerprint(array)
+    assert fingerprint(array.copy()) == before
+    for place in {0, size // 2, size - 1} - {-1}:
+        if size:
+            array[place] ^= 1
+            assert fingerprint(array) != before
+            array[place] ^= 1
+    assert fingerprint(array) == before
