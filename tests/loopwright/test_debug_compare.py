@@ -103,8 +103,8 @@ def plant_in_code(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """Machine code that does ``new`` in the place of ``old``."""
     real = kernel_module.emit_kernel
 
-    def emit(nest: Nest, target: Any, name: str) -> Any:
-        made = real(nest, target, name)
+    def emit(nest: Nest, *rest: Any) -> Any:
+        made = real(nest, *rest)
         return replace(made, text=made.text.replace(old, new))
 
     monkeypatch.setattr(kernel_module, "emit_kernel", emit)
