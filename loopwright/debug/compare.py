@@ -260,7 +260,12 @@ class _Judge:
         ]
         if blamed is not None and binding is not last:
             notes.append(f"seen      in a kernel that ends with it, {blamed.how}")
-        if blamed is None:
+        if blamed is None and self._right_alone(step.name, inputs, right):
+            what = (
+                f"memory of the kernel {step.name} was written over before it was read, by the "
+                "kernel itself: the program shares memory that it may not share"
+            )
+        elif blamed is None:
             what = (
                 f"the kernel {step.name} is wrong, though all its operations by themselves are not"
             )
@@ -285,6 +290,14 @@ class _Judge:
         took = f", measured {chosen.seconds * 1e6:.4g} us" if chosen.seconds else ""
         named = f" ({log})" if log is not None and "log" in where else ""
         return f"{where}{named}, sketch {chosen.sketch}{took}"
+
+    def _right_alone(self, name: str, inputs: dict[str, Array], right: Array) -> bool:
+        """Whether a kernel is right in memory of its own."""
+        prim, kernel = self.parts.prims[name], self.parts.kernels[name]
+        found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
+        bound = error_bound(prim, prim.output_buffers[0].dtype)
+        fits = [f.reshape(right.shape) for f in found if f.size == right.size]
+        return any(not difference(f, right, right, bound).differs for f in fits)
 
     def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
         """Whether the kernel is right without its schedule."""
