@@ -3,15 +3,15 @@
 ::
 
     for k.0 in 1000:                        for k.0.a in 63:
-      ...                                     stack out.1: float32[128]
-      if index(k.0) == 0:                     out.1[..] = 0.0
+      ...                                     stack out.t1: float32[128]
+      if index(k.0) == 0:                     out.t1[..] = 0.0
         out[j] = acc[j]                       for k.0.b in 16:
       else:                            =>       ...
-        out[j] += acc[j]                        out.1[j] += acc[j]
+        out[j] += acc[j]                        out.t1[j] += acc[j]
                                               if index(16 * k.0.a) == 0:
-                                                out[j] = out.1[j]
+                                                out[j] = out.t1[j]
                                               else:
-                                                out[j] += out.1[j]
+                                                out[j] += out.t1[j]
 
 The counterpart of ``block_sums`` for reduced loops outside of the loops that tile the results. A
 tile that is too large for the stack is left alone.
@@ -43,9 +43,9 @@ def block_length(extent: int, most: int) -> int:
 
 def block_tiles(nest: Nest) -> Nest:
     """The nest with its long sums of tiles in blocks; itself if there are none."""
-    shared = [*nest.workspace, *(o.buffer for o in nest.operands if o.role == "out")]
+    stored = {s.buffer for s in statements(nest.body) if isinstance(s, Accumulate)}
     body = nest.body
-    for buffer in shared:
+    for buffer in [b for name, b in nest.buffers.items() if name in stored]:
         if buffer.dtype.is_float:
             tiles = _Tiles(buffer.name, buffer.dtype)
             body = tuple(new for stmt in body for new in tiles.limited(stmt))
@@ -94,7 +94,7 @@ def _within(loops: Sequence[Loop], stmt: Stmt) -> Stmt:
 
 @dataclass
 class _Tiles:
-    """The sums of one shared buffer."""
+    """The sums of one buffer."""
 
     name: str
     dtype: DType
@@ -134,6 +134,9 @@ class _Tiles:
 
     def _sums(self, loop: Loop) -> list[_Sum]:
         """The sums in a loop over them; none if it does something else with the buffer."""
+        own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+        if self.name in own:
+            return []
         lets = {s.var for s in statements(loop.body) if isinstance(s, Let)}
         found: list[_Sum] = []
         for stmt, around in self._uses(loop.body, ()):
@@ -189,7 +192,7 @@ class _Tiles:
         for one in sums:
             self.blocks += 1
             shape = tuple(l.extent for l in one.tile)
-            tile = Buffer(f"{self.name}.{self.blocks}", shape, self.dtype)
+            tile = Buffer(f"{self.name}.t{self.blocks}", shape, self.dtype)
             zero = const(0.0, self.dtype)
             before += [
                 Alloc(tile, "stack"),

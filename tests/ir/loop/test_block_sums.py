@@ -67,6 +67,20 @@ def test_short_sums_and_what_does_not_round_stay(text):
     assert block_sums(nest, 512) is nest
 
 
+def test_tiles_that_are_added_to_a_private_buffer():
+    """What stores the first tile and adds the others is one sum, wherever the buffer lies."""
+    nest = parse_nest(
+        BEFORE.replace("  for k in 80:", "  for k in 80:\n    registers t: float32[8]")
+    )
+    lines = str(nest).replace(
+        "      acc[l] += x[k, l]",
+        "      t[l] = x[k, l]\n"
+        "    if index(k) == 0:\n      vectorize l in 8:\n        acc[l] = t[l]\n"
+        "    else:\n      vectorize l in 8:\n        acc[l] += t[l]",
+    )
+    assert "for k.b in 16:" in str(block_sums(parse_nest(lines), 512))
+
+
 @pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of two, of any sum longer than three, so that small nests have several levels."""
@@ -85,10 +99,10 @@ def test_tiles_that_are_added_to_memory():
     assert lines[start : start + 6] == [
         "if index(10 * k.0.a) == 0:",
         "for j in 5:",
-        "out[j] = out.1[j]",
+        "out[j] = out.t1[j]",
         "else:",
         "for j in 5:",
-        "out[j] += out.1[j]",
+        "out[j] += out.t1[j]",
     ]
     assert "for k.0.a in 10:" in lines and "for k.0.b in 10:" in lines
 
