@@ -87,7 +87,7 @@ class Proxy:
     # What is known without values.
 
     @property
-    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The class of what this stands for, so that ``isinstance`` takes the branch it takes in
         NumPy: C code, which looks at the type itself, is not deceived."""
         if self.weak is not None:
