@@ -163,9 +163,15 @@ def _missing(versions: dict[str, str]) -> Iterator[str]:
 
 
 def _works() -> Iterator[str]:
-    """Compiles and runs a program of a few kernels, in a process that may die of it."""
+    """Compiles and runs a program of a few kernels, in a process that may die of it. Its log is
+    looked at apart."""
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "LOOPWRIGHT_LOG": ""},
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
