@@ -181,5 +181,5 @@ def _blended(w: FunctionWriter, old: Value, to: int, value: Value, first: int, c
     if value.lanes != old.lanes or first != to:
         moved = tuple(first + l - to if l in inside else first for l in range(old.lanes))
         value = w.shuffle(value, value, moved)
-    lanes = old.lanes
-    return w.shuffle(old, value, tuple(lanes + l if l in inside else l for l in range(lanes)))
+    bits = ", ".join(f"i1 {str(l in inside).lower()}" for l in range(old.lanes))
+    return w.select(Value(f"<{bits}>", "i1", old.lanes), value, old)

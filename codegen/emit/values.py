@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbol, symbols
+from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
@@ -41,6 +41,7 @@ class ValueEmitter:
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
         self.known = Known()
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
+        self.chosen: list[tuple[Expr, bool]] = []  # what the branches written now depend on
         self.register_keys: dict[object, IntExpr] = {}
 
     def value(
@@ -97,7 +98,7 @@ class ValueEmitter:
         if expr.name == "where" and self._needs_guard(expr):
             test = self.value(expr.args[0], env, guard, memo)
             if test.name in ("true", "false"):
-                return self.value(expr.args[1 if test.name == "true" else 2], env, guard, memo)
+                return self._choice(expr, test.name == "true", env, guard, memo)
             if guard is None:
                 self.conditions[test.name] = expr.args[0]
             inverse = self.scalars.apply(
@@ -110,6 +111,16 @@ class ValueEmitter:
             args = [self.value(a, env, guard, memo) for a in expr.args]
         return self.scalars.apply(expr.name, args, [a.dtype for a in expr.args], expr.dtype)
 
+    def _choice(
+        self, expr: Op, then: bool, env: Env, guard: Value | None, memo: dict[object, Value]
+    ) -> Value:
+        """One of the branches of a ``where``."""
+        self.chosen.append((expr.args[0], then))
+        try:
+            return self.value(expr.args[1 if then else 2], env, guard, memo)
+        finally:
+            self.chosen.pop()
+
     def _known_choice(
         self,
         expr: Op,
@@ -120,7 +131,7 @@ class ValueEmitter:
     ) -> Value:
         """A ``where`` whose condition is known, lane by lane, while the code is written."""
         if all(sure) or not any(sure):
-            return self.value(expr.args[2 - sure[0]], env, guard, memo)
+            return self._choice(expr, sure[0], env, guard, memo)
         then, orelse = expr.args[1], expr.args[2]
         if guard is None and isinstance(then, Read) and isinstance(orelse, Const):
             some = self._read_some(then, env, sure, literal(orelse.value, orelse.dtype))
@@ -297,11 +308,11 @@ class ValueEmitter:
             if apart != 1:
                 continue
             mask: Value | None = None
-            if guard is None:
-                start, wide = self._turns_inside(place, flat, name, (start, start + wide - 1), env)
-                if not start <= turn < start + wide:
+            if self.chosen:
+                start, wide = self._turns_chosen(env, name, turn, range(start, start + wide))
+                if not wide:
                     continue
-            else:
+            if guard is not None:
                 mask = self._mask(guard, env, Lanes(name, start, count, wide))
                 if mask is None:
                     return None
@@ -327,36 +338,32 @@ class ValueEmitter:
             return made[turn - start]
         return None
 
-    def _turns_inside(
-        self, place: Place, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
-    ) -> tuple[int, int]:
-        """The first of an unrolled loop's turns in which every lane is known to be in the buffer,
-        and how many follow: others may only be read at turns that are not among them."""
-        ranges, size = self._ranges_at(name, reach, env), as_int(place.buffer.size)
-        inside = bounds(flat, ranges)
-        if inside is not None and inside[0] >= 0 and inside[1] < size:
-            return reach[0], reach[1] + 1 - reach[0]
-        if stride_along(flat, name) != 1:
-            return reach[0], 0
-        others = bounds(flat - symbol(name), ranges)
-        if others is None:
-            return reach[0], 0
-        first = max(reach[0], -others[0])
-        return first, min(reach[1] + 1, size - others[1]) - first
-
-    def _ranges_at(self, name: str, reach: tuple[int, int], env: Env) -> dict[str, tuple[int, int]]:
-        """The ranges of the loops at one place of the code, with some turns of one of them."""
+    def _turns_chosen(self, env: Env, name: str, turn: int, reach: range) -> tuple[int, int]:
+        """The turns of an unrolled loop around ``turn`` in which all that was chosen is chosen as
+        well: the first, and how many. In others the element may lie outside of its buffer."""
         assert env.lanes is not None
-        last = env.lanes.offset + env.lanes.active - 1
-        known = {n: (v, v) for n, v in env.values.items() if isinstance(v, int)}
-        return {**self.ranges, **known, env.lanes.var: (env.lanes.offset, last), name: reach}
+        active = env.lanes.active
+
+        def alike(other: int) -> bool:
+            masks = ((self.known.mask(c, env.bind(name, other)), then) for c, then in self.chosen)
+            return all(mask is not None and {*mask[:active]} == {then} for mask, then in masks)
+
+        first = end = turn
+        while first > reach.start and alike(first - 1):
+            first -= 1
+        while end < reach.stop and alike(end):
+            end += 1
+        return first, end - first
 
     def _stride_in_block(
         self, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
     ) -> int | None:
         """How far an index moves with an unrolled loop in some of its turns, in every lane."""
+        assert env.lanes is not None
+        last = env.lanes.offset + env.lanes.active - 1
         values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
-        return stride_within(flat, name, values, self._ranges_at(name, reach, env))
+        ranges = {**self.ranges, env.lanes.var: (env.lanes.offset, last), name: reach}
+        return stride_within(flat, name, values, ranges)
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
         """The guard of a read, which is the same in all lanes of ``env``, in the turns ``lanes`` of
