@@ -29,7 +29,7 @@ from loopwright.ir.schedule.steps import Schedule
 
 __all__ = ["Trial"]
 
-MOST_WRITTEN = 300  # vectors of statements written out: LLVM takes seconds for what is longer
+MOST_WRITTEN = 200  # vectors of statements written out: LLVM takes seconds for what is longer
 MOST_TEXT = 1 << 19
 Array = np.ndarray[Any, Any]
 
