@@ -20,6 +20,7 @@ from .autotune.space import default_schedule, default_variant
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.library import library_kernel
 from .codegen.machine import cache_folder
+from .codegen.objects import object_code
 from .codegen.target import Target
 from .ir.errors import InternalError, ScheduleError
 from .ir.loop.prim import PrimFunc
@@ -54,6 +55,8 @@ def checked_kernels(
         for name in waiting:
             try:
                 kernels[name] = _kernel(prims[name], used[name], target)
+                if used[name].origin in FOREIGN:
+                    object_code(kernels[name].text, target)
             except ScheduleError as error:
                 reasons[name] = error.message
         subjects = {

@@ -10,6 +10,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ...ir.errors import ScheduleError
 from ..target import Target
 
 __all__ = [
@@ -63,8 +64,20 @@ def _machine(target: Target, level: int = 3) -> llvm.TargetMachine:
     )
 
 
+def _parsed(text: str) -> llvm.ModuleRef:
+    """The module of a text. ScheduleError if it is none: whatever schedule the code was made for,
+    another one is to be used."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        raise ScheduleError(f"LLVM refuses the code: {said:.300}") from None
+    return module
+
+
 def _optimise(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text)
+    module = _parsed(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -90,13 +103,14 @@ def optimised_ir(text: str, target: Target) -> str:
 
 
 def compile_object(text: str, target: Target, *, quick: bool = False) -> bytes:
-    """Machine code of an LLVM module text as an ELF object. RuntimeError shows LLVM's complaint.
+    """Machine code of an LLVM module text as an ELF object. ScheduleError shows LLVM's
+    complaint about one that is not valid.
 
     ``quick`` is for code that is hardly run: plain, and made in a third of the time.
     """
     with _lock:
         if quick:
-            return _machine(target, 0).emit_object(llvm.parse_assembly(text))
+            return _machine(target, 0).emit_object(_parsed(text))
         machine = _machine(target)
         return machine.emit_object(_optimise(text, machine))
 

@@ -78,8 +78,8 @@ class Trial:
             return "large"
         try:
             code = compile_object(kernel.text, target)
-        except RuntimeError as error:
-            return f"LLVM refuses it: {str(error).strip().splitlines()[0]}"
+        except ScheduleError as error:
+            return error.message
         with pool.limited(threads):
             return self._checked(kernel, code, threads)
 

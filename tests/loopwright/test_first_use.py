@@ -103,6 +103,20 @@ def test_the_default_schedule_is_what_is_left(
     assert "1 by the rules" in (text := summary_of(path)) and "2 schedules refused: " in text
 
 
+def test_a_schedule_whose_code_is_not_valid_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def invalid(prim: PrimFunc, schedule: Schedule, target: Target, name: str) -> Kernel:
+        real = compile_kernel(prim, schedule, target, name)
+        wrong = real.text.replace("  ret void", "  store i32 %unknown, ptr null\n  ret void")
+        return replace(real, text=wrong) if list(schedule.steps) == EIGHT else real
+
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
+    forget(monkeypatch)
+    monkeypatch.setattr(kernels, "compile_kernel", invalid)
+    assert "1 tuned; 1 schedule refused: LLVM refuses the code" in summary_of(path)
+
+
 def test_a_schedule_beyond_the_limits_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
