@@ -169,7 +169,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=20, help="schedules run of each kernel")
     parser.add_argument("--isas", default=",".join(ISA_LEVELS))
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds until a case hangs")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds until a case hangs")
     parser.add_argument("--log", type=Path)
     parser.add_argument("--only", help="SEED:CASE")
     parser.add_argument("--worker", action="store_true")
