@@ -339,7 +339,7 @@ class _Trial:
             self._ask(unwritten, f"parts of {buffer.name} are never written")
         places = np.zeros(1, np.int64)
         if shape:
-            places = np.ravel_multi_index(tuple(points.T), shape).astype(np.int64)
+            places = np.asarray(np.ravel_multi_index(tuple(points.T), shape), np.int64)
         self._kept.append(places)
         report = self._arena.shared(places.size * dtype.itemsize)
         to, source, size = report.ctypes.data, room.address, dtype.itemsize

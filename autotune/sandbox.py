@@ -346,7 +346,7 @@ class Arena:
         address, first, last = self.reserve(size, alignment)
         file = os.memfd_create("operand")
         try:
-            os.write(file, data)
+            os.write(file, data.data)
             mode = mmap.MAP_PRIVATE | _MAP_FIXED
             for at in range(first, last, data.size):
                 length = min(data.size, last - at)
@@ -372,7 +372,7 @@ class Arena:
 
 def view(address: int, size: int) -> npt.NDArray[np.uint8]:
     """The bytes at an address."""
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def protect(first: int, last: int) -> None:

@@ -142,7 +142,8 @@ class Traced:
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """``result`` as code of its own, for calls that come often."""
-        return writer(self.structure, [None if k is None else (k.value,) for k in self.known])
+        known = [(k.value,) if isinstance(k, _Known) else None for k in self.known]
+        return writer(self.structure, known)
 
 
 _ONE = flatten(0)[1]

@@ -267,8 +267,8 @@ def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
     trace = index.owner
     if trace.check_index and index.size != 0:
         wide = reshape(index, (index.size,))
-        ends = [emit(name, wide, axis=(0,)).atom for name in ("min", "max")]
-        trace.bounds.append(Bounds(*ends, axis, length, trace.span))
+        least, greatest = (emit(name, wide, axis=(0,)).atom for name in ("min", "max"))
+        trace.bounds.append(Bounds(least, greatest, axis, length, trace.span))
 
 
 def _from_front(index: Any, length: IntExpr, axis: int) -> Any:

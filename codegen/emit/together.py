@@ -88,9 +88,10 @@ def _find_runs(stmts: Sequence[Stmt]) -> Runs:
             shared, read = operators, reads
     found: Runs = {}
     for run in runs:
-        if len(run) > 1 or _is_long(run[0]):
+        first = run[0]
+        if len(run) > 1 or _is_long(first):
             found.update({id(loop): () for loop in run})
-            found[id(run[0])] = run
+            found[id(first)] = run
     return found
 
 

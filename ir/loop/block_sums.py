@@ -167,8 +167,9 @@ class _Sum:
         for stmt in statements(loop.body):
             if isinstance(stmt, Let) and symbols(stmt.value) & behind:
                 behind.add(stmt.var)
-            adds = isinstance(stmt, Accumulate) and stmt.buffer == self.name
-            if adds and any(symbols(i) & behind for i in stmt.indices):
+            if not isinstance(stmt, Accumulate) or stmt.buffer != self.name:
+                continue
+            if any(symbols(i) & behind for i in stmt.indices):
                 return True
         return False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, ceildiv
+from ..dims import Dim, IntExpr, as_int, ceildiv
 from ..dtype import dtype_of
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
@@ -235,7 +235,7 @@ def _is_better_apart(
     """
     if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
         return False
-    extra = min(int(size) / int(n) for size, n in zip(sizes, result, strict=True))
+    extra = min(as_int(size) / as_int(n) for size, n in zip(sizes, result, strict=True))
     apart = extra * (max(window) + STORED_BETWEEN) + min(window)
     return apart < window[0] * window[1]
 

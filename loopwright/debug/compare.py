@@ -17,7 +17,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def compare(
 def _check_indices(traced: Traced, arrays: list[Array] | None) -> None:
     """Raise for an index that the compiled code clips, and NumPy would refuse."""
     if traced.bounds and arrays is not None:
-        check_bounds(traced, flat(evaluate(traced.module, *arrays)))
+        check_bounds(traced, flat(cast("Any", evaluate(traced.module, *arrays))))
 
 
 def as_compiled(

@@ -162,7 +162,8 @@ class _Folder:
         size = _bytes(var.type)
         if len(arrays) != len(call.args) or not 0 <= size <= MOST_FOLDED:
             return None
-        cost = sum(_cost(b.value.op) for b in function.body.bindings if _is_operator(b.value))
+        ops = [b.value.op for b in function.body.bindings if isinstance(b.value, Call)]
+        cost = sum(_cost(op) for op in ops if isinstance(op, Operator))
         if var in self.results and size > GROWTH_LIMIT and cost < COSTLY:
             return None
         with np.errstate(all="ignore"):
@@ -233,10 +234,6 @@ def _results(block: Block) -> set[Atom]:
             elif isinstance(binding.value, TupleGetItem):
                 found.add(binding.value.value)
     return found
-
-
-def _is_operator(value: Expr) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Operator)
 
 
 def _cost(op: Operator) -> float:
