@@ -27,8 +27,8 @@ SAMPLED = 64
 """Elements of a captured array that are compared: an update of weights changes most of them."""
 
 _DEPTH = 3
+_RANDOM = "numpy.random"
 _VALUES = (bool, int, float, complex, str, bytes, tuple, type(None), np.generic, np.ndarray)
-_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _told: set[tuple[str, str, int]] = set()
 
 
@@ -128,7 +128,9 @@ class Draws:
 
     def __init__(self, function: Callable[..., Any], holders: Iterable[Any]) -> None:
         self.functions = _functions(function)
-        sources = [("the module random", random), ("np.random", vars(np.random.mtrand)["_rand"])]
+        sources: list[tuple[str, Any]] = [("the module random", random)]
+        if _RANDOM in sys.modules:  # else nobody has drawn from it, and loading it takes a while
+            sources.append(("np.random", vars(np.random.mtrand)["_rand"]))
         for each in self.functions:
             sources += [(read.path, read.value) for read in _names(each)]
         for holder in (function, getattr(function, "__self__", None), *holders):
@@ -154,7 +156,8 @@ class Draws:
 
     def _line(self) -> tuple[str, int]:
         """The first line that names a method of a generator, else that of the function."""
-        methods = {n for kind in _GENERATORS for n in dir(kind) if not n.startswith("_")}
+        kinds = (np.random.Generator, np.random.RandomState, random.Random)
+        methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
         codes = [code for each in self.functions for code in _codes(each.__code__)]
         for code in codes:
             line = code.co_firstlineno
@@ -169,6 +172,8 @@ def _state(source: Any) -> Any:
     """What tells two states of a generator apart; None for what is none."""
     if source is random or isinstance(source, random.Random):
         return source.getstate()
+    if _RANDOM not in sys.modules:
+        return None
     if isinstance(source, np.random.RandomState):
         return _comparable(source.get_state(legacy=False))
     if isinstance(source, np.random.Generator):
