@@ -31,7 +31,7 @@ from .log_file import as_log_error, opened, pieces
 from .note import HEAD, Entry, Note, entry_of
 from .record import MeasureRecord, Workload
 
-__all__ = ["LogIndex", "log_index"]
+__all__ = ["LogIndex", "forget_log", "log_index"]
 
 VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
@@ -401,3 +401,9 @@ def log_index(path: Path) -> LogIndex:
             return found
     found.refresh()
     return found
+
+
+def forget_log(path: Path) -> None:
+    """Take the log at ``path`` for one that nobody has read: it was moved on purpose."""
+    with _LOCK:
+        _INDICES.pop(path.absolute(), None)

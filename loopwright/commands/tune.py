@@ -13,6 +13,7 @@ from typing import Any
 
 from ..autotune.budget import parse_budget
 from ..autotune.log_file import problem_of
+from ..autotune.log_index import forget_log
 from ..autotune.replay import ReplayError, replay
 from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
@@ -158,6 +159,7 @@ def _set_aside(log: Path) -> Path:
     while (old := log.with_name(f"{log.name}.{number}")).exists():
         number += 1
     log.rename(old)
+    forget_log(log)
     return old
 
 
