@@ -235,7 +235,7 @@ def _last_cache(probes: Probes, target: Target, rates: dict[str, float]) -> int:
     The sizes are bisected: reading gets no faster as they grow.
     """
     level = (rates["l3"] * rates["dram"]) ** 0.5
-    low, high = _working_set(target, "l3", 1), max(target.l3, _working_set(target, "l3", 1))
+    low, high = 2 * target.l2, max(target.l3, _working_set(target, "l3", 1))
     if rates["l3"] < 1.2 * rates["dram"]:  # no step to be found
         return 0
     buffer = aligned_buffer(min(high, _MOST_MEMORY))
