@@ -60,11 +60,13 @@ class BuildService:
 
     def _build(self, request: Any) -> Frame:
         started = time.perf_counter()
+        kernel = None
         try:
             kernel = self.toolchain.compile(self.prim, request, self.target, "candidate")
             code = compile_object(kernel.text, self.target)
         except ScheduleError as error:
-            return Frame({"error": "schedule_error", "detail": str(error)[:_DETAIL]})
+            word = "schedule_error" if kernel is None else "build_error"  # LLVM refuses the code
+            return Frame({"error": word, "detail": str(error)[:_DETAIL]})
         except MemoryError:
             return Frame({"error": "out_of_memory", "detail": "while building"})
         except Exception as error:  # whatever the generator stumbles over is one failed candidate

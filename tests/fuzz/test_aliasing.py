@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
@@ -17,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 import loopwright as lw
 from loopwright.codegen.runtime.buffers import ArraySpec
 from loopwright.compile import CompiledFunction
+from loopwright.pipeline import Built
 from loopwright.plain_numpy import PlainNumpy
 from random_aliasing import draw_aliasing, failure, smaller
 from random_draw import RandomDraw
@@ -30,7 +30,7 @@ class Interpreted(CompiledFunction):
     def _build(self, traced: Any, config: Any) -> Any:
         types = [p.type for p in traced.module.main.params]
         plain = PlainNumpy(traced.module, [ArraySpec(t.shape, t.dtype.numpy) for t in types])
-        return SimpleNamespace(call=plain.call, direct=None, kernels=(), summary="", levels=())
+        return Built(plain.call)
 
 
 def run(low: int, high: int, compiler: Any, most: int = 10) -> list[str]:
