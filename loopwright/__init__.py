@@ -103,3 +103,6 @@ def __getattr__(name: str) -> Any:
     path, inside = _LATE[name]
     module = importlib.import_module(path, __name__)
     return getattr(module, inside) if inside else module
+
+
+requirements.loaded()

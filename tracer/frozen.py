@@ -9,7 +9,6 @@ have changed (``Watch``), which is looked at when the code is used for the secon
 from __future__ import annotations
 
 import dis
-import random
 import sys
 import types
 import warnings
@@ -128,7 +127,7 @@ class Draws:
 
     def __init__(self, function: Callable[..., Any], holders: Iterable[Any]) -> None:
         self.functions = _functions(function)
-        sources: list[tuple[str, Any]] = [("the module random", random)]
+        sources: list[tuple[str, Any]] = [("the module random", _python_random())]
         if _RANDOM in sys.modules:  # else nobody has drawn from it, and loading it takes a while
             sources.append(("np.random", vars(np.random.mtrand)["_rand"]))
         for each in self.functions:
@@ -156,7 +155,8 @@ class Draws:
 
     def _line(self) -> tuple[str, int]:
         """The first line that names a method of a generator, else that of the function."""
-        kinds = (np.random.Generator, np.random.RandomState, random.Random)
+        kinds = [np.random.Generator, np.random.RandomState]
+        kinds += [r.Random for r in (_python_random(),) if r is not None]
         methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
         codes = [code for each in self.functions for code in _codes(each.__code__)]
         for code in codes:
@@ -168,9 +168,15 @@ class Draws:
         return (codes[0].co_filename, codes[0].co_firstlineno) if codes else ("<unknown>", 0)
 
 
+def _python_random() -> Any:
+    """Python's module random if somebody has loaded it, else None: nobody has drawn from it."""
+    return sys.modules.get("random")
+
+
 def _state(source: Any) -> Any:
     """What tells two states of a generator apart; None for what is none."""
-    if source is random or isinstance(source, random.Random):
+    python = _python_random()
+    if python is not None and (source is python or isinstance(source, python.Random)):
         return source.getstate()
     if _RANDOM not in sys.modules:
         return None

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
-from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ..ir.graph.printer import as_text
 from ..ir.span import Span
 from . import receivers
@@ -207,6 +206,9 @@ def _traced(
     module = Module({"main": run.builder.function(result)})
     memory = run.memory
     if memory.changed:
+        # Loaded when it is first needed: all passes come with it, a tenth of the package's import.
+        from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
+
         module = eliminate_dead_code(module)
     dense = frozenset(n for n, a in enumerate(arrays) if a.ndim and memory.depends_on_layout)
     scalar = frozenset(memory.scalars if memory.changed else ())
