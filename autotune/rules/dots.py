@@ -7,6 +7,7 @@ vector's lanes lie side by side. Either a register tile of vectors is kept, as i
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -50,6 +51,9 @@ TILE_SIDE = 32  # rows and columns of the sums that tile registers hold
 TILE_GROUPS = 16  # groups in a row of a tile register, and rows of one
 MAX_UNROLLED = 256  # statements of one register tile
 REST = 15
+CHAINS = 10  # vectors of sums that keep two ports busy, five cycles from one product to the next
+SPARE = 3  # registers beside sums and vectors: the sign bits, and two elements of rows
+LOAD = 0.25  # of the time of a product, beside products
 COST = 0.02  # of a product, beside those that other rules count
 
 
@@ -82,14 +86,15 @@ class DotSketch(Sketch):
         outer = [*self.outer_axes]
         outer += [*rows, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *rows]
         others = [a for a in reduced_axes(group) if a != k]
-        inner = [f"{k}.1", f"{k}.2"]
+        groups_last = choices["pack"] == TILES  # else what one group reads stays in registers
+        inner = [*tile, f"{k}.1"] if groups_last else [f"{k}.1", *tile]
         own = [a for a in own_axes(group) if a not in (*others, k)]
-        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *tile, *inner))
+        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *inner, f"{k}.2"))
         scope = "tiles" if choices["pack"] == TILES else "registers"
         at = mid[-1]
         steps += [cache_write(group.main.name, scope, at)]
         steps += [compute_at(s.name, at) for s in group.stages[1:]]
-        steps += [unroll(loop) for loop in (*tile[:-1], *inner)]
+        steps += [unroll(loop) for loop in (*tile[:-1], f"{k}.1", f"{k}.2")]
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
         return first, [*steps, *stream_steps(group, choices["stream"])]
 
@@ -126,14 +131,24 @@ class DotSketch(Sketch):
     def _holds(self, where: int, vectors: int, rows: int) -> bool:
         if where == TILES:
             return vectors * self.lanes <= TILE_SIDE and rows <= TILE_SIDE
-        return rows * vectors + vectors + 2 <= self.target.vector_registers
+        owed = vectors if self.owes else 0
+        kept = rows * vectors + owed + vectors + SPARE
+        return kept <= self.target.vector_registers
+
+    @cached_property
+    def owes(self) -> bool:
+        """Whether both operands have signs: then each column of vectors owes a sum that is kept in
+        a register and takes a product, and each element of a row is made one without a sign."""
+        return all(str(r.dtype) == "int8" for r in _byte_reads(self.group.main))
 
     def _cost(self, where: int, vectors: int, rows: int) -> float:
-        """Roughly the cycles of all turns of one step along the reduced axis."""
+        """Roughly the time of all tiles for one group of the reduced axis."""
         wide = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
         tall = -(-self.extent(self.row_axis) // rows)
         if where == VECTORS:
-            return wide * tall * (vectors * rows + 0.5 * (vectors + rows))
+            loads = vectors + rows
+            products = vectors * rows + (loads if self.owes else 0)
+            return wide * tall * (max(products, CHAINS) + LOAD * loads)
         high = -(-rows // TILE_GROUPS)  # a product takes a cycle a row, a load half of that
         taken = min(rows, TILE_GROUPS)
         return wide * tall * (high * vectors * max(taken, 8) + 0.5 * (high * taken + vectors * 16))
@@ -238,7 +253,7 @@ def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) ->
     if not places:
         return None
     constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
-    heights = up_to(tall, (1, 2, 4, 6, 8, 10, 12, 14, 16, 24, 32))
+    heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
         **{name: (value,) for name, value in UNUSED.items()},
         "vectors": up_to(wide, (1, 2, 3, 4, 6)),

@@ -140,6 +140,7 @@ KINDS = (
         (
             _mkn(16, 1024, 4096, const=True),
             _mkn(8, 768, 768, const=True),
+            _mkn(12, 3072, 768, const=True),
             _mkn(64, 784, 512, const=True),
             _mkn(4096, 64, 4096),
             _mkn(2048, 1024, 10, const=True),
@@ -160,6 +161,7 @@ KINDS = (
         (
             _mkn(512, 512, 512, dtype="int8"),
             _mkn(128, 768, 3072, const=True, dtype="int8"),
+            _mkn(128, 768, 3072, dtype="int8"),
         ),
         _draw_typed("int8"),
         _mkn(24, 16, 8, dtype="int8"),

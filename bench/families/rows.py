@@ -139,6 +139,9 @@ KINDS = (
             {"shape": (1, 50257)},
             {"shape": (8, 64, 1024), "axis": 1},
             {"shape": (512, 1000), "log": True},
+            {"shape": (32, 30522)},
+            {"shape": (4096, 91), "log": True},
+            {"shape": (128, 10000), "log": True},
         ),
         _draw_softmax,
         {"shape": (3, 4, 5), "axis": 1, "log": True},
@@ -149,6 +152,7 @@ KINDS = (
         (
             {"op": "layer", "shape": (512, 768)},
             {"op": "layer", "shape": (64, 256)},
+            {"op": "layer", "shape": (3136, 96)},
             {"op": "rms", "shape": (512, 4096)},
         ),
         lambda draw: {"op": draw.choice("layer", "rms"), "shape": _draw_rows(draw)},

@@ -90,8 +90,8 @@ def _flops(p: Mapping[str, int]) -> float:
 
 def _draw_conv(draw: Draw) -> Params:
     while True:
-        p = _c(draw.size(16, 512), draw.size(7, 112), draw.size(16, 512), draw.choice(3, 3, 3, 5))
-        p = {**p, "stride": draw.choice(1, 1, 1, 2), "batch": draw.choice(1, 1, 1, 4)}
+        p = _c(draw.size(16, 512), draw.size(7, 112), draw.size(8, 512), draw.choice(3, 3, 3, 5, 7))
+        p = {**p, "stride": draw.choice(1, 1, 1, 2), "batch": draw.choice(1, 1, 1, 2, 4, 8)}
         p = {**p, "width": draw.choice(p["size"], p["size"], draw.size(7, 112))}
         if 1e7 <= _flops(p) <= _FLOPS:
             return p
@@ -111,24 +111,26 @@ def _draw_dilated(draw: Draw) -> Params:
 def _draw_first(draw: Draw) -> Params:
     kernel, stride = draw.choice((7, 2), (3, 2), (3, 1), (11, 4), (5, 2))
     out = draw.choice(16, 24, 32, 48, 64)
-    return _c(draw.choice(1, 3, 3, 3), draw.size(96, 256), out, kernel, stride=stride)
+    p = _c(draw.choice(1, 3, 3, 3), draw.size(96, 256), out, kernel, stride=stride)
+    return {**p, "batch": draw.choice(1, 1, 4)}
 
 
 def _draw_1x1(draw: Draw) -> Params:
     while True:
         p = _c(draw.size(16, 2048), draw.size(7, 112), draw.size(16, 2048), 1)
-        p = {**p, "stride": draw.choice(1, 1, 1, 2)}
+        p = {**p, "stride": draw.choice(1, 1, 1, 2), "batch": draw.choice(1, 1, 1, 4)}
         if 1e7 <= _flops(p) <= _FLOPS / 5:
             return p
 
 
 def _draw_depthwise(draw: Draw) -> Params:
+    batch = draw.choice(1, 1, 4)
     while True:
         c, size = draw.size(16, 1152), draw.size(7, 112)
-        if 4 * c * size * size <= 8e6:
+        if 4 * batch * c * size * size <= 8e6:
             break
     p = _c(c, size, c, draw.choice(3, 3, 5, 5, 7), groups=c)
-    return {**p, "stride": draw.choice(1, 1, 2)}
+    return {**p, "stride": draw.choice(1, 1, 2), "batch": batch}
 
 
 def _draw_pool(draw: Draw) -> Params:
@@ -155,6 +157,10 @@ KINDS = (
             _c(64, 224, 64),
             _c(512, 14, 512),
             _c(64, 56, 128, stride=2),
+            _c(16, 112, 32, stride=2, batch=4),
+            _c(24, 56, 40, 5, stride=2),
+            _c(24, 28, 24, 7, batch=2),
+            _c(48, 28, 56),
         ),
         _draw_conv,
         _c(4, 7, 8, stride=2, width=6, batch=2),
@@ -162,21 +168,27 @@ KINDS = (
     Kind(
         "conv_dilated",
         _conv,
-        (_c(128, 28, 128, dilation=2),),
+        (_c(128, 28, 128, dilation=2), _c(40, 28, 24, dilation=2)),
         _draw_dilated,
         _c(4, 8, 4, dilation=2),
     ),
     Kind(
         "conv_grouped",
         _conv,
-        (_c(128, 56, 128, groups=32),),
+        (_c(128, 56, 128, groups=32), _c(64, 56, 64, stride=2, groups=4)),
         _draw_grouped,
         _c(8, 6, 8, groups=2),
     ),
     Kind(
         "conv_first",
         _conv,
-        (_c(3, 224, 64, 7, stride=2), _c(3, 224, 32, stride=2), _c(3, 224, 64)),
+        (
+            _c(3, 224, 64, 7, stride=2),
+            _c(3, 224, 32, stride=2),
+            _c(3, 224, 64),
+            _c(3, 224, 16, 5, stride=2),
+            _c(1, 96, 24, 5, stride=2),
+        ),
         _draw_first,
         _c(3, 12, 8, 7, stride=2),
     ),
@@ -189,6 +201,8 @@ KINDS = (
             _c(1024, 14, 256, 1),
             _c(512, 7, 2048, 1),
             _c(256, 56, 512, 1, stride=2),
+            _c(24, 56, 72, 1),
+            _c(64, 56, 40, 1, stride=2, batch=2),
         ),
         _draw_1x1,
         _c(8, 5, 4, 1),
@@ -203,6 +217,8 @@ KINDS = (
             _c(576, 14, 576, groups=576, stride=2),
             _c(240, 14, 240, 5, groups=240),
             _c(960, 7, 960, 5, groups=960),
+            _c(96, 56, 96, 7, groups=96),
+            _c(72, 28, 72, 5, groups=72, stride=2, batch=2),
         ),
         _draw_depthwise,
         _c(8, 7, 8, 5, groups=8, stride=2),

@@ -96,7 +96,13 @@ def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value)
 
 def flip_signs(w: FunctionWriter, value: Value) -> Value:
     """Bytes from -128..127 to 0..255."""
-    return w.op("xor", value, w.splat(Value(SIGN, "i32"), value.lanes))
+    return w.op("xor", value, sign_bits(w, value.lanes))
+
+
+def sign_bits(w: FunctionWriter, lanes: int) -> Value:
+    """128 in every byte. LLVM does not know it: it would flip one lane of a splat and broadcast the
+    result from a register, on a port of the products, where a load broadcasts for nothing."""
+    return w.opaque(w.splat(Value(SIGN, "i32"), lanes))
 
 
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
@@ -174,9 +180,8 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
     elif not own_signed:
         held.values[number] = dot_product(e.w, total, own, shared)
     else:
-        flipped = e.w.splat(Value(SIGN, "i32"), lanes.lanes)
-        owed = held.owed.get(number, held.nothing)
-        held.owed[number] = dot_product(e.w, owed, flipped, own)  # once for all rows alike
+        owed = held.owed.get(number, held.nothing)  # once for all rows alike
+        held.owed[number] = dot_product(e.w, owed, sign_bits(e.w, lanes.lanes), own)
         held.values[number] = dot_product(e.w, total, flip_signs(e.w, shared), own)
     return True
 

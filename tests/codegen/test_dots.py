@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import loopwright as lw
@@ -10,8 +11,9 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.llvm.engine import disassemble
 from loopwright.codegen.target import FEATURES, Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
@@ -194,3 +196,18 @@ def test_favourites_are_in_the_space(m: int, k: int, n: int, target: Target) -> 
             assert variant.sketch.fits(values).all(), (variant.name, choices)
     first = space.schedule(space.default()[0])
     assert first == space.variants[0].schedule(space.variants[0].sketch.favourites()[0])
+
+
+@pytest.mark.parametrize("isa", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("left", ["int8", "uint8"])
+@pytest.mark.parametrize(("m", "k", "n"), [(128, 768, 384), (17, 256, 100), (1, 64, 256)])
+def test_the_default_tile_stays_in_registers(m: int, k: int, n: int, left: str, isa: str) -> None:
+    """Sums, what columns owe and the operands fit, and loads broadcast the elements of rows."""
+    features = frozenset({"avx512vnni" if isa == "x86-64-v4" else "avxvnni"})
+    target = replace(HOST, isa=isa, features=features)
+    prim = product(m, k, n, left, "int8", True)
+    kernel = compile_kernel(prim, default_schedule(prim, target)[0], target)
+    text = disassemble(kernel.text, target)
+    between = [part for part in text.split("vpdpbusd") if ".LBB" not in part]
+    assert len(between) > 8
+    assert not any("%rsp" in part or re.search(r"broadcastd\s+%xmm", part) for part in between)
