@@ -27,7 +27,7 @@ from .emit.writer import FunctionWriter, Value
 from .limits import check_limits, text_limit
 from .target import Target
 
-__all__ = ["Kernel", "compile_kernel", "packed_entry", "prepare_operands"]
+__all__ = ["Kernel", "compile_kernel", "compile_nest", "packed_entry", "prepare_operands"]
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64  # bytes; where buffers in the workspace start
@@ -59,7 +59,11 @@ def compile_kernel(
     Its symbol is ``name``, else ``lw_`` and the PrimFunc's: a kernel called plain ``ceil`` would
     take the place of the C library's in its own module.
     """
-    nest = apply_schedule(prim, schedule)
+    return compile_nest(prim, apply_schedule(prim, schedule), target, name)
+
+
+def compile_nest(prim: PrimFunc, nest: Nest, target: Target, name: str | None = None) -> Kernel:
+    """The kernel of a loop nest of ``prim``, as ``compile_kernel`` makes it of its schedule."""
     check_limits(prim, nest, target)
     blocked = block_sums(nest, target.vector_registers * target.vector_bytes // 4)
     # What is left over behind whole blocks is written once more.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Trial"]
+__all__ = ["Direct", "Trial"]
 
 Array = np.ndarray[Any, Any]
 Direct = Callable[..., "list[Array] | None"]

@@ -1,10 +1,11 @@
 """Schedules by the ten thousand: ``python tests/fuzz/schedule_run.py --seeds 0:2500 --log LOG``.
 
-Each seed draws a kernel, an instruction set and a number of threads, and runs the kernel under
-schedules from its space, under mutated ones and under random ones. Those that are accepted must
-compute the right numbers. Runs happen in worker processes: one that crashes or hangs is one failed
-case. The log has a line of JSON for each seed that is done and for each case that failed; a run
-goes on where the log ends. ``--only SEED:CASE`` runs one case in this process and shows it.
+Each seed draws a kernel and an instruction set, and runs the kernel under schedules from its space,
+under mutated ones and under random ones; parallel loops run on each number of threads. Schedules
+that are accepted must compute the right numbers. Runs happen in worker processes: one that crashes
+or hangs is one failed case. The log has a line of JSON for each seed that is done and for each case
+that failed; a run goes on where the log ends. ``--only SEED:CASE`` runs one case in this process
+and shows it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from loopwright.ir.schedule.steps import Schedule
 
 TRIES = 15  # schedules drawn at most for each that is to be run
 
+NOT_RUN = ("refused", "not verified", "large", "repeated")
+
 Line = dict[str, Any]
 
 
@@ -40,19 +43,19 @@ def cases(seed: int, count: int, isas: Sequence[str], threads: Sequence[int]) ->
 
     rng = random.Random(seed)
     prim = draw_kernel(rng)
-    target, used = Target.host().with_isa(rng.choice(isas)), rng.choice(threads)
+    target = Target.host().with_isa(rng.choice(isas))
     if rng.random() < 0.3:  # a machine of that level that has nothing beside it
         target = replace(target, features=frozenset())
-    trial = Trial(prim, seed)
+    trial = Trial(prim, seed, target)
     run = 0
     for case, schedule in enumerate(schedules(prim, target, rng)):
-        line: Line = {"seed": seed, "case": case, "isa": target.isa, "threads": used}
+        line: Line = {"seed": seed, "case": case, "isa": target.isa}
         line["features"] = sorted(target.features)
         line |= {"kernel": prim.name, "schedule": schedule.to_json()}
         yield line
         nest = trial.nest(schedule)
-        outcome = nest if isinstance(nest, str) else trial.run(nest, target, used)
-        wrong = outcome not in ("", "refused", "large", "not verified")
+        outcome = nest if isinstance(nest, str) else trial.run(nest, threads)
+        wrong = outcome not in ("", *NOT_RUN)
         if wrong and not isinstance(nest, str):
             outcome = f"{outcome}; {trial.interpreted(nest)}"
         yield {**line, "outcome": outcome or "right", "wrong": wrong}
@@ -69,6 +72,7 @@ def work(given: argparse.Namespace) -> None:
         for line in cases(int(text), given.count, given.isas, given.threads):
             if "outcome" in line:
                 outcomes["wrong" if line["wrong"] else line["outcome"]] += 1
+                outcomes[line["isa"]] += line["outcome"] not in NOT_RUN
             if line.get("wrong", True):
                 print(json.dumps(line), flush=True)
         print(json.dumps({"seed": int(text), "done": outcomes}), flush=True)
@@ -206,9 +210,7 @@ def main() -> None:
             with given.log.open("a") as log:
                 log.write(json.dumps(line) + "\n")
         if line.get("wrong"):
-            named = {
-                k: line.get(k) for k in ("seed", "case", "isa", "threads", "kernel", "outcome")
-            }
+            named = {k: line.get(k) for k in ("seed", "case", "isa", "kernel", "outcome")}
             print(json.dumps(named), flush=True)
         totals.update(line.get("done", {}))
     print(f"{dict(totals)} in {time.perf_counter() - begun:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,8 +13,7 @@ from loopwright.autotune.harness import Harness
 from loopwright.autotune.probes import make_probes
 from loopwright.autotune.reference import Reference, index_ranges, make_inputs
 from loopwright.autotune.turns import TurnWatch
-from loopwright.codegen.kernel import Kernel, emit_kernel, prepare_operands
-from loopwright.codegen.limits import check_limits
+from loopwright.codegen.kernel import Kernel, compile_nest, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
@@ -39,20 +39,22 @@ class Trial:
 
     harness: Harness | None = None
 
-    def __init__(self, prim: PrimFunc, seed: int) -> None:
-        self.prim = prim
+    def __init__(self, prim: PrimFunc, seed: int, target: Target) -> None:
+        self.prim, self.target = prim, target
         self.inputs = _signed(prim, make_inputs(prim, seed), np.random.default_rng(seed))
         given = [self.inputs, *make_probes(prim, self.inputs, seed)[:3]]
         self.cases = [(inputs, Reference(prim, inputs)) for inputs in given]
         if Trial.harness is None:
             Trial.harness = Harness()
         self.outputs = {
-            b.name: _guarded(prod(map(as_int, b.shape)) * b.dtype.bytes, 64)
+            b.name: GuardedBuffer(prod(map(as_int, b.shape)) * b.dtype.bytes)
             for b in prim.output_buffers
         }
+        self.given: dict[tuple[int, str], tuple[GuardedBuffer, Array]] = {}
+        self.texts: set[str] = set()
 
     def close(self) -> None:
-        for buffer in self.outputs.values():
+        for buffer in (*self.outputs.values(), *(buffer for buffer, _ in self.given.values())):
             buffer.close()
 
     def nest(self, schedule: Schedule) -> Nest | str:
@@ -67,66 +69,106 @@ class Trial:
             return "not verified"
         return "large" if _written(nest.body, 16) > MOST_WRITTEN else nest
 
-    def run(self, nest: Nest, target: Target, threads: int) -> str:
-        """What is wrong with the code of a nest; empty if nothing, "refused" if there is none."""
+    def run(self, nest: Nest, threads: Sequence[int]) -> str:
+        """What is wrong with the code of a nest, with parallel loops on each number of threads.
+
+        Empty if nothing is; "refused" or "large" if it does not run, "repeated" if the same code
+        has run.
+        """
         try:
-            check_limits(self.prim, nest, target)
-            kernel = emit_kernel(nest, target, "candidate")
+            kernel = compile_nest(self.prim, nest, self.target, "candidate")
         except ScheduleError:
             return "refused"
         if len(kernel.text) > MOST_TEXT:
             return "large"
+        if kernel.text in self.texts:
+            return "repeated"
+        self.texts.add(kernel.text)
         try:
-            code = compile_object(kernel.text, target)
-        except ScheduleError as error:
-            return error.message
-        with pool.limited(threads):
-            return self._checked(kernel, code, threads)
+            verify_nest(kernel.nest)
+            code = compile_object(kernel.text, self.target)
+        except (InternalError, ScheduleError) as error:
+            return str(error)
+        ways = [(f"on {n} threads: ", n) for n in threads if n > 1]
+        ways = [("", 1), *([*ways, ("one iteration at a time: ", 0)] if kernel.parallel else [])]
+        return self._checked(kernel, code, ways)
 
-    def _checked(self, kernel: Kernel, code: bytes, threads: int) -> str:
+    def _checked(self, kernel: Kernel, code: bytes, ways: Sequence[tuple[str, int]]) -> str:
         harness = Trial.harness
         assert harness is not None
         symbols = dict(pool.symbols())
         symbols["lw_parallel_for"] = harness.use_pool(symbols["lw_parallel_for"])
         function = load_object(code, symbols).function(f"{kernel.name}.packed", ctypes.c_void_p)
         address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
-        workspace = _guarded(kernel.workspace_bytes, 64)
-        buffers: list[GuardedBuffer] = [workspace]
+        workspace = GuardedBuffer(kernel.workspace_bytes)
+        written = (*self.outputs.values(), workspace)
+        made = [workspace]
         try:
-            for inputs, reference in self.cases:
-                arrays = prepare_operands(kernel, inputs)
-                addresses: list[int] = []
-                for operand, array in zip(kernel.operands, arrays):
-                    home = self.outputs.get(operand.buffer.name)
-                    if operand.role != "out" or home is None:
-                        home = _guarded(array.nbytes, array.itemsize)
-                        home.fill(array)
-                        buffers.append(home)
-                    addresses.append(home.address)
+            for case, (_, reference) in enumerate(self.cases):
+                read = self._operands(kernel, case, made)
+                homes = [
+                    self.outputs[o.buffer.name] if o.role == "out" else read[o.buffer.name][0]
+                    for o in kernel.operands
+                ]
+                addresses = [home.address for home in homes]
                 block = (ctypes.c_void_p * (len(addresses) + 1))(*addresses, workspace.address)
-                place = ctypes.addressof(block)
-                ways = ["", "by turns: "] if kernel.parallel and threads > 1 else [""]
-                for way in ways:
-                    for buffer in (*self.outputs.values(), workspace):
+                for way, threads in ways:
+                    for buffer in written:
                         buffer.fill_with_garbage()
-                    if way:
-                        shared = [b.bytes for b in (*self.outputs.values(), workspace)]
-                        watch = TurnWatch(harness, shared, 1)
-                        with harness.watched(watch.loop):
-                            harness.first(address, place)
-                        if watch.race:
-                            return "a race"
-                    else:
-                        harness.first(address, place)
-                    if not all(b.intact() for b in (*buffers, *self.outputs.values())):
+                    wrong = self._called(address, ctypes.addressof(block), threads, written)
+                    if wrong:
+                        return wrong
+                    if not all(buffer.intact() for buffer in (*homes, workspace)):
                         return f"{way}writes outside of its buffers"
                     verdict = reference.check(self._results())
                     if not verdict.right:
                         return f"{way}{verdict.reason} ({verdict.max_error:.2g})"
+                for name, (home, values) in read.items():
+                    if not np.array_equal(home.bytes, values):
+                        home.bytes[:] = values
+                        return f"writes into {name}"
             return ""
         finally:
-            for buffer in buffers:
+            for buffer in made:
                 buffer.close()
+
+    def _called(
+        self, address: int | None, place: int, threads: int, written: Sequence[GuardedBuffer]
+    ) -> str:
+        """Call a kernel once; with no threads one iteration of parallel loops at a time, and say
+        whether two of them write to one place."""
+        harness = Trial.harness
+        assert harness is not None and address is not None
+        if threads:
+            with pool.limited(threads):
+                harness.first(address, place)
+            return ""
+        watch = TurnWatch(harness, [buffer.bytes for buffer in written], 1)
+        with harness.watched(watch.loop):
+            harness.first(address, place)
+        return "a race" if watch.race else ""
+
+    def _operands(
+        self, kernel: Kernel, case: int, made: list[GuardedBuffer]
+    ) -> dict[str, tuple[GuardedBuffer, Array]]:
+        """What a kernel reads, in guarded memory and as bytes. Packed operands, which are another
+        array for each schedule, go into ``made``; the others are kept."""
+        found: dict[str, tuple[GuardedBuffer, Array]] = {}
+        for operand, array in zip(kernel.operands, prepare_operands(kernel, self.cases[case][0])):
+            name = operand.buffer.name
+            if operand.role == "out":
+                continue
+            known = self.given.get((case, name)) if operand.pack is None else None
+            if known is None:
+                home = GuardedBuffer(array.nbytes, array.itemsize)
+                home.fill(array)
+                known = home, home.bytes.copy()
+                if operand.pack is None:
+                    self.given[case, name] = known
+                else:
+                    made.append(home)
+            found[name] = known
+        return found
 
     def _results(self) -> dict[str, Array]:
         return {
@@ -135,28 +177,28 @@ class Trial:
         }
 
     def interpreted(self, nest: Nest) -> str:
-        """Whether the nest itself is right."""
+        """Whether the nest itself is right, and what blocks of sums make of it."""
+        found = f"the nest {self._interpreted(nest)}"
+        blocked = compile_nest(self.prim, nest, self.target).nest
+        return found if blocked is nest else f"{found}, in blocks {self._interpreted(blocked)}"
+
+    def _interpreted(self, nest: Nest) -> str:
         arrays: dict[str, Array] = {}
         for operand in nest.operands:
             buffer = operand.buffer
             if operand.pack is not None:
                 arrays[buffer.name] = operand.pack.array(self.inputs[operand.pack.source])
             elif operand.role == "out":
-                arrays[buffer.name] = np.full(
-                    tuple(map(as_int, buffer.shape)), 77, buffer.dtype.numpy
-                )
+                shape = tuple(map(as_int, buffer.shape))
+                arrays[buffer.name] = np.full(shape, 77, buffer.dtype.numpy)
             else:
                 arrays[buffer.name] = self.inputs[buffer.name]
         try:
             interpret(nest, arrays)
         except Exception as error:
-            return f"the nest raises {error}"
+            return f"raises {error}"
         found = {b.name: arrays[b.name] for b in self.prim.output_buffers}
-        return "the nest is right" if self.cases[0][1].check(found).right else "the nest is wrong"
-
-
-def _guarded(size: int, alignment: int) -> GuardedBuffer:
-    return GuardedBuffer(size, alignment)
+        return "is right" if self.cases[0][1].check(found).right else "is wrong"
 
 
 def _signed(prim: PrimFunc, inputs: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:

@@ -21,6 +21,7 @@ from loopwright.autotune.select import Chosen, kernel_symbol, workload_of
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.objects import object_code
 from loopwright.ir.schedule.steps import Schedule
+from loopwright.trial import Direct, Trial
 
 PLAIN = Chosen(Schedule(), "rules", "plain")
 LONGEST = 600.0
@@ -87,6 +88,26 @@ def winners(built: Any, chosen: Chosen) -> list[Winner]:
     return list(found.values())
 
 
+@pytest.fixture
+def slow_winners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried takes twice as long as what is there, on a clock that only calls move."""
+    now = 0.0
+
+    def trial(old: Direct, new: Direct, *rest: Any) -> Trial:
+        def taking(seconds: float, direct: Direct) -> Direct:
+            def call(*arrays: Any) -> list[np.ndarray] | None:
+                nonlocal now
+                now += seconds
+                return direct(*arrays)
+
+            return call
+
+        return Trial(taking(1e-4, old), taking(2e-4, new), *rest, clock=lambda: now)
+
+    monkeypatch.setattr(background, "Trial", trial)
+
+
+@pytest.mark.usefixtures("slow_winners")
 def test_what_is_slower_in_place_is_taken_back_for_good(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +132,7 @@ def test_what_is_slower_in_place_is_taken_back_for_good(
     assert all(d.winner.schedule != d.losers[0].schedule for d in decided)
 
 
+@pytest.mark.usefixtures("slow_winners")
 def test_a_program_that_is_idle_is_not_waited_for(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,16 +7,22 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = ("xgboost", "onnx", "torch", "dask", "distributed", "sklearn", "scipy", "tqdm", "pandas")
+
+MOST_MODULES = 110
+"""Modules of ours that are loaded: each takes about a millisecond."""
+MOST_TIMES = 1.2
+"""Times as long as ``import numpy``, which comes first: together 0.3 s where that takes 0.14 s. A
+limit in seconds would be one on the clock of the machine."""
 
 LOADED = "import loopwright, sys, json; print(json.dumps(sorted(sys.modules)))"
 TIMED = """
 import time
 start = time.process_time()
+import numpy
+middle = time.process_time()
 import loopwright
-print(time.process_time() - start)
+print((time.process_time() - middle) / (middle - start))
 """
 
 
@@ -30,15 +36,14 @@ def _python(code: str) -> str:
 
 
 def test_import_loads_nothing_heavy() -> None:
-    loaded = {name.partition(".")[0] for name in json.loads(_python(LOADED))}
-    assert not loaded.intersection(HEAVY)
+    modules = json.loads(_python(LOADED))
+    assert not {name.partition(".")[0] for name in modules}.intersection(HEAVY)
+    assert sum(name.partition(".")[0] == "loopwright" for name in modules) <= MOST_MODULES
 
 
-def test_import_takes_less_than_a_third_of_a_second() -> None:
+def test_import_takes_about_as_long_as_that_of_numpy() -> None:
     # Processor time, and the best of several: other processes may keep the machine busy.
-    times = []
-    for _ in range(8):
-        times.append(float(_python(TIMED)))
-        if times[-1] <= 0.3:
-            return
-    pytest.fail(f"import loopwright took {min(times):.2f} s at best")
+    ratios: list[float] = []
+    while len(ratios) < 10 and min(ratios, default=MOST_TIMES + 1) > MOST_TIMES:
+        ratios.append(float(_python(TIMED)))
+    assert min(ratios) <= MOST_TIMES
