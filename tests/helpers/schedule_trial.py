@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from loopwright.autotune.guarded import GuardedBuffer
@@ -30,7 +31,9 @@ from loopwright.ir.schedule.steps import Schedule
 __all__ = ["Trial"]
 
 MOST_WRITTEN = 200  # vectors of statements written out: LLVM takes seconds for what is longer
-MOST_TEXT = 1 << 19
+MOST_TEXT, LONG_TEXT, LONG_SHARE = 1 << 19, 1 << 14, 3
+"""Characters of code that is run at all, and from which only one kernel in three is: a fifth of all
+texts, in which LLVM would spend more than half of its time."""
 Array = np.ndarray[Any, Any]
 
 
@@ -51,6 +54,7 @@ class Trial:
             for b in prim.output_buffers
         }
         self.given: dict[tuple[int, str], tuple[GuardedBuffer, Array]] = {}
+        self.nests: set[Nest] = set()
         self.texts: set[str] = set()
 
     def close(self) -> None:
@@ -75,15 +79,19 @@ class Trial:
         Empty if nothing is; "refused" or "large" if it does not run, "repeated" if the same code
         has run.
         """
+        if nest in self.nests:
+            return "repeated"
+        self.nests.add(nest)
         try:
             kernel = compile_nest(self.prim, nest, self.target, "candidate")
         except ScheduleError:
             return "refused"
-        if len(kernel.text) > MOST_TEXT:
-            return "large"
         if kernel.text in self.texts:
             return "repeated"
         self.texts.add(kernel.text)
+        size = len(kernel.text)
+        if size > MOST_TEXT or (size > LONG_TEXT and crc32(kernel.text.encode()) % LONG_SHARE):
+            return "large"
         try:
             verify_nest(kernel.nest)
             code = compile_object(kernel.text, self.target)
