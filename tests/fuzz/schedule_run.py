@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from loopwright.codegen.target import ISA_LEVELS, Target
+from loopwright.ir.errors import ScheduleError
 from loopwright.ir.schedule.steps import Schedule
 
 TRIES = 15  # schedules drawn at most for each that is to be run
@@ -161,7 +162,11 @@ def show(seed: int, case: int, given: argparse.Namespace) -> None:
     for line in cases(seed, given.count, given.isas, given.threads):
         if line["case"] == case and "outcome" not in line:
             schedule = Schedule.from_json(line["schedule"])
-            print(schedule, apply_schedule(prim, schedule), line["isa"], sep="\n", flush=True)
+            print(schedule, line["isa"], flush=True)
+            try:
+                print(apply_schedule(prim, schedule), flush=True)
+            except ScheduleError as error:
+                print(error)
         elif line["case"] == case:
             print(line["outcome"])
             return
