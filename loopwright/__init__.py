@@ -32,6 +32,7 @@ from .ir.errors import (
     LoopwrightValueError,
     UnsupportedError,
 )
+from .ir.pass_context import PassContext
 from .log_context import log
 from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
 from .tracer.pytree import register as register_pytree
@@ -61,6 +62,7 @@ __all__ = [
     "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
+    "PassContext",
     "Sketch",
     "Spec",
     "Traced",

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from .config import Config
 from .ready import Specialisation
 
-__all__ = ["announce"]
+__all__ = ["announce", "dump_prefix"]
 
 
-def announce(name: str, made: Specialisation, config: Config) -> None:
-    """Tell on stderr, and write into the dump folder, what the settings ask for."""
+def dump_prefix(name: str, config: Config) -> Path | None:
+    """What the paths of a compile's dumped files begin with; None if nothing is dumped.
+
+    Compiles are numbered: the prefix is the folder's next number and the function's name.
+    """
+    if config.dump is None:
+        return None
+    config.dump.mkdir(parents=True, exist_ok=True)
+    number = len({p.name.partition("-")[0] for p in config.dump.iterdir()})
+    return config.dump / f"{number:03}-{name}"
+
+
+def announce(name: str, made: Specialisation, config: Config, dump: Path | None = None) -> None:
+    """Tell on stderr what the settings ask for; write every level to files that begin with
+    ``dump``."""
     if config.debug >= 1:
         summary = made.built.summary
         sys.stderr.write(
@@ -22,10 +36,7 @@ def announce(name: str, made: Specialisation, config: Config) -> None:
     for level, text in shown.items():
         if config.debug >= level and text in made.built.levels:
             sys.stderr.write(made.built.as_text(text) + "\n")
-    if config.dump is not None:
-        config.dump.mkdir(parents=True, exist_ok=True)
-        count = len({p.name.partition("-")[0] for p in config.dump.iterdir()})
-        (config.dump / f"{count:03}-{name}-traced.txt").write_text(made.traced.as_text())
+    if dump is not None:
+        dump.with_name(f"{dump.name}-traced.txt").write_text(made.traced.as_text())
         for level in made.built.levels:
-            path = config.dump / f"{count:03}-{name}-{level}.txt"
-            path.write_text(made.built.as_text(level))
+            dump.with_name(f"{dump.name}-{level}.txt").write_text(made.built.as_text(level))

@@ -16,17 +16,19 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .announce import announce
+from .announce import announce, dump_prefix
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
 from .codegen.target import Target
 from .config import Config
 from .ir.errors import LoopwrightTypeError
+from .ir.pass_context import PassContext
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
@@ -77,6 +79,7 @@ class CompiledFunction:
         precision: Precision | None = None,
         target: Target | None = None,
         tune: str | Background | None = None,
+        passes: PassContext | None = None,
     ) -> None:
         check_threads(threads)
         if precision is not None:
@@ -88,6 +91,7 @@ class CompiledFunction:
         self.threads = threads
         self.precision = precision
         self.target = target
+        self.passes = passes or PassContext()
         self._tune = as_background(tune)
         self._background: BackgroundTuning | None = None
         self._name = getattr(function, "__name__", type(function).__name__)
@@ -160,6 +164,7 @@ class CompiledFunction:
                     precision=self.precision,
                     target=self.target,
                     tune=self._tune,
+                    passes=self.passes,
                 )
             other.log = self.log
         return other
@@ -230,11 +235,12 @@ class CompiledFunction:
         begun = time.perf_counter()
         borrowed = Borrowed()
         traced = self._trace(request, borrowed)
-        built = self._build(traced, config)
+        dump = dump_prefix(self._name, config)
+        built = self._build(traced, config, dump and dump.with_name(f"{dump.name}-passes"))
         borrowed.check(self._name)
         seconds = time.perf_counter() - begun
         made = Specialisation(traced, built, reason_for(request, self._known), seconds)
-        announce(self._name, made, config)
+        announce(self._name, made, config, dump)
         options = self._tune or as_background(config.tune)
         if options is None or not built.kernels:
             return _late("release").kept(made)
@@ -290,10 +296,12 @@ class CompiledFunction:
             return traced
         raise shown
 
-    def _build(self, traced: Traced, config: Config) -> pipeline.Built:
+    def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
         options = self.build_options(config)
+        if dump is not None and self.passes.dump is None:
+            options["passes"].dump = dump
         try:
-            return _late("pipeline").build(traced.module, verify=config.verify, **options)
+            return _late("pipeline").build(traced.module, **options)
         except Exception as error:
             failures: Any = _late("failures")
             shown = failures.with_repro(error, traced.name, traced.module, options, config)
@@ -308,7 +316,11 @@ class CompiledFunction:
             "log": log_in_force(self.log, config.log),
             "threads": self.threads or config.threads,
             "precision": self.precision or config.precision,
+            "passes": self._pass_context(config),
         }
+
+    def _pass_context(self, config: Config) -> PassContext:
+        return replace(self.passes, verify=self.passes.verify or config.verify)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The function's graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
@@ -402,7 +414,7 @@ class CompiledFunction:
             seed=seed,
             strategy=strategy,
             schedules=schedules,
-            verify=config.verify,
+            passes=self._pass_context(config),
             runner=runner,
             begun=started,
         )
@@ -460,6 +472,7 @@ def compile(
     precision: Precision | None = None,
     target: Target | None = None,
     tune: str | Background | None = None,
+    passes: PassContext | None = None,
 ) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
@@ -483,6 +496,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     - ``tune``: ``"background"`` tunes in a process of low priority while the program runs, and
       swaps in what proves faster in it; ``lw.Background(share=0.5, budget="2m")`` says how. Else
       ``LOOPWRIGHT_TUNE``. ``f.background`` tells what it does, waits for it, and stops it.
+    - ``passes``: an ``lw.PassContext``, which disables passes by name, sets their optimisation
+      level, verifies, times and writes down what each of them does.
 
     >>> import numpy as np
     >>> import loopwright as lw

@@ -89,7 +89,11 @@ class Config:
     )
     dump: Path | None = field(
         default=None,
-        metadata=_about(_path, "folder", "write every level of each compile as numbered files"),
+        metadata=_about(
+            _path,
+            "folder",
+            "write every level of each compile and what each pass changed, as numbered files",
+        ),
     )
     verify: bool = field(
         default=False,

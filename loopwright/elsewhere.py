@@ -23,6 +23,7 @@ from .autotune.settings import DEFAULT_SETTINGS
 from .by_hand import Given, schedules_by_hand
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
+from .ir.pass_context import PassContext
 from .pipeline import called_kernels, lower_module, preferences_of
 from .precision import Precision
 
@@ -36,6 +37,7 @@ def tune_elsewhere(
     limits: Budget,
     threads: int | None,
     precision: Precision | None,
+    passes: PassContext,
     strategy: str,
     seed: int,
     progress: Progress | None,
@@ -55,7 +57,7 @@ def tune_elsewhere(
         share = _share(limits, len(cluster.machines))
         for machine in cluster.machines:
             target = machine.target
-            lowered = lower_module(module, preferences_of(precision, target))
+            lowered = lower_module(module, preferences_of(precision, target), None, passes)
             tasks = tasks_of(called_kernels(lowered), target, threads or target.cores)
             reports.append(
                 tune_tasks(

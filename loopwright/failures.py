@@ -78,7 +78,6 @@ def _written(error: Exception, module: Module, options: Mapping[str, Any], confi
         return "no program that shows it was written (LOOPWRIGHT_REPRO)"
     try:
         write: Any = importlib.import_module(".debug.write", __package__)
-        options = {**options, "verify": config.verify}
         repro = write.failed(error, module, options, SECONDS)
         path = repro.write(folder / repro.file_name)
     except Exception as reason:

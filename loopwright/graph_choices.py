@@ -23,7 +23,7 @@ from .autotune.decision import Decision, Option
 from .autotune.in_program import faster_of
 from .autotune.record import TargetKey, Workload, own_version, robust_seconds, timestamp
 from .in_turn import FEWEST_ROUNDS, Rounds, run_in_turn, whole_calls
-from .ir.graph.passes import Site
+from .ir.graph.choices import Site
 from .ir.loop.prim import PrimFunc
 from .pipeline import Built
 from .variants import Taken, Variants, current

@@ -39,20 +39,17 @@ from .codegen.target import Target
 from .config import Config
 from .ir.dims import Dim
 from .ir.errors import LoopwrightValueError, UnsupportedError
+from .ir.graph.choices import Choices
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
-from .ir.graph.passes import (
-    DEFAULT_PREFERENCES,
-    Choices,
-    PassContext,
-    Preferences,
-    default_pipeline,
-)
+from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
+from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.graph.types import TensorType
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.staircase import offset_of_stairs
 from .ir.ops.to_prim import group_to_prim
+from .ir.pass_context import PassContext
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .kernels import by_library, checked_kernels
@@ -102,8 +99,8 @@ class Source:
     """What a build is made from, beside schedules: the traced module, and its groups.
 
     ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
-    checked before their first use as well. ``lower`` made the groups of the module; ``whole`` is
-    false if the modules have lost their weights, see ``release.py``.
+    checked before their first use as well. ``lower`` made the groups of the module, and ``passes``
+    says how; ``whole`` is false if the modules have lost their weights, see ``release.py``.
     """
 
     module: Module
@@ -114,6 +111,8 @@ class Source:
     log: Path | None
     logs: Sequence[LogView]
     lower: Callable[[Module], Module]
+    preferences: Preferences
+    passes: PassContext
     check: bool = False
     whole: bool = True
 
@@ -162,14 +161,14 @@ def lower_module(
     module: Module,
     preferences: Preferences = DEFAULT_PREFERENCES,
     choices: Choices | None = None,
-    *,
-    verify: bool = False,
+    passes: PassContext | None = None,
 ) -> Module:
     """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``).
 
-    With ``verify`` every module that a pass changed is checked; InternalError names the pass.
+    Where ``passes`` verifies, InternalError names the pass after which the module is malformed.
     """
-    return PassContext(verify=verify).run(module, default_pipeline(preferences, choices))
+    context = passes or PassContext()
+    return context.run(module, default_pipeline(preferences, choices), GRAPH)
 
 
 def refuse_symbolic(module: Module) -> None:
@@ -271,7 +270,7 @@ def build(
     log: Path | None = None,
     threads: int | None = None,
     precision: Precision | None = None,
-    verify: bool = False,
+    passes: PassContext | None = None,
     taken: Mapping[str, str] | None = None,
     schedules: Mapping[str, Chosen] | None = None,
     routes: Mapping[str, str] | None = None,
@@ -280,7 +279,8 @@ def build(
     """``module`` as machine code, with the schedules that the logs or the rules give.
 
     The code of a schedule that is not the rules' is checked before its first use here, with
-    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/first_use.py``.
+    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/first_use.py``. ``passes`` says how
+    passes run, those over the graph and those over the program.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
@@ -298,12 +298,14 @@ def build(
     if routes is None:
         routes = logged_routes(logs, key)
     preferences = preferences_of(precision, target)
+    passes = passes or PassContext()
+    quiet = passes.quiet()
 
-    def lower(module: Module) -> Module:
+    def lower(module: Module, context: PassContext = quiet) -> Module:
         choices = Choices(taken) if taken else None
-        return lower_module(module, preferences, choices, verify=verify)
+        return lower_module(module, preferences, choices, context)
 
-    lowered = lower(module)
+    lowered = lower(module, passes)
     prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
     known: dict[str, Chosen] = dict(schedules or {})
@@ -318,8 +320,20 @@ def build(
             )
         chosen[name] = known[workload]
     check = Config.read().check if check is None else check
-    source = Source(module, lowered, prims, target, threads, log, logs, lower, check)
-    built = _assembled(source, chosen, verify)
+    source = Source(
+        module,
+        lowered,
+        prims,
+        target,
+        threads,
+        log,
+        logs,
+        lower,
+        preferences,
+        quiet,
+        check,
+    )
+    built = _assembled(source, chosen, passes)
     # Only where a program is left to NumPy at all: a key takes as long as printing the program.
     plain = numpy_name() in routes.values() and routes.get(program_key(module)) == numpy_name()
     return by_plain_numpy(built) if plain else built
@@ -331,20 +345,21 @@ def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
     assert source is not None and source.whole
     known = {name: workload_of(prim).hash for name, prim in source.prims.items()}
     schedules = {name: chosen.get(known[name], old) for name, old in built.chosen.items()}
-    return _assembled(source, schedules, verify=False)
+    return _assembled(source, schedules, source.passes)
 
 
-def _assembled(source: Source, chosen: Mapping[str, Chosen], verify: bool) -> Built:
+def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext) -> Built:
     """Kernels for the schedules, a program that calls them, and its native entry."""
     prims, target = source.prims, source.target
     used = source.threads or pool.get_threads()
     kernels, chosen = checked_kernels(prims, chosen, target, used, source.logs, source.check)
-    if verify:
+    if passes.verify:
         for name, prim in prims.items():
             verify_prim(prim)
             if not kernels[name].library:  # else its nest is a part of what it does
                 verify_nest(kernels[name].nest)
-    program = optimise(program_from_module(source.lowered, kernels), in_place_rule(prims))
+    program = program_from_module(source.lowered, kernels)
+    program = optimise(program, in_place_rule(prims), passes)
     compiled = compile_program(program, kernels, target, source.threads)
     return Built(
         compiled.executable,

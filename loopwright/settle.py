@@ -26,7 +26,7 @@ from .autotune.select import workload_of
 from .confirm import schedule_decision
 from .in_turn import whole_calls
 from .ir.errors import LoopwrightError
-from .ir.graph.passes import Site
+from .ir.graph.choices import Site
 from .pipeline import Built, by_plain_numpy
 from .plain_numpy import PlainNumpy, numpy_name, program_key
 from .release import is_plain

@@ -44,6 +44,7 @@ from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
 from .ir.loop.prim import PrimFunc
+from .ir.pass_context import PassContext
 from .ir.program.nodes import Call
 from .library_route import Routed, route
 from .pipeline import (
@@ -98,7 +99,7 @@ def tune(
     strategy: str = DEFAULT_STRATEGY,
     schedules: Mapping[str, Given] | None = None,
     progress: Progress | None = None,
-    verify: bool = False,
+    passes: PassContext | None = None,
     runner: Any = None,
     begun: float | None = None,
 ) -> Tuned:
@@ -124,7 +125,8 @@ def tune(
     own = log or session_log()
     log_index(own)  # before there is a file: it warns of a log that was removed in the meantime
     records = TuningLog(own)
-    variants = Variants(module, preferences_of(precision, target), verify)
+    passes = (passes or PassContext()).quiet()
+    variants = Variants(module, preferences_of(precision, target), passes)
     key = target_key(target, used)
     logged = logged_choices([records, *shipped_logs()], key)
     known: dict[str, Chosen] = {}  # by workload: the schedule that was built first
@@ -140,7 +142,7 @@ def tune(
             log=own,
             threads=threads,
             precision=precision,
-            verify=verify,
+            passes=passes,
             taken=taken,
             schedules=older,
             routes=routes,
@@ -159,7 +161,17 @@ def tune(
     records.check_writable()  # makes the file: only once all that was asked for makes sense
     if runner is not None:
         report = tune_elsewhere(
-            runner, module, records, limits, threads, precision, strategy, seed, progress, schedules
+            runner,
+            module,
+            records,
+            limits,
+            threads,
+            precision,
+            passes,
+            strategy,
+            seed,
+            progress,
+            schedules,
         )
         return Tuned(made(logged, routes=None), report)
     plan.build = plan.elapsed

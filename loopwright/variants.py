@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .autotune.select import workload_of
+from .ir.graph.choices import Choices, Site
 from .ir.graph.nodes import Module
-from .ir.graph.passes import Choices, PassContext, Preferences, Site, default_pipeline
+from .ir.graph.passes.choose_algorithms import Preferences
+from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.loop.prim import PrimFunc
+from .ir.pass_context import PassContext
 from .pipeline import KernelMemo, called_kernels
 
 __all__ = ["Taken", "Variant", "Variants", "current"]
@@ -44,7 +47,7 @@ class Variants:
 
     module: Module
     preferences: Preferences
-    verify: bool = False
+    passes: PassContext = field(default_factory=PassContext)
     _runs: dict[tuple[int, int], list[_Run]] = field(
         default_factory=dict[tuple[int, int], list[_Run]]
     )
@@ -55,13 +58,12 @@ class Variants:
         """The module lowered with these choices."""
         choices = Choices(taken)
         module = self.module
-        context = PassContext(verify=self.verify)
         for number, step in enumerate(default_pipeline(self.preferences, choices)):
             runs = self._runs.setdefault((number, id(module)), [])
             found = next((r for r in runs if _answers(r.asked, taken) == r.answers), None)
             if found is None:
                 known = set(choices.sites)
-                after = context.step(module, step)
+                after = self.passes.step(module, step, GRAPH)
                 asked = {k: s for k, s in choices.sites.items() if k not in known}
                 found = _Run(module, asked, _answers(asked, taken), after)
                 runs.append(found)

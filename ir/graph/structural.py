@@ -8,12 +8,16 @@ Bindings count in their order, attributes with their types, floats by their bits
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Hashable
 
-from .nodes import Atom, Binding, Block, Constant, Function, If, Module, Var
+from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, If, Module, Var
 from .printer import as_text
 from .walk import map_operands
 
-__all__ = ["structural_equal", "structural_hash"]
+__all__ = ["atom_key", "structural_equal", "structural_hash"]
+
+_COMPARED_BYTES = 4096
+"""Constants up to this size are compared by content; bigger ones by being the same array."""
 
 
 def structural_hash(program: Module | Function) -> str:
@@ -83,3 +87,13 @@ def _digest(constant: Constant) -> str:
     array = constant.value
     content = f"{array.dtype}{array.shape}".encode() + array.tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def atom_key(atom: Atom) -> Hashable:
+    """Equal for atoms that are certainly the same value."""
+    if isinstance(atom, Constant):
+        array = atom.value
+        if array.nbytes > _COMPARED_BYTES:
+            return id(array)
+        return (array.dtype.name, array.shape, array.tobytes())
+    return atom.name if isinstance(atom, GlobalVar) else atom

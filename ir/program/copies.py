@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..pass_context import optional
 from .analysis import accesses, merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Alloc, Copy, Program
@@ -11,6 +12,7 @@ from .nodes import Alloc, Copy, Program
 __all__ = ["eliminate_copies"]
 
 
+@optional(level=1)
 def eliminate_copies(program: Program) -> Program:
     """Let scratch memory that is copied whole to an output be that output. Before::
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from ..pass_context import optional
 from .analysis import merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Access, Alloc, Call, Instr, Operand, Program
@@ -18,6 +19,7 @@ the kernel reads each element of ``i`` no later than it writes what lies at the 
 """
 
 
+@optional(level=2)
 def share_in_place(program: Program, safe: InPlaceRule) -> Program:
     """Give an output the memory of an input that dies with the call, where ``safe`` allows it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..pass_context import optional
 from .analysis import accesses, max_live_bytes, places, regions
 from .lifetimes import place_lifetimes
 from .nodes import Alias, Alloc, Call, Copy, Program
@@ -15,6 +16,7 @@ QUADRATIC_LIMIT = 2000
 those that could come next."""
 
 
+@optional(level=2)
 def order_calls(program: Program) -> Program:
     """Let results be used up before others are begun, where that lowers the memory alive at once.
 

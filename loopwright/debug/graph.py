@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..autotune.record import target_key
+from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Binding, Block, Function, Module
-from ..ir.graph.passes import Choices, PassContext, default_pipeline
-from ..ir.graph.passes.context import pass_name
+from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.graph.types import TensorType
-from ..pipeline import Built, Source, logged_choices, preferences_of
+from ..ir.pass_context import pass_name
+from ..pipeline import Built, Source, logged_choices
 from .difference import Difference, difference
 from .wide import flat, result_of, values_of
 
@@ -45,9 +46,9 @@ def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass
     module = source.module
     if not _changed(module, source.lowered, arrays, bound).differs:
         return None
-    after, context = module, PassContext(verify=True)
+    after, context = module, source.passes.quiet(verify=True)
     for step in _passes(source, built.parts.threads):
-        after = context.step(after, step)
+        after = context.step(after, step, GRAPH)
         off = _changed(module, after, arrays, bound)
         if off.differs:
             name = pass_name(step)
@@ -59,7 +60,7 @@ def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass
 def _passes(source: Source, threads: int) -> list[Any]:
     taken = logged_choices(source.logs, target_key(source.target, threads))
     choices = Choices(taken) if taken else None
-    return default_pipeline(preferences_of(None, source.target), choices)
+    return default_pipeline(source.preferences, choices)
 
 
 def _changed(before: Module, after: Module, arrays: Sequence[Array], bound: float) -> Difference:
@@ -94,7 +95,7 @@ def _first_changed(
         body = Block(main.body.bindings[: n + 1], binding.var)
         short = source.module.with_function("main", Function(main.params, body, main.attrs))
         passes = _passes(source, built.parts.threads)
-        after = PassContext(verify=True).run(short, passes)
+        after = source.passes.quiet(verify=True).run(short, passes, GRAPH)
         if _changed(short, after, arrays, bound).differs:
             return binding
     return None

@@ -32,6 +32,7 @@ from ..ir.graph.nodes import Module
 from ..ir.graph.parser import parse_module
 from ..ir.graph.printer import as_text, constants_of
 from ..ir.graph.types import TensorType
+from ..ir.pass_context import PassContext
 from ..ir.schedule.steps import Schedule
 from ..pipeline import Built, build
 from .compare import compare_build
@@ -67,6 +68,8 @@ class Repro:
     schedules: Mapping[str, Any] = field(default_factory=dict[str, Any])
     verify: bool = False
     versions: str = ""
+    disabled: Sequence[str] = ()
+    opt_level: int = 2
 
     def module(self) -> Module:
         """The program."""
@@ -84,7 +87,7 @@ class Repro:
             target=target_of(self.target),
             threads=self.threads,
             precision=self.precision,
-            verify=self.verify,
+            passes=PassContext(self.verify, None, self.disabled, self.opt_level),
             taken=dict(self.taken),
             schedules=chosen,
         )
@@ -287,12 +290,13 @@ def repro_of(
     built_for: tuple[Target, int, Any],
     logged: tuple[Mapping[str, str], Mapping[str, Any]],
     inputs: Sequence[Array] | None = None,
-    verify: bool = False,
+    passes: PassContext | None = None,
 ) -> Repro:
     """The repro of a module: ``failure`` and its words, what it is built for (target, threads,
     precision), and what logs said (choices, schedules). Without ``inputs`` arguments are random,
     and so are captured arrays, if ``minimise.anonymous`` has made them so."""
     target, threads, precision = built_for
+    passes = passes or PassContext()
     given: list[tuple[Any, ...]] = [array_as_data(a) for a in inputs or ()]
     if inputs is None:
         for n, param in enumerate(module.main.params):
@@ -310,8 +314,10 @@ def repro_of(
         precision,
         dict(logged[0]),
         dict(logged[1]),
-        verify,
+        passes.verify,
         versions(),
+        tuple(passes.disabled),
+        passes.opt_level,
     )
 
 

@@ -25,8 +25,9 @@ from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..config import Config
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Module
-from ..ir.graph.passes import Choices
+from ..ir.pass_context import PassContext
 from ..ir.schedule.steps import Schedule
 from ..pipeline import build, kernels_of, logged_choices, lower_module, preferences_of
 from .compare import as_compiled, compare_build
@@ -54,7 +55,7 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
         raise LoopwrightValueError(f"{count} operations are too many to be made fewer of")
     made_for = _made_for(options)
     target, threads, precision = made_for
-    wanted, verify = failure_of(error), bool(options.get("verify"))
+    wanted, passes = failure_of(error), _passes(options)
     words = str(error).split("\n", 1)[0]
 
     def failing(logged: _Logged) -> Callable[[Module], bool]:
@@ -67,7 +68,7 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
                     target=target,
                     threads=threads,
                     precision=precision,
-                    verify=verify,
+                    passes=passes,
                     taken=dict(logged[0]),
                     schedules=chosen,
                 )
@@ -86,12 +87,17 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
         raise LoopwrightValueError("the same program did not fail a second time")
     small = minimised(start, failing(logged), seconds)
     steps = {h: s.to_json() for h, s in logged[1].items()}
-    return repro_of("compile", (wanted, words), small, made_for, (logged[0], steps), verify=verify)
+    return repro_of("compile", (wanted, words), small, made_for, (logged[0], steps), passes=passes)
 
 
 def _made_for(options: Mapping[str, Any]) -> tuple[Target, int, Any]:
     target: Target = options.get("target") or Target.host()
     return target, options.get("threads") or pool.get_threads(), options.get("precision")
+
+
+def _passes(options: Mapping[str, Any]) -> PassContext:
+    given: PassContext | None = options.get("passes")
+    return (given or PassContext()).quiet()
 
 
 def _logged(
@@ -104,8 +110,8 @@ def _logged(
     taken = logged_choices(logs, target_key(target, threads))
     try:
         choices = Choices(taken) if taken else None
-        verify = bool(options.get("verify"))
-        lowered = lower_module(module, preferences_of(precision, target), choices, verify=verify)
+        preferences = preferences_of(precision, target)
+        lowered = lower_module(module, preferences, choices, _passes(options))
         prims = kernels_of(lowered).values()
         found = {workload_of(p).hash: choose_schedule(p, target, threads, logs) for p in prims}
     except Exception:
@@ -139,7 +145,7 @@ def write_repro(
     compiled, args = as_compiled(function, args, "write_repro")
     traced = compiled.trace(*args, **kwargs)
     config = Config.read()
-    options = {**compiled.build_options(config), "verify": config.verify}
+    options = compiled.build_options(config)
     made_for = _made_for(options)
     try:
         lowered, arrays = compiled.in_use(*args, **kwargs)

@@ -10,7 +10,7 @@ from loopwright.codegen.target import Target
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Call, Constant, Module
-from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.ops import get
 from loopwright.ir.ops.to_prim import group_to_prim

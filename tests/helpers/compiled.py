@@ -23,7 +23,7 @@ from loopwright.ir.graph.nodes import (
     Tuple,
     TupleGetItem,
 )
-from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops.registry import Operator

@@ -17,7 +17,7 @@ from loopwright.codegen import kernel as kernel_module
 from loopwright.debug.compare import compare_build
 from loopwright.debug.difference import difference
 from loopwright.debug.wide import flat, values_of
-from loopwright.ir.graph import passes
+from loopwright.ir.graph import pipeline as graph_pipeline
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.loop.nest import Accumulate, Loop, Nest, statements
@@ -220,7 +220,7 @@ def test_a_wrong_pass_is_named_with_the_operation(monkeypatch: pytest.MonkeyPatc
             "main", replace(main, body=replace(main.body, bindings=changed))
         )
 
-    monkeypatch.setattr(passes, "inline_calls", swap)
+    monkeypatch.setattr(graph_pipeline, "inline_calls", swap)
     finding = compared(lambda x, y: np.exp(x) - y, floats(40), floats(40)).finding
     assert finding is not None and finding.operator == "subtract"
     assert finding.what.startswith("the pass swap changes what is computed")

@@ -112,7 +112,7 @@ def test_nothing_of_the_users_is_in_it(monkeypatch: pytest.MonkeyPatch, folder: 
             raise AssertionError("four")
         return module
 
-    monkeypatch.setattr("loopwright.ir.graph.passes.inline_calls", ours(graph_fails))
+    monkeypatch.setattr("loopwright.ir.graph.pipeline.inline_calls", ours(graph_fails))
     failing()
     (path,) = folder.iterdir()
     text = path.read_text()

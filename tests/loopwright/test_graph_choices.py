@@ -13,7 +13,7 @@ from loopwright.autotune.record import Workload, target_key
 from loopwright.autotune.select import Chosen
 from loopwright.codegen.target import Target
 from loopwright.graph_choices import GraphTuner
-from loopwright.ir.graph.passes import Preferences
+from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
 from loopwright.variants import Variants

@@ -19,7 +19,7 @@ from loopwright.autotune.record import MeasureRecord, Workload, target_key
 from loopwright.autotune.select import workload_of
 from loopwright.codegen.target import Target
 from loopwright.graph_choices import GraphTuner
-from loopwright.ir.graph.passes import Preferences
+from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.pipeline import Built, build
 from loopwright.plain_numpy import PlainNumpy, numpy_name, program_key
 from loopwright.settle import Settled, settle

@@ -12,7 +12,7 @@ import pytest
 from loopwright import pipeline, variants
 from loopwright.debug import graph
 from loopwright.ir.graph.nodes import Block, Function, Module
-from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.graph.pipeline import default_pipeline
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -56,7 +56,7 @@ def test_a_pass_that_breaks_the_graph_is_named(way: str, broken: pytest.MonkeyPa
 def test_what_tuning_lowers_is_verified(broken: pytest.MonkeyPatch) -> None:
     module = lw.compile(function).trace(X).module
     with pytest.raises(lw.InternalError, match="lose_a_binding"):
-        variants.Variants(module, pipeline.DEFAULT_PREFERENCES, verify=True).of({})
+        variants.Variants(module, pipeline.DEFAULT_PREFERENCES, lw.PassContext(verify=True)).of({})
 
 
 def test_the_debugger_always_verifies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,9 @@ LAYERS: dict[str, set[str]] = {
     "ir.graph": {"ir"},
     "ir.loop": {"ir"},
     "ir.ops": {"ir", "ir.graph", "ir.loop"},
-    "ir.graph.passes": {"ir", "ir.graph", "ir.loop", "ir.ops"},
+    "ir.graph.fusion": {"ir", "ir.graph", "ir.loop", "ir.ops"},
+    "ir.graph.passes": {"ir", "ir.graph", "ir.graph.fusion", "ir.loop", "ir.ops"},
+    "ir.graph.pipeline": {"ir", "ir.graph", "ir.graph.passes"},
     "ir.schedule": {"ir", "ir.loop"},
     "ir.program": {"ir", "ir.loop"},
     # No compiler part: only the door to LLVM, through which the pool's own code is loaded.

@@ -12,6 +12,10 @@ After::
       nn.conv2d(%x, meta[w], padding=1, algorithm="winograd2")
     }
 
+Constants::
+
+    w = np.ones((64, 64, 3, 3), np.float32)
+
 An algorithm is taken if it is estimated to be quicker by ``MARGIN`` and its error grows by no more
 than the preferences allow; where both ways were measured, what was quicker is taken. Only kernels
 that are constants are considered: the others would have to be transformed in every call.
@@ -24,11 +28,12 @@ from math import sqrt
 
 from ...ops.conv import winograd_fits
 from ...ops.winograd import ERROR_GROWTH, TILES
+from ...pass_context import optional
 from ..builder import Builder
+from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..types import TensorType
-from .choices import Choices, call_text
-from .rewrite import Pass, map_functions, rewrite_function
+from .rewrite import map_functions, rewrite_function
 
 __all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
 
@@ -67,17 +72,17 @@ class Preferences:
 DEFAULT_PREFERENCES = Preferences()
 
 
+@optional(level=2)
 def choose_algorithms(
-    preferences: Preferences = DEFAULT_PREFERENCES, choices: Choices | None = None
-) -> Pass:
-    """The pass for these preferences. ``choices`` go before the estimate, within what is exact
-    enough."""
+    module: Module,
+    preferences: Preferences = DEFAULT_PREFERENCES,
+    choices: Choices | None = None,
+) -> Module:
+    """Give every convolution its algorithm.
 
-    def choose(module: Module) -> Module:
-        return map_functions(module, lambda function: _choose(function, preferences, choices))
-
-    choose.__name__ = "choose_algorithms"
-    return choose
+    ``choices`` go before the estimate, within what is exact enough.
+    """
+    return map_functions(module, lambda function: _choose(function, preferences, choices))
 
 
 def _choose(function: Function, preferences: Preferences, choices: Choices | None) -> Function:

@@ -27,19 +27,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from ...ops.registry import Pattern, get
+from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, If, Module, TupleGetItem, Var
 from ..printer import value_text
+from ..structural import atom_key
 from ..types import TensorType
 from ..walk import operands
 from .rewrite import map_functions, rewrite_function
 
-__all__ = ["atom_key", "eliminate_common_subexpressions"]
-
-_COMPARED_BYTES = 4096
-"""Constants up to this size are compared by content; bigger ones by being the same array."""
+__all__ = ["eliminate_common_subexpressions"]
 
 
+@optional(level=1)
 def eliminate_common_subexpressions(module: Module) -> Module:
     """Replace each binding by an earlier one of the same operator, operands and attributes."""
     return map_functions(module, _once)
@@ -127,13 +127,3 @@ def _key(value: Expr, atoms: Sequence[Atom], without: str = "") -> Hashable:
     elif isinstance(value, TupleGetItem):
         parts.append(value.index)
     return tuple(parts)
-
-
-def atom_key(atom: Atom) -> Hashable:
-    """Equal for atoms that are certainly the same value."""
-    if isinstance(atom, Constant):
-        array = atom.value
-        if array.nbytes > _COMPARED_BYTES:
-            return id(array)
-        return (array.dtype.name, array.shape, array.tobytes())
-    return atom.name if isinstance(atom, GlobalVar) else atom

@@ -32,8 +32,10 @@ import numpy as np
 from ...derived import derived, interned
 from ...dims import Dim
 from ...ops.registry import OPERATORS, Operator, Pattern
+from ...pass_context import optional
 from ..builder import Builder
 from ..evaluate import evaluate
+from ..fusion.rules import COSTLY
 from ..nodes import (
     Atom,
     Block,
@@ -49,7 +51,6 @@ from ..nodes import (
     Var,
 )
 from ..types import TensorType, TupleType, Type
-from .fusion_rules import COSTLY
 from .rewrite import rewrite_function
 
 __all__ = ["fold_constants"]
@@ -75,6 +76,7 @@ _REARRANGEMENTS = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze"
 Array = np.ndarray[Any, Any]
 
 
+@optional(level=1)
 def fold_constants(module: Module) -> Module:
     """Replace calls on constants by their value, by the operators' own ``reference``."""
     for name, function in module.functions.items():

@@ -23,26 +23,26 @@ After::
     }
 
 The method is Relay's ("Relay: A New IR for Machine Learning Frameworks", 2018): an operator joins
-its post-dominator, and what lies between the two, if the rules of ``fusion_rules.py`` allow the
+its post-dominator, and what lies between the two, if the rules of ``fusion/rules.py`` allow the
 whole. Then neighbours are joined whose values are of one shape, even if several of them are needed
 outside: each is written once and not read again; and so are groups that read the same array. Groups
 that do the same share one function. Long chains of elementwise operators are cut into groups before
-all that (``fusion_segments.py``).
+all that (``fusion/segments.py``).
 """
 
 from __future__ import annotations
 
 from ...ops.registry import Pattern
+from ..choices import Choices
+from ..fusion.chain import find_chain
+from ..fusion.emit import GroupTable, emit_block
+from ..fusion.graph import Graph, build_graph
+from ..fusion.order import Groups
+from ..fusion.post_dominators import EXIT, post_dominators
+from ..fusion.rules import MOST_OPERATORS, may_fuse
+from ..fusion.segments import segments
+from ..fusion.sites import Seams
 from ..nodes import Atom, Binding, Block, Function, If, Module
-from .choices import Choices
-from .fusion_chain import find_chain
-from .fusion_emit import GroupTable, emit_block
-from .fusion_graph import Graph, build_graph
-from .fusion_order import Groups
-from .fusion_rules import MOST_OPERATORS, may_fuse
-from .fusion_segments import segments
-from .fusion_sites import Seams
-from .post_dominators import EXIT, post_dominators
 
 __all__ = ["fuse_operators"]
 

@@ -1,19 +1,24 @@
 """Keep as bytes the weights that bytes are multiplied with.
 
-Before, with a weight ``w`` of int32 that holds nothing outside of -128..127::
+Before::
 
     def @main(%x: Tensor[(64, 784), int8]) -> Tensor[(64, 512), int32] {
       %0 = cast(%x, dtype="int32");
-      nn.dot(%0, w)
+      nn.matmul(%0, meta[w])
     }
 
-After, with the same numbers in ``w8``::
+After::
 
     def @main(%x: Tensor[(64, 784), int8]) -> Tensor[(64, 512), int32] {
       %0 = cast(%x, dtype="int32");
-      %1 = cast(w8, dtype="int32");
-      nn.dot(%0, %1)
+      %1 = cast(meta[w8], dtype="int32");
+      nn.matmul(%0, %1)
     }
+
+Constants::
+
+    w = np.arange(784 * 512, dtype=np.int32).reshape(784, 512) % 256 - 128
+    w8 = w.astype(np.int8)
 
 A program that widens its weights with NumPy before it is traced says nothing of bytes any more. As
 bytes they take a quarter of the memory, and machines multiply bytes faster than wider numbers.
@@ -24,6 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.registry import OPERATORS, Operator, Pattern
+from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
 from ..types import TensorType
@@ -35,6 +41,7 @@ FEW = 256
 """Elements of a constant that is not worth it."""
 
 
+@optional(level=2)
 def narrow_factors(module: Module) -> Module:
     """Weights of integers that fit a byte become bytes, cast where widened bytes meet them."""
     return map_functions(module, _narrow)

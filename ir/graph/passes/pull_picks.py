@@ -25,6 +25,7 @@ any more goes with the dead code.)
 from __future__ import annotations
 
 from ...ops.registry import OPERATORS, Operator, Pattern
+from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
 from ..types import TensorType
@@ -42,6 +43,7 @@ _PICKS = frozenset({"strided_slice", "take"})
 _VIEWS = frozenset({"expand_dims", "reshape", "squeeze"})
 
 
+@optional(level=2)
 def pull_picks(module: Module) -> Module:
     """Move slices and gathers of few elements in front of elementwise operators."""
     return map_functions(module, _pull)

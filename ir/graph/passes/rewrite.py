@@ -10,9 +10,8 @@ from ..builder import Builder
 from ..nodes import Atom, Binding, Block, Expr, Function, If, Module, Var
 from ..walk import map_operands
 
-__all__ = ["Pass", "Step", "map_functions", "rewrite_function"]
+__all__ = ["Step", "map_functions", "rewrite_function"]
 
-Pass: TypeAlias = Callable[[Module], Module]
 Step: TypeAlias = Callable[[Var, Expr, Builder], Atom | None]
 
 

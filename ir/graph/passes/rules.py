@@ -28,8 +28,8 @@ from ...errors import InternalError
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
 from ..operators import OPERATORS
+from ..structural import atom_key
 from ..types import TensorType
-from .eliminate_common_subexpressions import atom_key
 
 __all__ = ["Known", "Rule", "apply_rules", "parse_rules"]
 

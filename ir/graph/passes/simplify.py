@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import DTYPES
+from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import (
     Atom,
@@ -167,6 +168,7 @@ RULES = parse_rules(
 )
 
 
+@optional(level=1)
 def simplify(module: Module) -> Module:
     """Apply ``RULES`` until none fits; what they leave without users goes."""
     return map_functions(module, _simplify_function)

@@ -34,12 +34,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ...ops.registry import Operator, Pattern
+from ...pass_context import optional
 from ..builder import Builder
+from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operators import OPERATORS
 from ..types import TensorType
 from ..walk import use_counts
-from .choices import Choices, call_text
 from .eliminate_dead_code import without_dead_code
 from .rewrite import map_functions, rewrite_function
 
@@ -51,6 +52,7 @@ LAYOUTS = ("kept", "turned back")
 """What a contraction's order of axes is to those that follow: theirs too, or undone at once."""
 
 
+@optional(level=2)
 def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
     """Reorder the axes of what follows a contraction, if that needs no transpose of anything else.
 

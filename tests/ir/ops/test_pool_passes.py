@@ -9,7 +9,7 @@ import pytest
 from graphs import parse
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call
-from loopwright.ir.graph.passes import lower_to_primitives
+from loopwright.ir.graph.passes.lower_to_primitives import lower_to_primitives
 from loopwright.ir.ops.registry import Operator
 
 

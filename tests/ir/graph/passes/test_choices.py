@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import assert_same_value, module, random_args, scalar, tensor
+from loopwright.ir.graph.choices import Choices, Site
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Constant, Module
-from loopwright.ir.graph.passes import Choices, Preferences, Site, default_pipeline
+from loopwright.ir.graph.passes.choose_algorithms import Preferences
+from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
 
 LOOSE = Preferences(within_tolerance=False, cache_bytes=1 << 20)

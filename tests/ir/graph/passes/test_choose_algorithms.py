@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from graphs import module, tensor
 from loopwright.ir.graph.nodes import Call, Constant, Module
-from loopwright.ir.graph.passes import DEFAULT_PREFERENCES, Preferences, choose_algorithms
+from loopwright.ir.graph.passes.choose_algorithms import (
+    DEFAULT_PREFERENCES,
+    Preferences,
+    choose_algorithms,
+)
 from loopwright.ir.graph.verify import verify
 
 
@@ -27,8 +31,8 @@ def conv(
 
 
 def chosen(program: Module, preferences: Preferences = DEFAULT_PREFERENCES) -> str:
-    after = verify(choose_algorithms(preferences)(program))
-    assert choose_algorithms(preferences)(after) is after
+    after = verify(choose_algorithms(program, preferences))
+    assert choose_algorithms(after, preferences) is after
     (call,) = (b.value for b in after.main.body.bindings)
     assert isinstance(call, Call)
     if call.attrs["algorithm"] == "auto":

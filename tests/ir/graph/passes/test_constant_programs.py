@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, GlobalVar
-from loopwright.ir.graph.passes import default_pipeline
+from loopwright.ir.graph.pipeline import default_pipeline
 
 PROGRAMS = {
     "eye": lambda x: x @ lw.xp.eye(96, dtype=lw.xp.float32),

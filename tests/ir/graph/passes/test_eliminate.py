@@ -7,8 +7,10 @@ from graphs import assert_same_value, check_pass, module, parse, random_args, te
 from hypothesis import given, settings
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Constant, Module
-from loopwright.ir.graph.passes import eliminate_common_subexpressions as share
-from loopwright.ir.graph.passes import eliminate_dead_code
+from loopwright.ir.graph.passes.eliminate_common_subexpressions import (
+    eliminate_common_subexpressions as share,
+)
+from loopwright.ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from loopwright.ir.graph.verify import verify
 from random_graphs import random_modules
 

@@ -6,7 +6,8 @@ import numpy as np
 from graphs import check_pass, module, parse, tensor
 from hypothesis import given, settings
 from loopwright.ir.graph.nodes import Constant, Module
-from loopwright.ir.graph.passes import eliminate_dead_code, fold_constants
+from loopwright.ir.graph.passes.eliminate_dead_code import eliminate_dead_code
+from loopwright.ir.graph.passes.fold_constants import fold_constants
 from loopwright.ir.graph.verify import verify
 from random_graphs import random_modules
 

@@ -11,7 +11,8 @@ import pytest
 from graphs import parse
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.nodes import Call, Function, GlobalVar, Module, Tuple
-from loopwright.ir.graph.passes import default_pipeline, fuse_operators
+from loopwright.ir.graph.passes.fuse_operators import fuse_operators
+from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from graphs import check_pass, parse
 from loopwright.ir.graph.evaluate import evaluate
-from loopwright.ir.graph.passes import inline_calls
+from loopwright.ir.graph.passes.inline_calls import inline_calls
 from loopwright.ir.graph.verify import verify
 
 

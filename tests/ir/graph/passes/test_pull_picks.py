@@ -10,7 +10,8 @@ import pytest
 from graphs import check_pass, parse
 from hypothesis import given, settings
 from loopwright.ir.graph.nodes import Module
-from loopwright.ir.graph.passes import eliminate_dead_code, pull_picks
+from loopwright.ir.graph.passes.eliminate_dead_code import eliminate_dead_code
+from loopwright.ir.graph.passes.pull_picks import pull_picks
 from loopwright.ir.graph.verify import verify
 from random_graphs import random_modules
 

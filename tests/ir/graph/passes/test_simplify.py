@@ -8,8 +8,7 @@ from graphs import assert_same_value, check_pass, module, parse, random_args, sc
 from hypothesis import given, settings
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Constant, Module
-from loopwright.ir.graph.passes import simplify
-from loopwright.ir.graph.passes.simplify import HELPERS, RULES
+from loopwright.ir.graph.passes.simplify import HELPERS, RULES, simplify
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import all_operators
 from random_graphs import random_modules

@@ -7,12 +7,10 @@ import pytest
 from graphs import assert_same_value, check_pass, module, random_args, scalar, tensor
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call, Constant, Module
-from loopwright.ir.graph.passes import (
-    PassContext,
-    default_pipeline,
-    lower_to_primitives,
-    sink_transposes,
-)
+from loopwright.ir.graph.passes.lower_to_primitives import lower_to_primitives
+from loopwright.ir.graph.passes.sink_transposes import sink_transposes
+from loopwright.ir.graph.pipeline import GRAPH, default_pipeline
+from loopwright.ir.pass_context import PassContext
 
 HEAD = "fn (%x: Tensor[(2, 8, 8, 3), float32], %w: Tensor[(3, 3, 3, 4), float32]"
 CONV = "%0 = conv2d_valid(%x, %w); %1 = transpose(%0, axes=[0, 3, 1, 2]);"  # (2, 4, 6, 6)
@@ -118,7 +116,7 @@ def test_residual_network_with_channels_first_has_only_fused_convolutions() -> N
         return m("nn.global_avg_pool2d", pooled)
 
     program = module(make, tensor(2, 3, 8, 8))
-    result = PassContext(verify=True).run(program, default_pipeline())
+    result = PassContext(verify=True).run(program, default_pipeline(), GRAPH)
     assert calls(result) == [
         "conv2d_valid_add_maximum",
         "conv2d_valid_multiply_add_maximum",

@@ -19,11 +19,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..nodes import Atom, Call, Constant, Module
-from ..printer import scalar_text, value_text
-from .rewrite import Pass
+from .nodes import Atom, Call, Constant
+from .printer import scalar_text, value_text
 
-__all__ = ["Choices", "Site", "call_text", "operand_text", "with_choices"]
+__all__ = ["Choices", "Site", "call_text", "operand_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +51,10 @@ class Choices:
         return wanted if wanted in site.options else site.options[0]
 
 
-def with_choices(
-    change: Callable[[Module, Choices | None], Module], choices: Choices | None
-) -> Pass:
-    """The pass that makes its choices so."""
-
-    def one(module: Module) -> Module:
-        return change(module, choices)
-
-    one.__name__ = change.__name__
-    return one
-
-
 def call_text(call: Call, without: str = "", operand: Callable[[Atom], str] | None = None) -> str:
     """A call of an operator without names: types for its operands, attributes but ``without``.
 
-    >>> from ..parser import parse_function
+    >>> from .parser import parse_function
     >>> f = parse_function("fn (%x: Tensor[(2, 3), float32]) { sum(%x, axis=[1]) }")
     >>> call_text(f.body.bindings[0].value)
     'sum(Tensor[(2, 3), float32], axis=[1], keepdims=False)'

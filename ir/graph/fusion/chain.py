@@ -23,7 +23,7 @@ from __future__ import annotations
 from ...dims import IntExpr
 from ...ops.registry import Pattern
 from ..types import TensorType
-from .fusion_graph import Edge, Graph, Node
+from .graph import Edge, Graph, Node
 from .post_dominators import EXIT
 
 __all__ = ["find_chain"]

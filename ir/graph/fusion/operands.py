@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from ...ops.registry import Pattern
 from ..nodes import Atom
-from .fusion_graph import Edge, Graph, Node
+from .graph import Edge, Graph, Node
 
 __all__ = ["SHARED", "Reading", "readings_of"]
 

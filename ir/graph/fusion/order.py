@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from ...errors import InternalError
-from .fusion_graph import Graph
+from .graph import Graph
 
 __all__ = ["Groups"]
 

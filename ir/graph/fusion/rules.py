@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ...dims import IntExpr, product
 from ...ops.registry import Pattern
 from ..types import TensorType
-from .fusion_graph import (
+from .graph import (
     Edge,
     Graph,
     Node,

@@ -19,12 +19,12 @@ from ..nodes import (
     Var,
 )
 from ..printer import as_text, constants_of
+from ..structural import atom_key
 from ..types import TupleType
 from ..walk import map_operands
-from .eliminate_common_subexpressions import atom_key
-from .fusion_graph import Graph, Node, is_big_constant, operator_of
-from .fusion_operands import SHARED, Reading, readings_of
-from .fusion_order import Groups
+from .graph import Graph, Node, is_big_constant, operator_of
+from .operands import SHARED, Reading, readings_of
+from .order import Groups
 
 __all__ = ["GroupTable", "emit_block"]
 

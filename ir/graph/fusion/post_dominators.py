@@ -7,7 +7,7 @@ steps logarithmic in the depth (Myers, "An applicative random-access stack", 198
 
 from __future__ import annotations
 
-from .fusion_graph import Graph
+from .graph import Graph
 
 __all__ = ["EXIT", "post_dominators"]
 

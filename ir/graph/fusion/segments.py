@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .fusion_graph import Graph, Node
-from .fusion_rules import MOST_OPERATORS
+from .graph import Graph, Node
+from .rules import MOST_OPERATORS
 
 __all__ = ["segments"]
 

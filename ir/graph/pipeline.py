@@ -1,0 +1,70 @@
+"""The passes over graph modules, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from ..pass_context import Language
+from .choices import Choices
+from .nodes import Module
+from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
+from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.fold_constants import fold_constants
+from .passes.fuse_operators import fuse_operators
+from .passes.inline_calls import inline_calls
+from .passes.lower_to_primitives import lower_to_primitives
+from .passes.narrow_factors import narrow_factors
+from .passes.pull_picks import pull_picks
+from .passes.simplify import simplify
+from .passes.sink_transposes import sink_transposes
+from .printer import as_text
+from .verify import verify
+
+__all__ = ["GRAPH", "Pass", "default_pipeline"]
+
+Pass: TypeAlias = Callable[[Module], Module]
+
+GRAPH: Language[Module] = Language("graph", as_text, verify)
+
+
+def default_pipeline(
+    preferences: Preferences = DEFAULT_PREFERENCES, choices: Choices | None = None
+) -> list[Pass]:
+    """The way from a traced module to groups of operators that become kernels.
+
+    ``preferences`` say which of several algorithms for one operator may be chosen, ``choices`` what
+    was measured to be faster where passes could do one thing or another.
+    """
+    return [
+        # First, so that all the others see through calls.
+        inline_calls,
+        # Whole operators (softmax, layer_norm) are still visible to the rules.
+        simplify,
+        fold_constants,
+        eliminate_dead_code,
+        # The kernels of convolutions are constants now, if they ever are.
+        partial(choose_algorithms, preferences=preferences, choices=choices),
+        # From here on there are only primitives.
+        lower_to_primitives,
+        # Convolutions come out of it with transposes around them, which keep neighbours apart.
+        partial(sink_transposes, choices=choices),
+        # Lowering writes the same pieces again and again (a mean and a variance of one array), and
+        # computes with constants, such as reshaped weights. Rules find more among shared values.
+        eliminate_common_subexpressions,
+        # Values are shared, so that what is picked twice is pulled once.
+        pull_picks,
+        simplify,
+        fold_constants,
+        eliminate_common_subexpressions,
+        # Weights are what they will be, and what multiplies them is in sight.
+        narrow_factors,
+        # Fusion counts users and needs each of its groups to be used, so dead code has to be gone.
+        eliminate_dead_code,
+        partial(fuse_operators, choices=choices),
+        # What ended up in a kernel of its own, and does not depend on the program's arguments.
+        fold_constants,
+        eliminate_dead_code,
+    ]
