@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from .config import Config
+from .ir.pass_context import PassContext
 from .ready import Specialisation
 
-__all__ = ["announce", "dump_prefix"]
+__all__ = ["announce", "dump_prefix", "pass_context"]
 
 
 def dump_prefix(name: str, config: Config) -> Path | None:
@@ -21,6 +23,12 @@ def dump_prefix(name: str, config: Config) -> Path | None:
     config.dump.mkdir(parents=True, exist_ok=True)
     number = len({p.name.partition("-")[0] for p in config.dump.iterdir()})
     return config.dump / f"{number:03}-{name}"
+
+
+def pass_context(own: PassContext, config: Config, dump: Path | None = None) -> PassContext:
+    """A function's own context, and what the settings ask for beside it."""
+    folder = None if dump is None else dump.with_name(f"{dump.name}-passes")
+    return replace(own, verify=own.verify or config.verify, dump=own.dump or folder)
 
 
 def announce(name: str, made: Specialisation, config: Config, dump: Path | None = None) -> None:

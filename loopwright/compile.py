@@ -16,13 +16,12 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from .announce import announce, dump_prefix
+from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
 from .codegen.target import Target
@@ -236,7 +235,7 @@ class CompiledFunction:
         borrowed = Borrowed()
         traced = self._trace(request, borrowed)
         dump = dump_prefix(self._name, config)
-        built = self._build(traced, config, dump and dump.with_name(f"{dump.name}-passes"))
+        built = self._build(traced, config, dump)
         borrowed.check(self._name)
         seconds = time.perf_counter() - begun
         made = Specialisation(traced, built, reason_for(request, self._known), seconds)
@@ -297,9 +296,7 @@ class CompiledFunction:
         raise shown
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
-        options = self.build_options(config)
-        if dump is not None and self.passes.dump is None:
-            options["passes"].dump = dump
+        options = self.build_options(config, dump)
         try:
             return _late("pipeline").build(traced.module, **options)
         except Exception as error:
@@ -309,18 +306,15 @@ class CompiledFunction:
                 raise
             raise shown from error
 
-    def build_options(self, config: Config) -> dict[str, Any]:
+    def build_options(self, config: Config, dump: Path | None = None) -> dict[str, Any]:
         """What code is made with: the function's own settings, else those of ``config``."""
         return {
             "target": self.target,
             "log": log_in_force(self.log, config.log),
             "threads": self.threads or config.threads,
             "precision": self.precision or config.precision,
-            "passes": self._pass_context(config),
+            "passes": pass_context(self.passes, config, dump),
         }
-
-    def _pass_context(self, config: Config) -> PassContext:
-        return replace(self.passes, verify=self.passes.verify or config.verify)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The function's graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
@@ -351,7 +345,7 @@ class CompiledFunction:
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         found = self._specialised(arguments.request)
         leaves = [arguments.values[i] for i in found.traced.parameters]
-        if not all(map(_is_value, leaves)):
+        if any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
         found = placed(self._specialised, arguments.request, leaves)
         traced, built = found.traced, found.built
@@ -405,16 +399,12 @@ class CompiledFunction:
         tuned = tune(
             traced.module,
             self._arrays(traced, args, kwargs),
-            target=self.target,
-            log=log_in_force(self.log, config.log),
-            threads=self.threads or config.threads,
-            precision=self.precision or config.precision,
+            **self.build_options(config),
             budget=budget,
             trials=trials,
             seed=seed,
             strategy=strategy,
             schedules=schedules,
-            passes=self._pass_context(config),
             runner=runner,
             begun=started,
         )
@@ -432,7 +422,8 @@ class CompiledFunction:
         """The arrays of a call; None if there are only specs for some of them."""
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         leaves = [arguments.values[i] for i in traced.parameters]
-        return None if not all(map(_is_value, leaves)) else [to_array(v) for v in leaves]
+        specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
+        return None if specs else [to_array(leaf) for leaf in leaves]
 
     def cache_info(self) -> CacheInfo:
         """Hits and misses so far, the signatures compiled, and why each was."""
@@ -451,10 +442,6 @@ class CompiledFunction:
             self._known.clear()
             self._forget_ready()
             self._misses = self._hits = 0
-
-
-def _is_value(leaf: Any) -> bool:
-    return not isinstance(leaf, Spec | DTypeSpec)
 
 
 @overload
@@ -496,8 +483,7 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
     - ``tune``: ``"background"`` tunes in a process of low priority while the program runs, and
       swaps in what proves faster in it; ``lw.Background(share=0.5, budget="2m")`` says how. Else
       ``LOOPWRIGHT_TUNE``. ``f.background`` tells what it does, waits for it, and stops it.
-    - ``passes``: an ``lw.PassContext``, which disables passes by name, sets their optimisation
-      level, verifies, times and writes down what each of them does.
+    - ``passes``: an ``lw.PassContext``: which passes run, and what is verified and dumped.
 
     >>> import numpy as np
     >>> import loopwright as lw
