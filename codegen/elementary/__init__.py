@@ -24,7 +24,7 @@ from .exp import exp, exp2, expm1, sigmoid
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh32, tanh64
 from .inverse_trig import acos, asin, atan, atan2
 from .log import log, log1p, log2, log10
-from .power import power32, power64, signed_power, unsigned_power
+from .power import power, signed_power, unsigned_power
 from .remainder import floor_divide, floor_mod, truncate_mod
 from .root import cbrt, rsqrt
 from .trig import cos, sin, tan32, tan64
@@ -64,8 +64,7 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
     "tanh": {"float32": tanh32, "float64": tanh64},
     "erf": {"float32": erf32, "float64": erf64},
     "power": {
-        "float32": power32,
-        "float64": power64,
+        **dict.fromkeys(("float32", "float64"), power),
         **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), unsigned_power),
         **dict.fromkeys(("int8", "int16", "int32", "int64"), signed_power),
     },

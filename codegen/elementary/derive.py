@@ -161,10 +161,22 @@ def _log_tail(low: float, high: float, degree: int) -> Fit:
     )
 
 
-def _log_ratio(base: int, limit: float = 1 / 3, degree: int = 9) -> Fit:
+def _log_ratio(base: int) -> Fit:
     """P of log(1 + f) / log(base) = f P(f)."""
     unit = mp.log(base)
-    return Fit(lambda f: mp.log1p(f) / f / unit, -limit, limit, degree, lambda f: f / mp.log1p(f))
+    return Fit(lambda f: mp.log1p(f) / f / unit, -1 / 3, 1 / 3, 9, lambda f: f / mp.log1p(f))
+
+
+def _log_cubic(degree: int, precision: int) -> Fit:
+    """P of log(1 + f) = f - f^2 / 2 + f^3 P(f)."""
+    return Fit(
+        lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3,
+        -0.0342,
+        0.0342,
+        degree,
+        lambda f: f**2,
+        precision,
+    )
 
 
 _exp_range = float(mp.log(2) / 2) + 1e-3
@@ -190,6 +202,18 @@ def _exp_ratio(
 
 def _exp2_ratio(degree: int, precision: int) -> Fit:
     return Fit(lambda r: mp.expm1(r * mp.log(2)) / r, -0.501, 0.501, degree, lambda r: r, precision)
+
+
+def _root_ratio(limit: float, degree: int, precision: int) -> Fit:
+    """P of (1 + f)^(1/3) = 1 + f P(f)."""
+    return Fit(
+        lambda f: (mp.cbrt(1 + f) - 1) / f,
+        -limit,
+        limit,
+        degree,
+        lambda f: f,
+        precision,
+    )
 
 
 def _cos_tail(degree: int, precision: int) -> Fit:
@@ -228,15 +252,10 @@ POLYNOMIALS: dict[str, Fit] = {
         lambda z: mp.mpf(1),
         53,
     ),
-    "LOG2_SHORT32": _log_ratio(2, 1 / 16 + 1e-6, 5),
-    "LOG10_SHORT32": _log_ratio(10, 1 / 16 + 1e-6, 5),
-    "LOG2_CUBIC32": Fit(
-        lambda f: (mp.log1p(f) - f + f**2 / 2) / mp.log(2) / f**3,
-        -1 / 16 - 1e-6,
-        1 / 16 + 1e-6,
-        4,
-        lambda f: f**2,
-    ),
+    "TAIL32": _log_tail(-0.0342, 0.0342, 3),
+    "TAIL64": replace(_log_tail(-0.0342, 0.0342, 8), precision=53),
+    "CUBIC32": _log_cubic(3, 24),
+    "CUBIC64": _log_cubic(8, 53),
     "LOG_FIFTH64": Fit(
         lambda z: (_log_series(z) / 2 - mp.mpf(1) / 3) / z,
         1e-9,
@@ -275,6 +294,8 @@ POLYNOMIALS: dict[str, Fit] = {
     "ASIN64": _odd(mp.asin, 0.5, 11, 53),
     "ATAN32": _odd(mp.atan, _tan_eighth_pi, 4),
     "ATAN64": _odd(mp.atan, _tan_eighth_pi, 10, 53),
+    "CBRT32": _root_ratio(0.0645, 3, 24),
+    "CBRT64": _root_ratio(0.1130, 10, 53),
     "INVERSE_ROOT": Fit(lambda z: 1 / mp.cbrt(z), 0.5, 4.0, 5, mp.cbrt, 53),
 }
 

@@ -289,6 +289,16 @@ class Emitter:
         name = "mask.scalef.ps" if self.kind == "float" else "mask.scalef.pd"
         return self._avx512(name, (y, n, y, f"i{self.lanes} -1", "i32 4"))
 
+    def exponent_of(self, x: Value) -> Value:
+        """floor(log2 |x|), denormal x too; -inf of 0, inf of inf, NaN of NaN: ``vgetexp``."""
+        name = "mask.getexp.ps" if self.kind == "float" else "mask.getexp.pd"
+        return self._avx512(name, (x, x, f"i{self.lanes} -1", "i32 4"))
+
+    def significand_of(self, x: Value) -> Value:
+        """|x| 2^-``exponent_of`` in [1, 2), denormal x too; 1 of 0 and inf: ``vgetmant``."""
+        name = "mask.getmant.ps" if self.kind == "float" else "mask.getmant.pd"
+        return self._avx512(name, (x, "i32 4", x, f"i{self.lanes} -1", "i32 4"))
+
     def reciprocal_estimate(self, x: Value) -> Value:
         """1 / x within 2^-14: AVX-512's ``vrcp14``."""
         name = "rcp14.ps" if self.kind == "float" else "rcp14.pd"

@@ -10,10 +10,21 @@ comes from adding 1.5 * 2^(p-1), which needs no rounding instruction. exp(r) is 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from .emitter import Emitter, Value
 
-__all__ = ["exp", "exp2", "exp_parts", "expm1", "power_of_two", "scale", "sigmoid"]
+__all__ = [
+    "exp",
+    "exp2",
+    "exp_of_sum",
+    "exp_parts",
+    "expm1",
+    "power_of_root",
+    "power_of_two",
+    "scale",
+    "sigmoid",
+]
 
 LOG2_E = 1.4426950408889634
 # 355 / 512: nine bits, so that its product with an exponent is exact; and ln2 minus it.
@@ -151,6 +162,30 @@ def exp_by_table(e: Emitter, x: Value, sign: int, factor: float) -> tuple[Value,
     # What the table's rounding lost, too: half an ulp is too much for 1 ulp in all.
     lost = e.lookup([t - e.rounded(t) for t in table], e.bits(shifted))
     return n, near + e.fma(near * r, rest, lost)
+
+
+def exp_of_sum(e: Emitter, high: Value, low: Value) -> Value:
+    """exp(high + low) by table, for sums inside of the exponent's range: all but the last rounding
+    counts little. ``high`` less the multiple of ln2 is exact."""
+    magic = e.magic() / STEPS
+    exact = [power_of_root(i) for i in range(STEPS)]
+    near = [float(e.rounded(float(v))) for v in exact]
+    shifted = e.fma(high + low, LOG2_E, magic)
+    n = shifted - magic
+    r = e.negative_fma(n, LN2_HIGH[e.kind], high) + e.negative_fma(n, LN2_LOW[e.kind], low)
+    which = e.bits(shifted)
+    power = e.lookup(near, which)
+    rest = e.lookup([float(v - Fraction(t)) for v, t in zip(exact, near)], which)
+    rest = e.fma(power * r, e.polynomial(r, EXP_SHORT[e.kind]), rest)
+    return e.scale_by_floor(power + rest, n)
+
+
+def power_of_root(i: int) -> Fraction:
+    """2^(i / 16) to 128 places."""
+    root = 1 << (i + 128 * STEPS)
+    for _ in range(STEPS.bit_length() - 1):
+        root = math.isqrt(root)
+    return Fraction(root, 1 << 128)
 
 
 def exp_in_register(e: Emitter, x: Value) -> Value:

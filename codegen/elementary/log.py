@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 from .emitter import Emitter, Value
 from .exp import LN2_HIGH, LN2_LOW
-from .log_table import log_by_table
-from .power_table import applies, is_normal
+from .log_table import applies, is_normal, log1p_by_table, log_by_table
 
 __all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
 
@@ -153,7 +152,11 @@ def log_core(e: Emitter, k: Value, f: Value, polynomial32: tuple[float, ...] = L
 
 
 def log(e: Emitter, x: Value) -> Value:
-    """Natural logarithm: 29 instructions in float32, with AVX-512."""
+    """Natural logarithm."""
+    return quick(e, x, "e", plain_log) if e.has_tables else plain_log(e, x)
+
+
+def plain_log(e: Emitter, x: Value) -> Value:
     return outside_domain(e, x, log_core(e, *split(e, x)))
 
 
@@ -169,22 +172,18 @@ def in_base(e: Emitter, f: Value, inverse_log: float) -> tuple[Value, Value]:
 
 def log2(e: Emitter, x: Value) -> Value:
     """The logarithm to base 2; exact for powers of two."""
-    if e.has_tables and e.kind == "float":
-        return quick(e, x, 2, plain_log2)
-    return plain_log2(e, x)
+    return quick(e, x, "2", plain_log2) if e.has_tables else plain_log2(e, x)
 
 
 def log10(e: Emitter, x: Value) -> Value:
     """The logarithm to base 10."""
-    if e.has_tables and e.kind == "float":
-        return quick(e, x, 10, plain_log10)
-    return plain_log10(e, x)
+    return quick(e, x, "10", plain_log10) if e.has_tables else plain_log10(e, x)
 
 
-def quick(e: Emitter, x: Value, base: int, plain: Callable[[Emitter, Value], Value]) -> Value:
+def quick(e: Emitter, x: Value, base: str, plain: Callable[[Emitter, Value], Value]) -> Value:
     """By tables in registers; lanes of zeros, negatives, denormals, infinities and NaN are rare."""
     result = e.in_full_register(x, lambda wide, v: log_by_table(wide, v, base))
-    right = is_normal(e.bits(x))
+    right = is_normal(e, e.bits(x))
     if applies(e):
         return e.rarely(~right, [result], lambda: [e.select(right, result, plain(e, x))])[0]
     return e.select(right, result, plain(e, x))
@@ -220,7 +219,13 @@ def log1p_of(e: Emitter, x: Value) -> Value:
     """
     u = 1.0 + x
     lost = e.select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
-    return outside_domain(e, u, log_core(e, *split(e, u, lost), LOG1P32))
+    if not e.has_tables:
+        return outside_domain(e, u, log_core(e, *split(e, u, lost), LOG1P32))
+    result = e.in_full_register(u, log1p_by_table, lost)
+    if applies(e):
+        outside = ~is_normal(e, e.bits(u))
+        return e.rarely(outside, [result], lambda: [outside_domain(e, u, result)])[0]
+    return outside_domain(e, u, result)
 
 
 def log1p(e: Emitter, x: Value) -> Value:

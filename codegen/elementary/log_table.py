@@ -1,51 +1,173 @@
-"""Logarithms of float32 to base 2 and 10 with tables in registers (AVX-512).
+"""Logarithms with tables in registers (AVX-512): no division, a short polynomial.
 
-x = 2^k m, 1 <= m < 2, and m c = 1 + f, as in ``power_table``: log x = (k log 2 - log c) + log(1 +
-f). Both parts of the sum in brackets are cut so short that it is exact; what was cut off comes with
-the polynomial. Close to 1 the bracket is zero.
+x = 2^k m, and m c = 1 + f, where the leading bits of x say which short c it is: f is exact, and at
+most 0.0342. So log x = (k log 2 - log c) + log(1 + f) (P. T. P. Tang: "Table-driven implementation
+of the logarithm function", 1990). m is taken from [0.703, 1.406), so that for m close to 1 both k
+and log c are zero.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 from .emitter import Emitter, Value
-from .power_table import FACTORS, short
 
-__all__ = ["log_by_table"]
+__all__ = [
+    "Reduced",
+    "Start",
+    "applies",
+    "is_normal",
+    "log1p_by_table",
+    "log_by_table",
+    "reduce",
+    "start",
+]
 
-# log(1 + f) / log(base) = f * P(f), |f| <= 1 / 16
-LOG2_SHORT32 = (
-    1.4426950216293335,
-    -0.7213475108146667,
-    0.4809325933456421,
-    -0.3606906235218048,
-    0.280976802110672,
-    -0.237106055021286,
+STEPS = 16
+FIRST = 0.703125  # the least m; the last of its range is less than 2 FIRST
+
+# For each sixteenth of an octave from FIRST on: c, in units of 2^-8
+INVERSES = (352, 344, 328, 312, 304, 296, 280, 272, 264, 256, 240, 228, 216, 204, 196, 184)
+# -log c, as a multiple of 2^-42 and the rest
+LOGS = (
+    (-0.31845373111855224, 1.7625431312172662e-14),
+    (-0.2954642128938758, 3.993416384387844e-14),
+    (-0.2478361639045943, 1.3029797173308663e-14),
+    (-0.19782574332998593, 6.604544877082384e-14),
+    (-0.17185025692674571, 8.649239607212071e-14),
+    (-0.14518200984457508, 7.718001336828099e-14),
+    (-0.08961215868976069, 7.355770219435029e-14),
+    (-0.06062462181648698, 5.213620639136504e-14),
+    (-0.03077165866670839, -4.529814257790929e-14),
+    (0.0, 0.0),
+    (0.0645385211375924, -2.1225608044809997e-14),
+    (0.11583181552509814, 2.3568822182038756e-14),
+    (0.16989903679541385, -1.6376276414097503e-14),
+    (0.22705745063535687, -1.078736749871691e-14),
+    (0.2670627852489815, 6.371947269815667e-14),
+    (0.33024168687052224, 5.4612144489920215e-14),
 )
-LOG10_SHORT32 = (
-    0.4342944920063019,
-    -0.21714724600315094,
-    0.14474551379680634,
-    -0.10856377333402634,
-    0.09182032197713852,
-    -0.07504376769065857,
+LN2 = Fraction(0.6931471805599453) + Fraction(2.3190468138462996e-17)
+LN10 = Fraction(2.302585092994046) + Fraction(-2.1707562233822494e-16)
+UNITS = {"e": Fraction(1), "2": LN2, "10": LN10}
+# Binary places of the exact part of k log 2 - log c, whose least multiples of 2^-places are exact.
+PLACES = {"float": 16, "double": 40}
+# log(1 + f) = f + f^2 P(f), |f| <= 0.0342
+TAIL32 = (
+    -0.5,
+    0.333333283662796,
+    -0.2501696050167084,
+    0.20019768178462982,
 )
-POLYNOMIALS = {2: LOG2_SHORT32, 10: LOG10_SHORT32}
-PLACES = 12  # binary ones that the exact parts have
+TAIL64 = (
+    -0.5,
+    0.33333333333332144,
+    -0.24999999999998532,
+    0.200000000098849,
+    -0.1666666667721037,
+    0.14285688766029425,
+    -0.12499974785625811,
+    0.11137067620115314,
+    -0.10024505577549628,
+)
+TAIL = {"float": TAIL32, "double": TAIL64}
 
 
-def log_by_table(e: Emitter, x: Value, base: int) -> Value:
-    """The logarithm of positive normal x, in a full register."""
-    step = math.log(2, base) if base != 2 else 1.0
-    logs = [-math.log2(c) * step for c in FACTORS]
-    bits = e.bits(x)
-    which = bits.logical_shift_right(e.fraction_bits - 4)
-    m = e.float_of_bits((bits & 0x007FFFFF) | 0x3F800000)
-    f = e.fma(m, e.lookup(FACTORS, which), -1.0)
-    k = e.cast("sitofp", (bits - 0x3F800000) >> e.fraction_bits, "float")
-    start = e.fma(k, short(step, PLACES), e.lookup([short(v, PLACES) for v in logs], which))
-    left = e.lookup([v - short(v, PLACES) for v in logs], which)
-    if base != 2:
-        left = e.fma(k, step - short(step, PLACES), left)
-    return start + e.fma(f, e.polynomial(f, POLYNOMIALS[base]), left)
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """x = 2^k (1 + f) / c: ``which`` counts c's, in its lowest four bits."""
+
+    k: Value
+    f: Value
+    which: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """k log 2 - log c: ``high`` has no rounding error, ``low`` is the small rest."""
+
+    high: Value
+    low: Value
+
+
+def applies(e: Emitter) -> bool:
+    """Whether the vectors are registers that can be tables."""
+    return e.has_tables and e.lanes * e.bit_width == 512
+
+
+def inverses() -> list[float]:
+    """c by the leading bits of x."""
+    return [c / 256 for c in INVERSES]
+
+
+def reduce(e: Emitter, bits: Value) -> Reduced:
+    """The reduction of the positive normal number with these bits, in a full register."""
+    shifted = bits - e.bits(e.constant(FIRST))
+    which = shifted.logical_shift_right(e.fraction_bits - 4)
+    m = e.float_of_bits(bits - (shifted & -(1 << e.fraction_bits)))
+    f = e.fma(m, e.lookup(inverses(), which), -1.0)
+    k = e.cast("sitofp", shifted >> e.fraction_bits, e.kind)
+    return Reduced(k, f, which)
+
+
+def log_by_table(e: Emitter, x: Value, base: str) -> Value:
+    """The logarithm of positive normal x to ``base`` ("e", "2", "10"), in a full register."""
+    reduced = reduce(e, e.bits(x))
+    begin = start(e, reduced, base)
+    if e.kind == "float" and base != "e":  # two roundings more than below
+        return begin.high + e.fma(reduced.f, e.polynomial(reduced.f, slopes(e, base)), begin.low)
+    return total(e, reduced.f, begin, base)
+
+
+def log1p_by_table(e: Emitter, u: Value, lost: Value) -> Value:
+    """log(u + lost) of positive normal u, and ``lost`` that is less than its last place."""
+    reduced = reduce(e, e.bits(u))
+    begin = start(e, reduced)
+    more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses(), reduced.which)
+    more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, as far as it matters
+    return total(e, reduced.f, Start(begin.high, begin.low + more))
+
+
+def total(e: Emitter, f: Value, begin: Start, base: str = "e") -> Value:
+    """``begin`` plus the logarithm of 1 + f, with little more than the last rounding."""
+    first, *others = slopes(e, base)
+    linear, low = f, begin.low
+    if base != "e":
+        linear = f * first
+        rest = float(1 / UNITS[base] - Fraction(first))
+        low = low + e.fma(f, rest, e.fma(f, first, -linear))
+    low = e.fma(f * f, e.polynomial(f, others), low)
+    high = begin.high + linear
+    return high + (((begin.high - high) + linear) + low)
+
+
+def slopes(e: Emitter, base: str) -> list[float]:
+    """P with log(1 + f) = f P(f) to ``base``."""
+    return [float(e.rounded(float(Fraction(c) / UNITS[base]))) for c in (1.0, *TAIL[e.kind])]
+
+
+def start(e: Emitter, reduced: Reduced, base: str = "e") -> Start:
+    """The part of the logarithm to ``base`` ("e", "2", "10") that does not depend on f."""
+    unit, places = UNITS[base], PLACES[e.kind]
+    logs = [(Fraction(high) + Fraction(low)) / unit for high, low in LOGS]
+    octave = LN2 / unit
+    exact = [_short(v, places) for v in logs]
+    rest = [float(v - s) for v, s in zip(logs, exact)]
+    k = reduced.k
+    high = e.fma(k, float(_short(octave, places)), e.lookup([*map(float, exact)], reduced.which))
+    low = e.lookup(rest, reduced.which)
+    left = float(octave - _short(octave, places))
+    return Start(high, e.fma(k, left, low) if left else low)
+
+
+def _short(value: Fraction, places: int) -> Fraction:
+    """The nearest multiple of 2^-places."""
+    return Fraction(round(value * (1 << places)), 1 << places)
+
+
+def is_normal(e: Emitter, bits: Value) -> Value:
+    """Whether these are the bits of a positive normal number."""
+    one = 1 << e.fraction_bits
+    count = ((1 << e.exponent_bits) - 2) << e.fraction_bits
+    return (bits - one).compare("", "ult", count)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from .emitter import Emitter, Value
 from .exp import EXP2, HIGHEST2, LOWEST2, power_of_two, scale
 from .log import split
-from .power_table import applies, power_by_table
+from .log_table import applies
+from .power_table import power_by_table
 
-__all__ = ["power32", "power64", "signed_power", "unsigned_power"]
+__all__ = ["power", "signed_power", "unsigned_power"]
 
 # log2((1 + s) / (1 - s)) = s * P(s^2), to 2^-45
 LOG2_SERIES32 = (
@@ -110,8 +111,33 @@ def log2_pair(e: Emitter, x: Value) -> Pair:
     return quick_sum(total, (k - total) + mantissa.high + mantissa.low)
 
 
-def power64(e: Emitter, x: Value, y: Value) -> Value:
-    """x^y in float64."""
+def power(e: Emitter, x: Value, y: Value) -> Value:
+    """x^y of floats: by tables in registers where there are such.
+
+    What needs no table is for zeros, infinities, denormals, and results close to the ends of the
+    range; signs are looked at where some x is negative. In full registers a branch decides whether
+    there are any: such numbers are few or many.
+    """
+    plain = magnitude32 if e.kind == "float" else magnitude64
+    if not e.has_tables:
+        return with_sign(e, x, y, plain(e, x, y))
+    u = e.abs(x)
+    if applies(e):
+        quick, right = power_by_table(e, u, y)
+        exact = e.rarely(~right, [quick], lambda: [e.select(right, quick, plain(e, x, y))])
+        usual = right & (x > 0.0)
+        return e.rarely(~usual, exact, lambda: [with_sign(e, x, y, exact[0])])[0]
+
+    def marked(wide: Emitter, u: Value, y: Value) -> Value:
+        result, right = power_by_table(wide, u, y)
+        return wide.select(right, result, wide.constant(math.nan))
+
+    quick = e.in_full_register(u, marked, y)
+    return with_sign(e, x, y, e.select(quick.is_nan(), plain(e, x, y), quick))
+
+
+def magnitude64(e: Emitter, x: Value, y: Value) -> Value:
+    """|x|^y in float64, for positive finite |x|."""
     logarithm = log2_pair(e, e.abs(x))
     # Beyond 2^1000, y only says on which side of 1 |x| is.
     bounded = e.at_least(e.at_most(y, 2.0**900), -(2.0**900))
@@ -121,32 +147,7 @@ def power64(e: Emitter, x: Value, y: Value) -> Value:
     n = high + e.magic() - e.magic()
     low = e.select(high.equals(exponent.high), low, e.constant(0.0))
     r = (high - n) + low
-    magnitude = scale(e, e.fma(r, e.polynomial(r, EXP2["double"]), 1.0), n)
-    return with_sign(e, x, y, magnitude)
-
-
-def power32(e: Emitter, x: Value, y: Value) -> Value:
-    """x^y in float32: by tables in registers where there are such, else by doubles.
-
-    Doubles are for zeros, infinities, denormals, and results close to the ends of the range; signs
-    are looked at where some x is negative. In full registers a branch decides whether there are
-    any: such numbers are few or many.
-    """
-    if not e.has_tables:
-        return with_sign(e, x, y, magnitude32(e, x, y))
-    u = e.abs(x)
-    if applies(e):
-        quick, right = power_by_table(e, u, y)
-        exact = e.rarely(~right, [quick], lambda: [e.select(right, quick, magnitude32(e, x, y))])
-        usual = right & (x > 0.0)
-        return e.rarely(~usual, exact, lambda: [with_sign(e, x, y, exact[0])])[0]
-
-    def marked(wide: Emitter, u: Value, y: Value) -> Value:
-        result, right = power_by_table(wide, u, y)
-        return wide.select(right, result, wide.constant(math.nan))
-
-    quick = e.in_full_register(u, marked, y)
-    return with_sign(e, x, y, e.select(quick.is_nan(), magnitude32(e, x, y), quick))
+    return scale(e, e.fma(r, e.polynomial(r, EXP2["double"]), 1.0), n)
 
 
 def magnitude32(e: Emitter, x: Value, y: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from .emitter import Emitter, Value
 from .exp import power_of_two
@@ -19,6 +20,38 @@ INVERSE_ROOT = (
     0.07439649993861253,
     -0.005609968632378034,
 )
+# (1 + f)^(1/3) = 1 + f * P(f), |f| <= 0.0645 and 0.1130
+CBRT32 = (
+    0.33333316445350647,
+    -0.11111093312501907,
+    0.0618872307240963,
+    -0.041289810091257095,
+)
+CBRT64 = (
+    0.3333333333333332,
+    -0.11111111111119026,
+    0.061728395062050266,
+    -0.04115226328680907,
+    0.030178326276790485,
+    -0.023472063231068943,
+    0.01900121905932943,
+    -0.015829364778367577,
+    0.01348226033650209,
+    -0.012040598004506525,
+    0.010639526407919202,
+)
+# Cube roots of numbers in the middle of the eighths (quarters) of the octaves [1/2, 1), [1, 2),
+# [2, 4), in units of 2^-12 (2^-16): those whose reciprocal cubes are nearly floats (doubles).
+ROOTS32 = (
+    *(3321, 3439, 3558, 3675, 3774, 3876, 3960, 4045),
+    *(4188, 4339, 4491, 4631, 4756, 4881, 4994, 5106),
+    *(5274, 5469, 5650, 5817, 5991, 6145, 6299, 6438),
+)
+ROOTS64 = (
+    *(54069, 57881, 61165, 64151),
+    *(68123, 72838, 77059, 80832),
+    *(85886, 91804, 97051, 101800),
+)
 
 
 def rsqrt(e: Emitter, x: Value) -> Value:
@@ -33,6 +66,46 @@ def inverse_root_step(e: Emitter, r: Value, z: Value) -> Value:
 
 
 def cbrt(e: Emitter, x: Value) -> Value:
+    """The cube root: by tables in registers where there are such."""
+    if e.has_tables:
+        return e.in_full_register(x, cbrt_by_table)
+    return cbrt_by_steps(e, x)
+
+
+def root_columns(kind: str) -> tuple[list[float], list[float]]:
+    """(c, t) with t^3 c = 1, by the leading bits of what the root is taken of.
+
+    They are the two lowest bits of the exponent and three (doubles: two) of the fraction: the order
+    is that of [2, 4), nothing, [1/2, 1), [1, 2), as the bias ends in 11.
+    """
+    roots, places = (ROOTS32, 12) if kind == "float" else (ROOTS64, 16)
+    size = len(roots) // 3
+    exact = [Fraction(root, 1 << places) for root in roots]
+    low, middle, high = (exact[i * size : (i + 1) * size] for i in range(3))
+    columns = [*high, *[Fraction(1)] * size, *low, *middle]
+    return [float(1 / t**3) for t in columns], [float(t) for t in columns]
+
+
+def cbrt_by_table(e: Emitter, x: Value) -> Value:
+    """The cube root of |x| = 2^(3 q) z, 1/2 <= z < 4, as 2^q t (1 + f)^(1/3) with f = c z - 1.
+
+    t is exact and c = t^-3 nearly so (S. Gal: "Computing elementary functions: a new approach for
+    achieving high accuracy and good performance", 1986): the last rounding is nearly the only one.
+    """
+    inverses, roots = root_columns(e.kind)
+    k = e.exponent_of(x)
+    q = e.fma(k, 1 / 3, e.magic()) - e.magic()
+    z = e.scale_by_floor(e.significand_of(x), e.negative_fma(q, 3.0, k))
+    which = e.bits(z).logical_shift_right(e.fraction_bits - (3 if e.kind == "float" else 2))
+    f = e.fma(z, e.lookup(inverses, which), -1.0)
+    t = e.lookup(roots, which)
+    y = e.fma(t * f, e.polynomial(f, CBRT32 if e.kind == "float" else CBRT64), t)
+    result = e.copysign(e.scale_by_floor(y, q), x)
+    # Zeros and infinities have exponents that are infinite: k - 3 q is NaN.
+    return e.select(e.abs(k) < math.inf, result, x)
+
+
+def cbrt_by_steps(e: Emitter, x: Value) -> Value:
     """The cube root of |x| = 2^(3 q) z, 1/2 <= z < 4, as 2^q z r^2 with r = z^(-1/3).
 
     A last step of Newton's repairs the rounding, the derivative 3 y^2 = 3 / r^2 being at hand.

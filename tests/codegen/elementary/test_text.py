@@ -38,7 +38,8 @@ def test_nothing_is_called(dtype: str, isa: str) -> None:
 
 def test_common_functions_are_short() -> None:
     for name in ("exp", "log", "tanh", "erf", "sigmoid"):
-        assert function(name, "float32", 16, HOST).text.count("\n") < 45, name
+        common, _, _ = function(name, "float32", 16, HOST).text.partition("  br ")
+        assert common.count("\n") < 45, name
 
 
 def test_the_text_is_the_same_each_time() -> None:

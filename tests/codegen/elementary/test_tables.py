@@ -1,0 +1,123 @@
+"""Functions by tables in registers: the tables, the errors, and how little there is to do."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from loopwright.codegen.elementary import BINARY, function, log_table
+from loopwright.codegen.elementary.exp import power_of_root
+from loopwright.codegen.elementary.root import ROOTS32, ROOTS64, root_columns
+from loopwright.codegen.elementary.sweep import bit_patterns, compile_function, worst_of
+from loopwright.codegen.target import Target
+
+HOST = Target.host()
+V4 = Target(isa="x86-64-v4")
+needs_avx512 = pytest.mark.skipif(not HOST.has_masks, reason="needs AVX-512")
+
+# The instructions between the operand and the result where no lane is special, at most.
+LENGTHS = {
+    ("power", "float32"): 62,
+    ("power", "float64"): 74,
+    ("log", "float32"): 35,
+    ("log", "float64"): 40,
+    ("log2", "float64"): 45,
+    ("log10", "float64"): 45,
+    ("log1p", "float64"): 55,
+    ("cbrt", "float32"): 30,
+    ("cbrt", "float64"): 37,
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), LENGTHS)
+def test_common_path_is_short_and_without_division(name: str, dtype: str) -> None:
+    lanes = V4.lanes(np.dtype(dtype).itemsize)
+    text = function(name, dtype, lanes, V4).text
+    common = text.partition("  br ")[0]
+    assert "fdiv" not in common
+    calculations = [line for line in common.splitlines() if "bitcast" not in line]
+    assert len(calculations) <= LENGTHS[name, dtype]
+
+
+def test_logarithms_of_the_table_are_right_to_96_places() -> None:
+    with mpmath.workprec(200):
+        for inverse, (high, low) in zip(log_table.INVERSES, log_table.LOGS, strict=True):
+            exact = -mpmath.log(mpmath.mpf(inverse) / 256)
+            assert abs(mpmath.mpf(high) + mpmath.mpf(low) - exact) < mpmath.mpf(2) ** -95
+            assert Fraction(high) * (1 << 42) == round(Fraction(high) * (1 << 42))
+        for unit, number in (("2", 2), ("10", 10)):
+            value = log_table.UNITS[unit]
+            shown = mpmath.mpf(value.numerator) / value.denominator
+            assert abs(shown - mpmath.log(number)) < mpmath.mpf(2) ** -105
+
+
+@pytest.mark.parametrize("bits", [24, 53])
+def test_reductions_by_the_table_are_exact(bits: int) -> None:
+    """m c - 1 for the ends of each sixteenth and their neighbours has no more bits than fit."""
+    for i, inverse in enumerate(log_table.INVERSES):
+        c = Fraction(inverse, 256)
+        for end in (i, i + 1):
+            position = end - Fraction(19, 2)
+            m = 1 + position / (16 if position > 0 else 32)
+            for step in range(-3, 4):
+                place = bits - (1 if m > 1 or (m == 1 and step >= 0) else 0)
+                f = (m + Fraction(step, 1 << place)) * c - 1
+                assert abs(f) < Fraction(342, 10000)
+                assert f.numerator.bit_length() <= bits
+
+
+def test_powers_of_the_sixteenth_root_of_two() -> None:
+    with mpmath.workprec(200):
+        for i in range(16):
+            shown = mpmath.mpf(power_of_root(i).numerator) / power_of_root(i).denominator
+            assert abs(shown - mpmath.mpf(2) ** (mpmath.mpf(i) / 16)) < mpmath.mpf(2) ** -120
+
+
+@pytest.mark.parametrize(
+    ("kind", "roots", "places", "exact"),
+    [("float", ROOTS32, 12, 27), ("double", ROOTS64, 16, 58)],
+)
+def test_cubes_of_the_roots_are_nearly_exact(
+    kind: str, roots: tuple[int, ...], places: int, exact: int
+) -> None:
+    for root in roots:
+        cube = Fraction(root, 1 << places) ** 3
+        inverse = np.float32(1 / cube) if kind == "float" else float(1 / cube)
+        assert abs(Fraction(float(inverse)) * cube - 1) < Fraction(1, 1 << exact)
+    inverses, columns = root_columns(kind)
+    assert len(inverses) == len(columns) == (32 if kind == "float" else 16)
+
+
+BOUNDS32 = {"cbrt": 0.6, "log": 0.6, "log1p": 0.7, "asinh": 1.5, "acosh": 1.3, "atanh": 1.5}
+
+
+@needs_avx512
+@pytest.mark.parametrize("name", BOUNDS32)
+def test_error_in_float32(name: str) -> None:
+    (sweep,) = bit_patterns(20011)
+    worst = worst_of(compile_function(name, "float32", HOST), name, sweep)
+    assert worst.error <= BOUNDS32[name], str(worst)
+
+
+BOUNDS64 = {"power": 0.85, "cbrt": 0.75, "log": 0.55, "log2": 0.55, "log10": 0.55, "log1p": 0.7}
+
+
+@needs_avx512
+@pytest.mark.parametrize("name", BOUNDS64)
+def test_error_in_float64(name: str) -> None:
+    rng = np.random.default_rng(13)
+    size = 400
+    x = np.concatenate(
+        [
+            rng.uniform(0.9, 1.1, size),
+            rng.uniform(0.5, 2, size),
+            np.exp(rng.uniform(-600, 600, size)),
+        ]
+    )
+    operands = [x]
+    if name in BINARY:
+        operands.append(rng.uniform(-700, 700, x.size) / np.log(x))
+    worst = worst_of(compile_function(name, "float64", HOST), name, *operands)
+    assert worst.error <= BOUNDS64[name], str(worst)
