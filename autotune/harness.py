@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from ..codegen.llvm.engine import compile_object
 from ..codegen.llvm.link import load_object
 from ..codegen.target import Target
-from .guarded import GARBAGE
+from .soiling import soil_text
 from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 
-__all__ = ["HARNESS_TEXT", "Harness", "Loop", "soiling"]
+__all__ = ["HARNESS_TEXT", "Harness", "Loop"]
 
 Loop = Callable[[int, int, int], None]
 """Instead of the thread pool: the address of a parallel loop's function, of its context, and how
@@ -73,23 +73,13 @@ done:
   ret i64 %all
 }}
 
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-
-@lw_garbage = internal constant [64 x i8] c"{chr(GARBAGE) * 64}", align 64
-
-define internal void @lw_soil_stack() noinline {{
-  %room = alloca [{_SOILED_STACK} x i8]
-  call void @llvm.memset.p0.i64(ptr %room, i8 {GARBAGE}, i64 {_SOILED_STACK}, i1 true)
-  ret void
-}}
-
 ; Nanoseconds of one call, on registers and a stack full of garbage.
 define i64 @lw_first(ptr %fn, ptr %args) {{
   %start = alloca [2 x i64]
   %stop = alloca [2 x i64]
   call void @lw_soil_stack()
   %r0 = call i32 @clock_gettime(i32 1, ptr %start)
-  call void asm sideeffect "@SOIL@", "r,@CLOBBERED@"(ptr @lw_garbage)
+  call void @lw_soil_registers()
   call void %fn(ptr %args)
   %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
   %s0 = load i64, ptr %start
@@ -118,7 +108,7 @@ body:
   %place = getelementptr i64, ptr %list, i64 %i
   %begin = load i64, ptr %place
   %end = add i64 %begin, 1
-  call void asm sideeffect "@SOIL@", "r,@CLOBBERED@"(ptr @lw_garbage)
+  call void @lw_soil_registers()
   call void %fn(ptr %context, i64 %begin, i64 %end)
   %next = add i64 %i, 1
   br label %head
@@ -235,7 +225,8 @@ class Harness:
 
     def __init__(self) -> None:
         target = Target.host()
-        self._code = load_object(compile_object(soiling(HARNESS_TEXT, target), target))
+        text = HARNESS_TEXT + soil_text(target, _SOILED_STACK)
+        self._code = load_object(compile_object(text, target))
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
         self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
         self._turns = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
@@ -302,16 +293,3 @@ class Harness:
         action = _SigAction(self._code.address("lw_fault"), flags=_SA_SIGINFO | _SA_ONSTACK)
         for number in (signal.SIGSEGV, signal.SIGBUS):
             libc.sigaction(int(number), ctypes.byref(action), None)
-
-
-def soiling(text: str, target: Target) -> str:
-    """``text`` with instructions that fill all vector registers of the target from an address."""
-    load, name = {
-        16: ("movups", "xmm"),
-        32: ("vmovups", "ymm"),
-        64: ("vmovups", "zmm"),
-    }[target.vector_bytes]
-    registers = range(target.vector_registers)
-    soil = "\\0A".join(f"{load} ($0), %{name}{n}" for n in registers)
-    clobbered = ",".join(f"~{{xmm{n}}}" for n in registers)
-    return text.replace("@SOIL@", soil).replace("@CLOBBERED@", clobbered)

@@ -29,11 +29,13 @@ from .guarded import GARBAGE
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
 __all__ = [
+    "InputKind",
     "Reference",
     "Verdict",
     "affordable_points",
     "error_bound",
     "index_ranges",
+    "input_kinds",
     "is_evaluated_whole",
     "make_inputs",
     "sample_points",
@@ -62,27 +64,46 @@ class Verdict:
     reason: str = ""
 
 
-def make_inputs(prim: PrimFunc, seed: int, most: int | None = None) -> dict[str, Array]:
-    """An array per parameter, the same for the same seed.
+@dataclass(frozen=True, slots=True)
+class InputKind:
+    """The dtype of random values, the least float (below 1), and the range of integers."""
+
+    dtype: DType
+    low: float
+    integers: tuple[int, int]
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        if self.dtype.is_bool:
+            return rng.integers(0, 2, shape).astype(np.bool_)
+        if self.dtype.is_integer:
+            return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
+        values = rng.random(shape, dtype=self.dtype.numpy.type)
+        values *= 1.0 - self.low
+        values += self.low
+        return values
+
+
+def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
+    """What the elements of every parameter are drawn from.
 
     Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
     everywhere; integers in [1, 100), those that look elements up anywhere along the axis they
     index: a table read at a hundred places only would seem to lie in the nearest cache.
-
-    Of arrays of more than ``most`` bytes only as much is made, in one dimension: to be repeated.
     """
-    rng = np.random.default_rng(seed)
     names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
     low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
     places = index_ranges(prim)
-    made: dict[str, Array] = {}
-    for param in prim.params:
-        shape = tuple(as_int(s) for s in param.shape)
-        if most is not None and math.prod(shape) * param.dtype.bytes > most:
-            shape = (most // param.dtype.bytes,)
-        integers = (0, places[param.name]) if param.name in places else (1, 100)
-        made[param.name] = _random(shape, param.dtype, low, integers, rng)
-    return made
+    return {
+        p.name: InputKind(p.dtype, low, (0, places[p.name]) if p.name in places else (1, 100))
+        for p in prim.params
+    }
+
+
+def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
+    """An array per parameter, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    kinds = input_kinds(prim)
+    return {p.name: kinds[p.name].draw(tuple(map(as_int, p.shape)), rng) for p in prim.params}
 
 
 def index_ranges(prim: PrimFunc) -> dict[str, int]:
@@ -100,23 +121,6 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
                     least = min(as_int(size), np.iinfo(inner.dtype.numpy).max + 1)
                     found[inner.buffer] = max(1, min(found.get(inner.buffer, least), least))
     return found
-
-
-def _random(
-    shape: tuple[int, ...],
-    dtype: DType,
-    low: float,
-    integers: tuple[int, int],
-    rng: np.random.Generator,
-) -> Array:
-    if dtype.is_bool:
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if dtype.is_integer:
-        return rng.integers(*integers, shape).astype(dtype.numpy)
-    values = rng.random(shape, dtype=dtype.numpy.type)
-    values *= 1.0 - low
-    values += low
-    return values
 
 
 class Reference:

@@ -2,17 +2,19 @@
 
 ::
 
-    right <64 hexadecimal digits>
-    wrong <64 hexadecimal digits> why, in a sentence
+    right KEY WORKLOAD SCHEDULE
+    wrong KEY WORKLOAD SCHEDULE why, in a sentence
 
-The file stands in the cache folder, and is only ever appended to, a whole line with one write, so
-that processes may do so at the same time. A line that is torn or foreign says nothing. Where the
-folder cannot be written the verdicts last as long as the process.
+The key is 64 hexadecimal digits; the hash of the workload, and 16 digits of that of the schedule,
+say what a log calls the same. The file stands in the cache folder, and is only ever appended to, a
+whole line with one write, so that processes may do so at the same time. A line that is torn or
+foreign says nothing. Where the folder cannot be written the verdicts last as long as the process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import threading
@@ -20,9 +22,11 @@ from pathlib import Path
 
 __all__ = ["Verdicts", "verdicts"]
 
-_LINE = re.compile(rb"(right|wrong) ([0-9a-f]{64})(?: (.{0,300}))?")
+_LINE = re.compile(
+    rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
+)
 _MOST_BYTES = 4 << 20
-"""A longer file is begun anew: some 60,000 kernels are in it."""
+"""A longer file is begun anew: some 40,000 kernels are in it."""
 
 
 class Verdicts:
@@ -30,25 +34,44 @@ class Verdicts:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, str] = {}
-        self._read: tuple[int, int, int] | None = None  # device, inode, bytes read so far
+        self._put: dict[str, str] = {}
+        self._data = b"\n"  # the whole lines of the file
+        self._read: tuple[int, int] | None = None  # its device and inode
         self._lock = threading.Lock()
 
     def get(self, key: str) -> str | None:
         """The verdict on a kernel; None if there is none."""
         with self._lock:
-            if key not in self._known:
+            if key in self._put:
+                return self._put[key]
+            found = self._find(key)
+            if found is None:
                 self._read_on()
-            return self._known.get(key)
+                found = self._find(key)
+            return found
 
-    def put(self, key: str, reason: str) -> None:
-        """Remember a verdict."""
+    def put(self, key: str, workload: str, schedule: str, reason: str) -> None:
+        """Remember a verdict, for a workload's hash and the text of a schedule."""
         reason = " ".join(reason.split())[:300]
         word = "wrong" if reason else "right"
+        line = f"{word} {key} {workload} {_digest(schedule)} {reason}"
         with self._lock:
-            self._known[key] = reason
+            self._put[key] = reason
             with contextlib.suppress(OSError):
-                self._append(f"{word} {key} {reason}".rstrip().encode(errors="replace") + b"\n")
+                self._append(line.rstrip().encode(errors="replace") + b"\n")
+
+    def refused(self, workload: str, schedule: str) -> str | None:
+        """Why a schedule is refused, if its last verdict says so."""
+        wanted = workload.encode(), _digest(schedule).encode()
+        with self._lock:
+            self._read_on()
+            last = [line for line in _LINE.finditer(self._data) if line.group(3, 4) == wanted]
+        return _reason(last[-1]) or None if last else None
+
+    def _find(self, key: str) -> str | None:
+        at = self._data.rfind(b" %b " % key.encode())
+        line = _LINE.match(self._data, self._data.rfind(b"\n", 0, at) + 1) if at >= 0 else None
+        return None if line is None else _reason(line)
 
     def _append(self, line: bytes) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,21 +91,24 @@ class Verdicts:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:
                 state = os.fstat(descriptor)
-                device, inode, done = self._read or (0, 0, 0)
-                if (device, inode) != (state.st_dev, state.st_ino) or state.st_size < done:
-                    done = 0
+                done = len(self._data) - 1
+                if self._read != (state.st_dev, state.st_ino) or state.st_size < done:
+                    self._read, self._data, done = (state.st_dev, state.st_ino), b"\n", 0
                 if state.st_size == done:
                     return
                 file.seek(done)
                 data = file.read(2 * _MOST_BYTES)
-            whole = data[: data.rfind(b"\n") + 1]  # a line under way is read when it is there
-            self._read = state.st_dev, state.st_ino, done + len(whole)
-            for line in whole.split(b"\n"):
-                found = _LINE.fullmatch(line)
-                if found is not None:
-                    word, key, reason = found.groups()
-                    text = (reason or b"it was wrong").decode(errors="replace")
-                    self._known[key.decode()] = text if word == b"wrong" else ""
+            self._data += data[: data.rfind(b"\n") + 1]  # a line under way is read when it is there
+
+
+def _reason(line: re.Match[bytes]) -> str:
+    if line[1] == b"right":
+        return ""
+    return (line[5] or b"it was wrong").decode(errors="replace")
+
+
+def _digest(schedule: str) -> str:
+    return hashlib.sha256(schedule.encode()).hexdigest()[:16]
 
 
 _stores: dict[Path, Verdicts] = {}

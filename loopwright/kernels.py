@@ -48,19 +48,20 @@ def checked_kernels(
     refused as well."""
     kernels: dict[str, Kernel] = {}
     used = dict(chosen)
+    workloads = {name: workload_of(prim).hash for name, prim in prims.items()}
     refused: dict[str, list[Schedule]] = {name: [] for name in chosen}
     waiting = set(chosen)
     while waiting:
         reasons: dict[str, str] = {}
         for name in waiting:
             try:
-                kernels[name] = _kernel(prims[name], used[name], target)
+                kernels[name] = _kernel(prims[name], workloads[name], used[name], target)
                 if used[name].origin in FOREIGN:
                     object_code(kernels[name].text, target)
             except ScheduleError as error:
                 reasons[name] = error.message
         subjects = {
-            name: Subject(prims[name], kernels[name], target)
+            name: Subject(prims[name], kernels[name], target, workloads[name], used[name].schedule)
             for name in waiting - reasons.keys()
             if used[name].origin in FOREIGN or (check and not kernels[name].library)
         }
@@ -101,9 +102,8 @@ _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> Kernel:
+def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Kernel:
     """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
-    workload = workload_of(prim).hash
     with _lock:
         found = _kernels.get(_kernel_key(workload, chosen, target))
     if found is None:

@@ -14,13 +14,13 @@ import functools
 import mmap
 import struct
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..target import allow_tiles
 
-__all__ = ["LoadedObject", "load_object"]
+__all__ = ["LoadedObject", "Part", "Placed", "load_object", "place_object"]
 
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4  # flags of sections
 _SYMBOLS, _ADDENDS, _ZEROS = 2, 4, 8  # types of sections
@@ -60,6 +60,24 @@ class _Symbol:
     value: int
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pages of linked code from ``begin`` to ``end``, and their ``mmap.PROT_`` flags."""
+
+    begin: int
+    end: int
+    protection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Object code linked for one place in memory: its bytes, and its symbols' addresses."""
+
+    image: bytearray
+    addresses: Mapping[str, int]
+    parts: tuple[Part, ...]
+
+
 class LoadedObject:
     """Object code linked into the process; it stays mapped as long as this lives.
 
@@ -69,10 +87,25 @@ class LoadedObject:
 
     def __init__(self, code: bytes, symbols: Mapping[str, int] | None = None) -> None:
         allow_tiles()  # the code may use them
-        linker = _Linker(code, symbols or {})
-        self._addresses = linker.addresses
+        known = symbols or {}
+
+        def address_of(name: str) -> int:
+            given = known.get(name)
+            return _in_process(name) if given is None else given
+
+        linker = _Linker(code, address_of)
+        base, size = _map(linker.size), linker.size
+        try:
+            placed = linker.placed(base)
+        except BaseException:
+            _unmap(base, size)
+            raise
+        ctypes.memmove(base, (ctypes.c_char * size).from_buffer(placed.image), size)
+        for part in placed.parts:
+            _protect(base + part.begin, part.end - part.begin, part.protection)
+        self._addresses = placed.addresses
         # Not at exit: results that outlive the interpreter's modules return their memory by code.
-        weakref.finalize(self, _unmap, linker.base, linker.size).atexit = False
+        weakref.finalize(self, _unmap, base, size).atexit = False
 
     def address(self, symbol: str) -> int:
         """The address of a symbol; KeyError if the object has none of that name."""
@@ -90,33 +123,41 @@ def load_object(code: bytes, symbols: Mapping[str, int] | None = None) -> Loaded
     return LoadedObject(code, symbols)
 
 
-class _Linker:
-    """Places the sections of one object, relocates them, and protects their pages."""
+def place_object(code: bytes, base: int, symbols: Mapping[str, int]) -> Placed:
+    """Link object code for the address ``base``, a multiple of the page size, in another process.
+    KeyError for a name that is not among ``symbols``, ValueError for code that cannot be linked."""
+    return _Linker(code, symbols.__getitem__).placed(base)
 
-    def __init__(self, code: bytes, symbols: Mapping[str, int]) -> None:
+
+class _Linker:
+    """Lays out the sections of one object, and relocates them for a base address."""
+
+    def __init__(self, code: bytes, address_of: Callable[[str], int]) -> None:
         self.code = code
-        self.known = symbols
+        self.address_of = address_of
         self.sections = _sections(code)
         self.symbols = self._symbols()
         outside = sum(s.section == _NOWHERE for s in self.symbols)
         # Pages of one protection each: code and stubs; constants and the offset table; data.
         self.stubs = self._place(_EXECUTE, 0)
-        self.slots = self._place(0, _page_end(self.stubs + _STUB * outside))
-        data = _page_end(self.slots + _SLOT * outside)
-        self.size = _page_end(self._place(_WRITE, data) + 1)
-        self.base = _map(self.size)
+        self.constants = _page_end(self.stubs + _STUB * outside)
+        self.slots = self._place(0, self.constants)
+        self.data = _page_end(self.slots + _SLOT * outside)
+        self.size = _page_end(self._place(_WRITE, self.data) + 1)
+
+    def placed(self, base: int) -> Placed:
+        self.base = base
         self.image = bytearray(self.size)
         self.targets: dict[tuple[str, bool], int] = {}
-        try:
-            self._fill()
-        except BaseException:
-            _unmap(self.base, self.size)
-            raise
-        ctypes.memmove(self.base, (ctypes.c_char * self.size).from_buffer(self.image), self.size)
-        constants = _page_end(self.stubs + _STUB * outside)
-        _protect(self.base, constants, mmap.PROT_READ | mmap.PROT_EXEC)
-        _protect(self.base + constants, data - constants, mmap.PROT_READ)
-        self.addresses = {s.name: self._address(s) for s in self.symbols if self._is_here(s)}
+        self._fill()
+        addresses = {s.name: self._address(s) for s in self.symbols if self._is_here(s)}
+        read, write = mmap.PROT_READ, mmap.PROT_WRITE
+        parts = (
+            Part(0, self.constants, read | mmap.PROT_EXEC),
+            Part(self.constants, self.data, read),
+            Part(self.data, self.size, read | write),
+        )
+        return Placed(self.image, addresses, tuple(p for p in parts if p.end > p.begin))
 
     def _symbols(self) -> list[_Symbol]:
         found: list[_Symbol] = []
@@ -188,8 +229,7 @@ class _Linker:
 
     def _address(self, symbol: _Symbol) -> int:
         if symbol.section == _NOWHERE:
-            given = self.known.get(symbol.name)
-            return _in_process(symbol.name) if given is None else given
+            return self.address_of(symbol.name)
         if symbol.section == _ABSOLUTE:
             return symbol.value
         return self.base + self.sections[symbol.section].at + symbol.value

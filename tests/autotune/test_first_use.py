@@ -11,8 +11,9 @@ import pytest
 from loopwright.autotune import sandbox, verdicts
 from loopwright.autotune.evaluate_model import matmul_prim
 from loopwright.autotune.first_use import Subject, refusals
+from loopwright.autotune.select import workload_of
 from loopwright.autotune.space import default_schedule
-from loopwright.codegen.kernel import compile_kernel, emit_kernel
+from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.expr import const, op
 from loopwright.ir.loop.nest import If, Loop, Stmt, Store, statements
@@ -30,19 +31,23 @@ def planted(kind: str) -> Subject:
     prim = make_prim()
     real = compile_kernel(prim, Schedule(), HOST, f"lw_{kind}")
     text = compile_planted(prim, [["plant", kind, 1]], HOST, f"lw_{kind}").text
-    return Subject(prim, replace(real, text=text, workspace_bytes=64), HOST)
+    return subject_of(prim, replace(real, text=text, workspace_bytes=64), Schedule())
+
+
+def subject_of(prim: PrimFunc, kernel: Kernel, schedule: Schedule) -> Subject:
+    return Subject(prim, kernel, HOST, workload_of(prim).hash, schedule)
 
 
 def compiled(prim: PrimFunc, schedule: Schedule | None = None) -> Subject:
     schedule = default_schedule(prim, HOST)[0] if schedule is None else schedule
-    return Subject(prim, compile_kernel(prim, schedule, HOST), HOST)
+    return subject_of(prim, compile_kernel(prim, schedule, HOST), schedule)
 
 
 def test_every_planted_mistake_is_refused_and_the_good_one_is_not(tmp_path: Path) -> None:
     found = refusals({kind: planted(kind) for kind in ["good", *BAD]}, tmp_path)
     assert [*found] == BAD and all(found.values())
     assert "too long" in found["endless"] and "wrong" in found["wrong"]
-    assert "outside" in found["read_after"] and "SIGABRT" in found["abort"]
+    assert "outside" in found["read_after"] and "calls abort" in found["abort"]
 
 
 def test_a_verdict_is_remembered_by_later_processes(
@@ -51,7 +56,7 @@ def test_a_verdict_is_remembered_by_later_processes(
     subjects = {kind: planted(kind) for kind in ("good", "wrong")}
     first = refusals(subjects, tmp_path)
     monkeypatch.setattr(verdicts, "_stores", {})  # as a new process has it
-    monkeypatch.setattr(sandbox, "Copy", None)
+    monkeypatch.setattr(sandbox, "Job", None)
     assert refusals(subjects, tmp_path) == first
     assert [*first] == ["wrong"]
 
@@ -60,8 +65,10 @@ def test_other_machine_code_is_another_kernel(tmp_path: Path) -> None:
     keys = {planted(kind).key for kind in ("good", "wrong", "imprecise")}
     assert len(keys) == 3
     good = planted("good")
-    other = replace(good.prim, outputs=good.prim.outputs, name="other")
-    assert Subject(other, good.kernel, HOST).key != good.key
+    (stage,) = good.prim.stages
+    negated = replace(stage, expr=op("negative", stage.expr))
+    other = replace(good.prim, stages=(negated,))
+    assert subject_of(other, good.kernel, Schedule()).key != good.key
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff" * 99, b"right abc\nwrong\n", b"right " * 999])
@@ -81,7 +88,7 @@ def test_a_folder_that_cannot_be_written_costs_memory_only(
     (tmp_path / "file").write_text("no folder")
     subjects = {kind: planted(kind) for kind in ("good", "wrong")}
     assert [*refusals(subjects, tmp_path / "file")] == ["wrong"]
-    monkeypatch.setattr(sandbox, "Copy", None)
+    monkeypatch.setattr(sandbox, "Job", None)
     assert [*refusals(subjects, tmp_path / "file")] == ["wrong"]
     os.mkfifo(tmp_path / "first_use.txt")
     assert verdicts.Verdicts(tmp_path / "first_use.txt").get("0" * 64) is None
@@ -90,13 +97,13 @@ def test_a_folder_that_cannot_be_written_costs_memory_only(
 def test_what_cannot_be_tried_is_not_used_and_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_copy(*_: object) -> None:
-        raise OSError("the system does not copy this process")
+    def no_process(*_: object) -> None:
+        raise OSError("the system starts no process")
 
     subjects = {"good": planted("good")}
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "Copy", no_copy)
-        assert "does not copy" in refusals(subjects, tmp_path)["good"]
+        patch.setattr(sandbox, "Job", no_process)
+        assert "starts no process" in refusals(subjects, tmp_path)["good"]
     assert refusals(subjects, tmp_path) == {}
 
 

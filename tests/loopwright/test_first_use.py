@@ -130,7 +130,7 @@ def test_a_later_process_checks_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     plant(monkeypatch, "wrong", EIGHT)
     first = summary_of(path)
     forget(monkeypatch)
-    monkeypatch.setattr(sandbox, "Copy", None)
+    monkeypatch.setattr(sandbox, "Job", None)
     assert summary_of(path) == first
 
 
