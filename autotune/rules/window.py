@@ -50,9 +50,11 @@ from .base import (
 __all__ = ["WindowSketch", "is_windowed", "window_cycles", "window_offers"]
 
 MAX_TAPS = 64  # of one window: each is written out for every element of the tile
+MAX_MASKS = 7  # that there are registers for
 MAX_STRIDE = 4  # elements from lane to lane that still are picked from whole vectors
 MAX_WRITTEN = 1500  # statements of all bodies together, borders included
-QUICK_WRITTEN = 150  # the same without a log, where twice as many must pay with a tenth
+QUICK_WRITTEN = 150  # the same without a log, where as many more must pay with a tenth
+QUICK_TIMES = 8.0  # times QUICK_WRITTEN, beyond which each must pay with the whole time
 FAR_BYTES = 12.0  # a cycle, from where results larger than the near caches come; optimistic
 LOAD = 0.6  # cycles per vector load beside the multiply-adds, most of them across two lines
 PICK = 0.6  # cycles more where lanes are picked from two vectors
@@ -99,7 +101,7 @@ class WindowSketch(Sketch):
         steps.append(vectorize(f"{v}.1"))
         for axis, size in blocks:
             first, last = self.border(axis).turns(self.extent(axis), size)
-            if first or last:
+            if (first or last) and axis not in self.masked:
                 steps.append(peel(f"{axis}.0", first, last))
         steps += parallel_steps(outer, choices["parallel"])
         return [], [*steps, *stream_steps(group, choices["stream"])]
@@ -112,6 +114,17 @@ class WindowSketch(Sketch):
     def border(self, axis: str) -> Border:
         return self.borders[axis]
 
+    @cached_property
+    def masked(self) -> frozenset[str]:
+        """Axes whose border is left to the masks of loads, which cost nothing where there are masks
+        and lanes lie side by side: only few masks fit their registers."""
+        v = self.vector_axis or ""
+        taps = _taps_along(self.group, v)
+        few = taps is None or self.extent(taps) <= MAX_MASKS
+        reads = self.group.accesses[self.group.main.name]
+        smooth = all(a.stride(v) in (0, 1) for a in reads)
+        return frozenset({v} if self.target.has_masks and smooth and few else ())
+
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]
         return (*others, *(-(-self.extent(a) // size) for a, size in self.blocks(choices)))
@@ -121,7 +134,8 @@ class WindowSketch(Sketch):
         tile, bodies = self.taps, 1
         for axis, size in self.blocks(choices):
             tile *= -(-size // self.lanes) if axis == self.vector_axis else size
-            bodies *= self.border(axis).bodies(self.extent(axis), size)
+            border = NO_BORDER if axis in self.masked else self.border(axis)
+            bodies *= border.bodies(self.extent(axis), size)
         return tile * bodies
 
     def favourites(self) -> list[Choices]:
@@ -140,7 +154,7 @@ class WindowSketch(Sketch):
             written = self.written(c)
             slow = written * tap_cost(self.group.main) / QUICK_WRITTEN
             cycles = max(memory, window_cycles(self, vectors, rows, rows2))
-            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - 2.0))
+            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - QUICK_TIMES))
             ranked.append((score, written, cycles, c))
         ranked.sort(key=lambda item: item[:2])
         # Tuning has time to compile what is fastest, so that it comes early there.
@@ -151,14 +165,26 @@ class WindowSketch(Sketch):
             ranked.insert(1, quickest)
         found: list[Choices] = []
         for *_, c in ranked[:4]:
-            # Down all rows of some channels weights stay in registers; a large image would come
-            # from afar again for every few channels.
-            turned = self.border(self.vector_axis or "").free and not memory
-            c["order"] = tables["order"][-1] if turned else 0
+            c["order"] = tables["order"][-1] if self.turned else 0
             c["parallel"] = self.parallel_depth(c)
             c["stream"] = self.stream_choice()
             found.append(c)
         return found
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether to go down all rows with the vectors of a place: weights, or masks, then stay in
+        registers. An image that is not near would come from afar again for every place."""
+        v = self.vector_axis or ""
+        reads = self.group.accesses[self.group.main.name]
+        near = self.target.l1 if v in self.masked and not self.border(v).free else self.target.l2
+        image = sum(
+            a.size
+            * a.element_bytes
+            // prod(self.extent(o) for o in self.outer_axes if a.depends(o))
+            for a in reads
+        )
+        return (self.border(v).free or v in self.masked) and image <= near // 2
 
     def fits(self, values: Values) -> BoolArray:
         v = values
@@ -226,6 +252,9 @@ class Border:
         before, after = self.turns(extent, block)
         after = max(after, int(extent % block != 0 and before < count))
         return before + after + int(count > before + after)
+
+
+NO_BORDER = Border(0, 0)
 
 
 def border_of(group: Group, axis: str) -> Border:

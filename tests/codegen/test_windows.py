@@ -8,7 +8,7 @@ from compiled import lower, operator_module, run_module
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from loopwright.autotune.rules.window import WindowSketch, window_cycles
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space import ScheduleSpace, default_variant
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32
@@ -155,3 +155,39 @@ def test_tuning_tries_the_fewest_cycles_early():
         window_cycles(sketch, c["vectors"], c["rows"], c["rows2"]) for c in sketch.favourites()
     ]
     assert len(cycles) > 2 and min(cycles[:2]) == min(cycles)
+
+
+@pytest.mark.parametrize(("channels", "size", "kernel"), [(96, 56, 7), (384, 14, 7), (240, 14, 5)])
+def test_rows_share_the_image_in_large_windows(channels: int, size: int, kernel: int) -> None:
+    """Without masks the code of all borders would be long; the masks of loads leave one body."""
+    pad = kernel // 2
+    x = f"x0[i, j + k - {pad}, l + r - {pad}]"
+    inside = [f"({c})" for a in ("j + k", "l + r") for c in _inside(f"index({a} - {pad})", size)]
+    prim = parse_prim(
+        f"prim @f(x0: float32[{channels}, {size}, {size}], x1: float32[{kernel}, {kernel}, "
+        f"{channels}] const) -> out: float32[{channels}, {size}, {size}] {{\n"
+        f"  out[i, j, l] = sum(k: {kernel}, r: {kernel}) where((({inside[0]} and {inside[1]}) and "
+        f"{inside[2]}) and {inside[3]}, {x}, 0.0) * x1[k, r, i]\n}}"
+    )
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
+    schedule, variant = default_variant(prim, target)
+    assert variant is not None and isinstance(variant.sketch, WindowSketch)
+    c = variant.sketch.favourite()
+    best = min(f[0] for f in _tiles(variant.sketch))
+    assert window_cycles(variant.sketch, c["vectors"], c["rows"], c["rows2"]) <= 1.2 * best
+    assert schedule == variant.schedule(c)
+    assert variant.sketch.written(c) < 1400
+
+
+def _inside(index: str, size: int) -> tuple[str, str]:
+    return f"0 <= {index}", f"{index} <= {size - 1}"
+
+
+def _tiles(sketch: WindowSketch) -> list[tuple[float, int, int]]:
+    tables = sketch.tables
+    return [
+        (window_cycles(sketch, v, r, 1), v, r)
+        for v in tables["vectors"]
+        for r in tables["rows"]
+        if v * r <= 16
+    ]
