@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...codegen.target import Target
-from ...ir.dims import Dim, Symbol, as_int, bounds, linear
+from ...ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ...ir.loop.expr import Expr, Op, Read, index_value, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.scalar import SCALAR_OPS
@@ -52,6 +52,7 @@ __all__ = ["WindowSketch", "is_windowed", "window_cycles", "window_offers"]
 MAX_TAPS = 64  # of one window: each is written out for every element of the tile
 MAX_MASKS = 7  # that there are registers for
 MAX_STRIDE = 4  # elements from lane to lane that still are picked from whole vectors
+MANY_SHARE = 4  # results along another axis that read the same window
 MAX_WRITTEN = 1500  # statements of all bodies together, borders included
 QUICK_WRITTEN = 150  # the same without a log, where as many more must pay with a tenth
 QUICK_TIMES = 8.0  # times QUICK_WRITTEN, beyond which each must pay with the whole time
@@ -375,10 +376,20 @@ def is_windowed(prim: PrimFunc) -> bool:
 
 
 def _is_window(stage: Stage) -> bool:
-    """Whether each reduced axis moves a read together with an axis of the result."""
+    """Whether each reduced axis moves a read together with an axis of the result, and what it moves
+    is read by its own windows only: a first convolution, of one colour to many channels, is a
+    contraction whose tiles share the image among channels."""
     taps = {a.name for a in stage.reduce_axes}
     size = prod(as_int(a.extent) for a in stage.reduce_axes)
-    return bool(taps) and size <= MAX_TAPS and taps <= _windows_in(stage).keys()
+    if not taps or size > MAX_TAPS or not taps <= _windows_in(stage).keys():
+        return False
+    windowed = set(_windows_in(stage).values())
+    many = {a.name for a in stage.axes if as_int(a.extent) >= MANY_SHARE}
+    for node in _reads(stage.expr):
+        names = {name for i in node.indices if isinstance(i, Dim) for name in symbols(i)}
+        if names & windowed and not many <= names:
+            return False
+    return True
 
 
 def _windows_in(stage: Stage) -> dict[str, str]:

@@ -191,3 +191,14 @@ def _tiles(sketch: WindowSketch) -> list[tuple[float, int, int]]:
         for r in tables["rows"]
         if v * r <= 16
     ]
+
+
+@pytest.mark.parametrize(("channels", "rule"), [(24, "tile"), (6, "tile"), (1, "window")])
+def test_an_image_that_many_channels_read_is_shared_by_a_tile(channels: int, rule: str) -> None:
+    prim = parse_prim(
+        f"prim @f(x0: float32[100, 100], x1: float32[5, 5, {channels}] const) -> "
+        f"out: float32[{channels}, 48, 48] {{\n"
+        f"  out[i, j, l] = sum(k: 5, r: 5) x0[2 * j + k, 2 * l + r] * x1[k, r, i]\n}}"
+    )
+    _, variant = default_variant(prim, HOST)
+    assert variant is not None and variant.sketch.rule == rule
