@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ir.loop.nest import Pack
+from ..ir.loop.nest import SHIFTED, Pack
 
 __all__ = ["Repeated", "Unpacked", "padding"]
 
@@ -89,7 +89,8 @@ class Unpacked:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.packed.dtype
+        dtype = self.pack.packed_dtype
+        return (SHIFTED[dtype] if self.pack.shifted else dtype).numpy
 
     def __getitem__(self, indices: tuple[Array, ...]) -> Array:
         pack = self.pack
@@ -98,11 +99,12 @@ class Unpacked:
         place = [indices[pack.dim] // pack.tile, *others, indices[pack.dim] % pack.tile]
         if pack.group:
             place.append(indices[along] % size)
-        return self.packed[tuple(place)]
+        found = self.packed[tuple(place)]
+        return pack.shift_array(found) if pack.shifted else found
 
 
 def padding(pack: Pack) -> Iterator[tuple[int, int, int, int]]:
-    """The elements of a packed array that are none of its source, which ``Pack.array`` makes zero:
+    """The elements of a packed array that are none of its source, on which no result depends:
     where pieces begin, how many there are, from one to the next, and how many elements each has."""
     shape = pack.packed_shape
     size = pack.group[1] if pack.group else 1

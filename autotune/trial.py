@@ -205,7 +205,8 @@ class Trial:
             self._job.clear(room.address + piece * width, count, stride * width, length * width)
         self._job.protect(room)
         first = (begin + room.address - room.first) // width
-        return room.address, Repeated(random_values(kind), first, _shape(operand.buffer))
+        values = random_values(kind).view(operand.buffer.dtype.numpy)  # packed bytes may be shifted
+        return room.address, Repeated(values, first, _shape(operand.buffer))
 
     def _points(self) -> dict[str, Array]:
         """The elements of large outputs that are compared."""

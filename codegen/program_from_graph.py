@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..ir.derived import derived, interned
-from ..ir.dtype import DTYPES
+from ..ir.dtype import DTYPES, DType
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
@@ -64,6 +64,9 @@ class PackInterface(Protocol):
 
     @property
     def packed_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def packed_dtype(self) -> DType: ...
 
     def array(self, values: Array, empty: Empty = ...) -> Array: ...
 
@@ -200,7 +203,8 @@ class _Conversion:
         found = self.constant_names.get(key)
         if found is None:
             shape = tuple(value.shape) if pack is None else pack.packed_shape
-            type = TensorType(shape, DTYPES[value.dtype.name])
+            dtype = DTYPES[value.dtype.name] if pack is None else pack.packed_dtype
+            type = TensorType(shape, dtype)
             found = self.constant_names[key] = self.region(name, type).name
             self.constants[found] = value, pack
         return found

@@ -2,7 +2,8 @@
 
 Four neighbours of the reduced axis are one group, and an operand is packed so that the groups of a
 vector's lanes lie side by side. Either a register tile of vectors is kept, as in the ``tile`` rule
-(VNNI), or a tile of up to 32 x 32 sums in tile registers (AMX).
+(VNNI), or a tile of up to 32 x 32 sums in tile registers (AMX). VNNI multiplies bytes with signs by
+bytes without: where both operands are of one kind, the packed one is shifted by 128.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from ...ir.schedule.steps import (
     Step,
     cache_write,
     compute_at,
+    compute_inline,
     pack_grouped,
+    parallel,
     reorder,
+    rfactor,
+    shift_bytes,
     split,
     unroll,
     vectorize,
@@ -52,9 +57,11 @@ TILE_GROUPS = 16  # groups in a row of a tile register, and rows of one
 MAX_UNROLLED = 256  # statements of one register tile
 REST = 15
 CHAINS = 10  # vectors of sums that keep two ports busy, five cycles from one product to the next
-SPARE = 3  # registers beside sums and vectors: the sign bits, and two elements of rows
+SPARE = 2  # registers beside sums and vectors: two elements of rows
 LOAD = 0.25  # of the time of a product, beside products
+FAR_LOAD = 0.25  # more, from the second cache
 COST = 0.02  # of a product, beside those that other rules count
+SHIFT_VECTORS = 4  # vectors of sums at once, of what is taken off for shifted bytes
 
 
 class DotSketch(Sketch):
@@ -72,6 +79,16 @@ class DotSketch(Sketch):
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
         first = [pack_grouped(name, v, width, k, GROUP) for name, _ in self.packable]
+        main, after = group.main.name, [s.name for s in group.stages[1:]]
+        sums: list[Step] = []
+        if self.shifts and choices["pack"] == VECTORS:
+            first += [shift_bytes(main, f"{name}.packed") for name, _ in self.packable]
+            sums = self._shift_steps(choices)
+            if main in group.prim.outputs:
+                after = [main, *after]
+            else:
+                first.append(compute_inline(main))
+            main = f"{main}.raw"
         turns = -(-self.extent(k) // (GROUP * groups))
         steps = [
             split_step(v, self.extent(v), choices["mid_v"], width),
@@ -86,17 +103,33 @@ class DotSketch(Sketch):
         outer = [*self.outer_axes]
         outer += [*rows, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *rows]
         others = [a for a in reduced_axes(group) if a != k]
-        groups_last = choices["pack"] == TILES  # else what one group reads stays in registers
-        inner = [*tile, f"{k}.1"] if groups_last else [f"{k}.1", *tile]
         own = [a for a in own_axes(group) if a not in (*others, k)]
-        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *inner, f"{k}.2"))
-        scope = "tiles" if choices["pack"] == TILES else "registers"
+        if choices["pack"] == TILES:  # tile registers take several groups at once
+            scope, inner = "tiles", [*tile, f"{k}.1", f"{k}.2"]
+        else:  # what one group reads stays in registers
+            scope, inner = "registers", [f"{k}.1", *tile, f"{k}.2"]
+        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *inner))
         at = mid[-1]
-        steps += [cache_write(group.main.name, scope, at)]
-        steps += [compute_at(s.name, at) for s in group.stages[1:]]
-        steps += [unroll(loop) for loop in (*tile[:-1], f"{k}.1", f"{k}.2")]
+        steps += [cache_write(main, scope, at)]
+        steps += [compute_at(name, at) for name in after]
+        steps += [unroll(loop) for loop in inner if loop != tile[-1]]
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
-        return first, [*steps, *stream_steps(group, choices["stream"])]
+        return first, [*sums, *steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def shifts(self) -> bool:
+        """Whether both operands have signs, or neither."""
+        return len({str(r.dtype) for r in _byte_reads(self.group.main)}) == 1
+
+    def _shift_steps(self, choices: Choices) -> list[Step]:
+        """The sums that are taken off, in vectors along the reduced axis."""
+        axis = f"{self.group.main.name}.shift.{self.k_axis}"
+        width = min(SHIFT_VECTORS * self.lanes, self.extent(self.k_axis))
+        steps = [split_step(axis, self.extent(self.k_axis), width)]
+        steps += [rfactor(f"{self.group.main.name}.shift", f"{axis}.1"), vectorize(f"{axis}.1")]
+        if choices["parallel"] and self.row_axis is not None:
+            steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
+        return steps
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         return self.cache_tile_trips(choices)
@@ -131,24 +164,16 @@ class DotSketch(Sketch):
     def _holds(self, where: int, vectors: int, rows: int) -> bool:
         if where == TILES:
             return vectors * self.lanes <= TILE_SIDE and rows <= TILE_SIDE
-        owed = vectors if self.owes else 0
-        kept = rows * vectors + owed + vectors + SPARE
-        return kept <= self.target.vector_registers
-
-    @cached_property
-    def owes(self) -> bool:
-        """Whether both operands have signs: then each column of vectors owes a sum that is kept in
-        a register and takes a product, and each element of a row is made one without a sign."""
-        return all(str(r.dtype) == "int8" for r in _byte_reads(self.group.main))
+        return rows * vectors + vectors + SPARE <= self.target.vector_registers
 
     def _cost(self, where: int, vectors: int, rows: int) -> float:
         """Roughly the time of all tiles for one group of the reduced axis."""
         wide = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
         tall = -(-self.extent(self.row_axis) // rows)
         if where == VECTORS:
-            loads = vectors + rows
-            products = vectors * rows + (loads if self.owes else 0)
-            return wide * tall * (max(products, CHAINS) + LOAD * loads)
+            panel = vectors * self.target.vector_bytes * self.extent(self.k_axis) // GROUP
+            far = FAR_LOAD * vectors if panel > self.target.l1 // 2 else 0.0
+            return wide * tall * (max(vectors * rows, CHAINS) + LOAD * (vectors + rows) + far)
         high = -(-rows // TILE_GROUPS)  # a product takes a cycle a row, a load half of that
         taken = min(rows, TILE_GROUPS)
         return wide * tall * (high * vectors * max(taken, 8) + 0.5 * (high * taken + vectors * 16))
@@ -236,6 +261,7 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
         and right.buffer in {p.name for p in group.prim.params}
         and right.depends(v)
         and right.depends(k)
+        and all(left.depends(a.name) for a in group.main.reduce_axes)
         and group.extents[k] >= GROUP
         and group.extents[v] >= GROUP
     )
@@ -247,8 +273,7 @@ def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) ->
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1
-    signed = any(str(r.dtype) == "int8" for r in _byte_reads(group.main))
-    places = [VECTORS] if target.has_dots and signed else []
+    places = [VECTORS] if target.has_dots else []
     places += [TILES] if target.has_tiles and row is not None else []
     if not places:
         return None

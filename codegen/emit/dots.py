@@ -7,9 +7,8 @@ What is looked for is four neighbours of the reduced axis, unrolled inside a vec
         acc[i, j] += int32(x[i, 4 * p + k]) * int32(w.packed[..., j, k])
 
 One operand is the same in all lanes, the other has the group of each lane side by side. The
-instruction wants one operand without a sign and the other with one. Two operands with signs are
-multiplied as ``(x + 128) * w``, and what is too much, ``128 * w``, is added up beside it once for
-all rows and taken off when the sums are read: the register tile *owes* it.
+instruction takes one operand without signs and one with signs; any other product of bytes is left
+to plain code, unless the schedule shifts one of the operands (``shift_bytes``).
 """
 
 from __future__ import annotations
@@ -18,29 +17,24 @@ from dataclasses import dataclass
 
 from ...ir.dims import Dim, IntExpr
 from ...ir.dtype import DType
-from ...ir.errors import ScheduleError
 from ...ir.loop.expr import Expr, Op, Read
-from ...ir.loop.nest import Accumulate, Loop, Store, statements
+from ...ir.loop.nest import Accumulate, Loop, Store
 from ...ir.loop.stride import stride_along
 from .access import mentions
 from .memory import Env
-from .registers import Registers
 from .values import ValueEmitter
 from .writer import FunctionWriter, Value
 
 __all__ = [
     "GROUP",
-    "Debts",
     "Dot",
     "dot_of",
     "emit_dot",
     "plain_indices",
-    "signed_dots",
     "store_interleaved",
 ]
 
 GROUP = 4  # products that the instruction adds up in one lane
-SIGN = "-2139062144"  # four bytes of 128: flips the sign of each byte, or is 128 in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +88,6 @@ def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value)
     return w.call(symbol, total, unsigned, signed, type="i32", lanes=total.lanes)
 
 
-def flip_signs(w: FunctionWriter, value: Value) -> Value:
-    """Bytes from -128..127 to 0..255."""
-    return w.op("xor", value, sign_bits(w, value.lanes))
-
-
-def sign_bits(w: FunctionWriter, lanes: int) -> Value:
-    """128 in every byte. LLVM does not know it: it would flip one lane of a splat and broadcast the
-    result from a register, on a port of the products, where a load broadcasts for nothing."""
-    return w.opaque(w.splat(Value(SIGN, "i32"), lanes))
-
-
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     """Store all turns of an unrolled loop inside a vector loop at once, if they fill the gaps
     between the lanes: four turns store lanes that are four elements apart."""
@@ -146,12 +129,12 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
     if held is None or lanes is None or not e.target.has_dots or lanes.lanes not in (4, 8, 16):
         return False
     start = env.bind(loop.var, 0)
-    shared: Value | None = None
-    shared_signed = own_signed = False
     signs = [str(node.dtype) == "int8" for node in (dot.left, dot.right)]
-    if not any(signs):
+    if sum(signs) != 1:
         return False
+    shared: Value | None = None
     own: Value | None = None
+    shared_signed = False
     for node, signed in zip((dot.left, dot.right), signs):
         place, indices = e.places.get(node.buffer), plain_indices(node)
         if place is None or indices is None:
@@ -166,7 +149,7 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
             shared, shared_signed = e.w.splat(word, lanes.lanes), signed
         elif apart == GROUP and own is None:
             loaded = e.memory.load(place, address, GROUP * lanes.lanes, GROUP * lanes.active)
-            own, own_signed = e.w.words(loaded), signed
+            own = e.w.words(loaded)
         else:
             return False
     assert shared is not None and own is not None
@@ -175,75 +158,6 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
     if not moves or held.lanes != lanes.lanes or at % held.lanes or number not in held.values:
         return False
     total = held.values[number]
-    if not shared_signed:
-        held.values[number] = dot_product(e.w, total, shared, own)
-    elif not own_signed:
-        held.values[number] = dot_product(e.w, total, own, shared)
-    else:
-        owed = held.owed.get(number, held.nothing)  # once for all rows alike
-        held.owed[number] = dot_product(e.w, owed, sign_bits(e.w, lanes.lanes), own)
-        held.values[number] = dot_product(e.w, total, flip_signs(e.w, shared), own)
+    unsigned, signed = (own, shared) if shared_signed else (shared, own)
+    held.values[number] = dot_product(e.w, total, unsigned, signed)
     return True
-
-
-class Debts:
-    """What the vectors of a register tile owe at the end of a serial loop.
-
-    Vectors of one column owe the same for the same operand, whichever row they are of. So what the
-    turns of a loop add is one value per column, and holds for the rows that took part.
-    """
-
-    def __init__(self, held: Registers) -> None:
-        self.held, self.before, self.locked = held, dict(held.owed), held.locked
-        self.numbers = tuple(held.values)
-        self.entered: dict[int, Value] = {}
-        self.debtors: dict[int, set[int]] = {column: set() for column in self.columns}
-
-    @property
-    def name(self) -> str:
-        return self.held.buffer.name
-
-    @property
-    def columns(self) -> set[int]:
-        return {number % self.held.vectors for number in self.numbers}
-
-    def enter(self, entered: dict[int, Value]) -> None:
-        """Begin a turn, in which each column owes so much for those before."""
-        held, self.entered = self.held, entered
-        owing = {n for n, owed in self.before.items() if owed.name.startswith("%")}
-        held.locked |= owing
-        held.owed = {n: entered[n % held.vectors] for n in self.numbers}
-
-    def ends(self, w: FunctionWriter) -> dict[int, Value]:
-        """What each column owes after a turn. ScheduleError if its rows do not owe the same."""
-        held = self.held
-        ends = dict(self.entered)
-        for number, owed in list(held.owed.items()):
-            column = number % held.vectors
-            if number not in self.numbers:
-                held.settle(w, number)
-            elif owed != self.entered[column]:
-                if self.debtors[column] and owed != ends[column]:
-                    raise ScheduleError(f"rows of {self.name} add products of different operands")
-                self.debtors[column].add(number)
-                ends[column] = owed
-        return ends
-
-    def leave(self, w: FunctionWriter, column: int, owed: Value) -> None:
-        """Add what a column owes after the loop to what its rows owed before."""
-        held = self.held
-        held.locked = self.locked
-        for number in self.numbers:
-            if number % held.vectors != column:
-                continue
-            before = self.before.get(number, held.nothing)
-            if number in self.debtors[column] and before.name.startswith("%"):
-                held.owed[number] = w.op("add", before, owed)
-            else:
-                held.owed[number] = owed if number in self.debtors[column] else before
-
-
-def signed_dots(stmt: Loop) -> set[str]:
-    """The buffers to which a loop adds products of two operands with signs."""
-    dots = [dot_of(s) for s in statements((stmt,)) if isinstance(s, Loop)]
-    return {d.stmt.buffer for d in dots if d and str(d.left.dtype) == str(d.right.dtype) == "int8"}

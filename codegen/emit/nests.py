@@ -22,7 +22,7 @@ from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
 from .access import element_bytes, is_smooth, mentions, register_axis
-from .dots import Debts, dot_of, emit_dot, signed_dots, store_interleaved
+from .dots import dot_of, emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
@@ -231,31 +231,18 @@ class NestEmitter(ValueEmitter):
         self.touch(written)
         own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
         held = {name: self.registers[name] for name in written - own if name in self.registers}
-        signed = signed_dots(stmt) if self.target.has_dots else set[str]()
-        for name in held.keys() - signed:
-            held[name].settle_all(self.w)
-        debts = [Debts(r) for name, r in held.items() if name in signed]
         carried = {(name, key): v for name, r in held.items() for key, v in r.values.items()}
-        # What tiles owe for the turns so far is carried beside them, counted downwards from -1.
-        carried |= {(d.name, ~column): d.held.nothing for d in debts for column in d.columns}
 
         def body(
             index: Value, values: dict[tuple[str, int], Value]
         ) -> dict[tuple[str, int], Value]:
             for (name, key), value in values.items():
-                if key >= 0:
-                    held[name].values[key] = value
-            for debt in debts:
-                debt.enter({c: values[debt.name, ~c] for c in debt.columns})
+                held[name].values[key] = value
             self.body(stmt.body, env.bind(stmt.var, index))
-            ends = {(d.name, ~column): v for d in debts for column, v in d.ends(self.w).items()}
-            return {at: ends[at] if at in ends else held[at[0]].values[at[1]] for at in values}
+            return {(name, key): held[name].values[key] for name, key in values}
 
         for (name, key), value in self.w.loop(stmt.extent, carried, body).items():
-            if key >= 0:
-                held[name].values[key] = value
-            else:
-                next(d for d in debts if d.name == name).leave(self.w, ~key, value)
+            held[name].values[key] = value
         for registers in held.values():
             registers.leave(self.w.depth)
         self.touch(written)

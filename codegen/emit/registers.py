@@ -17,7 +17,7 @@ from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import Buffer
 from .memory import without_mod
-from .writer import FunctionWriter, Value, llvm_type
+from .writer import FunctionWriter, Value
 
 __all__ = ["Registers"]
 
@@ -26,9 +26,7 @@ __all__ = ["Registers"]
 class Registers:
     """A buffer in SSA values, by the number of the vector (see the module).
 
-    ``written`` are the lanes of each that have a value, as bits. ``owed`` is what is still to be
-    taken off vectors before they are read (see ``dots``); in a loop, ``locked`` are those that owe
-    something from before it, which cannot be taken off there.
+    ``written`` are the lanes of each that have a value, as bits.
     """
 
     buffer: Buffer
@@ -36,8 +34,6 @@ class Registers:
     lanes: int = 1
     values: dict[int, Value] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
-    owed: dict[int, Value] = field(default_factory=dict)
-    locked: frozenset[int] = frozenset()
 
     @property
     def width(self) -> int:
@@ -94,7 +90,6 @@ class Registers:
         wanted = _bits(lane, count)
         if self.written.get(number, 0) & wanted != wanted:
             raise ScheduleError(f"{self.buffer.name} is read before it is written")
-        self.settle(w, number)
         return self.values[number]
 
     # -- writing -------------------------------------------------------------------------------
@@ -106,12 +101,9 @@ class Registers:
             real = min(self.lanes, self.width - number % self.vectors * self.lanes)
             if lane == 0 and start == 0 and value.lanes == self.lanes and count >= real:
                 self.values[number] = value
-                if number in self.owed:
-                    self.owed[number] = self.nothing
             elif self.lanes == 1:
                 self.values[number] = value if value.lanes == 1 else w.extract(value, start)
             else:
-                self.settle(w, number)
                 none = Value("zeroinitializer", value.type, self.lanes)
                 old = self.values.get(number, none)
                 self.values[number] = _blended(w, old, lane, value, start, count)
@@ -136,35 +128,11 @@ class Registers:
     def _rows(self) -> int:
         return as_int(self.buffer.size) // max(1, self.width)
 
-    # -- what is owed --------------------------------------------------------------------------
-
-    def settle(self, w: FunctionWriter, number: int) -> None:
-        """Take off a vector what it owes."""
-        owed = self.owed.get(number)
-        if owed is None:
-            return
-        if number in self.locked:
-            raise ScheduleError(f"{self.buffer.name} is read in a loop that adds products to it")
-        if owed.name.startswith("%"):
-            self.values[number] = w.op("sub", self.values[number], owed)
-        self.owed[number] = self.nothing
-
-    def settle_all(self, w: FunctionWriter) -> None:
-        """Take off all vectors what they owe."""
-        for number in self.values:
-            self.settle(w, number)
-
-    @property
-    def nothing(self) -> Value:
-        """What a vector owes that owes nothing."""
-        return Value("zeroinitializer", llvm_type(self.buffer.dtype), self.lanes)
-
     def leave(self, depth: int) -> None:
         """After a loop: what was written in it lives where the loop stands."""
-        for held in (self.values, self.owed):
-            for number, value in held.items():
-                if value.depth > depth:
-                    held[number] = value._replace(depth=depth)
+        for number, value in self.values.items():
+            if value.depth > depth:
+                self.values[number] = value._replace(depth=depth)
 
 
 def _bits(lane: int, count: int) -> int:

@@ -251,17 +251,6 @@ class FunctionWriter:
             return value
         return self.intrinsic("arithmetic.fence", value)
 
-    def opaque(self, constant: Value) -> Value:
-        """A vector constant in a register of its own, whose value LLVM does not know."""
-        kind = constant.full_type
-        return self.pure(
-            ("opaque", str(constant)),
-            lambda name: f'{name} = call {kind} asm "", "=v,0"({constant})',
-            constant.type,
-            constant.lanes,
-            0,
-        )
-
     def words(self, value: Value) -> Value:
         """A vector of bytes as one of int32."""
         lanes = value.lanes // 4

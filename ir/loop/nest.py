@@ -3,7 +3,7 @@
 ::
 
     Nest    ::= "prim @" name "(" Operand, ... ")" "->" Buffer, ... "{" Stmt* "}"
-    Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group?]
+    Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
     Stmt    ::= kind var "in" extent ":" Stmt*
               | "let" var "=" int_expr                          until the end of the enclosing body
@@ -31,11 +31,23 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
-from .expr import Expr, const, read, select, statement_text, substitute_indices, within
+from ..dtype import DTYPES, DType
+from .expr import (
+    Expr,
+    cast,
+    const,
+    op,
+    read,
+    select,
+    statement_text,
+    substitute_indices,
+    within,
+)
 from .prim import Axis, Buffer, Stage
 
 __all__ = [
     "COMBINE_SIGNS",
+    "SHIFTED",
     "Accumulate",
     "Alloc",
     "If",
@@ -50,6 +62,10 @@ __all__ = [
     "statements",
     "substituted",
 ]
+
+INT8, UINT8 = DTYPES["int8"], DTYPES["uint8"]
+SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
+"""What bytes of each kind are when they are shifted by 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +138,8 @@ class Pack:
 
     Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
     ``group``, a dimension and a size, puts so many neighbours of that dimension side by side behind
-    each place: what instructions read that multiply short integers in fours.
+    each place: what instructions read that multiply short integers in fours. ``shifted`` bytes are
+    stored 128 higher if they have signs and 128 lower if not, as bytes of the other kind.
     """
 
     source: str
@@ -131,6 +148,7 @@ class Pack:
     tile: int
     stage: Stage
     group: tuple[int, int] | None = None
+    shifted: bool = False
 
     @staticmethod
     def of(source: Buffer, dim: int, tile: int, group: tuple[int, int] | None = None) -> Pack:
@@ -165,6 +183,19 @@ class Pack:
         buffer = Buffer(name, tuple(a.extent for a in axes), source.dtype)
         return Pack(source.name, shape, dim, tile, Stage(buffer, axes, value), group)
 
+    def shift(self) -> Pack:
+        """The same panels of bytes, shifted by 128: the highest bit of each is flipped.
+
+        >>> from loopwright.ir.dtype import INT8
+        >>> print(Pack.of(Buffer("w", (4,), INT8), 0, 2).shift().stage.text(output=True))
+        w.packed[w.packed.o, w.packed.i] = uint8(w[w.packed.i + 2 * w.packed.o]) ^ 128:uint8
+        """
+        buffer = self.stage.buffer
+        kind = SHIFTED[buffer.dtype]
+        flipped = op("bitwise_xor", cast(self.stage.expr, kind), const(_highest_bit(kind), kind))
+        stage = replace(self.stage, buffer=replace(buffer, dtype=kind), expr=flipped)
+        return replace(self, stage=stage, shifted=True)
+
     @property
     def strided(self) -> bool:
         """Whether neighbours in a panel do not lie side by side in the source."""
@@ -178,12 +209,16 @@ class Pack:
     @property
     def layout(self) -> tuple[Any, ...]:
         """What decides where each element goes, whatever the source is called."""
-        return self.shape, self.dim, self.tile, self.group
+        return self.shape, self.dim, self.tile, self.group, self.shifted
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """``[panels, other dimensions..., tile]``, and the size of a group behind that."""
         return tuple(as_int(s) for s in self.stage.buffer.shape)
+
+    @property
+    def packed_dtype(self) -> DType:
+        return self.stage.buffer.dtype
 
     def array(self, values: Array, empty: Empty = np.empty) -> Array:
         """The packed copy of an array, in memory that ``empty(shape, dtype)`` gives.
@@ -205,7 +240,18 @@ class Pack:
         if rest:
             target[..., full, :rest] = moved[..., full * self.tile :]
             target[..., full, rest:] = 0
-        return packed
+        return self.shift_array(packed) if self.shifted else packed
+
+    def shift_array(self, values: Array) -> Array:
+        """An array of bytes shifted by 128 in its own memory, or shifted back."""
+        bits = values.view(np.uint8)
+        np.bitwise_xor(bits, 128, out=bits)
+        return values.view(SHIFTED[DTYPES[values.dtype.name]].numpy)
+
+
+def _highest_bit(kind: DType) -> int:
+    """The byte of this kind of which only the highest bit is set."""
+    return -128 if kind == INT8 else 128
 
 
 def _grouped(values: Array, axis: int, count: int) -> Array:
@@ -232,6 +278,7 @@ class Operand:
             shape = ", ".join(map(str, self.pack.shape))
             group = self.pack.group
             grouped = f" by {group[1]} of {group[0]}" if group else ""
+            grouped += " shifted" if self.pack.shifted else ""
             return f"{self.buffer} packs {self.pack.source}[{shape}] {self.pack.dim}{grouped}"
         return f"{self.buffer} const" if self.role == "const" else str(self.buffer)
 

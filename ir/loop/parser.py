@@ -18,6 +18,7 @@ from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
 from .nest import (
     COMBINE_SIGNS,
+    SHIFTED,
     Accumulate,
     Alloc,
     If,
@@ -276,7 +277,12 @@ class _Parser:
             self.scan.fail(f"{source} has no dimension {dim} to be packed", at)
         if group and (group[0] in (dim, -1) or group[0] >= len(shape) or group[1] < 1):
             self.scan.fail(f"{source} has no dimension {group[0]} to be grouped", at)
-        pack = Pack.of(Buffer(source, shape, buffer.dtype), dim, tile, group)
+        shifted = self.word("shifted")
+        if shifted and buffer.dtype not in SHIFTED:
+            self.scan.fail(f"elements of {buffer.dtype} are not shifted", at)
+        dtype = SHIFTED[buffer.dtype] if shifted else buffer.dtype
+        pack = Pack.of(Buffer(source, shape, dtype), dim, tile, group)
+        pack = pack.shift() if shifted else pack
         if pack.stage.buffer != buffer:
             self.scan.fail(f"packed so, {source} becomes {pack.stage.buffer}", at)
         buffer = Buffer(buffer.name, buffer.shape, buffer.dtype, True)

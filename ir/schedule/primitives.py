@@ -31,6 +31,7 @@ from .blockwise import blockwise
 from .borders import peel, unpad
 from .limits import LIMITS, buffer_bytes
 from .panels import pack_at
+from .shift_bytes import shift_bytes
 from .skipping import skip
 from .state import Cache, State
 from .steps import Schedule
@@ -463,6 +464,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "cache_read": cache_read,
     "own_axis": own_axis,
     "skip": skip,
+    "shift_bytes": shift_bytes,
 }
 
 

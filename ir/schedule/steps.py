@@ -13,7 +13,7 @@
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
                | pack_grouped(buffer, axis, tile, along, group)
-               | pack_at(buffer, axis, tile, loop)
+               | pack_at(buffer, axis, tile, loop) | shift_bytes(stage, buffer)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -47,6 +47,7 @@ __all__ = [
     "prefetch",
     "reorder",
     "rfactor",
+    "shift_bytes",
     "skip",
     "split",
     "split_reduction",
@@ -82,6 +83,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "cache_read": ("name", "names"),
     "own_axis": ("name", "name"),
     "skip": ("name", "name"),
+    "shift_bytes": ("name", "name"),
 }
 
 
@@ -237,6 +239,11 @@ def pack(buffer: str, axis: str, tile: int) -> Step:
 def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> Step:
     """Copy an operand into panels, with ``group`` neighbours along another axis side by side."""
     return Step("pack_grouped", (buffer, axis, int(tile), along, int(group)))
+
+
+def shift_bytes(stage: str, buffer: str) -> Step:
+    """Shift packed bytes by 128 and take what that adds off the sums of ``stage``."""
+    return Step("shift_bytes", (stage, buffer))
 
 
 def pack_at(buffer: str, axis: str, tile: int, loop: str) -> Step:

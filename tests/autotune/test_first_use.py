@@ -19,7 +19,7 @@ from loopwright.ir.loop.expr import const, op
 from loopwright.ir.loop.nest import If, Loop, Stmt, Store, statements
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.steps import Schedule
+from loopwright.ir.schedule.steps import Schedule, pack_grouped, shift_bytes
 from planted_kernels import ERRORS, compile_planted, make_prim
 
 HOST = Target.host()
@@ -164,6 +164,20 @@ def test_an_index_into_a_table_and_packed_weights_are_tried(tmp_path: Path) -> N
     weights = replace(product.params[1], constant=True)
     product = replace(product, params=(product.params[0], weights))
     assert refusals({"table": compiled(table), "product": compiled(product)}, tmp_path) == {}
+
+
+def test_weights_that_are_stored_shifted_are_tried_in_every_size(tmp_path: Path) -> None:
+    subjects = {
+        str(n): compiled(
+            parse_prim(
+                f"prim @bytes{n}(x: int8[70, 132], w: int8[132, {n}] const) -> t: int32[70, {n}] {{\n"
+                "  t[i, j] = sum(k: 132) int32(x[i, k]) * int32(w[k, j])\n}"
+            ),
+            Schedule.of(pack_grouped("w", "j", 16, "k", 4), shift_bytes("t", "w.packed")),
+        )
+        for n in (50, 5000)
+    }
+    assert refusals(subjects, tmp_path) == {}
 
 
 TURNS = """

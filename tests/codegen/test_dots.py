@@ -22,8 +22,10 @@ from loopwright.ir.schedule.steps import (
     Schedule,
     cache_write,
     compute_at,
+    compute_inline,
     pack_grouped,
     reorder,
+    shift_bytes,
     split,
     unroll,
     vectorize,
@@ -52,13 +54,15 @@ def product(m: int, k: int, n: int, left: str, right: str, constant: bool) -> Pr
 def schedule(prim: PrimFunc, rows: int, width: int, groups: int, scope: str) -> Schedule:
     m, k = (int(str(s)) for s in prim.params[0].shape)
     n = int(str(prim.params[1].shape[1]))
+    shifted = scope == "registers" and prim.params[0].dtype == prim.params[1].dtype
     return Schedule.of(
         pack_grouped("w", "j", width, "k", 4),
+        *([shift_bytes("t", "w.packed"), compute_inline("t")] if shifted else []),
         split("j", (-(-n // width), width)),
         split("i", (-(-m // rows), rows)),
         split("k", (-(-k // (4 * groups)), groups, 4)),
         reorder("j.0", "i.0", "k.0", "i.1", "j.1", "k.1", "k.2"),
-        cache_write("t", scope, "i.0"),
+        cache_write("t.raw" if shifted else "t", scope, "i.0"),
         compute_at("out", "i.0"),
         *(unroll(loop) for loop in ("i.1", "k.1", "k.2")),
         vectorize("j.1"),
@@ -130,9 +134,15 @@ def test_the_instructions_are_used():
     assert tiles.count("call void @llvm.x86.ldtilecfg") == int(HOST.has_tiles)
 
 
-def test_two_operands_without_signs_are_left_to_plain_code():
-    prim = product(8, 16, 16, "uint8", "uint8", True)
-    assert "vpdpbusd" not in check(prim, schedule(prim, 4, 16, 1, "registers"), HOST)
+@pytest.mark.parametrize("left", ["int8", "uint8"])
+@pytest.mark.parametrize("right", ["int8", "uint8"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_the_default_multiplies_bytes_of_any_kind_by_the_instruction(left, right, constant):
+    prim = product(37, 132, 70, left, right, constant)
+    target = replace(HOST, features=HOST.features - {"amx-int8"})
+    space = ScheduleSpace(prim, target)
+    text = check(prim, space.schedule(space.default()[0]), target)
+    assert ("vpdpbusd" in text) == target.has_dots
 
 
 @pytest.mark.parametrize("features", [frozenset(), frozenset({"avx512vnni"}), frozenset(FEATURES)])
@@ -202,7 +212,7 @@ def test_favourites_are_in_the_space(m: int, k: int, n: int, target: Target) -> 
 @pytest.mark.parametrize("left", ["int8", "uint8"])
 @pytest.mark.parametrize(("m", "k", "n"), [(128, 768, 384), (17, 256, 100), (1, 64, 256)])
 def test_the_default_tile_stays_in_registers(m: int, k: int, n: int, left: str, isa: str) -> None:
-    """Sums, what columns owe and the operands fit, and loads broadcast the elements of rows."""
+    """Sums and operands fit, and loads broadcast the elements of rows."""
     features = frozenset({"avx512vnni" if isa == "x86-64-v4" else "avxvnni"})
     target = replace(HOST, isa=isa, features=features)
     prim = product(m, k, n, left, "int8", True)

@@ -116,6 +116,7 @@ class Doubling:
 
     layout = "doubled"
     packed_shape = (8,)
+    packed_dtype = FLOAT32
 
     def array(self, values: np.ndarray[Any, Any], empty: Any = np.empty) -> np.ndarray[Any, Any]:
         return np.concatenate([values, values])

@@ -39,6 +39,8 @@ def random_step(rng: random.Random, state: State) -> Step:
         params = [p.name for p in state.prim.params]
         tile, group = rng.randint(1, 4), rng.randint(1, 4)
         return Step(name, (rng.choice(params), rng.choice(axes), tile, rng.choice(axes), group))
+    if name == "shift_bytes":
+        return Step(name, (rng.choice(stages), rng.choice([*state.packs, *axes])))
     if name == "pack_at":
         params = [p.name for p in state.prim.params]
         return Step(
