@@ -170,8 +170,8 @@ def test_weights_that_are_stored_shifted_are_tried_in_every_size(tmp_path: Path)
     subjects = {
         str(n): compiled(
             parse_prim(
-                f"prim @bytes{n}(x: int8[70, 132], w: int8[132, {n}] const) -> t: int32[70, {n}] {{\n"
-                "  t[i, j] = sum(k: 132) int32(x[i, k]) * int32(w[k, j])\n}"
+                f"prim @bytes{n}(x: int8[70, 132], w: int8[132, {n}] const) -> t: int32[70, {n}] {{"
+                "t[i, j] = sum(k: 132) int32(x[i, k]) * int32(w[k, j]) }"
             ),
             Schedule.of(pack_grouped("w", "j", 16, "k", 4), shift_bytes("t", "w.packed")),
         )
