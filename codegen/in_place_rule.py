@@ -2,64 +2,141 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 
-from ..ir.dims import symbol
+from ..ir.dims import Dim, IntExpr, as_int, bounds, symbol
 from ..ir.loop.expr import IndexLike, Read, walk
-from ..ir.loop.prim import PrimFunc, Stage
+from ..ir.loop.prim import Buffer, PrimFunc, Stage
 from ..ir.program.in_place import InPlaceRule
 from ..ir.program.nodes import Call
+from ..ir.program.updates import ElementsRead
 
-__all__ = ["in_place_pairs", "in_place_rule"]
+__all__ = ["elements_read", "in_place_pairs", "in_place_rule", "may_share"]
 
 
 def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
     """The rule for ``optimise``: kernels by name, operands being parameters and then outputs."""
-    pairs = {name: in_place_pairs(prim) for name, prim in prims.items()}
-    counts = {name: len(prim.params) for name, prim in prims.items()}
 
-    def safe(call: Call, read: int, written: int) -> bool:
-        outputs = counts.get(call.kernel, 0)
-        return (read, written - outputs) in pairs.get(call.kernel, frozenset())
+    @functools.cache
+    def shares(kernel: str, read: int, written: int, begin: int) -> bool:
+        prim = prims.get(kernel)
+        if prim is None or read >= len(prim.params):
+            return False
+        output = written - len(prim.params)
+        return 0 <= output < len(prim.outputs) and may_share(prim, read, output, begin)
+
+    def safe(call: Call, read: int, written: int, begin: int = 0) -> bool:
+        return shares(call.kernel, read, written, begin)
 
     return safe
 
 
-def in_place_pairs(prim: PrimFunc) -> frozenset[tuple[int, int]]:
-    """Positions of (parameter, output) that may share memory under every schedule.
+def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
+    """Which elements of a parameter a kernel reads, for ``optimise``."""
 
-    The element of the parameter at some place may only go into the element of the output at the
-    same place: all stages on the way are maps that read at their own index, and no other output is
-    made of the parameter. A kernel writes each element of an output once, after what it is made of
-    has been read. Here ``x`` qualifies, ``a`` and ``b`` do not::
+    def reads(call: Call, operand: int) -> tuple[int, int] | None:
+        prim = prims.get(call.kernel)
+        if prim is None or operand >= len(prim.params):
+            return None
+        param = prim.params[operand]
+        spans = [
+            _span(param, s, node) for s in prim.stages for node in _reads(s) if _is_of(node, param)
+        ]
+        if None in spans:
+            return None
+        known = [span for span in spans if span is not None]
+        if not known:
+            return 0, 0
+        return min(low for low, _ in known), max(high for _, high in known)
+
+    return reads
+
+
+def in_place_pairs(prim: PrimFunc) -> frozenset[tuple[int, int]]:
+    """Positions of (parameter, output) that may share memory from their start on; see
+    ``may_share``."""
+    return frozenset(
+        (p, o)
+        for p in range(len(prim.params))
+        for o in range(len(prim.outputs))
+        if may_share(prim, p, o)
+    )
+
+
+def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:
+    """Whether an output may have the memory of a parameter, from element ``begin`` on, under every
+    schedule.
+
+    An element of the parameter that lies in the memory of the output may only go into the element
+    of the output at the same place: all stages on the way are maps that read at their own index,
+    and no other output is made of it. What is made of the output itself reads that at its own
+    index, too. A kernel writes each element of an output once, after what it is made of has been
+    read. Here ``x`` qualifies, ``a`` and ``b`` do not::
 
         t[i, j]   = sum(k: 64) a[i, k] * b[k, j]
         out[i, j] = max(t[i, j] + x[i, j], 0)
     """
-    return frozenset(
-        (p, o)
-        for p, param in enumerate(prim.params)
-        for o, output in enumerate(prim.outputs)
-        if _only_elementwise(prim, param.name, output)
-    )
-
-
-def _only_elementwise(prim: PrimFunc, param: str, output: str) -> bool:
-    touched = {param}
+    source, name = prim.params[param], prim.outputs[output]
+    window = begin, begin + as_int(prim.stage(name).buffer.size)
+    before: set[str] = {source.name}  # the parameter, and what is made of it on the way
+    after: set[str] = set()  # the output, and what is made of it
     for stage in prim.stages:
-        reads = [r for r in _reads(stage) if r.buffer in touched]
+        reads = [
+            node
+            for node in _reads(stage)
+            if node.buffer in before | after and not _is_outside(source, stage, node, window)
+        ]
         if not reads:
             continue
-        if stage.combiner is not None or not all(_own_index(prim, stage, r) for r in reads):
+        shifts = (begin if node.buffer == source.name else 0 for node in reads)
+        if stage.combiner is not None or not all(
+            _own_element(prim, stage, node, shift)
+            for node, shift in zip(reads, shifts, strict=True)
+        ):
             return False
-        touched.add(stage.name)
-    return touched & set(prim.outputs) == {output}
+        early = stage.name != name and any(node.buffer in before for node in reads)
+        (before if early else after).add(stage.name)
+    return not before & set(prim.outputs) and (name in after or before == {source.name})
+
+
+def _is_of(node: Read, buffer: Buffer) -> bool:
+    return node.buffer == buffer.name
 
 
 def _reads(stage: Stage) -> Iterator[Read]:
     return (node for node in walk(stage.expr) if isinstance(node, Read))
 
 
-def _own_index(prim: PrimFunc, stage: Stage, node: Read) -> bool:
+def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: int) -> bool:
+    """Whether a stage reads, ``shift`` elements further on, the element that it computes."""
     own: tuple[IndexLike, ...] = tuple(symbol(a.name) for a in stage.axes)
-    return node.indices == own and prim.buffers[node.buffer].shape == stage.buffer.shape
+    buffer = prim.buffers[node.buffer]
+    if node.indices == own and buffer.shape == stage.buffer.shape:
+        return not shift
+    place, target = _flat(node.indices, buffer), _flat(own, stage.buffer)
+    return place is not None and target is not None and place - target == shift
+
+
+def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[int, int]) -> bool:
+    """Whether a read of ``source`` touches no element of a window."""
+    span = _span(source, stage, node) if _is_of(node, source) else None
+    return span is not None and (span[1] <= window[0] or window[1] <= span[0])
+
+
+def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[int, int] | None:
+    """The first element that a stage reads there, and the one behind the last."""
+    flat = _flat(node.indices, buffer)
+    ranges = {a.name: (0, as_int(a.extent) - 1) for a in (*stage.axes, *stage.reduce_axes)}
+    inside = bounds(flat, ranges) if flat is not None else None
+    return None if inside is None else (inside[0], inside[1] + 1)
+
+
+def _flat(indices: tuple[IndexLike, ...], buffer: Buffer) -> IntExpr | None:
+    """The number of the element at ``indices``; None where they depend on values."""
+    flat: IntExpr = 0
+    for index, size in zip(indices, buffer.shape, strict=True):
+        if not isinstance(index, int | Dim):
+            return None
+        flat = flat * size + index
+    return flat

@@ -20,6 +20,7 @@ from .objects import code_hash, loaded_code, object_code
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
 from .target import Target
+from .update_entry import UPDATE_ENTRY, update_arena, update_text
 
 __all__ = [
     "ENTRY",
@@ -49,13 +50,18 @@ class KernelText(Protocol):
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """A program with its object code: of the entry, and of each kernel by name."""
+    """A program with its object code: of the entry, and of each kernel by name.
+
+    ``executable`` leaves its inputs as they are; ``updating`` gives those of the program's updates
+    their new values instead of results, None if there are none.
+    """
 
     program: Program
     entry_text: str
     entry: bytes
     objects: Mapping[str, bytes]
     executable: Executable
+    updating: Executable | None = None
 
     @property
     def code_hash(self) -> str:
@@ -78,8 +84,11 @@ def compile_program(
     text = entry_text(program, called)
     code = object_code(text, target)
     executable = link_program(program, kernels, target, code, threads=threads)
+    updating = None
+    if program.updates:
+        updating = link_program(program, kernels, target, code, threads=threads, update=True)
     objects = {name: object_code(kernels[name].text, target) for name in called}
-    return CompiledProgram(program, text, code, objects, executable)
+    return CompiledProgram(program, text, code, objects, executable, updating)
 
 
 def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[str, str]:
@@ -95,8 +104,9 @@ def link_program(
     entry: bytes,
     more: Sequence[Array] = (),
     threads: int | None = None,
+    update: bool = False,
 ) -> Executable:
-    """The entry's object code with its kernels, ready to run.
+    """The entry's object code with its kernels, ready to run; with ``update``, to write inputs.
 
     ``more`` are arrays that the entry finds behind the program's constants.
     """
@@ -109,14 +119,19 @@ def link_program(
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):
         raise InternalError(f"a constant of program @{program.name} has no value")
+    updates = program.updates if update else ()
+    numbers = {region.name: n for n, region in enumerate(program.inputs)}
+    results = program.outputs[: len(program.outputs) - len(updates)]
     return Executable(
-        code.address(ENTRY),
+        code.address(UPDATE_ENTRY if update else ENTRY),
         [_spec(r) for r in program.inputs],
-        [_spec(r) for r in program.outputs],
+        [_spec(r) for r in results],
         [*constants, *more],
-        program.arena or 0,
+        update_arena(program) if update else program.arena or 0,
         owner=(code, *loaded.values()),
         threads=threads,
+        written=sorted({numbers[u.target] for u in updates}),
+        hidden=len(updates),
     )
 
 
@@ -127,9 +142,11 @@ def _spec(region: Region) -> ArraySpec:
 def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
     """The LLVM text of the entry; ``symbols`` names the native function of each kernel.
 
-    ``args`` points to the pointers of the inputs, outputs and constants in the program's order.
+    ``args`` points to the pointers of the inputs, outputs and constants in the program's order. The
+    outputs that update inputs are the last ones.
     """
-    return EntryWriter(program, symbols).text()
+    text = EntryWriter(program, symbols).text()
+    return text + update_text(program, ENTRY) if program.updates else text
 
 
 class EntryWriter:

@@ -43,10 +43,19 @@ from ..ir.program.nodes import (
     Operand,
     Program,
     Region,
+    Update,
 )
+from ..ir.window import Window
 from .runtime.buffers import aligned_array
 
-__all__ = ["KernelInterface", "OperandInterface", "is_view", "laid_out", "program_from_module"]
+__all__ = [
+    "KernelInterface",
+    "NewValue",
+    "OperandInterface",
+    "is_view",
+    "laid_out",
+    "program_from_module",
+]
 
 VIEW_OPERATORS = frozenset({"reshape", "expand_dims", "squeeze"})
 """Operators that leave all elements where they are in row-major memory."""
@@ -54,6 +63,9 @@ VIEW_OPERATORS = frozenset({"reshape", "expand_dims", "squeeze"})
 Array: TypeAlias = np.ndarray[Any, Any]
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
+
+NewValue: TypeAlias = tuple[int, int, Window | None]
+"""The number of a result, of the parameter whose new value it is, and of which part of that."""
 
 
 class PackInterface(Protocol):
@@ -110,7 +122,9 @@ def is_view(function: object) -> bool:
 
 
 def program_from_module(
-    module: Module, kernels: Mapping[str, KernelInterface] | None = None
+    module: Module,
+    kernels: Mapping[str, KernelInterface] | None = None,
+    updates: Sequence[NewValue] = (),
 ) -> Program:
     """The program of ``module.main``, which may hold calls of groups, tuples and projections only.
 
@@ -118,10 +132,11 @@ def program_from_module(
     ``ir.program`` make it better. Groups that are views become aliases. ``kernels`` says which
     operands are wanted packed, and what workspace is needed; a group without an entry takes its
     parameters and results as they are. Parameters and results that are tuples are flattened.
+    ``updates`` says which results are new values of parameters.
 
     Raises UnsupportedError for symbolic sizes and control flow.
     """
-    return _Conversion(module, kernels or {}).program()
+    return _Conversion(module, kernels or {}).program(updates)
 
 
 class _Conversion:
@@ -135,7 +150,7 @@ class _Conversion:
         self.constant_names: dict[Hashable, str] = {}
         self.body: list[Instr] = []
 
-    def program(self) -> Program:
+    def program(self, updates: Sequence[NewValue]) -> Program:
         main = self.module.main
         inputs: list[Region] = []
         for param in main.params:
@@ -148,7 +163,10 @@ class _Conversion:
         for source, target in zip(_flat(result), _flat(targets), strict=True):
             self.body.append(Copy(source, target))
         regions = tuple(program_nodes.Constant(self.regions[name]) for name in self.constants)
-        program = Program("main", tuple(inputs), tuple(outputs), regions, tuple(self.body))
+        written = tuple(Update(inputs[p].name, outputs[r].name, w) for r, p, w in updates)
+        program = Program(
+            "main", tuple(inputs), tuple(outputs), regions, tuple(self.body), None, written
+        )
         program = place_lifetimes(program)
         # Values last: a constant that is only used packed is never laid out itself.
         used = spans(program)

@@ -34,6 +34,7 @@ class ByMemory:
 
     def __init__(self, made: Specialisation, specialised: Specialised, request: Request) -> None:
         self._run = made.built.direct or _nothing
+        self._update = made.built.update
         self._specialised = specialised
         self._request = request
         traced = made.traced
@@ -53,6 +54,9 @@ class ByMemory:
         return None if self._fits or self._has_bounds else self._quickly(leaves)
 
     def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:
+        if self._update is not None:
+            outputs = self._update(*leaves)
+            return None if outputs is None else [self._result(outputs, leaves)]
         if not self._is_plain(leaves):
             return None
         outputs = self._run(*leaves)

@@ -298,7 +298,7 @@ class CompiledFunction:
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
         options = self.build_options(config, dump)
         try:
-            return _late("pipeline").build(traced.module, **options)
+            return _late("pipeline").build(traced.module, updates=traced.updates, **options)
         except Exception as error:
             failures: Any = _late("failures")
             shown = failures.with_repro(error, traced.name, traced.module, options, config)
@@ -406,6 +406,7 @@ class CompiledFunction:
             strategy=strategy,
             schedules=schedules,
             runner=runner,
+            updates=traced.updates,
             begun=started,
         )
         borrowed.check(self._name)

@@ -27,12 +27,12 @@ from .autotune.record import TargetKey, target_key
 from .autotune.scratch import ScratchFolder
 from .autotune.select import Chosen, choose_schedule, workload_of
 from .autotune.shipped import shipped_model
-from .codegen.in_place_rule import in_place_rule
+from .codegen.in_place_rule import elements_read, in_place_rule
 from .codegen.kernel import Kernel
 from .codegen.library import library_of
 from .codegen.llvm.engine import disassemble
 from .codegen.program import CompiledProgram, compile_program
-from .codegen.program_from_graph import is_view, program_from_module
+from .codegen.program_from_graph import NewValue, is_view, program_from_module
 from .codegen.runtime import pool
 from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
@@ -45,11 +45,14 @@ from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.graph.types import TensorType
+from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.staircase import offset_of_stairs
 from .ir.ops.to_prim import group_to_prim
 from .ir.pass_context import PassContext
+from .ir.program.analysis import places
+from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .kernels import by_library, checked_kernels
@@ -101,6 +104,7 @@ class Source:
     ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
     checked before their first use as well. ``lower`` made the groups of the module, and ``passes``
     says how; ``whole`` is false if the modules have lost their weights, see ``release.py``.
+    ``updates`` are the results that are new values of parameters.
     """
 
     module: Module
@@ -115,6 +119,7 @@ class Source:
     passes: PassContext
     check: bool = False
     whole: bool = True
+    updates: Sequence[NewValue] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +132,10 @@ class Built:
     ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
     schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
     hashes mean the same code. ``chosen`` are the schedules by kernel. ``parts`` is what it was made
-    of, ``source`` what it was made from. ``inputs`` are the arrays it takes.
+    of, ``source`` what it was made from. ``inputs`` are the arrays it takes. ``update`` is
+    ``direct`` for results that are new values of parameters: they are written into the arrays
+    instead; None if there are none. It does nothing, too, where an array that it writes is
+    read-only, or shares memory with another.
     """
 
     call: Callable[[Sequence[Array]], list[Array]]
@@ -140,6 +148,7 @@ class Built:
     parts: Parts | None = None
     source: Source | None = None
     inputs: Sequence[ArraySpec] = ()
+    update: Callable[..., list[Array] | None] | None = None
 
     @property
     def has_weights(self) -> bool:
@@ -275,6 +284,7 @@ def build(
     schedules: Mapping[str, Chosen] | None = None,
     routes: Mapping[str, str] | None = None,
     check: bool | None = None,
+    updates: Sequence[NewValue] = (),
 ) -> Built:
     """``module`` as machine code, with the schedules that the logs or the rules give.
 
@@ -285,6 +295,7 @@ def build(
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
     instead of schedules, in place of those in the logs; one that is not here is passed over.
+    ``updates`` says which results are new values of parameters; see ``Built.update``.
     Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
     """
     refuse_symbolic(module)
@@ -332,6 +343,7 @@ def build(
         preferences,
         quiet,
         check,
+        updates=updates,
     )
     built = _assembled(source, chosen, passes)
     # Only where a program is left to NumPy at all: a key takes as long as printing the program.
@@ -358,8 +370,12 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
             verify_prim(prim)
             if not kernels[name].library:  # else its nest is a part of what it does
                 verify_nest(kernels[name].nest)
-    program = program_from_module(source.lowered, kernels)
-    program = optimise(program, in_place_rule(prims), passes)
+    program = program_from_module(source.lowered, kernels, source.updates)
+    program = optimise(program, in_place_rule(prims), elements_read(prims), passes)
+    streaming = _streaming_updates(program, kernels)
+    if streaming:
+        chosen = {**chosen, **{name: _without_streams(chosen[name]) for name in streaming}}
+        return _assembled(source, chosen, passes)
     compiled = compile_program(program, kernels, target, source.threads)
     return Built(
         compiled.executable,
@@ -372,7 +388,29 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
         Parts(prims, kernels, compiled.program, target, used, tuple(source.logs)),
         source,
         compiled.executable.inputs,
+        compiled.updating.call if compiled.updating is not None else None,
     )
+
+
+def _streaming_updates(program: Program, kernels: Mapping[str, Kernel]) -> set[str]:
+    """The kernels that store past the caches what lies in an argument. Such stores have to be
+    aligned, which the caller's arrays need not be; and the argument's lines are in the cache."""
+    where = places(program)
+    direct = {u.source for u in program.updates if u.in_place}
+    found: set[str] = set()
+    for call in program.body:
+        if isinstance(call, ProgramCall):
+            written = [o for o in call.operands if o.access.writes]
+            if any(where[o.name].root in direct for o in written):
+                stores = statements(kernels[call.kernel].nest.body)
+                if any(isinstance(s, Store) and s.stream for s in stores):
+                    found.add(call.kernel)
+    return found
+
+
+def _without_streams(chosen: Chosen) -> Chosen:
+    steps = tuple(step for step in chosen.schedule.steps if step.name != "stream")
+    return replace(chosen, schedule=replace(chosen.schedule, steps=steps))
 
 
 def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
@@ -396,6 +434,7 @@ def by_plain_numpy(built: Built) -> Built:
         direct=plain.direct,
         summary=f"by {numpy_name()}, which was faster than {built.summary}",
         code_hash=f"{numpy_name()} instead of {built.code_hash}",
+        update=None,
     )
 
 

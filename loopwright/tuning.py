@@ -34,6 +34,7 @@ from .autotune.select import Chosen, workload_of
 from .autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
 from .by_hand import Given, schedules_by_hand
 from .codegen.machine import known_machine
+from .codegen.program_from_graph import NewValue
 from .codegen.runtime import pool
 from .codegen.target import Target
 from .confirm import Confirmed, confirm
@@ -102,6 +103,7 @@ def tune(
     passes: PassContext | None = None,
     runner: Any = None,
     begun: float | None = None,
+    updates: Sequence[NewValue] = (),
 ) -> Tuned:
     """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
 
@@ -112,6 +114,7 @@ def tune(
     is rolled back, see ``confirm``. ``schedules`` are measured first; see ``schedules_by_hand``.
     ``runner`` measures elsewhere (see ``elsewhere``): then nothing runs here, nor at the end.
     ``begun``, on the monotonic clock, is when the budget began to be spent: now by default.
+    ``updates`` are the results that are new values of parameters.
     """
     refuse_symbolic(module)
     limits = _limits(budget, trials)
@@ -146,6 +149,7 @@ def tune(
             taken=taken,
             schedules=older,
             routes=routes,
+            updates=updates,
         )
         if built.parts is not None and routes is NO_ROUTES:
             for name, chosen in built.chosen.items():

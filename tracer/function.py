@@ -13,6 +13,7 @@ from ..ir.errors import LoopwrightError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Module, Var
 from ..ir.graph.printer import as_text
 from ..ir.span import Span
+from ..ir.window import Window
 from . import receivers
 from .arguments import Placement, Request, Static
 from .borrowed import Borrowed
@@ -110,6 +111,15 @@ class Traced:
     def depends_on_memory(self) -> bool:
         """Whether calls have to look at where the arguments lie in memory."""
         return bool(self.written or self.dense or self.scalar)
+
+    @property
+    def updates(self) -> tuple[tuple[int, int, Window | None], ...]:
+        """The last results of ``main`` where they are new values of arguments: the number of the
+        result, of the operand, and the part of it as (begin, step, size) by axis. There are none if
+        bounds of indices are known only when all is computed: nothing is written before."""
+        if self.bounds:
+            return ()
+        return tuple((p.output, w.operand, p.window) for w in self.written for p in w.pieces)
 
     def look_outside(self) -> None:
         """Warn if a variable from outside has another value than when the function was traced."""
@@ -262,8 +272,9 @@ def _written(
     found: list[Written] = []
     for operand, span in sorted(run.memory.written.items()):
         pieces: list[Piece] = []
-        for key, atom in pieces_of(run, run.builder.params[operand], arrays[operand].storage.atom):
-            pieces.append(Piece(len(atoms), key))
+        value = arrays[operand].storage.atom
+        for window, atom in pieces_of(run, run.builder.params[operand], value):
+            pieces.append(Piece(len(atoms), window))
             atoms.append(atom)
         found.append(Written(operand, tuple(pieces), span, paths[operand]))
     return tuple(found)

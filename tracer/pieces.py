@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from ..ir.dims import IntExpr, product
 from ..ir.graph.nodes import Atom, Var
 from ..ir.graph.types import TensorType
+from ..ir.window import Window, dense_offset
 from .slices import Region
 from .trace import Trace
 
@@ -23,24 +24,34 @@ microsecond."""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Result ``output`` of ``main`` goes to ``key`` of an argument, or to all of it."""
+    """Result ``output`` of ``main`` goes to the ``window`` of an argument, or to all of it."""
 
     output: int
-    key: Key
+    window: Window | None
+
+    @property
+    def key(self) -> Key:
+        """The slice as NumPy takes it."""
+        if self.window is None:
+            return None
+        return tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in self.window)
 
 
-def pieces_of(trace: Trace, argument: Var, value: Atom) -> Iterator[tuple[Key, Atom]]:
+def pieces_of(trace: Trace, argument: Var, value: Atom) -> Iterator[tuple[Window | None, Atom]]:
     """The slices of an argument that differ from it in ``value``, in the order of writing: all of
-    it as one unless only a few small slices were written."""
+    it as one unless few slices were written that are small, or one piece of memory each."""
     assert isinstance(argument.type, TensorType)
-    found: list[tuple[Key, Atom]] = []
+    shape: Any = argument.type.shape
+    found: list[tuple[Window, Atom]] = []
     atom, elements = value, _count(0)
     while (update := trace.updates.get(atom)) is not None:
-        found.append((_key(update.region), update.value))
+        found.append((_window(update.region), update.value))
         elements += _count(product(update.region.shape))
         atom = update.base
-    small = 2 * elements <= _count(argument.type.size) and elements != float("inf")
-    if atom is argument and small and len(found) <= MOST_PIECES:
+    size = _count(argument.type.size)
+    few = atom is argument and len(found) <= MOST_PIECES and elements <= size < float("inf")
+    # Rows that lie apart in memory are quicker written with what is between them, unless few are.
+    if few and (2 * elements <= size or all(dense_offset(shape, w) is not None for w, _ in found)):
         yield from reversed(found)
     else:
         yield None, value
@@ -50,6 +61,6 @@ def _count(size: IntExpr) -> float:
     return float(size) if isinstance(size, int) else float("inf")
 
 
-def _key(region: Region) -> tuple[slice, ...]:
+def _window(region: Region) -> Window:
     axes: Any = zip(region.begin, region.steps, region.shape, strict=True)
-    return tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in axes)
+    return tuple(axes)

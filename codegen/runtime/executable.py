@@ -53,6 +53,10 @@ class Executable:
 
     ``call(*arrays)`` is the way in without detours: it answers None, having done nothing, if an
     array is not exactly what the code was made for (an ``ndarray`` of that shape and dtype, dense).
+
+    An entry that writes some of its inputs, ``written``, is only called where these are writeable
+    and share no memory with any other input. It fills in ``hidden`` pointers itself, which stand
+    behind those of the outputs.
     """
 
     call: Callable[..., list[Array] | None]
@@ -66,12 +70,14 @@ class Executable:
         arena_bytes: int = 0,
         owner: object = None,
         threads: int | None = None,
+        written: Sequence[int] = (),
+        hidden: int = 0,
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.constants = tuple(_placed(c) for c in constants)
         self.arena_bytes = arena_bytes
-        shared = (self.constants, arena_bytes, owner, threads)
+        shared = (self.constants, arena_bytes, owner, threads, tuple(written), hidden)
         make = _native if available() else _portable
         self.call = make(entry, self.inputs, self.outputs, *shared)
 
@@ -119,16 +125,18 @@ def _native(
     arena_bytes: int,
     owner: object,
     threads: int | None,
+    written: Sequence[int],
+    hidden: int,
 ) -> Callable[..., list[Array] | None]:
     """The call as a builtin function of native code; see ``call_text`` for the words it reads."""
     kept: list[object] = [owner, constants]
-    words = np.zeros(9, np.int64)
+    words = np.zeros(12, np.int64)
     context = words.view(Context)
     idle = context.ctypes.data + 5 * _POINTER
     frames: list[_Frame] = []
 
     def add_frame() -> None:
-        frame = _Frame(len(inputs) + len(outputs), constants, arena_bytes)
+        frame = _Frame(len(inputs) + len(outputs) + hidden, constants, arena_bytes)
         head = ctypes.c_void_p.from_address(idle)
         frame.words[0] = head.value
         head.value = frame.address
@@ -137,7 +145,9 @@ def _native(
     in_specs, out_specs = _spec_words(inputs, kept), _spec_words(outputs, kept)
     for spec, row in zip(outputs, out_specs):
         row[3] = bin_address(spec.nbytes) if spec.nbytes else 0
-    kept += [frames, add_frame]
+    positions = np.array(written, np.int64)
+    sizes = np.array([spec.nbytes for spec in inputs], np.int64)
+    kept += [frames, add_frame, positions, sizes]
     context[:] = (
         entry,
         len(inputs),
@@ -148,9 +158,12 @@ def _native(
         id(add_frame),
         0 if threads is None else pool.limit_address(),
         threads or 0,
+        len(written),
+        positions.ctypes.data,
+        sizes.ctypes.data,
     )
     context.kept = tuple(kept)
-    return make_call(context)
+    return make_call(context, bool(written))
 
 
 def _spec_words(specs: Sequence[ArraySpec], kept: list[object]) -> Array:
@@ -172,6 +185,8 @@ def _portable(
     arena_bytes: int,
     owner: object,
     threads: int | None,
+    written: Sequence[int],
+    hidden: int,
 ) -> Callable[..., list[Array] | None]:
     """The same by way of ctypes, for interpreters whose objects lie otherwise in memory."""
     native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
@@ -186,11 +201,17 @@ def _portable(
             flags = array.flags
             if array.shape != spec.shape or not flags.c_contiguous or not flags.aligned:
                 return None
+        for target in written:
+            if not arrays[target].flags.writeable:
+                return None
+            others = (a for n, a in enumerate(arrays) if n != target)
+            if any(np.may_share_memory(arrays[target], a) for a in others):
+                return None
         results = [aligned_array(spec.shape, spec.dtype) for spec in outputs]
         try:
             frame = frames.pop()
         except IndexError:
-            frame = _Frame(len(inputs) + len(outputs), constants, arena_bytes)
+            frame = _Frame(len(inputs) + len(outputs) + hidden, constants, arena_bytes)
         for i, array in enumerate((*arrays, *results)):
             frame.words[2 + i] = array.__array_interface__["data"][0]
         with nullcontext() if threads is None else pool.limited(threads):

@@ -85,6 +85,7 @@ def available() -> bool:
     if sys.implementation.name != "cpython" or not gil or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
     samples = [np.zeros((2, 3), np.float32), np.zeros((5, 4), np.int64)[::2], np.ones((), bool)]
+    samples[0].flags.writeable = False
     return all(_as_expected(a) for a in samples)
 
 
@@ -92,6 +93,7 @@ def _as_expected(array: Array) -> bool:
     fields = _ArrayFields.from_address(id(array))
     interface = array.__array_interface__
     flags = 0x1 * array.flags.c_contiguous | 0x100 * array.flags.aligned
+    flags |= 0x400 * array.flags.writeable
     return (
         fields.type == id(np.ndarray)
         and fields.rank == array.ndim
@@ -99,7 +101,7 @@ def _as_expected(array: Array) -> bool:
         and tuple(fields.sizes[: array.ndim]) == array.shape
         and tuple(fields.strides[: array.ndim]) == array.strides
         and fields.dtype == id(array.dtype)
-        and fields.flags & 0x101 == flags
+        and fields.flags & 0x501 == flags
     )
 
 
@@ -126,13 +128,13 @@ def _numpy_table() -> Any:
 
 
 @functools.cache
-def _method() -> _MethodDef:
+def _method(symbol: str) -> _MethodDef:
     doc = b"Run on arrays that fit exactly: a list of new arrays, or None if one does not fit."
-    return _MethodDef(b"call", native_code().address("lw_call"), METH_FASTCALL, doc)
+    return _MethodDef(b"call", native_code().address(symbol), METH_FASTCALL, doc)
 
 
-def make_call(context: Context) -> Callable[..., list[Array] | None]:
-    """A builtin function whose ``self`` is ``context``."""
+def make_call(context: Context, writes: bool = False) -> Callable[..., list[Array] | None]:
+    """A builtin function whose ``self`` is ``context``; it looks at what the entry ``writes``."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     new = make(("PyCFunction_NewEx", ctypes.pythonapi))
-    return new(ctypes.addressof(_method()), context, None)
+    return new(ctypes.addressof(_method("lw_update" if writes else "lw_call")), context, None)

@@ -9,7 +9,7 @@ values have become buffers and before the whole becomes native code.
 - ``interpret``  runs a program on NumPy arrays: the meaning of the language
 - ``analysis``   what every name stands for, who reads and writes it
 - ``pipeline``   the passes in their order: ``lifetimes``, ``copies``, ``order``, ``in_place``,
-  ``planner``
+  ``planner``, ``updates``
 """
 
 from .nodes import (
@@ -24,6 +24,7 @@ from .nodes import (
     Operand,
     Program,
     Region,
+    Update,
 )
 from .parser import parse_program
 from .pipeline import optimise
@@ -41,6 +42,7 @@ __all__ = [
     "Operand",
     "Program",
     "Region",
+    "Update",
     "optimise",
     "parse_program",
     "verify",

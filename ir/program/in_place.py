@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Protocol
 
 from ..pass_context import optional
 from .analysis import merge, places, spans
@@ -13,10 +12,13 @@ from .nodes import Access, Alloc, Call, Instr, Operand, Program
 
 __all__ = ["InPlaceRule", "share_in_place"]
 
-InPlaceRule: TypeAlias = Callable[[Call, int, int], bool]
-"""``rule(call, i, o)``: may operand ``o`` be written over the memory of operand ``i``? True only if
-the kernel reads each element of ``i`` no later than it writes what lies at the same place in ``o``.
-"""
+
+class InPlaceRule(Protocol):
+    """``rule(call, i, o)``: may operand ``o`` be written over the memory of operand ``i``? True
+    only if the kernel reads each element of ``i`` no later than it writes what lies at the same
+    place in ``o``. With ``begin``, ``o`` starts so many elements after the start of ``i``."""
+
+    def __call__(self, call: Call, read: int, written: int, /, begin: int = ...) -> bool: ...
 
 
 @optional(level=2)
@@ -57,7 +59,8 @@ def share_in_place(program: Program, safe: InPlaceRule) -> Program:
 
 
 class _Sharing:
-    """``into`` says whose memory a root has been put into; ``last`` is the last use of a memory."""
+    """``into`` says whose memory a root has been put into; ``last`` is the last use of a memory;
+    ``homes`` is by output the last use of the input that it updates."""
 
     def __init__(self, program: Program) -> None:
         self.where = places(program)
@@ -66,6 +69,7 @@ class _Sharing:
         used = spans(program)
         self.first = {root: first for root, (first, _) in used.items()}
         self.last = {root: last for root, (_, last) in used.items()}
+        self.homes = {u.source: self.last.get(u.target, -1) for u in program.updates}
         self.into: dict[str, str] = {}
 
     def memory(self, root: str) -> str:
@@ -98,8 +102,11 @@ class _Sharing:
         source, target = (self.where[call.operands[k].name] for k in (i, o))
         whole = self.where[source.root] == source and self.where[target.root] == target
         memory = self.memory(source.root)
+        # What updates an input must not be written while the input is still read.
+        early = target.root in self.homes and self.first[memory] < self.homes[target.root]
         return (
             whole
+            and not early
             and source.end == target.end
             and memory in self.allocated
             and self.last[memory] == index

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import InternalError
+from ..window import dense_offset
 from .nodes import Alias, Alloc, Call, Copy, Free, Program, Region
 
 __all__ = ["Kernel", "interpret", "writing"]
@@ -39,8 +40,11 @@ def interpret(
     inputs: Sequence[Array],
     kernels: Mapping[str, Kernel],
     constants: Mapping[str, Array] | None = None,
+    update: bool = False,
 ) -> list[Array]:
     """Run the program; the arrays of its outputs. ``constants`` are used where it has no values.
+
+    With ``update`` the inputs, which have to be dense then, get their new values.
 
     Scratch memory is filled with a pattern before and after its life, and a planned program runs in
     one arena, so that a wrong lifetime or plan shows in the result.
@@ -49,7 +53,7 @@ def interpret(
     for region, array in zip(program.inputs, inputs, strict=True):
         if array.shape != region.shape or array.dtype != region.dtype.numpy:
             raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
-        memory[region.name] = _bytes(array)
+        memory[region.name] = _viewed(array) if update else _bytes(array)
     for constant in program.constants:
         value = (constants or {}).get(constant.region.name, constant.value)
         if value is None:
@@ -58,6 +62,15 @@ def interpret(
     known = {c.region.name: c.region for c in program.constants}
     for region in program.outputs:
         memory[region.name] = _poisoned(region.nbytes)
+    updates = program.updates if update else ()
+    shapes = {r.name: r for r in program.inputs}
+    for one in updates:
+        if one.in_place:
+            begin = dense_offset(shapes[one.target].shape, one.window)
+            assert begin is not None
+            begin *= shapes[one.target].dtype.bytes
+            size = memory[one.source].size
+            memory[one.source] = memory[one.target][begin : begin + size]
     known |= {r.name: r for r in (*program.inputs, *program.outputs)}
     arena = _poisoned(program.arena or 0)
 
@@ -83,11 +96,22 @@ def interpret(
             case Call(kernel, operands, workspace):
                 arrays = [array_of(o.name) for o in operands]
                 kernels[kernel](*arrays, *([] if workspace is None else [array_of(workspace)]))
+    for one in updates:
+        if not one.in_place:
+            window = one.window or ()
+            key = tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in window)
+            array_of(one.target)[key] = array_of(one.source)
     return [array_of(r.name) for r in program.outputs]
 
 
 def _bytes(array: Array) -> Array:
     return np.array(array, order="C").reshape(-1).view(np.uint8)
+
+
+def _viewed(array: Array) -> Array:
+    if not array.flags.c_contiguous:
+        raise TypeError("an array that is updated has to be dense")
+    return array.reshape(-1).view(np.uint8)
 
 
 def _poisoned(nbytes: int) -> Array:

@@ -3,7 +3,7 @@
 ::
 
     Program  ::= "program @" name "(" Param, ... ")" ["arena" INT "bytes"] "{"
-                     ["const" Region, ...] Instr* "}"
+                     ["const" Region, ...] Instr* Update* "}"
     Param    ::= ("@in" | "@out") Region
     Region   ::= "%" name ":" dtype "[" INT, ... "]"          dense, row-major
     Instr    ::= Alloc | Free | Call | Copy | Alias
@@ -13,6 +13,7 @@
     Operand  ::= ("@in" | "@out" | "@inout") "%" name
     Copy     ::= "copy @in %" name ", @out %" name
     Alias    ::= "%" name "= alias %" name "as" dtype "[" INT, ... "]" ["+" INT]
+    Update   ::= "update %" input ["[" INT ":" INT [":" INT], ... "]"] "with %" output ["in place"]
 
 ``alloc`` begins the life of scratch memory (``at`` is its byte offset in the arena, once planned)
 and ``free`` ends it. ``alias`` gives a second name to bytes that already live, from byte ``+`` on;
@@ -21,6 +22,11 @@ and does both to ``@inout`` ones. Two operands of one call may share bytes only 
 bytes, one to be read and one to be written, and both are marked ``@inout``: the kernel has been
 found to read each element before it writes it. ``workspace`` is scratch memory that a kernel needs
 beside its operands.
+
+An ``update`` says that an output is the new value of an input, or of a slice of it. A program runs
+in two ways: as a function, which leaves its inputs as they are; and with its updates, where the
+output of an ``in place`` one is the memory of the input itself, and those of the others are copied
+there at the end, in the order of the updates.
 
 Nodes are values: two programs are equal if their texts are. Names are unique within a program.
 """
@@ -36,6 +42,7 @@ import numpy as np
 
 from ..dtype import DType
 from ..span import Span
+from ..window import Window
 
 _OFFSET_COLUMN = 56  # where "at" stands in the text
 
@@ -51,6 +58,7 @@ __all__ = [
     "Operand",
     "Program",
     "Region",
+    "Update",
 ]
 
 
@@ -169,6 +177,24 @@ Instr: TypeAlias = Alloc | Free | Call | Copy | Alias
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """Output ``source`` is the new value of the input ``target``, or of its slice ``window``."""
+
+    target: str
+    source: str
+    window: Window | None = None
+    in_place: bool = False
+
+    def __str__(self) -> str:
+        axes = ", ".join(
+            f"{b}:{b + (n - 1) * s + 1}" + (f":{s}" if s != 1 else "")
+            for b, s, n in self.window or ()
+        )
+        place = f"%{self.target}[{axes}]" if self.window is not None else f"%{self.target}"
+        return f"update {place} with %{self.source}" + (" in place" if self.in_place else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """``arena`` is the number of scratch bytes all allocations share; None before planning."""
 
@@ -178,6 +204,7 @@ class Program:
     constants: tuple[Constant, ...]
     body: tuple[Instr, ...]
     arena: int | None = None
+    updates: tuple[Update, ...] = ()
 
     def __str__(self) -> str:
         params = [f"@in {r}" for r in self.inputs] + [f"@out {r}" for r in self.outputs]
@@ -185,5 +212,5 @@ class Program:
         lines = [f"program @{self.name}({', '.join(params)}){arena} {{"]
         if self.constants:
             lines.append(f"  const {', '.join(str(c.region) for c in self.constants)}")
-        lines += [f"  {instr}" for instr in self.body]
+        lines += [f"  {line}" for line in (*self.body, *self.updates)]
         return "\n".join([*lines, "}\n"])

@@ -6,6 +6,7 @@ import re
 
 from ..dtype import DTYPES, DType
 from ..errors import ParseError
+from ..window import Window
 from .nodes import (
     Access,
     Alias,
@@ -18,6 +19,7 @@ from .nodes import (
     Operand,
     Program,
     Region,
+    Update,
 )
 
 __all__ = ["parse_program"]
@@ -112,9 +114,39 @@ class _Parser:
             while self.take(","):
                 constants.append(Constant(self.region()))
         body: list[Instr] = []
+        updates: list[Update] = []
         while not self.take("}"):
-            body.append(self.instr())
-        return Program(name, inputs, outputs, tuple(constants), tuple(body), arena)
+            if self.take("update"):
+                updates.append(self.update())
+            elif updates:
+                raise self.wrong("an update, or the end of the program")
+            else:
+                body.append(self.instr())
+        return Program(name, inputs, outputs, tuple(constants), tuple(body), arena, tuple(updates))
+
+    def update(self) -> Update:
+        target = self.name()
+        window = self.window() if self.take("[") else None
+        self.expect("with")
+        source = self.name()
+        in_place = self.take("in")
+        if in_place:
+            self.expect("place")
+        return Update(target, source, window, in_place)
+
+    def window(self) -> Window:
+        axes: list[tuple[int, int, int]] = []
+        while not self.take("]"):
+            if axes:
+                self.expect(",")
+            begin = self.number()
+            self.expect(":")
+            end = self.number()
+            step = self.number() if self.take(":") else 1
+            if not begin < end or step < 1:
+                raise ParseError(f"line {self.line()}: the slice {begin}:{end}:{step} is empty")
+            axes.append((begin, step, -(-(end - begin) // step)))
+        return tuple(axes)
 
     def params(self) -> tuple[tuple[Region, ...], tuple[Region, ...]]:
         inputs: list[Region] = []

@@ -13,6 +13,7 @@ from .lifetimes import place_lifetimes
 from .nodes import Call, Program
 from .order import order_calls
 from .planner import plan_memory
+from .updates import ElementsRead, update_in_place
 from .verify import verify
 
 __all__ = ["PROGRAM", "ProgramPass", "default_pipeline", "optimise"]
@@ -22,26 +23,38 @@ ProgramPass: TypeAlias = Callable[[Program], Program]
 PROGRAM: Language[Program] = Language("program", str, verify)
 
 
-def _never(call: Call, read: int, written: int) -> bool:
+def _never(call: Call, read: int, written: int, begin: int = 0) -> bool:
     return False
 
 
-def default_pipeline(safe: InPlaceRule = _never) -> list[ProgramPass]:
+def _everything(call: Call, operand: int) -> None:
+    return None
+
+
+def default_pipeline(
+    safe: InPlaceRule = _never, reads: ElementsRead = _everything
+) -> list[ProgramPass]:
     """The passes in their order, with the reason for each place.
 
-    ``safe`` says which kernels may write over an operand (see ``in_place``).
+    ``safe`` says which kernels may write over an operand (see ``in_place``), ``reads`` which
+    elements of an operand a kernel reads (see ``updates``).
     """
     return [
         place_lifetimes,  # the other passes want to know when memory dies
         eliminate_copies,  # before sharing: outputs take in what is copied to them
         order_calls,  # outputs cost nothing by now; sharing goes by who dies when
         partial(share_in_place, safe=safe),
+        # Behind all that puts values into outputs.
+        partial(update_in_place, safe=safe, reads=reads),
         plan_memory,
     ]
 
 
 def optimise(
-    program: Program, safe: InPlaceRule = _never, passes: PassContext | None = None
+    program: Program,
+    safe: InPlaceRule = _never,
+    reads: ElementsRead = _everything,
+    passes: PassContext | None = None,
 ) -> Program:
     """The program with as little memory and as few copies as the passes reach, and planned."""
-    return (passes or PassContext()).run(program, default_pipeline(safe), PROGRAM)
+    return (passes or PassContext()).run(program, default_pipeline(safe, reads), PROGRAM)

@@ -7,8 +7,9 @@ where in the arena they lie. Anything it finds is a mistake of the compiler.
 from __future__ import annotations
 
 from ..errors import InternalError
+from ..window import dense_offset
 from .analysis import Place, accesses, fixed_regions
-from .nodes import Access, Alias, Alloc, Call, Copy, Free, Instr, Program, Region
+from .nodes import Access, Alias, Alloc, Call, Copy, Free, Instr, Program, Region, Update
 
 __all__ = ["ARENA_ALIGNMENT", "verify"]
 
@@ -23,7 +24,7 @@ def verify(program: Program) -> Program:
     never; bytes are written before they are read, all outputs are written, inputs and constants
     never; aliases stay inside their memory and aligned; copies fit; operands of one call overlap
     only where both are ``@inout``; planned allocations lie aligned inside the arena, and no two
-    that live at the same time share a byte.
+    that live at the same time share a byte; updates are of inputs, with outputs of their type.
     """
     _Verifier(program).run()
     return program
@@ -65,6 +66,28 @@ class _Verifier:
                 raise self.wrong(f"the output %{region.name} is not written")
         if self.live:
             raise self.wrong(f"%{min(self.live)} is never freed")
+        sources = [u.source for u in program.updates]
+        if sources and sources != [r.name for r in program.outputs[-len(sources) :]]:
+            raise self.wrong("updates are not with the last outputs, in their order")
+        for update in program.updates:
+            self.check_update(update)
+
+    def check_update(self, update: Update) -> None:
+        program = self.program
+        target = {r.name: r for r in program.inputs}.get(update.target)
+        source = {r.name: r for r in program.outputs}.get(update.source)
+        if target is None or source is None:
+            raise self.wrong(f"{update}: that is no input, or no output")
+        window = update.window or tuple((0, 1, size) for size in target.shape)
+        sizes = tuple(n for _, _, n in window)
+        inside = len(window) == len(target.shape) and all(
+            b >= 0 and s >= 1 and (n == 0 or b + (n - 1) * s < size)
+            for (b, s, n), size in zip(window, target.shape, strict=True)
+        )
+        if not inside or (sizes, target.dtype) != (source.shape, source.dtype):
+            raise self.wrong(f"{update}: {source.type_text} is no part of {target.type_text}")
+        if update.in_place and dense_offset(target.shape, update.window) is None:
+            raise self.wrong(f"{update}: the elements are apart from one another")
 
     def check_constant(self, region: Region, value: object) -> None:
         shape = getattr(value, "shape", region.shape)

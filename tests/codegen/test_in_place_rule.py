@@ -75,7 +75,7 @@ def test_two_outputs_of_one_operand():
     first = _map("a", op("exp", _at("x", I, J)))
     second = _map("b", op("sqrt", _at("x", I, J)))
     third = _map("c", op("sqrt", _at("y", I, J)))
-    assert in_place_pairs(_prim((X, Y), ("a", "b"), first, second)) == set()
+    assert in_place_pairs(_prim((X,), ("a", "b"), first, second)) == set()
     assert in_place_pairs(_prim((X, Y), ("a", "c"), first, third)) == {(0, 0), (1, 1)}
 
 

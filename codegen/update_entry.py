@@ -1,0 +1,145 @@
+"""The entry of a program that gives arguments new values: results in their place, or copied there.
+
+``void @lw.update(ptr args, ptr arena)`` stands in the module of the program's own entry, which it
+calls. It fills in where those results are that are new values of inputs: in the input itself, or in
+the arena behind the program's own memory, from where they are copied once all kernels have run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..ir.program.nodes import Program, Region, Update
+from ..ir.program.verify import ARENA_ALIGNMENT
+from ..ir.window import Window, dense_offset
+
+__all__ = ["UPDATE_ENTRY", "update_arena", "update_text"]
+
+UPDATE_ENTRY = "lw.update"
+
+
+def update_arena(program: Program) -> int:
+    """The bytes of the arena that the entry needs."""
+    return max((p.end for p in _places(program)), default=program.arena or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An update; where its result lies: so many bytes into the input, or into the arena."""
+
+    update: Update
+    offset: int
+    end: int
+
+
+def _places(program: Program) -> list[_Placed]:
+    known = _regions(program)
+    found: list[_Placed] = []
+    arena = program.arena or 0
+    for update in program.updates:
+        target, source = known[update.target], known[update.source]
+        if update.in_place:
+            offset = dense_offset(target.shape, update.window) or 0
+            found.append(_Placed(update, offset * target.dtype.bytes, 0))
+        else:
+            begin = -(-arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+            arena = begin + source.nbytes
+            found.append(_Placed(update, begin, arena))
+    return found
+
+
+def _regions(program: Program) -> dict[str, Region]:
+    return {r.name: r for r in (*program.inputs, *program.outputs)}
+
+
+def update_text(program: Program, entry: str) -> str:
+    """The LLVM text of the entry; the program's own one is called ``entry``."""
+    known = _regions(program)
+    slots = {r.name: n for n, r in enumerate((*program.inputs, *program.outputs))}
+    before: list[str] = []
+    after: list[str] = []
+    for n, placed in enumerate(_places(program)):
+        update = placed.update
+        base = f"%target{n}" if update.in_place else "%arena"
+        before += [
+            f"  %target{n}.p = getelementptr ptr, ptr %args, i64 {slots[update.target]}",
+            f"  %target{n} = load ptr, ptr %target{n}.p",
+            f"  %source{n}.p = getelementptr ptr, ptr %args, i64 {slots[update.source]}",
+            f"  %source{n} = getelementptr i8, ptr {base}, i64 {placed.offset}",
+            f"  store ptr %source{n}, ptr %source{n}.p",
+        ]
+        if not update.in_place:
+            after += _copy(n, known[update.target], update.window)
+    return "\n".join(
+        [
+            f'define void @"{UPDATE_ENTRY}"(ptr %args, ptr %arena) {{',
+            "entry:",
+            *before,
+            f'  call void @"{entry}"(ptr %args, ptr %arena)',
+            *after,
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
+
+
+def _copy(n: int, target: Region, window: Window | None) -> list[str]:
+    """Copies ``%source{n}`` to a window of ``%target{n}``: loops over rows that are one piece."""
+    window = window or tuple((0, 1, size) for size in target.shape)
+    counts = [count for _, _, count in window]
+    steps = [prod(target.shape[axis + 1 :]) * step for axis, (_, step, _) in enumerate(window)]
+    begin = sum(b * prod(target.shape[axis + 1 :]) for axis, (b, _, _) in enumerate(window))
+    run = 1
+    while counts and (counts[-1] == 1 or steps[-1] == run):
+        run *= counts.pop()
+        steps.pop()
+    loops = [(c, s) for c, s in zip(counts, steps, strict=True) if c != 1]
+    if run == 0 or any(c == 0 for c, _ in loops):
+        return []
+    size = target.dtype.bytes
+    lines: list[str] = []
+    source, place = "0", str(begin)
+    for depth, (_, step) in enumerate(loops):
+        name = f"c{n}.{depth}"
+        outer = f"c{n}.{depth - 1}.body" if depth else f"c{n}.start"
+        if not depth:
+            lines += [f"  br label %{outer}", f"{outer}:"]
+        inside = run * prod(c for c, _ in loops[depth + 1 :])
+        lines += [
+            f"  br label %{name}.body",
+            f"{name}.body:",
+            f"  %{name} = phi i64 [ 0, %{outer} ], [ %{name}.next, %{name}.end ]",
+            f"  %{name}.next = add i64 %{name}, 1",
+            f"  %{name}.s = mul i64 %{name}, {inside}",
+            f"  %{name}.source = add i64 %{name}.s, {source}",
+            f"  %{name}.t = mul i64 %{name}, {step}",
+            f"  %{name}.target = add i64 %{name}.t, {place}",
+        ]
+        source, place = f"%{name}.source", f"%{name}.target"
+    element = f"i{8 * size}"
+    lines += [
+        f"  %from{n} = getelementptr {element}, ptr %source{n}, i64 {source}",
+        f"  %to{n} = getelementptr {element}, ptr %target{n}, i64 {place}",
+    ]
+    if run == 1:
+        lines += [
+            f"  %value{n} = load {element}, ptr %from{n}, align {size}",
+            f"  store {element} %value{n}, ptr %to{n}, align {size}",
+        ]
+    else:
+        lines.append(
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr %to{n}, ptr %from{n}, i64 {run * size}, "
+            "i1 false)"
+        )
+    for depth, (count, _) in reversed(list(enumerate(loops))):
+        name = f"c{n}.{depth}"
+        lines += [
+            f"  br label %{name}.end",
+            f"{name}.end:",
+            f"  %{name}.more = icmp ult i64 %{name}.next, {count}",
+            f"  br i1 %{name}.more, label %{name}.body, label %{name}.done",
+            f"{name}.done:",
+        ]
+    return lines
