@@ -24,6 +24,10 @@ def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) ->
     return specialised(request.with_placements(placements(found.traced, leaves)))
 
 
+_PLAIN = (np.ndarray, np.generic, int, float)
+"""What NumPy has the memory of, or a value that cannot be changed."""
+
+
 def _nothing(*leaves: Any) -> None:
     """Stands for code that cannot be called directly."""
 
@@ -69,11 +73,10 @@ class ByMemory:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The function's result on ``leaves``, of which some are changed."""
-        if self._fits:  # of Python ints, which ``direct`` does not see
-            for fits in self._fits:
-                fits.check(leaves)
-            arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
-            results = None if self._has_bounds else self._quickly(arrays)
+        for fits in self._fits:  # of Python ints, which ``direct`` does not see
+            fits.check(leaves)
+        if not self._has_bounds and all(isinstance(v, _PLAIN) for v in leaves):
+            results = self._quickly([np.asarray(v) for v in leaves])
             if results is not None:
                 return results[0]
         found = placed(self._specialised, self._request, leaves)

@@ -1,7 +1,12 @@
 """Which operands a result may be written over."""
 
 import pytest
-from loopwright.codegen.in_place_rule import in_place_pairs, in_place_rule
+from loopwright.codegen.in_place_rule import (
+    elements_read,
+    in_place_pairs,
+    in_place_rule,
+    may_share,
+)
 from loopwright.ir.dims import IntExpr, symbol
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import Expr, op, read
@@ -85,3 +90,31 @@ def test_the_rule_speaks_of_positions_in_the_call():
     operands = (Operand(Access.IN, "a"), Operand(Access.IN, "b"), Operand(Access.OUT, "c"))
     assert [safe(Call("f", operands), i, 2) for i in (0, 1)] == [False, True]
     assert not safe(Call("g", operands), 1, 2)
+
+
+def test_a_result_that_others_are_made_of():
+    """As Adam's: what is made of the new value of ``x`` does not read ``x`` again."""
+    new = _map("m", op("add", _at("x", I, J), _at("y", I, J)))
+    step = _map("p", op("sqrt", _at("m", I, J)))
+    assert in_place_pairs(_prim((X, Y), ("m", "p"), new, step)) == {(0, 0), (1, 0)}
+    across = _map("p", op("add", _at("m", I, J), _at("m", J, I)))
+    assert not in_place_pairs(_prim((X, Y), ("m", "p"), new, across))
+    again = _map("p", op("add", _at("m", I, J), _at("x", I, J)))
+    assert in_place_pairs(_prim((X, Y), ("m", "p"), new, again)) == {(1, 0)}
+
+
+def test_slices_of_an_operand():
+    """``out`` lies ``begin`` elements into ``x``."""
+    rows = Stage(_buffer("out", 2, 4), (Axis("i", 2), Axis("j", 4)), _at("x", I + 1, J))
+    prim = _prim((X,), ("out",), rows)
+    assert [may_share(prim, 0, 0, begin) for begin in (0, 3, 4, 5, 8)] == [False] * 2 + [
+        True,
+        False,
+        False,
+    ]
+    apart = Stage(_buffer("out", 1, 4), (Axis("i", 1), Axis("j", 4)), _at("x", I + 2, 3 - J))
+    prim = _prim((X,), ("out",), apart)
+    assert [may_share(prim, 0, 0, begin) for begin in (0, 4, 8, 12)] == [True, True, False, True]
+    call = Call("f", (Operand(Access.IN, "a"), Operand(Access.OUT, "b")))
+    assert elements_read({"f": prim})(call, 0) == (8, 12)
+    assert elements_read({"f": prim})(call, 1) is None

@@ -1,7 +1,8 @@
 """Random programs of views, aliases and writes agree with NumPy, in results and in arguments.
 
 ``python tests/fuzz/test_aliasing.py --seeds 0:5000`` runs many; ``--interpret`` has NumPy compute
-what was traced, which is quicker and tests the tracer and the write-back alone.
+what was traced, which is quicker and tests the tracer and the write-back alone. ``--calls`` runs a
+few programs instead, each on arguments that lie in memory in every way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from loopwright.pipeline import Built
 from loopwright.plain_numpy import PlainNumpy
 from random_aliasing import draw_aliasing, failure, smaller
 from random_draw import RandomDraw
+from random_placements import DTYPES, PROGRAMS, SHAPES, call_failure, function_of
 
 MOST_REFUSED = 0.1
 
@@ -53,6 +55,30 @@ def run(low: int, high: int, compiler: Any, most: int = 10) -> list[str]:
     return found
 
 
+def run_calls(
+    low: int, high: int, threads: tuple[int, ...] = (1, 2, 4), calls: int = 8
+) -> list[str]:
+    """What went wrong for programs that are called with arguments in every place."""
+    found: list[str] = []
+    for seed in range(low, high):
+        draw = RandomDraw(seed)
+        text, shape, dtype = draw.pick(PROGRAMS), draw.pick(SHAPES), draw.pick(DTYPES)
+        text = text.replace("0.5", "2") if dtype[0] == "i" else text
+        count = draw.pick(threads)
+        function = function_of(text)
+        compiled = lw.compile(function, threads=count)
+        for call in range(calls):
+            problem = call_failure(compiled, function, 100 * seed + call, shape, dtype)
+            if problem:
+                where = f"seed {seed}, call {call}: {text}   {dtype}{list(shape)}, {count} threads"
+                found.append(f"{where}\n  {problem}")
+    return found
+
+
+def test_calls_in_every_place() -> None:
+    assert not run_calls(0, 60)
+
+
 def test_interpreted() -> None:
     assert not run(0, 400, Interpreted)
 
@@ -66,9 +92,10 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", default="0:2000")
     parser.add_argument("--most", type=int, default=10)
     parser.add_argument("--interpret", action="store_true")
+    parser.add_argument("--calls", action="store_true")
     options = parser.parse_args()
     first, last = map(int, options.seeds.split(":"))
     how = Interpreted if options.interpret else (lambda f: lw.compile(f, threads=1))
-    wrong = run(first, last, how, options.most)
+    wrong = run_calls(first, last) if options.calls else run(first, last, how, options.most)
     print("\n\n".join(wrong))
     print(f"{last - first} programs, {len(wrong)} wrong")

@@ -11,7 +11,11 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.autotune.select import Chosen, workload_of
 from loopwright.cli import main
+from loopwright.codegen.runtime import buffers
+from loopwright.ir.schedule.steps import Schedule, split, stream, vectorize
+from loopwright.pipeline import build, kernels_of, lower_module
 
 
 def step(x, g):
@@ -49,6 +53,71 @@ def test_only_calls_change_arguments(tmp_path: Path) -> None:
     threads, g = arrays()
     function(threads, g, threads=2)
     np.testing.assert_array_equal(threads, wanted)
+
+
+def adam(p, g, m, v):
+    m *= 0.9
+    m += 0.1 * g
+    v *= 0.999
+    v += 0.001 * g * g
+    p -= 1e-3 * m / (np.sqrt(v) + 1e-8)
+
+
+@pytest.mark.parametrize("size", [3, 64, 1001])
+def test_an_update_is_computed_where_the_argument_lies(size: int) -> None:
+    """As NumPy does, without a new array: nothing is copied, nor recycled."""
+    rng = np.random.default_rng(0)
+    given = [rng.random(size, np.float32) for _ in range(4)]
+    plain = [a.copy() for a in given]
+    function = lw.compile(adam, threads=1)
+    text = function.lower(*given).as_text("program")
+    assert text.count("in place") == 3 and "alloc" not in text and "copy" not in text
+    before = buffers.idle_bytes()
+    for _ in range(4):
+        function(*given)
+        adam(*plain)
+    assert buffers.idle_bytes() == before
+    for got, wanted in zip(given, plain, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_big_updates_are_not_stored_past_the_caches() -> None:
+    """Such stores have to be aligned, and the caller's array is not."""
+    size = 1 << 20
+    base, g = np.zeros(size + 1, np.float32), np.ones(size, np.float32)
+    streamed = Schedule.of(split("i", (size // 64, 64)), vectorize("i.1"), stream("out"))
+
+    def add(x, g):
+        x += g
+
+    module = lw.compile(add).trace(base[1:], g).module
+    prims = kernels_of(lower_module(module))
+    chosen = {workload_of(p).hash: Chosen(streamed, "rules", "plain") for p in prims.values()}
+    built = build(module, schedules=chosen, updates=[(0, 0, None)], threads=1)
+    assert "stream" not in built.as_text("loops")
+    assert "stream" in build(module, schedules=chosen, threads=1).as_text("loops")
+    assert built.update is not None
+    assert built.update(base[1:], g) == []
+    assert base[0] == 0 and (base[1:] == 1).all()
+
+
+def test_nothing_is_written_if_an_index_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPWRIGHT_CHECK_INDEX", "1")
+
+    def scaled(x, table, i):
+        x *= 2
+        x += table[i]
+
+    x, table, i = np.ones(3, np.float32), np.ones(4, np.float32), np.array([0, 1, 2])
+    function = lw.compile(scaled, threads=1)
+    for _ in range(3):
+        function(x, table, i)
+    np.testing.assert_array_equal(x, 15)
+    i[1] = 4
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            function(x, table, i)
+    np.testing.assert_array_equal(x, 15)
 
 
 def test_background_tuning_writes_each_call_once(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from loopwright.ir.program.copies import eliminate_copies
 from loopwright.ir.program.in_place import share_in_place
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.updates import update_in_place
 
 
 def _always(call, read, written):
@@ -18,6 +19,10 @@ def _always(call, read, written):
 
 def _share(program):
     return share_in_place(program, lambda call, i, o: call.kernel == "relu")
+
+
+def _update(program):
+    return update_in_place(program, lambda call, i, o, begin: True, lambda call, i: None)
 
 
 def _programs(function):
@@ -34,6 +39,7 @@ def _programs(function):
         (eliminate_copies, eliminate_copies),
         (order_calls, order_calls),
         (share_in_place, _share),
+        (update_in_place, _update),
     ],
 )
 def test_the_documented_example(documented, run):
