@@ -219,8 +219,7 @@ class CompiledFunction:
 
     def _compile(self, request: Request) -> Specialisation:
         with self._lock:
-            found = self._lookup(request)
-            if found is not None:
+            if (found := self._lookup(request)) is not None:
                 return found
             self._misses += 1
             for other in self._known.values():

@@ -21,6 +21,7 @@ from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 from .call_text import CALL_TEXT
+from .update_text import UPDATE_TEXT
 
 __all__ = ["Context", "available", "make_call", "native_code"]
 
@@ -107,7 +108,7 @@ def _as_expected(array: Array) -> bool:
 
 @functools.cache
 def native_code() -> LoadedObject:
-    """The code of ``call_text``. It is never unloaded: arrays may die after everything else."""
+    """The code of ``call_text`` and ``update_text``. It is never unloaded: arrays may die after everything else."""
     symbols: dict[str, int] = {}
     for name in _PYTHON_SYMBOLS:
         place = ctypes.c_char.in_dll(ctypes.pythonapi, name)
@@ -115,7 +116,7 @@ def native_code() -> LoadedObject:
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(compile_object(CALL_TEXT, Target(isa="x86-64")), symbols)
+    code = load_object(compile_object(CALL_TEXT + UPDATE_TEXT, Target(isa="x86-64")), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 
