@@ -108,7 +108,7 @@ def _as_expected(array: Array) -> bool:
 
 @functools.cache
 def native_code() -> LoadedObject:
-    """The code of ``call_text`` and ``update_text``. It is never unloaded: arrays may die after everything else."""
+    """The code of ``call_text`` and ``update_text``. It stays: arrays may die after all else."""
     symbols: dict[str, int] = {}
     for name in _PYTHON_SYMBOLS:
         place = ctypes.c_char.in_dll(ctypes.pythonapi, name)
