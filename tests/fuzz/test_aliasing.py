@@ -29,7 +29,7 @@ MOST_REFUSED = 0.1
 class Interpreted(CompiledFunction):
     """A compiled function whose traced graph NumPy runs."""
 
-    def _build(self, traced: Any, config: Any) -> Any:
+    def _build(self, traced: Any, *_: Any) -> Any:
         types = [p.type for p in traced.module.main.params]
         plain = PlainNumpy(traced.module, [ArraySpec(t.shape, t.dtype.numpy) for t in types])
         return Built(plain.call)
