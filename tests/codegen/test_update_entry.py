@@ -8,6 +8,7 @@ from loopwright.codegen.program import compile_program
 from loopwright.codegen.runtime import executable as runtime
 from loopwright.codegen.target import Target
 from loopwright.ir.program import optimise, parse_program, verify
+from loopwright.ir.program.planner import plan_memory
 
 SLICES = [
     ((7,), np.s_[1:6:2]),
@@ -81,3 +82,16 @@ def test_arguments_that_cannot_be_written_are_left_alone(native, monkeypatch) ->
     assert run.call(y, x) is not None  # only read
     before[8:16] = before[:8]
     np.testing.assert_array_equal(base, before)
+
+
+@pytest.mark.parametrize(("how", "nbytes"), [(" in place", 64), ("", 96)])
+def test_the_arena_holds_the_program_and_what_is_copied(how: str, nbytes: int) -> None:
+    text = (
+        "program @main(@in %x: float32[8], @in %y: float32[8], @out %o: float32[8]) { %t = alloc "
+        f"float32[8] copy @in %y, @out %t copy @in %t, @out %o free %t update %x with %o{how} }}"
+    )
+    program = verify(plan_memory(parse_program(text)))
+    assert program.arena == 64
+    compiled = compile_program(program, {}, Target.host())
+    assert compiled.updating is not None
+    assert compiled.updating.arena_bytes == nbytes
