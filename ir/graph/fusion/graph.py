@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf, prod, sqrt
+from operator import mul
 
 from ...dims import IntExpr, product
 from ...ops.registry import Operator, Pattern
@@ -184,10 +186,32 @@ def _widened_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
 
 
 def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
-    """Slices that nothing but contractions read, of elements that lie apart: read again and again,
-    they are worth being put side by side."""
-    slices = (b for b in block.bindings if _is_of(b, "strided_slice"))
-    return {b.var for b in slices if abs(_last_step(b)) > 1 and uses[b.var] >= _MANY_USES}
+    """Index maps that nothing but contractions read, of elements that lie apart or are found by
+    division: read again and again, they are worth being put side by side."""
+    found: set[Var] = set()
+    for binding in block.bindings:
+        apart = _is_of(binding, "strided_slice") and abs(_last_step(binding)) > 1
+        if (apart or _merges_axes(binding)) and uses[binding.var] >= _MANY_USES:
+            found.add(binding.var)
+    return found
+
+
+def _merges_axes(binding: Binding) -> bool:
+    """True if a reshape merges axes into one of the last two, so that the inner loops of a product
+    divide every index. Batches are indexed outside of them, and splitting an axis multiplies and
+    adds only."""
+    if not _is_of(binding, "reshape"):
+        return False
+    (operand,) = _args(binding)
+    old, new = operand.type, binding.var.type
+    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    if not all(isinstance(s, int) for s in (*old.shape, *new.shape)):
+        return False
+    # Axes by the number of elements behind them: one of the result that has the end of an old one
+    # strictly inside is made of several.
+    ends = set(accumulate(reversed(old.shape), mul, initial=1))
+    inner, outer, *_ = [*accumulate(reversed(new.shape), mul, initial=1), 0, 0][1:]
+    return any(1 < end < inner or inner < end < outer for end in ends)
 
 
 def _is_of(binding: Binding, name: str) -> bool:

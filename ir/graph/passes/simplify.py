@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import DTYPES
+from ...ops.staircase import offset_of_stairs
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import (
@@ -136,6 +137,7 @@ RULES = parse_rules(
     where(True, x, y) = x
     where(False, x, y) = y
     where(logical_not(c), x, y) = where(c, y, x)
+    where(c, x, y) = where(complement(c), y, x)      if upper_triangle(c)
 
     # Casts: one of two is enough if the first loses nothing.
     cast(x) = x                                      if has_dtype(x, dtype)
@@ -277,6 +279,19 @@ def _inverse(known: Known, c: Atom) -> Constant:
     return Constant(np.array(1 / number, number.dtype))
 
 
+def _upper_triangle(known: Known, c: Atom) -> bool:
+    """True for a constant mask of what lies above a diagonal. Kernels leave out what is masked by
+    the complement of one: ``np.tri`` is the form they know."""
+    if not isinstance(c, Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
+        return False
+    return offset_of_stairs(~c.value) is not None
+
+
+def _complement(known: Known, c: Atom) -> Constant:
+    assert isinstance(c, Constant)
+    return Constant(~c.value)
+
+
 def _can_double(known: Known, c: Atom) -> bool:
     """Whether ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
     number = known.number(c)
@@ -335,6 +350,7 @@ HELPERS: dict[str, Helper] = {
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
     "integer": lambda known, x: _dtype_kind(x) in "iu",
+    "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
     "one_after_the_other": _one_after_the_other,
@@ -342,5 +358,6 @@ HELPERS: dict[str, Helper] = {
     "power_of_two": _power_of_two,
     "signed": lambda known, x: _dtype_kind(x) in "if",
     "twice": _twice,
+    "upper_triangle": _upper_triangle,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,
 }

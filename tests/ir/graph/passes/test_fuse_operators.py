@@ -149,6 +149,25 @@ def test_what_is_picked_from_rows_and_used_many_times_is_put_side_by_side(
     assert calls(program) == kernels
 
 
+@pytest.mark.parametrize(
+    "shape, axes, merged, outputs, kernels",
+    [
+        ((4, 8, 4, 8), (0, 2, 1, 3), (16, 64), 64, ["transpose_reshape", "matmul"]),
+        ((4, 8, 4, 8), (0, 2, 1, 3), (16, 64), 1, ["matmul"]),  # a copy takes as long
+        ((2, 4, 4, 8), (1, 0, 2, 3), (8, 4, 8), 64, ["matmul"]),  # only batches are merged
+        ((64, 16), (1, 0), (16, 8, 8), 64, ["matmul"]),  # an axis is split
+    ],
+)
+def test_axes_merged_for_a_product_are_computed_in_front_of_it(
+    shape, axes, merged, outputs, kernels
+) -> None:
+    def make(m, x, w):
+        return m("nn.matmul", m.reshape(m.transpose(x, axes=axes), newshape=merged), w)
+
+    program = fused(module(make, tensor(*shape), tensor(*merged[:-2], merged[-1], outputs)))
+    assert calls(program) == kernels
+
+
 def test_arithmetic_in_front_of_a_contraction_stays_apart() -> None:
     program = fused(
         module(lambda m, x, w: m("nn.matmul", m.exp(x), w), tensor(8, 16), tensor(16, 4))

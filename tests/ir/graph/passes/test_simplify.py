@@ -267,3 +267,23 @@ def test_long_chain_of_rules() -> None:
         return x
 
     assert len(simplify(module(make, tensor(4))).main.body.bindings) == 0
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 2])
+def test_a_mask_of_what_lies_above_a_diagonal_becomes_a_lower_triangle(offset: int) -> None:
+    lower = np.tri(4, 5, offset, dtype=bool)
+    head = "fn (%x: Tensor[(2, 4, 5), float32], %y: Tensor[(2, 4, 5), float32])"
+    check_pass(
+        simplify,
+        before=f"{head} {{ where(meta[upper], %x, %y) }}",
+        after=f"{head} {{ where(meta[lower], %y, %x) }}",
+        constants={"upper": ~lower, "lower": lower},
+    )
+
+
+def test_other_masks_stay() -> None:
+    text = body("where(meta[m], %x, %y)", "Tensor[(3, 3), float32]")
+    lower, band = np.tri(3, dtype=bool), np.tri(3, k=1, dtype=bool) & ~np.tri(3, k=-1, dtype=bool)
+    for mask in (lower, ~band, lower[::-1]):
+        program = parse(text, {"m": mask})
+        assert simplify(program) is program
