@@ -14,6 +14,7 @@ from ...ir.errors import InternalError
 from ..elementary import function as elementary_function
 from ..target import Target
 from .division import divide_by_one
+from .integer_division import divide_integers
 from .writer import FunctionWriter, Value, float_literal, llvm_type
 
 __all__ = ["ScalarEmitter", "literal"]
@@ -234,7 +235,7 @@ class ScalarEmitter:
         if name == "sign":
             return self._int_sign(args[0], signed)
         if name in ("floor_divide", "floor_mod", "truncate_mod"):
-            return self._divide(name, *args, dtype=dtype)
+            return divide_integers(w, name, *args, dtype=dtype)
         if name in ("left_shift", "right_shift"):
             return self._shift(name, *args, dtype=dtype)
         return self.elementary(name, args, dtype)
@@ -251,56 +252,6 @@ class ScalarEmitter:
             return positive
         negative = w.convert("zext", w.op("icmp slt", x, zero, type="i1"), x.type)
         return w.op("sub", positive, negative)
-
-    def _divide(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
-        """Division never traps: a zero divisor gives 0, and MIN / -1 wraps to MIN."""
-        w = self.w
-        zero, one = self.integer(0, a), self.integer(1, a)
-        by_zero = w.op("icmp eq", b, zero, type="i1")
-        if dtype.kind == "u":
-            safe = w.select(by_zero, one, b)
-            quotient = self._quotient(a, safe, dtype)
-            value = quotient if name == "floor_divide" else self._rest(a, safe, quotient)
-            return w.select(by_zero, zero, value)
-        minus_one = self.integer(-1, a)
-        least = self.integer(-(1 << (dtype.bits - 1)), a)
-        wraps = w.op(
-            "and", w.op("icmp eq", a, least, type="i1"), w.op("icmp eq", b, minus_one, type="i1")
-        )
-        safe = w.select(w.op("or", by_zero, wraps), one, b)
-        quotient = self._quotient(a, safe, dtype)
-        remainder = self._rest(a, safe, quotient)
-        if name == "truncate_mod":
-            return w.select(by_zero, zero, remainder)
-        inexact = w.op("icmp ne", remainder, zero, type="i1")
-        opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
-        adjust = w.op("and", inexact, opposite)
-        if name == "floor_mod":
-            value = w.select(adjust, w.op("add", remainder, safe), remainder)
-        else:
-            value = w.select(adjust, w.op("sub", quotient, one), quotient)
-        return w.select(by_zero, zero, value)
-
-    def _quotient(self, a: Value, b: Value, dtype: DType) -> Value:
-        """The quotient rounded to zero, of operands for which there is one.
-
-        Vectors have no integer division: they are divided as floats with twice as many bits, where
-        a quotient that is no integer cannot be rounded to the next one.
-        """
-        w, signed = self.w, dtype.kind == "i"
-        variable = b.name.startswith("%")
-        if a.lanes == 1 or dtype.bits == 64 or not variable:
-            return w.op("sdiv" if signed else "udiv", a, b)
-        if dtype.bits == 32:
-            to_float, to_whole = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
-            x, y = (w.convert(to_float, v, "double") for v in (a, b))
-            return w.convert(to_whole, w.op("fdiv", x, y), "i32")
-        grow = "sext" if signed else "zext"
-        x, y = (w.convert("sitofp", w.convert(grow, v, "i32"), "float") for v in (a, b))
-        return w.convert("trunc", w.convert("fptosi", w.op("fdiv", x, y), "i32"), a.type)
-
-    def _rest(self, a: Value, b: Value, quotient: Value) -> Value:
-        return self.w.op("sub", a, self.w.op("mul", quotient, b))
 
     def _shift(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
         w = self.w
