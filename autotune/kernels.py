@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from .select import as_lists, workload_of
 from .space import ScheduleSpace
 from .task import Task
 from .toolchain import Toolchain
+from .twins import nest_key
 
 __all__ = ["TOOLCHAIN", "machine_floor", "task_of", "tasks_of"]
 
@@ -40,6 +42,7 @@ def task_of(
         threads=threads,
         flops=prim_flops(prim),
         bytes=prim_bytes(prim),
+        nest_key=partial(nest_key, prim),
         sketch_of=space.sketch_name,
         cache=cache,
     )

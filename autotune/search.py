@@ -66,6 +66,11 @@ class Explorer:
         """Rows from elsewhere (a near shape, a user) to be measured before all others."""
         self._queue = np.concatenate([np.asarray(rows, np.int32), self._queue])
 
+    @property
+    def queued(self) -> int:
+        """How many rows come before all that has to be searched for."""
+        return len(self._queue)
+
     def observe(self, rows: Population, costs: FloatArray) -> None:
         """Remember what measuring int32[n, K] rows gave, in seconds (inf: failed)."""
         rows = np.asarray(rows, np.int32).reshape(-1, len(self.space.knobs))

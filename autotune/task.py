@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..codegen.target import Target
 from ..ir.errors import ScheduleError
 from ..ir.schedule.steps import Schedule
 from .protocols import Population, SearchSpace
-from .record import TargetKey, Workload, target_key
+from .record import TargetKey, Workload, schedule_key, target_key
 
 __all__ = ["Task", "feature_count", "unnamed_sketch"]
 
@@ -50,6 +50,8 @@ class Task:
     """Seconds of a call that the machine cannot beat; 0 if unknown."""
     parse: Callable[[Any], Any] = _parse_schedule
     """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
+    nest_key: Callable[[Sequence[Any]], Hashable] = schedule_key
+    """Equal for schedules (JSON data) whose code is the same."""
     sketch_of: Callable[[Population], str] = unnamed_sketch
     """The name and version of the sketch a row comes from, ``contraction.register_tile/1``."""
 

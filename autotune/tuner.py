@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,7 @@ from .record import MeasureRecord, schedule_key
 from .settings import DEFAULT_SETTINGS, TuneSettings
 from .strategies import make_strategy
 from .task import Task, feature_count
+from .twins import on_one_thread
 from .worker_process import WorkerError
 
 __all__ = ["TuneResult", "Tuner", "tune"]
@@ -91,6 +92,8 @@ class Tuner:
     def __post_init__(self) -> None:
         self.search = make_strategy(self.strategy, self.task.space, self.seed, self.settings)
         self.costs: dict[str, float] = {}
+        self._first_with_nest: dict[Hashable, str] = {}
+        self._twin_of: dict[str, str] = {}
         self.best_seconds = math.inf
         self.first_seconds = math.inf
         self._first = ""
@@ -227,10 +230,12 @@ class Tuner:
         Where the model only asks for what is known, chance goes on in its stead.
         """
         rows = self.task.space.default()[:0]
+        if not self.costs:  # before time goes into a search, something is measured
+            count = min(count, self.search.queued) or count
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
             rows = self.search.propose(self._score if guided else None, count)
-            keys = [self._key(self._candidate(row).schedule) for row in rows]
+            keys = [self._proposed_key(self._candidate(row).schedule) for row in rows]
             first = {key: index for index, key in reversed(list(enumerate(keys)))}
             fresh = [index for key, index in first.items() if key not in self.costs]
             known = [index for index, key in enumerate(keys) if key in self.costs]
@@ -248,11 +253,22 @@ class Tuner:
         return Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
 
     def _key(self, schedule: Sequence[Any]) -> str:
-        """Equal for schedules that need not both be measured: on one thread, those that differ in
-        which loops are parallel."""
+        """Equal for schedules that need not both be measured, as far as that is known."""
         if self.task.threads == 1:
-            schedule = [step for step in schedule if list(step[:1]) != ["parallel"]]
-        return schedule_key(schedule)
+            schedule = on_one_thread(schedule)
+        key = schedule_key(schedule)
+        return self._twin_of.get(key, key)
+
+    def _proposed_key(self, schedule: Sequence[Any]) -> str:
+        """The same of a schedule that may be measured: its nest is compared with those of all that
+        this tuner proposed. For those of the log that would take too long."""
+        key = self._key(schedule)
+        if key in self.costs or key in self._twin_of:
+            return key
+        steps = on_one_thread(schedule) if self.task.threads == 1 else schedule
+        first = self._first_with_nest.setdefault(self.task.nest_key(steps), key)
+        self._twin_of[key] = first
+        return first
 
     def _count(self, record: MeasureRecord, clock: BudgetClock) -> None:
         self.trials += 1

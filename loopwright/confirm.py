@@ -11,7 +11,7 @@ the log, so that every later build heeds it; see ``autotune.decision``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .autotune.in_program import InProgram, RolledBack, faster_of
 from .autotune.log import TuningLog
 from .autotune.record import own_version, robust_seconds, target_key, timestamp
 from .autotune.select import workload_of
-from .in_turn import Rounds, run_in_turn, whole_calls
+from .in_turn import Rounds, least_calls, run_in_turn, whole_calls
 from .pipeline import Built
 
 __all__ = ["Confirmed", "confirm", "schedule_decision"]
@@ -38,6 +38,8 @@ class Confirmed:
 
     built: Built
     report: InProgram
+    calls: tuple[tuple[float, ...], ...] = ()
+    """Seconds of whole calls of the first build and of this one, if there was time for them."""
 
 
 def confirm(
@@ -48,53 +50,62 @@ def confirm(
     seconds: float,
     program: str = "",
     first: Built | None = None,
+    fits: Callable[[int], bool] = lambda calls: True,
 ) -> Confirmed:
     """Compare ``before`` with what ``rebuild`` makes of the log, and roll back what is slower.
 
     ``first`` is what the report compares with, if that is another graph than ``before``. Takes
-    about ``seconds`` beside the builds. LogError if a decision cannot be written: then nothing is
-    rolled back.
+    about ``seconds`` beside the builds; comparisons of whole calls are left out if so many calls do
+    not fit into what is left of the budget. LogError if a decision cannot be written: then nothing
+    is rolled back.
     """
     after = rebuild()
     changed = _changed(before, after)
     first = first or before
     if not changed:
         old, new = whole_calls([first, after], arrays, seconds / 4)
-        # The same code takes the same time, whatever was seen.
-        old = new if first.code_hash == after.code_hash else old
-        return Confirmed(after, InProgram(robust_seconds(old), robust_seconds(new)))
+        report = InProgram(robust_seconds(old), robust_seconds(new))
+        return Confirmed(after, report, (old, new))
     rounds = run_in_turn([before, after], arrays, seconds * _KERNELS_SHARE)
     signs = {name: _faster(rounds, workload) for name, workload in changed.items()}
     # What is not faster in place is not worth a change: the schedule from before stays.
     slower = {name for name, sign in signs.items() if sign <= 0}
     log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items()])
     built = rebuild() if slower else after
-    old, new, initial = _whole(before, built, first, arrays, seconds)
+
+    def whole() -> tuple[tuple[float, ...], ...]:
+        builds = [before, built, first]
+        if not fits(least_calls(len({b.code_hash for b in builds}))):
+            return ()
+        return whole_calls(builds, arrays, seconds * (1 - _KERNELS_SHARE))
+
+    calls = whole()
     still = {name for name in changed if name not in slower}
-    if still and faster_of(old, new) < 0:
+    if calls and still and faster_of(calls[0], calls[1]) < 0:
         # Kernels that gained each on their own, but made the others lose more: none of it is kept.
         log.append([_decision(before, after, n, rounds, program, -1) for n in sorted(still)])
         slower, built = {*changed}, rebuild()
-        old, new, initial = _whole(before, built, first, arrays, seconds)
+        calls = whole() or (calls[0], calls[0], calls[2])
+    if calls:
+        old, new = calls[2], calls[1]
+    else:
+        undone = {changed[name] for name in slower}
+        kept = {w: rounds[w not in undone].seconds[w] for w in rounds[1].seconds}
+        old, new = _sums(rounds[0]), _sums(replace(rounds[1], seconds=kept))
     report = InProgram(
-        robust_seconds(initial),
+        robust_seconds(old),
         robust_seconds(new),
         changed=len(changed),
         confirmed=sum(sign > 0 and name not in slower for name, sign in signs.items()),
         rolled_back=tuple(_told(rounds, n, w) for n, w in changed.items() if n in slower),
     )
-    return Confirmed(built, report)
+    return Confirmed(built, report, (old, new) if calls else ())
 
 
-def _whole(
-    before: Built, built: Built, first: Built, arrays: Sequence[Array], seconds: float
-) -> tuple[tuple[float, ...], ...]:
-    """Seconds of whole calls before, now and at the very first."""
-    left = seconds * (1 - _KERNELS_SHARE)
-    if first is not before:
-        return whole_calls([before, built, first], arrays, left)
-    old, new = whole_calls([before, built], arrays, left)
-    return old, new, old
+def _sums(rounds: Rounds) -> tuple[float, ...]:
+    """Seconds of all kernels together in every round."""
+    each = [[rounds.calls[w] * s for s in seconds] for w, seconds in rounds.seconds.items()]
+    return tuple(map(sum, zip(*each)))
 
 
 def _changed(before: Built, after: Built) -> dict[str, str]:

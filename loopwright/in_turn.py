@@ -18,7 +18,7 @@ from .ir.graph.nodes import Module
 from .ir.graph.types import TensorType
 from .pipeline import Built
 
-__all__ = ["Rounds", "random_arrays", "run_in_turn", "whole_calls"]
+__all__ = ["Rounds", "least_calls", "random_arrays", "run_in_turn", "whole_calls"]
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
@@ -43,6 +43,11 @@ class Rounds:
     calls: Mapping[str, int]
 
 
+def least_calls(builds: int) -> int:
+    """Calls that a comparison of builds makes at least, if calls are long: it warms them up."""
+    return builds * (1 + FEWEST_ROUNDS)
+
+
 def run_in_turn(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> tuple[Rounds, ...]:
@@ -60,17 +65,23 @@ def run_in_turn(
 def whole_calls(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> tuple[tuple[float, ...], ...]:
-    """Seconds of every whole call of the builds, run in turn for about ``seconds``."""
-    found: list[list[float]] = [[] for _ in builds]
-    _wait_for_threads()
+    """Seconds of every whole call of the builds, run in turn for about ``seconds``.
+
+    Builds that are the same code run once in each round: they take the same time, whatever is seen.
+    """
+    distinct: dict[str, Built] = {}
     for built in builds:
+        distinct.setdefault(built.code_hash, built)
+    found: dict[str, list[float]] = {code: [] for code in distinct}
+    _wait_for_threads()
+    for built in distinct.values():
         built.call(arrays)
-    for order in _orders(list(range(len(builds))), seconds):
-        for index in order:
+    for order in _orders(list(distinct), seconds):
+        for code in order:
             start = time.perf_counter()
-            builds[index].call(arrays)
-            found[index].append(time.perf_counter() - start)
-    return tuple(map(tuple, found))
+            distinct[code].call(arrays)
+            found[code].append(time.perf_counter() - start)
+    return tuple(tuple(found[built.code_hash]) for built in builds)
 
 
 def _wait_for_threads() -> None:

@@ -12,6 +12,7 @@ than either, it is what runs the function.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,22 +65,23 @@ def settle(
     arrays: Sequence[Array],
     seconds: float,
     program: str = "",
+    calls: Sequence[tuple[float, ...]] = (),
 ) -> Settled:
     """Compare for about ``seconds``. ``choices`` are the sites of the graph, and what was taken at
-    first and in the end; ``rebuild`` builds by the log, to which decisions are appended at once."""
+    first and in the end; ``rebuild`` builds by the log, to which decisions are appended at once.
+    ``calls`` are seconds of whole calls of the two builds, if there is no time to run them again,
+    nor NumPy."""
     assert ended.source is not None
     module = ended.source.module
-    builds = [first, ended]
-    plain = by_plain_numpy(ended) if PlainNumpy.fits(module) else None
+    plain = by_plain_numpy(ended) if PlainNumpy.fits(module) and not calls else None
     if plain is not None and _is_hopeless(plain, ended, arrays):
         plain = None
-    rounds = _apart([*builds, *([plain] if plain is not None else [])], arrays, seconds)
+    others = [plain] if plain is not None else []
+    rounds = calls or _apart([first, ended, *others], arrays, seconds)
     decisions: list[Decision] = []
     built, took = ended, rounds[1]
     left_alone = is_plain(first)
-    if first.code_hash == ended.code_hash:
-        took = rounds[0]  # the same code takes the same time, whatever was seen
-    elif not left_alone and faster_of(rounds[0], rounds[1]) < 0:
+    if not left_alone and faster_of(rounds[0], rounds[1]) < 0:
         decisions += _back(first, ended, choices, key, rounds, program)
         log.append(decisions)
         built, took = rebuild(), rounds[0]
@@ -112,11 +114,12 @@ def _apart(
 
 def _is_hopeless(plain: Built, ended: Built, arrays: Sequence[Array]) -> bool:
     (once,) = whole_calls([ended], arrays, 0.0)
+    begun = time.perf_counter()
     try:
-        (other,) = whole_calls([plain], arrays, 0.0)
+        plain.call(arrays)
     except LoopwrightError:  # NumPy does not give what the graph promises
         return True
-    return min(other) > HOPELESS * min(once)
+    return time.perf_counter() - begun > HOPELESS * min(once)
 
 
 def _ratio(old: Sequence[float], new: Sequence[float]) -> float:

@@ -35,8 +35,7 @@ class Stages:
     ) -> _T:
         """What ``work`` gives, or ``otherwise`` where it fails, or where so many calls of the
         program and builds of it do not fit into what is left."""
-        needed = calls * self.plan.call + builds * self.plan.build
-        if needed > self.plan.left:
+        if not self.plan.fits(calls, builds):
             self.skipped.append(f"{name}: no time left for it")
             return otherwise()
         try:

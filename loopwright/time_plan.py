@@ -18,10 +18,13 @@ from dataclasses import dataclass, replace
 
 from .autotune.budget import Budget
 from .autotune.settings import DEFAULT_SETTINGS, TuneSettings
+from .in_turn import least_calls
 
 __all__ = ["TimePlan"]
 
 MOST_KEPT_BACK = 0.4
+MOST_OVER = 1.5
+"""Times its share that a choice in the graph may take, which is measured before anything else."""
 LAST_CALLS = 30
 """Calls that the last comparisons make at least, of all builds together; see ``in_turn``."""
 LAST_BUILDS = 1
@@ -59,19 +62,29 @@ class TimePlan:
     @property
     def graph(self) -> float:
         """Seconds for choices in the graph before kernels are tuned."""
-        return min(self.settings.graph_seconds, self.settings.graph_share * self.left)
+        share = self.settings.graph_share * self.left
+        return self.for_choices(min(self.settings.graph_seconds, share))
 
     @property
     def again(self) -> float:
         """Seconds for those that were near, once their kernels are tuned."""
         share = self.settings.graph_share * self.total / 3
-        return min(self.settings.graph_seconds / 3, share, 0.3 * self.left)
+        return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.3 * self.left))
 
     @property
     def comparison(self) -> float:
         """Seconds for all of the last comparisons, beside what they take at least."""
         share = self.settings.comparison_share * self.total
         return min(self.settings.comparison_seconds, share, 0.5 * self.left)
+
+    def fits(self, calls: int, builds: int = 0) -> bool:
+        """Whether so many calls of the program, and builds of it, fit into what is left."""
+        return calls * self.call + builds * self.build <= self.left
+
+    def for_choices(self, seconds: float) -> float:
+        """``seconds``; none if one choice cannot be measured, and the outcome judged, in them."""
+        least = 2 * (least_calls(2) * self.call + self.build)
+        return seconds if least <= MOST_OVER * seconds else 0.0
 
     def kept_back(self, again: bool) -> float:
         """Seconds that what comes after the search will take; ``again`` if choices come again."""

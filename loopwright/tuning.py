@@ -40,7 +40,7 @@ from .codegen.target import Target
 from .confirm import Confirmed, confirm
 from .elsewhere import tune_elsewhere
 from .graph_choices import Decided, GraphTuner
-from .in_turn import Rounds, random_arrays, run_in_turn
+from .in_turn import Rounds, least_calls, random_arrays, run_in_turn
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Module
 from .ir.graph.structural import structural_hash
@@ -210,7 +210,9 @@ def tune(
     machine = known_machine(target)
     # A share of an estimated peak would say nothing.
     peak = machine.peak_flops(used) if machine.measured else 0.0
-    prims = [*variants.of(decided.taken).prims, *decided.contenders]
+    # Kernels that are only used if a choice is made again, and the sites of those.
+    contenders, sites = (decided.contenders, decided.sites) if plan.again else ((), frozenset())
+    prims = [*variants.of(decided.taken).prims, *contenders]
     place = {**decided.place, **{w: robust_seconds(s) for w, s in profile.seconds.items()}}
     tasks = [
         replace(
@@ -226,7 +228,7 @@ def tune(
             tasks,
             TOOLCHAIN,
             records,
-            plan.search(again=bool(decided.sites)),
+            plan.search(again=bool(sites)),
             others=shipped_logs(),
             strategy=strategy,
             seed=seed,
@@ -249,7 +251,9 @@ def tune(
     def confirmed() -> Confirmed:
         # The graph as it is now, with the schedules from before: only those are compared.
         before = made(again.taken, dict(known))
-        return confirm(before, made, records, operands, 0.5 * seconds, graph.program, first)
+        return confirm(
+            before, made, records, operands, 0.5 * seconds, graph.program, first, plan.fits
+        )
 
     def unconfirmed() -> Confirmed:
         return Confirmed(made(again.taken, dict(known)), InProgram(plan.call, plan.call))
@@ -258,12 +262,14 @@ def tune(
         with terminable():
             again = stages.run(
                 "choices in the graph, again",
-                lambda: graph.decide(decided.taken, operands, plan.again, decided.sites),
+                lambda: graph.decide(decided.taken, operands, plan.again, sites),
                 lambda: Decided(decided.taken, ()),
             )
             records.append(again.decisions)
             seconds = plan.comparison
-            ended = stages.run("the last comparison", confirmed, unconfirmed)
+            ended = stages.run(
+                "the last comparison", confirmed, unconfirmed, calls=least_calls(2), builds=1
+            )
             routed = stages.run(
                 "the library",
                 lambda: route(ended.built, operands, 0.2 * seconds, graph.program),
@@ -272,19 +278,23 @@ def tune(
                 builds=1,
             )
             records.append(routed.decisions)
-            sites = {**variants.of(logged).sites, **variants.of(again.taken).sites}
+            sites_of = {**variants.of(logged).sites, **variants.of(again.taken).sites}
+            # What was just compared need not be again if there is no time for it.
+            compared = ended.calls if routed.built is ended.built else ()
+            in_time = plan.fits(SETTLE_CALLS)
             settled = stages.run(
                 "the first build beside the last",
                 lambda: settle(
                     first,
                     routed.built,
-                    (sites, logged, again.taken),
+                    (sites_of, logged, again.taken),
                     lambda: made(routes=None),
                     records,
                     key,
                     operands,
                     0.3 * seconds,
                     graph.program,
+                    () if in_time else compared,
                 ),
                 lambda: Settled(routed.built, (), ended.report.before, ended.report.after),
                 calls=SETTLE_CALLS if first.code_hash == routed.built.code_hash else 0,

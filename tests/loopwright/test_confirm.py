@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import loopwright as lw
@@ -66,7 +67,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], 
 
         def in_turn(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
             each = map(kernels, builds)
-            return tuple(Rounds({w: (s,) * 6 for w, s in k.items()}, Counter(k)) for k in each)
+            return tuple(Rounds({w: (s,) * 6 for w, s in k.items()}, Counter([*k])) for k in each)
 
         def whole(builds: Sequence[Built], *_: object) -> tuple[tuple[float, ...], ...]:
             return tuple((1e-5 + sum(kernels(built).values()),) * 6 for built in builds)
@@ -116,6 +117,37 @@ def test_what_is_faster_in_place_is_confirmed(tmp_path: Path, in_place) -> None:
     assert ended.report.after < ended.report.before
     (decision,) = TuningLog(log).decisions
     assert decision.taken == 1
+
+
+def test_whole_calls_are_left_out_where_there_is_no_time_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place
+) -> None:
+    in_place(plain_is_slow)
+    monkeypatch.setattr(confirm_module, "whole_calls", None)
+    log = tmp_path / "log"
+    before = made(log)
+    planted(before, Schedule(), 1e-6, log)
+    ended = confirm(
+        before, lambda: made(log), TuningLog(log), [X], 0.2, "main", None, lambda calls: False
+    )
+    assert len(ended.report.rolled_back) == 1 and not ended.calls
+    # The kernels' own times: those of the schedule from before, which is what is left.
+    assert ended.report.before == ended.report.after == pytest.approx(1e-4)
+
+
+def test_builds_of_the_same_code_run_once_in_a_round() -> None:
+    built = build(MODULE, threads=1)
+    runs: list[int] = []
+
+    def counted(number: int, code: str) -> Built:
+        def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+            runs.append(number)
+            return built.call(arrays)
+
+        return replace(built, call=call, code_hash=code)
+
+    same, again, other = whole_calls([counted(0, "a"), counted(1, "a"), counted(2, "b")], [X], 0.0)
+    assert same == again and len(other) == len(same) and set(runs) == {0, 2}
 
 
 def test_nothing_new_needs_no_decision(tmp_path: Path) -> None:

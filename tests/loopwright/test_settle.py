@@ -95,6 +95,19 @@ def test_numpy_is_not_asked_where_it_has_no_function_or_is_slow(tmp_path: Path) 
     assert good.direct is not None
 
 
+def test_what_was_just_compared_is_not_run_again_without_time(tmp_path: Path) -> None:
+    log = TuningLog(tmp_path / "l")
+    first, ended = (replace(build(CURVE, threads=1), code_hash=code) for code in "ab")
+
+    def never(arrays: Sequence[Any]) -> list[Any]:
+        raise AssertionError("there is no time for it")
+
+    calls = (1e-3,) * 4, (2e-3,) * 4
+    builds = replace(first, call=never), replace(ended, call=never)
+    found = settle(*builds, ({}, {}, {}), lambda: first, log, KEY, [Z], 0.0, "main", calls)
+    assert found.built is first and found.before == found.after == pytest.approx(1e-3)
+
+
 def test_what_another_numpy_was_measured_at_counts_for_nothing(tmp_path: Path) -> None:
     log = tmp_path / "log"
     options = Option(COMPILED, (2e-4,)), Option("NumPy 1.0", (1e-4,))
@@ -167,7 +180,7 @@ def test_numpys_library_does_not_run_between_calls_of_ours(tmp_path: Path, monke
             ran.append(name)
             return built.call(arrays)
 
-        return replace(built, call=call)
+        return replace(built, call=call, code_hash=str(name))
 
     first, ended = (noted(build(CURVE, threads=1), n) for n in (1, 2))
     monkeypatch.setattr(settled_module, "_is_hopeless", lambda *_: False)

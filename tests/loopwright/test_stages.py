@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import loopwright as lw
 import numpy as np
@@ -13,9 +13,6 @@ from loopwright import kernels, tuning
 from loopwright.autotune import kernels as kernel_tasks
 from loopwright.autotune import program_tuner
 from loopwright.autotune.budget import Budget
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
 from loopwright.autotune.log_file import LogError
 from loopwright.autotune.measure import NativeMeasurer
 from loopwright.autotune.program_tuner import ProgramResult
@@ -23,7 +20,6 @@ from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.select import workload_of
 from loopwright.autotune.tuner import Tuner
 from loopwright.codegen.library import library_of
-from loopwright.codegen.target import Target
 from loopwright.graph_choices import GraphTuner
 from loopwright.ir.schedule.steps import Schedule, split
 from loopwright.pipeline import build
@@ -111,13 +107,3 @@ def test_nobody_waits_for_a_candidate_beyond_the_deadline() -> None:
         measurer.workers.deadline = begun + 0.5
         assert [*measurer.measure([endless])] == []
         assert time.monotonic() - begun < SETTINGS.first_timeout / 2
-
-
-def test_on_one_thread_no_two_candidates_differ_in_parallel_only() -> None:
-    task = task_of(matmul_prim(128, 96, 80), Target.host(), 1)
-    tuner = Tuner(task, cast("Any", None), TuningLog())
-    rows = tuner._propose(64)
-    whole = [task.space.schedule(row).to_json() for row in rows]
-    serial = [str([step for step in steps if step[0] != "parallel"]) for steps in whole]
-    assert len(rows) > 20 and len({*serial}) == len(serial)
-    assert any(step[0] == "parallel" for steps in whole for step in steps)

@@ -76,6 +76,16 @@ def test_slow_programs_leave_time_for_the_search() -> None:
     assert budget.seconds == pytest.approx(6.0)  # something is tried, however late it is
 
 
+def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
+    clock = Clock()
+    plan = TimePlan(Budget(6.0), clock.seconds, clock, call=0.15, build=0.3)
+    assert plan.graph == plan.again == 0.0
+    plan.call, plan.build = 0.01, 0.1
+    assert plan.graph == pytest.approx(0.15 * 6) and plan.again > 0.0
+    clock.run(5.0)
+    assert plan.fits(calls=50, builds=5) and not plan.fits(calls=60, builds=5)
+
+
 def test_without_a_limit_in_seconds_nothing_is_infinite() -> None:
     plan = TimePlan(Budget(trials=100), 0.0, Clock())
     assert plan.search(again=True) == Budget(trials=100)

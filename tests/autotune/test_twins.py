@@ -1,0 +1,70 @@
+"""No two candidates of a search are the same code on the threads that run it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright import nn
+from loopwright.autotune.evaluate_model import matmul_prim
+from loopwright.autotune.kernels import task_of
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.settings import DEFAULT_SETTINGS
+from loopwright.autotune.task import Task
+from loopwright.autotune.tuner import Tuner
+from loopwright.autotune.twins import on_one_thread
+from loopwright.codegen.target import Target
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.steps import Schedule
+from loopwright.pipeline import kernels_of, lower_module
+
+SMALL = replace(DEFAULT_SETTINGS, population=128, generations=1)
+
+
+def prim_of(function: Any, *specs: Any) -> Any:
+    lowered = lower_module(lw.compile(function).trace(*specs).module)
+    (prim,) = kernels_of(lowered).values()
+    return prim
+
+
+PRIMS = (
+    matmul_prim(128, 96, 80),
+    prim_of(lambda x: nn.max_pool2d(x, 3), lw.f32[1, 8, 33, 33]),
+    prim_of(lambda x: nn.softmax(x), lw.f32[64, 1000]),
+)
+
+
+def proposals(task: Task, rounds: int, log: TuningLog) -> list[list[Any]]:
+    """The schedules of some rounds, with times that are made up."""
+    tuner = Tuner(task, cast("Any", None), log, settings=SMALL)
+    found: list[list[Any]] = []
+    for number in range(rounds):
+        rows = tuner._propose(24)
+        for row in rows:
+            found.append(task.space.schedule(row).to_json())
+            seconds = (1e-3 + 1e-5 * len(found),)
+            record = MeasureRecord(task.workload, task.key, tuple(found[-1]), "", seconds)
+            tuner._know(record)
+            log.append(record)
+        tuner.search.observe(rows, np.full(len(rows), 1e-3 * (number + 1)))
+    return found
+
+
+@pytest.mark.parametrize("prim", PRIMS, ids=lambda prim: prim.name)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_two_candidates_have_the_same_nest(prim: Any, threads: int) -> None:
+    schedules = proposals(task_of(prim, Target.host(), threads), 3, TuningLog())
+    steps = [on_one_thread(s) if threads == 1 else s for s in schedules]
+    nests = {apply_schedule(prim, Schedule.from_json(s)) for s in steps}
+    assert len(nests) == len(schedules) > 20
+
+
+def test_the_twins_of_what_a_log_has_are_not_measured_again() -> None:
+    log, task = TuningLog(), task_of(PRIMS[0], Target.host(), 1)
+    known = {str(on_one_thread(s)) for s in proposals(task, 3, log)}
+    again = {str(on_one_thread(s)) for s in proposals(task, 3, log)}
+    assert len(again) > 10 and not known & again
