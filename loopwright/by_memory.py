@@ -13,6 +13,7 @@ from .tracer import Request, check, placements, to_array, write_back
 
 __all__ = ["ByMemory", "placed"]
 
+Quick: TypeAlias = Callable[..., list[Any] | None]
 Specialised: TypeAlias = Callable[[Request], Specialisation]
 
 
@@ -48,14 +49,19 @@ class ByMemory:
         self._written = tuple(written)
         self._copies = [(w.operand, piece) for w in traced.written for piece in w.pieces]
         self._result = traced.result_of_writes()
+        self._finish = None if traced.returns_arguments else traced.result_writer()
         self._arrays = tuple(sorted({*traced.dense, *written}))
         others = range(len(traced.parameters))
         self._pairs = tuple({(min(w, o), max(w, o)) for w in written for o in others if w != o})
 
-    def direct(self, *leaves: Any) -> list[Any] | None:
-        """The function's result in a list; None, having done nothing, for arguments that have to
-        be looked at with care."""
-        return None if self._fits or self._has_bounds else self._quickly(leaves)
+    def quickly(self) -> tuple[Quick, Callable[[list[Any]], Any] | None]:
+        """The call on leaves, and what makes the function's result of what it gives, which is a
+        list; None, having done nothing, for arguments that have to be looked at with care."""
+        if self._fits or self._has_bounds:
+            return _nothing, None
+        if self._update is not None and self._finish is not None:
+            return self._update, self._finish
+        return lambda *leaves: self._quickly(leaves), None
 
     def _quickly(self, leaves: Sequence[Any]) -> list[Any] | None:
         if self._update is not None:

@@ -75,8 +75,9 @@ class Ready:
     ) -> Ready:
         """For calls like this one; ``static`` holds the places and names of static arguments."""
         if run is not None:
-            direct = reader(args, kwargs, static, run.direct) or _nothing
-            return Ready(direct, _nothing, list, None, run, made.traced.watch)
+            call, finish = run.quickly()
+            direct = reader(args, kwargs, static, call) or _nothing
+            return Ready(direct, _nothing, list, finish, run, made.traced.watch)
         finish = None if made.traced.returns_one_array else made.traced.result_writer()
         arrays = made.built.direct or _nothing
         direct = reader(args, kwargs, static, arrays) or _nothing

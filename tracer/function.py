@@ -97,6 +97,11 @@ class Traced:
         alone = not self.written and not self.bounds
         return self.known == (None,) and self.structure == _ONE and alone
 
+    @property
+    def returns_arguments(self) -> bool:
+        """Whether an argument is a part of the result."""
+        return any(isinstance(k, _Argument) for k in self.known)
+
     def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
         """``result`` for calls that come often: of a function that returns nothing, or an argument
         that it has written, in no time."""
