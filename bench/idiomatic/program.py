@@ -27,6 +27,8 @@ def program(
     reduction: int = 0,
     scale: float = 1.0,
     strays: float = 0.0,
+    in_place: bool = False,
+    moved: tuple[int, int] | None = None,
     **inputs: tuple[int, ...] | Input,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a program: a function of the arrays ``inputs``, in their order, after a namespace
@@ -35,8 +37,10 @@ def program(
     ``out`` and ``dtype`` are those of the result; an input that is a shape is a float32 array.
     ``flops`` are those of contractions, ``reduction`` and ``scale`` say how exact the result has to
     be, and ``strays`` is the share of the elements that a comparison near its threshold may send
-    elsewhere.
+    elsewhere. ``moved`` are the bytes that have to be read and written, where these are not those
+    of all inputs and of the result: one that is ``in_place`` changes arguments, or parts of them.
     """
+    written = math.prod(out) * np.dtype(dtype).itemsize
     given = {n: i if isinstance(i, Input) else Input(i) for n, i in inputs.items()}
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,12 +55,13 @@ def program(
             function.__module__.rpartition(".")[2],
             given,
             body,
-            read=sum(i.nbytes for i in given.values()),
-            written=math.prod(out) * np.dtype(dtype).itemsize,
+            read=moved[0] if moved else sum(i.nbytes for i in given.values()),
+            written=moved[1] if moved else written,
             flops=int(flops),
             reduction=reduction,
             scale=scale,
             strays=strays,
+            in_place=in_place,
             result_dtype=dtype,
             kind=KIND,
             params={"name": name},
