@@ -51,7 +51,6 @@ class Workload:
     it is 0. ``read`` and ``written`` are the bytes that must be moved at least. A result sums
     ``reduction`` terms of the size ``scale``, which says how exact it has to be. ``need`` is how
     much there is to find by tuning, beside an elementwise operator: its share of the time for it.
-    ``in_place``: what is written has been read before, so that no line is fetched to be written.
     ``strays`` is the share of the elements that may be anything: those that a comparison sends
     elsewhere where its operands differ by rounding. ``kind`` and ``params`` make the same workload
     again, in another process.
@@ -67,7 +66,6 @@ class Workload:
     reduction: int = 0
     scale: float = 1.0
     strays: float = 0.0
-    in_place: bool = False
     need: float = 1.0
     result_dtype: str = "float32"
     kind: str = ""
@@ -121,7 +119,7 @@ def limit_seconds(workload: Workload, machine: Any, target: Any, threads: int) -
     size = workload.read + workload.written
     sizes = {"l1": target.l1 * threads, "l2": target.l2 * threads, "l3": target.l3}
     level = next((name for name, room in sizes.items() if size <= 0.75 * room), "dram")
-    writes = 4 * workload.written > workload.read and not workload.in_place
+    writes = 4 * workload.written > workload.read
     memory = size / machine.bandwidth(level, threads, writes=writes)
     peak = machine.peak_flops(threads, np.dtype(workload.dtype).itemsize)
     if workload.dtype == "int8":

@@ -27,7 +27,6 @@ def program(
     reduction: int = 0,
     scale: float = 1.0,
     strays: float = 0.0,
-    in_place: bool = False,
     moved: tuple[int, int] | None = None,
     **inputs: tuple[int, ...] | Input,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -38,7 +37,7 @@ def program(
     ``flops`` are those of contractions, ``reduction`` and ``scale`` say how exact the result has to
     be, and ``strays`` is the share of the elements that a comparison near its threshold may send
     elsewhere. ``moved`` are the bytes that have to be read and written, where these are not those
-    of all inputs and of the result: one that is ``in_place`` changes arguments, or parts of them.
+    of all inputs and of the result: a program may change its arguments, or parts of them.
     """
     written = math.prod(out) * np.dtype(dtype).itemsize
     given = {n: i if isinstance(i, Input) else Input(i) for n, i in inputs.items()}
@@ -61,7 +60,6 @@ def program(
             reduction=reduction,
             scale=scale,
             strays=strays,
-            in_place=in_place,
             result_dtype=dtype,
             kind=KIND,
             params={"name": name},
