@@ -52,7 +52,7 @@ def _absolute(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]
     for number, variant in enumerate(space.variants):
         mine = rows[:, 0] == number
         if mine.any():
-            v = {name: values[mine, c] for c, name in enumerate(KNOBS)}
+            v = variant.sketch.settled({n: values[mine, c] for c, n in enumerate(KNOBS)})
             found = _variant_features(variant, number, v, whole, space.threads)
             count = int(mine.sum())
             for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
@@ -85,8 +85,9 @@ def _variant_features(
         for name, constant in sketch.packable
         if a.buffer == name and not constant
     )
-    moved = traffic_features(sketch, v)
-    cycles = inner["cycles"]
+    share = sketch.share(v)
+    moved = {level: share * moved for level, moved in traffic_features(sketch, v).items()}
+    cycles = share * inner["cycles"]
     memory = moved["l1"] / NEAR_BYTES + moved["l2"] / FAR_BYTES + moved["l3"] / MEMORY_BYTES
     used = np.minimum(trips, threads)
     last = group.main.axes[-1].name if group.main.axes else None
@@ -166,7 +167,7 @@ def _core(
 ) -> dict[str, FloatArray]:
     """What the core does, as shares and beside the cycles for ``memory``."""
     core = core_features(sketch, v)
-    cycles = core["cycles"]
+    cycles = sketch.share(v) * core["cycles"]
     arithmetic = np.maximum(core["arithmetic"], 1e-6)
     return {
         "core": _log(cycles / operations),

@@ -4,7 +4,8 @@
 do less: an expression that chooses by its place (a coefficient of Winograd's transforms, the border
 of a padded array) needs the branch that is taken only, and what neighbouring places have in common
 once. Here such choices are resolved for every place along short axes, and equal operations counted
-once. Conditions on places alone cost nothing, since loops can be cut where they flip.
+once. Conditions on places alone cost nothing, since loops can be cut where they flip. Of a stage
+that is symmetric in two axes, one triangle is counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..ir.dims import Dim, IntExpr, as_int, substitute, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, walk
 from ..ir.loop.prim import PrimFunc, Stage
 from ..ir.loop.scalar import COMBINERS, SCALAR_OPS
+from ..ir.loop.symmetry import symmetric_axes
 from .analysis import stage_flops, stage_points
 
 __all__ = ["least_flops"]
@@ -30,9 +32,19 @@ MOST_PLACES = 256
 def least_flops(prim: PrimFunc) -> float:
     """Arithmetic instructions that one call of ``prim`` takes at least.
 
-    Never more than ``prim_flops``, and the same where no place is chosen by.
+    Never more than ``prim_flops``, and the same where no place is chosen by and nothing is
+    symmetric.
     """
-    return sum(_least(stage) for stage in prim.stages)
+    return sum(_least(stage) * _triangle(stage) for stage in prim.stages)
+
+
+def _triangle(stage: Stage) -> float:
+    """The share of a stage's elements that the others do not follow from."""
+    axes = symmetric_axes(stage)
+    if axes is None:
+        return 1.0
+    extent = next(as_int(a.extent) for a in stage.axes if a.name == axes[0])
+    return (extent + 1) / (2 * extent)
 
 
 def _least(stage: Stage) -> float:

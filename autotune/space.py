@@ -328,8 +328,9 @@ def _runs_empty(sketch: Sketch) -> bool:
 
 def _core_cycles(variant: Variant) -> float:
     """Estimated cycles of the main stage under the favourite choices."""
-    choices = {n: np.array([c], np.int64) for n, c in variant.sketch.favourite().items()}
-    return float(core_features(variant.sketch, choices)["cycles"][0])
+    sketch = variant.sketch
+    choices = sketch.settled({n: np.array([c], np.int64) for n, c in sketch.favourite().items()})
+    return float(sketch.share(choices)[0] * core_features(sketch, choices)["cycles"][0])
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:

@@ -22,8 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, symbols
-from ..ir.loop.expr import Const, Expr, Index, Op, Read, walk
+import numpy as np
+
+from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols
+from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
 from ..ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import Buffer
 from .target import CACHE_LINE, Target
@@ -34,6 +36,7 @@ LEVELS = ("l1", "l2", "l3", "dram")
 """Where bytes come from and go to: l1 is between registers and the first cache, and so on."""
 
 Ranges = Mapping[str, tuple[int, int]]
+MOST_TURNS = 1 << 16  # of the loops that a condition depends on, to count where it holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class _Reader:
 
     def __init__(self, nest: Nest) -> None:
         self.buffers = nest.buffers
+        self.around: list[Expr] = []  # conditions on several loops that hold here
         self.private = {
             s.buffer.name
             for s in statements(nest.body)
@@ -146,23 +150,24 @@ class _Reader:
 
     def branches(self, stmt: If, ranges: Ranges, lets: Mapping[str, IntExpr]) -> list[_Part]:
         parts: list[_Part] = list(self.reads(stmt.condition, ranges, lets))
-        limited = _limit(stmt.condition, ranges)
-        if limited is None:
-            return [
-                *parts,
-                *self.body(stmt.then, ranges, lets),
-                *self.body(stmt.orelse, ranges, lets),
-            ]
-        name, limit = limited
-        low, high = ranges[name]
-        share = (limit - low) / (high - low + 1)
-        for body, inside, part in (
-            (stmt.then, (low, limit - 1), share),
-            (stmt.orelse, (limit, high), 1 - share),
+        name, limit = _limit(stmt.condition, ranges) or ("", 0)
+        low, high = ranges.get(name, (0, 0))
+        share = (limit - low) / (high - low + 1) if name else self.share(stmt.condition, ranges)
+        for body, inside, part, holds in (
+            (stmt.then, (low, limit - 1), share, [] if name else [stmt.condition]),
+            (stmt.orelse, (limit, high), None if share is None else 1 - share, []),
         ):
-            found = self.body(body, {**ranges, name: inside}, lets)
-            parts.append(_Turns(None, part, found))
+            self.around += holds
+            found = self.body(body, {**ranges, name: inside} if name else ranges, lets)
+            del self.around[len(self.around) - len(holds) :]
+            parts += found if part is None else [_Turns(None, part, found)]
         return parts
+
+    def share(self, condition: Expr, ranges: Ranges) -> float | None:
+        """The share of the turns that reach a condition in which it holds, None if unknown."""
+        reached = _share(self.around, ranges)
+        both = _share([*self.around, condition], ranges)
+        return both / reached if both is not None and reached else None
 
     def statement(
         self, stmt: Store | Accumulate, ranges: Ranges, lets: Mapping[str, IntExpr]
@@ -224,6 +229,34 @@ def _limit(condition: Expr, ranges: Ranges) -> tuple[str, int] | None:
         return None
     low, high = ranges[name]
     return (name, limit) if low < limit <= high else None
+
+
+def _share(conditions: Sequence[Expr], ranges: Ranges) -> float | None:
+    """The share of all turns in which comparisons of linear indices hold, None if unknown."""
+    places: list[tuple[str, IntExpr]] = []
+    for test in conditions:
+        if not isinstance(test, Op) or test.name not in ("less", "less_equal"):
+            return None
+        left, right = (index_value(a) for a in test.args)
+        if left is None or right is None or not _symbols(left - right) <= ranges.keys():
+            return None
+        places.append((test.name, left - right))
+    names = sorted({name for _, place in places for name in _symbols(place)})
+    if prod(ranges[n][1] - ranges[n][0] + 1 for n in names) > MOST_TURNS:
+        return None
+    turns = np.meshgrid(*(np.arange(ranges[n][0], ranges[n][1] + 1) for n in names))
+    holds = np.ones(turns[0].shape if turns else (), np.bool_)
+    for test, place in places:
+        parts = linear(place) if isinstance(place, Dim) else ({}, place)
+        if parts is None:
+            return None
+        total = parts[1] + sum(parts[0].get(n, 0) * turn for n, turn in zip(names, turns))
+        holds &= total < 0 if test == "less" else total <= 0
+    return float(np.mean(holds))
+
+
+def _symbols(value: IntExpr) -> frozenset[str]:
+    return symbols(value) if isinstance(value, Dim) else frozenset()
 
 
 # -- what moves -------------------------------------------------------------------------------

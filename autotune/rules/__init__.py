@@ -3,6 +3,7 @@
     base              what every sketch says of itself, and the knobs
     tile              vectors along a shared axis, a register tile of rows and vectors
     tile_favourites   its choices without a log, by a model of the inner tile's cycles
+    mirror            products of an array with itself: one triangle, stored to both sides
     window            short windows, all taps written out, with rows that share what they read
     pick              short axes whose every place is another expression, unrolled
     dots              products of bytes, by the instructions that add them up in fours
@@ -22,6 +23,7 @@ from .base import KNOBS, Choices, Sketch
 from .chain import chain_sketches
 from .dots import dot_offers
 from .lanes import lane_offers
+from .mirror import mirror_offers
 from .pick import pick_offers
 from .tile import tile_offers
 from .user import user_sketches
@@ -37,7 +39,7 @@ __all__ = [
     "user_sketches",
 ]
 
-RULES = (tile_offers, dot_offers, lane_offers, window_offers, pick_offers)
+RULES = (tile_offers, mirror_offers, dot_offers, lane_offers, window_offers, pick_offers)
 
 
 def sketches_of(group: Group, target: Target) -> list[Sketch]:

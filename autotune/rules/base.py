@@ -136,6 +136,14 @@ class Sketch:
         """Shared axes that are cut into register tiles."""
         return {self.row_axis, self.row_axis2}
 
+    def settled(self, values: Values) -> Values:
+        """The values with those of knobs that follow from others."""
+        return values
+
+    def share(self, values: Values) -> npt.NDArray[np.float64]:
+        """The share of the main stage's elements that are computed: others are known from them."""
+        return np.ones(len(values["vectors"]))
+
     # -- what follows --------------------------------------------------------------------------
 
     @property

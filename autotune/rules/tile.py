@@ -5,6 +5,7 @@ reductions over outer axes, softmax over an outer axis.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -50,7 +51,7 @@ from .base import (
 from .map_favourites import map_favourites
 from .tile_favourites import MAX_PANEL_BYTES, panel_loops, tile_favourites
 
-__all__ = ["TileSketch", "tile_offers"]
+__all__ = ["TileSketch", "tile_cost", "tile_offers", "tile_sketch"]
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
@@ -253,7 +254,7 @@ def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
     """Sketches of this rule, each with a rough cost to rank it among those of other rules."""
     lanes = target.lanes(group.element_bytes)
     return [
-        (_tile_cost(group, v, lanes), _tile_sketch(group, target, v)) for v in _vector_axes(group)
+        (tile_cost(group, v, lanes), tile_sketch(group, target, v)) for v in _vector_axes(group)
     ]
 
 
@@ -288,7 +289,8 @@ def _turned(group: Group, access: Access, axis: str) -> bool:
     return access.stride(axis) not in (0, 1) and access.buffer not in known
 
 
-def _tile_cost(group: Group, axis: str, lanes: int) -> float:
+def tile_cost(group: Group, axis: str, lanes: int) -> float:
+    """Rough cost of vectors along an axis, to rank it among other axes and rules."""
     cost = 0.0
     width = group.extents[axis]
     waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
@@ -320,10 +322,13 @@ def _is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
     )
 
 
-def _tile_sketch(group: Group, target: Target, v: str) -> Sketch:
+def tile_sketch(
+    group: Group, target: Target, v: str, rows: Sequence[str] | None = None
+) -> TileSketch:
+    """The sketch with vectors along ``v``, and rows along the best axes, or the given ones."""
     main = group.main
     reads = group.accesses[main.name]
-    rows = _row_axes(group, v)
+    rows = _row_axes(group, v) if rows is None else rows
     row = rows[0] if rows else None
     row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
     k = _longest_reduced(group) if main.combiner is not None else None
@@ -387,7 +392,8 @@ def _packs(
     """Values of the knob ``pack``. Panels are made inside of cache tiles where what a tile reads of
     the operand is a block."""
     block = row is not None and len(group.main.reduce_axes) == 1 and not group.cuts
-    inside = block and any(not known for _, known in packable)
+    names = [a.buffer for a in group.accesses[group.main.name]]
+    inside = block and any(not known and names.count(name) == 1 for name, known in packable)
     return tuple(
         n
         for n in range(5)

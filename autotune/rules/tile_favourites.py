@@ -15,7 +15,7 @@ from ...ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
 from .base import PACKS_INSIDE, PACKS_VECTORS, Choices, Sketch
 
-__all__ = ["MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_favourites"]
+__all__ = ["AHEAD", "MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_favourites"]
 
 MAX_PANEL_BYTES = 768 * 1024  # of panels that are made there, on the stack
 

@@ -54,23 +54,33 @@ def block_sums(nest: Nest, register_bytes: int) -> Nest:
 
     ``register_bytes`` is the size of accumulators that leaves registers for as many of a block.
     """
-    body = _bodies(nest.body, register_bytes)
+    body = _bodies(nest.body, _large(nest, register_bytes))
     return block_tiles(nest if body is nest.body else replace(nest, body=body))
 
 
-def _bodies(body: tuple[Stmt, ...], register_bytes: int) -> tuple[Stmt, ...]:
+def _large(nest: Nest, register_bytes: int) -> frozenset[str]:
+    """Accumulators of more than so many bytes in some copy of their loops. All copies sum in the
+    same order, those for the rest of a split as well: equal elements have equal sums."""
+    allocs = (stmt for stmt in statements(nest.body) if isinstance(stmt, Alloc))
+    return frozenset(a.buffer.name for a in allocs if _bytes(a.buffer) > register_bytes)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(as_int(n) for n in buffer.shape) * buffer.dtype.bytes
+
+
+def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
     """A body and those inside it, their private accumulators in blocks."""
-    stmts: list[Stmt] = [_inside(stmt, register_bytes) for stmt in body]
+    stmts: list[Stmt] = [_inside(stmt, large) for stmt in body]
     at = 0
     while at < len(stmts):
         alloc = stmts[at]
         at += 1
         if not isinstance(alloc, Alloc) or alloc.scope == "tiles":
             continue
-        size = prod(as_int(n) for n in alloc.buffer.shape) * alloc.buffer.dtype.bytes
-        if not alloc.buffer.dtype.is_float or size > MOST_BYTES:
+        if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > MOST_BYTES:
             continue
-        sums = _Sum(alloc, size > register_bytes)
+        sums = _Sum(alloc, alloc.buffer.name in large)
         again = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
         end = next(again, len(stmts))
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
@@ -84,12 +94,12 @@ def _allocates(stmt: Stmt, name: str) -> bool:
     return isinstance(stmt, Alloc) and stmt.buffer.name == name
 
 
-def _inside(stmt: Stmt, register_bytes: int) -> Stmt:
+def _inside(stmt: Stmt, large: frozenset[str]) -> Stmt:
     if isinstance(stmt, Loop):
-        body = _bodies(stmt.body, register_bytes)
+        body = _bodies(stmt.body, large)
         return stmt if body is stmt.body else replace(stmt, body=body)
     if isinstance(stmt, If):
-        then, orelse = (_bodies(b, register_bytes) for b in (stmt.then, stmt.orelse))
+        then, orelse = (_bodies(b, large) for b in (stmt.then, stmt.orelse))
         same = then is stmt.then and orelse is stmt.orelse
         return stmt if same else replace(stmt, then=then, orelse=orelse)
     return stmt

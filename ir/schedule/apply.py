@@ -29,12 +29,13 @@ from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetc
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .limits import LIMITS
+from .mirror import check_mirrored, compared, mirrored_stage
 from .panels import packed_inside
 from .primitives import state_of
 from .private import check_private
 from .runs import Limits, Run, runs
 from .skipping import constants_of, is_needed
-from .state import State
+from .state import Mirror, State
 from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
 
@@ -53,6 +54,8 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     limits = state.extents
     for root in forest:
         body += writer.items((root,), {}, limits, {})
+    for loop in sorted(set(state.mirrors) - writer.mirrored):
+        raise ScheduleError(f"mirror: no stage shares the loop {loop}")
     for name in sorted(set(state.panels) - writer.panelled):
         raise ScheduleError(f"pack_at: {state.panels[name].loop} is inside a register tile")
     check_private(body)
@@ -81,6 +84,13 @@ class _Local:
 def _start_of(axis: str) -> str:
     """The key in ``Values`` of where on its axis the piece begins that the loops are in."""
     return f"{axis}@"
+
+
+def _only_if(condition: Expr, stmts: Sequence[Stmt]) -> list[Stmt]:
+    """The statements under a condition, if it is not known."""
+    if isinstance(condition, Const):
+        return [*stmts] if condition.value else []
+    return [If(condition, tuple(stmts))]
 
 
 Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
@@ -113,6 +123,8 @@ class _Writer:
         self.workspace: dict[str, Buffer] = {}
         self.count = 0
         self.panelled: set[str] = set()  # operands whose loop of ``pack_at`` has been written
+        self.mirrored: set[str] = set()  # loops of ``mirror`` that have been written
+        self.mirror: tuple[Mirror, Expr] | None = None  # around, and where a block has an image
         self.short = _short_panels(state)
         self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around what is written now
 
@@ -140,6 +152,19 @@ class _Writer:
     def branch_body(
         self, item: Branch, values: Values, limits: Limits, local: Locals
     ) -> list[Stmt]:
+        found = self.state.mirrors.get(item.loop)
+        if found is None:
+            return self.block(item, values, limits, local)
+        check_mirrored(self.state, item, found, values, local)
+        a, b = (self.axis_value(axis, values) for axis in found.axes)
+        computed, above = (compared(name, a - b, self.ranges) for name in ("less_equal", "less"))
+        self.mirror = found, above
+        stmts = self.block(item, values, limits, local)
+        self.mirror = None
+        self.mirrored.add(item.loop)
+        return _only_if(computed, stmts)
+
+    def block(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
         allocs: list[Stmt] = []
         for stage in item.stores:
             made = self.private(stage, stage.buffer.name, values, limits)
@@ -310,7 +335,12 @@ class _Writer:
                 stored = Store(name, indices, value, name in self.state.streams)
                 return [*self.prefetches(stage, v, l), stored]
 
-            return self.nest(item.inner, values, limits, store), local
+            def image(v: Values, l: Limits, other: Stage) -> list[Stmt]:
+                name, indices = self.target(other, v, l, local)
+                return [Store(name, indices, self.instantiate(other.expr, v, l, local))]
+
+            written = self.nest(item.inner, values, limits, store)
+            return written + self.image(stage, item.inner, values, limits, image), local
         return self.reduction(item, values, limits, local)
 
     def reduction(
@@ -431,16 +461,19 @@ class _Writer:
         combiner = stage.combiner
 
         def store(fresh: bool) -> list[Stmt]:
-            def one(v: Values, l: Limits) -> list[Stmt]:
+            def one(v: Values, l: Limits, at: Stage = stage) -> list[Stmt]:
                 place = self.relative(stage, tile, v, l)
                 value = read(tile.buffer.name, place, stage.buffer.dtype)
-                name, indices = self.target(stage, v, l, local)
+                name, indices = self.target(at, v, l, local)
                 if fresh:
                     stream = name in self.state.streams and not item.outer_reductions
-                    return [Store(name, indices, value, stream)]
+                    return [Store(name, indices, value, stream and at is stage)]
                 return [Accumulate(name, indices, combiner, value)]
 
-            return self.nest(spatial, values, limits, one)
+            written = self.nest(spatial, values, limits, one)
+            if stage.name in local:
+                return written
+            return written + self.image(stage, spatial, values, limits, one)
 
         turns = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
         if any(isinstance(turn, int) and turn != 0 for turn in turns):
@@ -450,6 +483,22 @@ class _Writer:
             return store(fresh=True)
         first = op("equal", index(sum(moving[1:], moving[0])), index(0))
         return [If(first, tuple(store(fresh=True)), tuple(store(fresh=False)))]
+
+    def image(
+        self,
+        stage: Stage,
+        loops: Sequence[str],
+        values: Values,
+        limits: Limits,
+        store: Callable[[Values, Limits, Stage], list[Stmt]],
+    ) -> list[Stmt]:
+        """What a block of a mirrored stage stores on the other side of the diagonal."""
+        if self.mirror is None:
+            return []
+        found, above = self.mirror
+        other = mirrored_stage(stage, found)
+        stmts = self.nest(loops, values, limits, lambda v, l: store(v, l, other))
+        return _only_if(above, stmts)
 
     @property
     def split_loops(self) -> set[str]:

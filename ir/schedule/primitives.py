@@ -30,6 +30,7 @@ from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
 from .borders import peel, unpad
 from .limits import LIMITS, buffer_bytes
+from .mirror import mirror
 from .panels import pack_at
 from .shift_bytes import shift_bytes
 from .skipping import skip
@@ -465,6 +466,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "own_axis": own_axis,
     "skip": skip,
     "shift_bytes": shift_bytes,
+    "mirror": mirror,
 }
 
 

@@ -15,7 +15,7 @@ from ..errors import ScheduleError
 from ..loop.nest import Pack
 from ..loop.prim import Buffer, PrimFunc, Stage
 
-__all__ = ["Cache", "Panels", "State"]
+__all__ = ["Cache", "Mirror", "Panels", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,14 @@ class Panels:
     loop: str
 
 
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A stage of which one triangle of blocks is computed; it is symmetric in ``axes``."""
+
+    stage: str
+    axes: tuple[str, str]
+
+
 @dataclass(frozen=True)
 class State:
     """Decisions by name. ``prim`` already has inlined, split and packed stages worked in."""
@@ -52,6 +60,7 @@ class State:
     panels: Mapping[str, Panels] = field(default_factory=dict)
     streams: frozenset[str] = frozenset()
     skips: Mapping[str, str] = field(default_factory=dict)
+    mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     peels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

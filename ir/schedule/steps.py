@@ -14,6 +14,7 @@
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
                | pack_grouped(buffer, axis, tile, along, group)
                | pack_at(buffer, axis, tile, loop) | shift_bytes(stage, buffer)
+               | mirror(stage, loop)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -38,6 +39,7 @@ __all__ = [
     "cut",
     "fuse",
     "layout",
+    "mirror",
     "own_axis",
     "pack",
     "pack_at",
@@ -84,6 +86,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "own_axis": ("name", "name"),
     "skip": ("name", "name"),
     "shift_bytes": ("name", "name"),
+    "mirror": ("name", "name"),
 }
 
 
@@ -299,3 +302,8 @@ def own_axis(stage: str, axis: str) -> Step:
 def skip(stage: str, loop: str) -> Step:
     """Leave out the turns of a loop in which a stage is masked throughout."""
     return Step("skip", (stage, loop))
+
+
+def mirror(stage: str, loop: str) -> Step:
+    """See ``mirror.mirror``."""
+    return Step("mirror", (stage, loop))

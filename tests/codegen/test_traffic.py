@@ -24,13 +24,14 @@ from loopwright.ir.schedule.steps import (
     cache_write,
     compute_at,
     fuse,
+    mirror,
     parallel,
     reorder,
     split,
     unroll,
     vectorize,
 )
-from prims import make_prim, random_inputs
+from prims import make_prim, parse_prim, random_inputs
 
 
 class Cache:
@@ -225,3 +226,21 @@ def test_each_thread_reads_what_all_of_them_need() -> None:
     )
     one, two = (traffic_of(shared, Target(l1=6000), n)["l2"].read for n in (1, 2))
     assert one + weights <= two <= one + 1.2 * weights
+
+
+def test_blocks_that_are_left_out_move_nothing() -> None:
+    prim = parse_prim("""
+        prim @gram(x: float32[9, 64]) -> out: float32[64, 64] {
+          out[i, j] = sum(k: 9) x[k, i] * x[k, j]
+        }""")
+    steps = [split("i", (8, 8)), split("j", (8, 8)), reorder("i.0", "j.0", "k", "i.1", "j.1")]
+    steps += [cache_write("out", "registers", "j.0"), unroll("i.1"), vectorize("j.1")]
+
+    def near(*steps: Step) -> Traffic:
+        return traffic_of(apply_schedule(prim, Schedule(steps)), Target())["l1"]
+
+    whole = near(*steps)
+    fused = [fuse("i.0", "j.0"), mirror("out", "i.0*j.0")]
+    for half in (near(*steps, mirror("out", "j.0")), near(*steps, *fused)):
+        assert half.read == pytest.approx(whole.read * 36 / 64)
+        assert half.written == pytest.approx(whole.written)

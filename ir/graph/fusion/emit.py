@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from ...loop.symmetry import symmetric_axes
+from ...ops.to_prim import group_to_prim
 from ..builder import Builder
 from ..nodes import (
     Atom,
@@ -102,7 +105,7 @@ def _emit_group(
     table: GroupTable,
 ) -> None:
     nodes = [graph.nodes[m] for m in members]
-    body = _GroupBody(graph, members)
+    body = _GroupBody(graph, readings_of(graph, members, partial(_is_symmetric, graph)))
     for node in nodes:
         body.node(node)
     results = [body.results[graph.nodes[o].binding.var] for o in outputs or members[-1:]]
@@ -124,16 +127,25 @@ def _emit_group(
         builder.bindings.append(Binding(var, TupleGetItem(group, index, var.span)))
 
 
+def _is_symmetric(graph: Graph, contraction: Node) -> bool:
+    """Whether a contraction of one array with itself gives the same with two axes exchanged."""
+    alone = _GroupBody(graph, {})
+    alone.node(contraction)
+    result = alone.results[contraction.binding.var]
+    prim = group_to_prim("alone", alone.builder.function(result, attrs={}))
+    return any(symmetric_axes(stage) is not None for stage in prim.stages)
+
+
 class _GroupBody:
     """The function of a group while it grows: what comes from outside becomes a parameter."""
 
-    def __init__(self, graph: Graph, members: Sequence[int]) -> None:
+    def __init__(self, graph: Graph, readings: Mapping[tuple[int, int], Reading]) -> None:
         self.graph = graph
         self.builder = Builder()
         self.arguments: list[Atom] = []
         self.results: dict[Atom, Atom] = {}  # the value of a member -> what it is inside
         self.names: list[str] = []  # of the operators, in order
-        self._readings = readings_of(graph, members)
+        self._readings = readings
         self._inside: dict[tuple[Reading, object], Atom] = {}
 
     def node(self, node: Node) -> None:

@@ -2,27 +2,34 @@
 
 Before, when a parameter stands for an array::
 
-    def @matmul(%x: Tensor[(1500, 300), float32]) {
-      %0 = transpose(%x);
-      nn.matmul(%0, %x)
+    def @matmul(%x: Tensor[(300, 400), float32]) {
+      %0 = strided_slice(%x, begin=[0, 0], end=[300, 200]);
+      %1 = strided_slice(%x, begin=[0, 200], end=[300, 400]);
+      %2 = transpose(%1);
+      nn.matmul(%0, %2)
     }
 
 After, when it stands for one way of reading it; the group is called with the array twice::
 
-    def @matmul(%x: Tensor[(1500, 300), float32], %x: Tensor[(1500, 300), float32]) {
-      %0 = transpose(%x);
-      nn.matmul(%0, %x)
+    def @matmul(%x: Tensor[(300, 400), float32], %x: Tensor[(300, 400), float32]) {
+      %0 = strided_slice(%x, begin=[0, 0], end=[300, 200]);
+      %1 = strided_slice(%x, begin=[0, 200], end=[300, 400]);
+      %2 = transpose(%1);
+      nn.matmul(%0, %2)
     }
 
 A schedule packs, copies and prefetches an operand by the order in which loops walk it, and two
 operands of a contraction are walked in different orders even if they are one array: the sides of a
-covariance, the queries, keys and values that are slices of one projection. It also makes the kernel
+attention, the queries, keys and values that are slices of one projection. It also makes the kernel
 the same as that of two arrays, tuned for both. Maps read their operands in step and share them.
+
+Where the result is symmetric (``x.T @ x``), both operands share a parameter after all: a schedule
+that computes one half of the result has to know that they are one array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from ...ops.registry import Pattern
@@ -39,9 +46,13 @@ SHARED: Reading = ()
 _HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
 
 
-def readings_of(graph: Graph, members: Sequence[int]) -> Mapping[tuple[int, int], Reading]:
+def readings_of(
+    graph: Graph, members: Sequence[int], is_symmetric: Callable[[Node], bool]
+) -> Mapping[tuple[int, int], Reading]:
     """The reading of every operand of a contraction in a group, and of what maps in front of it
-    read, by node and position; all others are SHARED."""
+    read, by node and position; all others are SHARED.
+
+    ``is_symmetric`` says of a contraction of one array with itself whether its result is."""
     below: set[int] = set()  # reductions and contractions, and what depends on them
     for member in members:
         node = graph.nodes[member]
@@ -49,14 +60,19 @@ def readings_of(graph: Graph, members: Sequence[int]) -> Mapping[tuple[int, int]
             below.add(member)
     found: dict[tuple[int, int], Reading] = {}
     inside = set(members) - below
-    for member in members:
+    contractions = [m for m in members if graph.nodes[m].pattern == Pattern.CONTRACTION]
+    for member in contractions:
         node = graph.nodes[member]
-        if node.pattern == Pattern.CONTRACTION:
-            for position, edge in enumerate(node.edges):
-                found[member, position] = _reading(node, position, edge)
-                for front in _in_front(graph, edge, inside):
-                    for number, own in enumerate(graph.nodes[front].edges):
-                        found[front, number] = _reading(node, position, own)
+        one_array = len({edge.root for edge in node.edges}) == 1
+        if len(contractions) == 1 and one_array and is_symmetric(node):
+            both: Reading = (node.index, "both")
+            found.update({(member, n): both for n in range(len(node.edges))})
+            continue
+        for position, edge in enumerate(node.edges):
+            found[member, position] = _reading(node, position, edge)
+            for front in _in_front(graph, edge, inside):
+                for number, own in enumerate(graph.nodes[front].edges):
+                    found[front, number] = _reading(node, position, own)
     return found
 
 

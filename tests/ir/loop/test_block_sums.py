@@ -14,7 +14,7 @@ from loopwright.ir.loop import block_sums as blocks
 from loopwright.ir.loop import block_tiles
 from loopwright.ir.loop.block_sums import block_sums
 from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.loop.parser import parse_nest
+from loopwright.ir.loop.parser import parse_nest, parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.state import State
@@ -143,3 +143,16 @@ def test_compiled_they_compute_the_same(kind, tiny_blocks):
         expected = evaluate_prim(prim, inputs)
         for name, array in zip(prim.outputs, run_kernel(kernel, target, inputs), strict=True):
             np.testing.assert_array_equal(array, expected[name], str(kernel.nest))
+
+
+def test_the_rest_of_a_split_sums_in_the_same_order():
+    """A product of an array with itself is symmetric to the last bit."""
+    prim = parse_prim("""
+        prim @gram(x: float32[700, 11]) -> out: float32[11, 11] {
+          out[i, j] = sum(k: 700) x[k, i] * x[k, j]
+        }""")
+    steps = (split("i", (3, 4)), split("j", (2, 8)), reorder("i.0", "j.0", "k", "i.1", "j.1"))
+    nest = apply_schedule(prim, Schedule.of(*steps, cache_write("out", "registers", "j.0")))
+    inputs = {"x": np.random.default_rng(0).standard_normal((700, 11)).astype(np.float32)}
+    found = run_nest(block_sums(nest, 90), inputs)["out"]
+    np.testing.assert_array_equal(found, found.T)

@@ -382,11 +382,33 @@ def arguments(program: Module) -> list[str]:
 
 def test_both_sides_of_a_product_of_one_array_are_operands_of_their_own() -> None:
     def make(m, x):
-        return m("nn.matmul", m.transpose(x, axes=(1, 0)), x)
+        return m("nn.matmul", x, x)
 
-    program = fused(module(make, tensor(20, 8)))
+    program = fused(module(make, tensor(8, 8)))
     assert arguments(program) == ["x0", "x0"]
     assert len(group_of(program).params) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m, x: m("nn.matmul", m.transpose(x, axes=(1, 0)), x),
+        lambda m, x: m("nn.matmul", x, m.transpose(x, axes=(1, 0))),
+        lambda m, x: m.contract(x, x, equation="ki,kj->ij"),
+        lambda m, x: m.contract(x, x, equation="ik,jk->ji"),
+    ],
+)
+def test_both_sides_of_a_symmetric_product_share_a_parameter(make) -> None:
+    program = fused(module(make, tensor(8, 8)))
+    assert arguments(program) == ["x0"]
+    assert len(group_of(program).params) == 1
+
+
+def test_what_follows_a_symmetric_product_reads_its_operand_as_another_one() -> None:
+    def make(m, x):
+        return m.add(m("nn.matmul", x, m.transpose(x, axes=(1, 0))), x)
+
+    assert arguments(fused(module(make, tensor(8, 8)))) == ["x0", "x0"]
 
 
 def test_maps_share_what_they_read_in_step() -> None:
