@@ -1,16 +1,15 @@
 """Applying a schedule: PrimFunc and Schedule in, loop nest out.
 
-The stages are first laid into a tree of loops (``tree.py``); then the tree is written out with
-constant extents: where a split does not divide its axis, the body stands once more for the rest.
+The stages are first laid into a tree of loops (``tree.py``); then the tree is written out, loop by
+loop (``loops.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
-from ..dims import Dim, IntExpr, as_int, resolve, symbol
+from ..dims import Dim, IntExpr, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.border import is_skipped
 from ..loop.decide import worked_out
@@ -25,15 +24,15 @@ from ..loop.expr import (
     read,
     walk,
 )
-from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Operand, Prefetch, Stmt, Store
+from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
-from .limits import LIMITS
+from .loops import Body, LoopWriter, Values
 from .mirror import check_mirrored, compared, mirrored_stage
 from .panels import packed_inside
 from .primitives import state_of
 from .private import check_private
-from .runs import Limits, Run, runs
+from .runs import Limits
 from .skipping import constants_of, is_needed
 from .state import Mirror, State
 from .steps import Schedule
@@ -81,11 +80,6 @@ class _Local:
     fixed: tuple[IntExpr, ...]
 
 
-def _start_of(axis: str) -> str:
-    """The key in ``Values`` of where on its axis the piece begins that the loops are in."""
-    return f"{axis}@"
-
-
 def _only_if(condition: Expr, stmts: Sequence[Stmt]) -> list[Stmt]:
     """The statements under a condition, if it is not known."""
     if isinstance(condition, Const):
@@ -93,40 +87,17 @@ def _only_if(condition: Expr, stmts: Sequence[Stmt]) -> list[Stmt]:
     return [If(condition, tuple(stmts))]
 
 
-Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
 Locals = Mapping[str, _Local]
 
 
-def _short_panels(state: State) -> dict[str, Limits]:
-    """By the loop over the panels of an operand packed at run time: how much of its last panel
-    there is. Nobody reads the rest, so only that much is copied, and no element needs a guard.
-
-    Panels of a schedule that takes these loops apart are copied with the guard.
-    """
-    found: dict[str, Limits] = {}
-    for stage in state.prim.stages:
-        pack = state.packs.get(stage.name)
-        if pack is None or pack.group or not pack.rest:
-            continue
-        panels, lanes = stage.axes[0].name, stage.axes[-1].name
-        places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
-        inside = [n for n, l in enumerate(state.order) if l in state.loops_of_axis(lanes)]
-        if places and len(inside) == len(state.loops_of_axis(lanes)) and places[0] < min(inside):
-            found[panels] = {lanes: pack.rest}
-    return found
-
-
-class _Writer:
+class _Writer(LoopWriter):
     def __init__(self, state: State) -> None:
-        self.state = state
+        super().__init__(state)
         self.extents = state.extents
         self.workspace: dict[str, Buffer] = {}
-        self.count = 0
         self.panelled: set[str] = set()  # operands whose loop of ``pack_at`` has been written
         self.mirrored: set[str] = set()  # loops of ``mirror`` that have been written
         self.mirror: tuple[Mirror, Expr] | None = None  # around, and where a block has an image
-        self.short = _short_panels(state)
-        self.ranges: dict[str, tuple[int, int]] = {}  # of the loops around what is written now
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -207,116 +178,6 @@ class _Writer:
             written += self.nest(loops, values, limits, store)
         return written
 
-    def loop(
-        self,
-        name: str,
-        values: Values,
-        limits: Limits,
-        body: Callable[[Values, Limits], list[Stmt]],
-    ) -> list[Stmt]:
-        """A loop around ``body``, which is written again where the axis has a rest or is cut."""
-        if name in self.state.fused:
-            return self.fused_loop(name, values, limits, body)
-        kind = self.state.kinds.get(name, "for")
-        self.count += 1
-        if self.count > LIMITS.loops:
-            raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
-        turns = runs(self.state, name, limits, self.short)
-        if kind == "parallel" and len(turns) > 1:
-            total = turns[-1].last + 1
-            return [
-                Loop(kind, name, total, tuple(self.branches(name, turns, values, limits, body)))
-            ]
-        written: list[Stmt] = []
-        for run in turns:
-            self.ranges[name] = (0, run.count - 1)
-            skipped = run.first - run.base
-            value = symbol(name) + skipped if run.count > 1 else skipped
-            inner = tuple(body(*self.enter(name, run, value, values, limits)))
-            written += [Loop(kind, name, run.count, inner)] if run.count > 1 else inner
-        return written
-
-    def enter(
-        self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
-    ) -> tuple[Values, Limits]:
-        """Values and limits in the turns of a run; ``value`` counts from its piece's first."""
-        axis = self.state.axis_of(name)
-        if run.start:
-            values = {**values, _start_of(axis): run.start}
-        return {**values, name: value}, {**limits, axis: run.limit, **run.others}
-
-    def branches(
-        self,
-        name: str,
-        turns: Sequence[Run],
-        values: Values,
-        limits: Limits,
-        body: Callable[[Values, Limits], list[Stmt]],
-    ) -> list[Stmt]:
-        """What a turn of a loop does: which run it belongs to is asked in each."""
-        run, *others = turns
-        self.ranges[name] = (run.first, run.last)
-        value = symbol(name) - run.base if run.count > 1 else run.first - run.base
-        mine = body(*self.enter(name, run, value, values, limits))
-        if not others:
-            return mine
-        inside = op("less", index(symbol(name)), index(run.last + 1))
-        rest = self.branches(name, others, values, limits, body)
-        return [If(inside, tuple(mine), tuple(rest))]
-
-    def fused_loop(
-        self,
-        name: str,
-        values: Values,
-        limits: Limits,
-        body: Callable[[Values, Limits], list[Stmt]],
-    ) -> list[Stmt]:
-        parts = self.state.fused[name]
-        turns = [runs(self.state, part, limits, self.short) for part in parts]
-        counts = [found[-1].last + 1 if found else 0 for found in turns]
-        total = prod(counts)
-        if total == 0:
-            return []
-        lets: list[Stmt] = []
-        left: IntExpr = symbol(name)
-        stride = total
-        for part, count in zip(parts, counts):
-            stride //= count
-            value = resolve(left // stride, {name: (0, total - 1)}) if total > 1 else 0
-            left = left % stride if total > 1 else 0
-            if isinstance(value, Dim):
-                lets.append(Let(part, value))
-        stmts = self.fused_parts(list(zip(parts, turns)), values, limits, body)
-        if total == 1:
-            return stmts
-        kind = self.state.kinds.get(name, "for")
-        return [Loop(kind, name, total, (*lets, *stmts))]
-
-    def fused_parts(
-        self,
-        parts: Sequence[tuple[str, Sequence[Run]]],
-        values: Values,
-        limits: Limits,
-        body: Callable[[Values, Limits], list[Stmt]],
-    ) -> list[Stmt]:
-        if not parts:
-            return body(values, limits)
-        (name, turns), *others = parts
-        return self.branches(
-            name, turns, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
-        )
-
-    def nest(
-        self,
-        loops: Sequence[str],
-        values: Values,
-        limits: Limits,
-        leaf: Callable[[Values, Limits], list[Stmt]],
-    ) -> list[Stmt]:
-        if not loops:
-            return leaf(values, limits)
-        return self.loop(loops[0], values, limits, lambda v, l: self.nest(loops[1:], v, l, leaf))
-
     # -- stages --------------------------------------------------------------------------------
 
     def stage(
@@ -374,9 +235,7 @@ class _Writer:
         def at(where: _Local, v: Values, l: Limits, *extra: IntExpr) -> tuple[IntExpr, ...]:
             return (*self.relative(stage, where, v, l), *extra)
 
-        def lane_loop(
-            make: Callable[[Values, Limits], list[Stmt]], v: Values, l: Limits
-        ) -> list[Stmt]:
+        def lane_loop(make: Body, v: Values, l: Limits) -> list[Stmt]:
             if not lanes:
                 return make(v, l)
             kind = state.kinds.get(lanes, "for")
@@ -510,13 +369,6 @@ class _Writer:
         shape = tuple(limits[a.name] for a in stage.axes)
         fixed = tuple(self.axis_value(a.name, values) for a in stage.axes)
         return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
-
-    def axis_value(self, axis: str, values: Values) -> IntExpr:
-        total = values.get(_start_of(axis), 0)
-        for loop in self.state.loops_of_axis(axis):
-            if loop in values:
-                total = total + values[loop] * self.state.block(loop)
-        return total
 
     def target(
         self, stage: Stage, values: Values, limits: Limits, local: Locals

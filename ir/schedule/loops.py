@@ -1,0 +1,173 @@
+"""The loops of a nest, written out with constant extents.
+
+Where a split does not divide its axis, or an axis is cut, the body stands once more for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from ..dims import Dim, IntExpr, resolve, symbol
+from ..errors import ScheduleError
+from ..loop.expr import index, op
+from ..loop.nest import If, Let, Loop, Stmt
+from .limits import LIMITS
+from .runs import Limits, Run, runs
+from .state import State
+
+__all__ = ["Body", "LoopWriter", "Values"]
+
+Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
+Body = Callable[[Values, Limits], list[Stmt]]
+
+
+def _start_of(axis: str) -> str:
+    """The key in ``Values`` of where on its axis the piece begins that the loops are in."""
+    return f"{axis}@"
+
+
+def _short_panels(state: State) -> dict[str, Limits]:
+    """By the loop over the panels of an operand packed at run time: how much of its last panel
+    there is. Nobody reads the rest, so only that much is copied, and no element needs a guard.
+
+    Panels of a schedule that takes these loops apart are copied with the guard.
+    """
+    found: dict[str, Limits] = {}
+    for stage in state.prim.stages:
+        pack = state.packs.get(stage.name)
+        if pack is None or pack.group or not pack.rest:
+            continue
+        panels, lanes = stage.axes[0].name, stage.axes[-1].name
+        places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
+        inside = [n for n, l in enumerate(state.order) if l in state.loops_of_axis(lanes)]
+        if places and len(inside) == len(state.loops_of_axis(lanes)) and places[0] < min(inside):
+            found[panels] = {lanes: pack.rest}
+    return found
+
+
+class LoopWriter:
+    """Writes loops around bodies; ``ranges`` are those of the loops around what is written now."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.count = 0
+        self.short = _short_panels(state)
+        self.ranges: dict[str, tuple[int, int]] = {}
+
+    def loop(
+        self,
+        name: str,
+        values: Values,
+        limits: Limits,
+        body: Body,
+    ) -> list[Stmt]:
+        """A loop around ``body``, which is written again where the axis has a rest or is cut."""
+        if name in self.state.fused:
+            return self.fused_loop(name, values, limits, body)
+        kind = self.state.kinds.get(name, "for")
+        self.count += 1
+        if self.count > LIMITS.loops:
+            raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
+        turns = runs(self.state, name, limits, self.short)
+        if kind == "parallel" and len(turns) > 1:
+            total = turns[-1].last + 1
+            return [
+                Loop(kind, name, total, tuple(self.branches(name, turns, values, limits, body)))
+            ]
+        written: list[Stmt] = []
+        for run in turns:
+            self.ranges[name] = (0, run.count - 1)
+            skipped = run.first - run.base
+            value = symbol(name) + skipped if run.count > 1 else skipped
+            inner = tuple(body(*self.enter(name, run, value, values, limits)))
+            written += [Loop(kind, name, run.count, inner)] if run.count > 1 else inner
+        return written
+
+    def enter(
+        self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
+    ) -> tuple[Values, Limits]:
+        """Values and limits in the turns of a run; ``value`` counts from its piece's first."""
+        axis = self.state.axis_of(name)
+        if run.start:
+            values = {**values, _start_of(axis): run.start}
+        return {**values, name: value}, {**limits, axis: run.limit, **run.others}
+
+    def branches(
+        self,
+        name: str,
+        turns: Sequence[Run],
+        values: Values,
+        limits: Limits,
+        body: Body,
+    ) -> list[Stmt]:
+        """What a turn of a loop does: which run it belongs to is asked in each."""
+        run, *others = turns
+        self.ranges[name] = (run.first, run.last)
+        value = symbol(name) - run.base if run.count > 1 else run.first - run.base
+        mine = body(*self.enter(name, run, value, values, limits))
+        if not others:
+            return mine
+        inside = op("less", index(symbol(name)), index(run.last + 1))
+        rest = self.branches(name, others, values, limits, body)
+        return [If(inside, tuple(mine), tuple(rest))]
+
+    def fused_loop(
+        self,
+        name: str,
+        values: Values,
+        limits: Limits,
+        body: Body,
+    ) -> list[Stmt]:
+        parts = self.state.fused[name]
+        turns = [runs(self.state, part, limits, self.short) for part in parts]
+        counts = [found[-1].last + 1 if found else 0 for found in turns]
+        total = prod(counts)
+        if total == 0:
+            return []
+        lets: list[Stmt] = []
+        left: IntExpr = symbol(name)
+        stride = total
+        for part, count in zip(parts, counts):
+            stride //= count
+            value = resolve(left // stride, {name: (0, total - 1)}) if total > 1 else 0
+            left = left % stride if total > 1 else 0
+            if isinstance(value, Dim):
+                lets.append(Let(part, value))
+        stmts = self.fused_parts(list(zip(parts, turns)), values, limits, body)
+        if total == 1:
+            return stmts
+        kind = self.state.kinds.get(name, "for")
+        return [Loop(kind, name, total, (*lets, *stmts))]
+
+    def fused_parts(
+        self,
+        parts: Sequence[tuple[str, Sequence[Run]]],
+        values: Values,
+        limits: Limits,
+        body: Body,
+    ) -> list[Stmt]:
+        if not parts:
+            return body(values, limits)
+        (name, turns), *others = parts
+        return self.branches(
+            name, turns, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
+        )
+
+    def nest(
+        self,
+        loops: Sequence[str],
+        values: Values,
+        limits: Limits,
+        leaf: Body,
+    ) -> list[Stmt]:
+        if not loops:
+            return leaf(values, limits)
+        return self.loop(loops[0], values, limits, lambda v, l: self.nest(loops[1:], v, l, leaf))
+
+    def axis_value(self, axis: str, values: Values) -> IntExpr:
+        total = values.get(_start_of(axis), 0)
+        for loop in self.state.loops_of_axis(axis):
+            if loop in values:
+                total = total + values[loop] * self.state.block(loop)
+        return total
