@@ -69,3 +69,11 @@ def test_sums_of_costly_elements_leave_registers_free(shape: tuple[int, int], ro
     """Softmax keeps its exponentials before they are summed; its logarithm sums them at once."""
     prim = kernel_of(lw.nn.log_softmax, lw.f32[shape])
     assert ("i", (shape[0] // rows, rows)) in steps_of(prim, "split")
+
+
+@pytest.mark.parametrize("rows, at_once", [(4096, 4), (16, 2), (8, 1)])
+def test_long_rows_that_are_read_once_share_the_vector_they_are_multiplied_by(
+    rows: int, at_once: int
+) -> None:
+    prim = kernel_of(lambda a, v: a @ v, lw.f32[rows, 8192], lw.f32[8192])
+    assert dict(steps_of(prim, "split"))["i"][-1] == at_once
