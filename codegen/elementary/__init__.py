@@ -27,7 +27,7 @@ from .log import log, log1p, log2, log10
 from .power import power, signed_power, unsigned_power
 from .remainder import floor_divide, floor_mod, truncate_mod
 from .root import cbrt, rsqrt
-from .trig import cos, sin, tan32, tan64
+from .trig import cos, sin, tan
 
 __all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
 
@@ -43,6 +43,7 @@ _GENERIC: dict[str, Body] = {
     "log10": log10,
     "sin": sin,
     "cos": cos,
+    "tan": tan,
     "asin": asin,
     "acos": acos,
     "atan": atan,
@@ -60,7 +61,6 @@ _GENERIC: dict[str, Body] = {
     "floor_divide": floor_divide,
 }
 _BY_DTYPE: dict[str, dict[str, Body]] = {
-    "tan": {"float32": tan32, "float64": tan64},
     "tanh": {"float32": tanh32, "float64": tanh64},
     "erf": {"float32": erf32, "float64": erf64},
     "power": {

@@ -290,6 +290,7 @@ POLYNOMIALS: dict[str, Fit] = {
     "COS32": _cos_tail(2, 24),
     "COS64": _cos_tail(5, 53),
     "TAN32": _odd(mp.tan, _quarter_pi, 6),
+    "TAN64": _odd(mp.tan, _quarter_pi, 13, 53),
     "ASIN32": _odd(mp.asin, 0.5, 4),
     "ASIN64": _odd(mp.asin, 0.5, 11, 53),
     "ATAN32": _odd(mp.atan, _tan_eighth_pi, 4),

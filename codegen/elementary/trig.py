@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .emitter import Emitter, Value
 
-__all__ = ["cos", "sin", "tan32", "tan64"]
+__all__ = ["cos", "sin", "tan"]
 
 # sin(r) = r + r * y * P(y), y = r^2, |r| <= pi / 4
 SIN32 = (
@@ -54,6 +54,24 @@ TAN32 = (
     -2.5720635676407255e-05,
     0.004432102665305138,
 )
+
+TAN64 = (
+    0.3333333333333271,
+    0.1333333333342392,
+    0.05396825392223907,
+    0.021869489714982916,
+    0.00886321767292172,
+    0.003592302522379069,
+    0.0014546763478188328,
+    0.0005954080321037693,
+    0.00022136754636822322,
+    0.0001386116949325078,
+    -2.9328750693092508e-05,
+    9.21588953470962e-05,
+    -4.633886499512459e-05,
+    2.1215220110889028e-05,
+)
+TAN = {"float": TAN32, "double": TAN64}
 
 # 2 / pi = 0.a2f9..., after the point, 1312 bits.
 _DIGITS = (
@@ -114,7 +132,9 @@ def subtract_multiple(e: Emitter, x: Value, shifted: Value, wide: bool) -> Reduc
         r = e.negative_fma(wide_n, second, wide_x - wide_n * first)
         return Reduced(bits, r if wide else e.narrow(r))
     if e.target.has_fma:
-        return Reduced(bits, *subtract_in_two_parts(e, x, n, FUSED64))
+        nearer, tail = subtract_in_two_parts(e, x, n, FUSED64)
+        r = nearer + tail
+        return Reduced(bits, r, (nearer - r) + tail)
     near = x - n * first  # exact, and so is the next product
     product = n * second
     nearer = near - product
@@ -126,14 +146,14 @@ def subtract_multiple(e: Emitter, x: Value, shifted: Value, wide: bool) -> Reduc
 def subtract_in_two_parts(
     e: Emitter, x: Value, n: Value, pieces: tuple[float, float, float]
 ) -> tuple[Value, Value]:
-    """x less n pi / 2, and what rounding took off it, with FMA."""
+    """Two numbers whose sum is x less n pi / 2, with FMA.
+
+    The second is small beside the first, unless that is close to zero.
+    """
     near = e.negative_fma(n, pieces[0], x)  # exact
-    product = n * pieces[1]
-    error = e.fma(n, pieces[1], -product)
-    nearer = near - product
-    tail = e.negative_fma(n, pieces[2], (near - nearer) - product - error)
-    r = nearer + tail
-    return r, (nearer - r) + tail
+    nearer = near - n * pieces[1]
+    tail = e.negative_fma(n, pieces[1], near - nearer)
+    return nearer, e.negative_fma(n, pieces[2], tail)
 
 
 def reduce_large(e: Emitter, x: Value, wide: bool) -> Reduced:
@@ -265,13 +285,15 @@ def cos(e: Emitter, x: Value) -> Value:
     return e.flip_sign(magnitude, sign & e.sign_mask)
 
 
-def tan32(e: Emitter, x: Value) -> Value:
-    """tan in float32: tan(r) for even n, -1 / tan(r) for odd n.
+def tan(e: Emitter, x: Value) -> Value:
+    """tan: tan(r) for even n, -1 / tan(r) for odd n.
 
-    With FMA in float32, with what rounding took off r and off the sum put in; by float64 otherwise.
+    With FMA with what rounding took off r and off tan(r) put in; else by doubles.
     """
     if e.target.has_fma:
-        return tan32_in_two_parts(e, x)
+        return tan_in_two_parts(e, x)
+    if e.kind == "double":
+        return tan_by_quotient(e, x)
     reduced = reduce(e, x, wide=True)
     r = reduced.r
     y = r * r
@@ -280,34 +302,47 @@ def tan32(e: Emitter, x: Value) -> Value:
     return e.copy_sign_of(x, e.narrow(e.select(even, t, -1.0 / t)))
 
 
-def tan32_in_two_parts(e: Emitter, x: Value) -> Value:
-    """tan(r + d) = t + low, to first order in d and low."""
+def tan_in_two_parts(e: Emitter, x: Value) -> Value:
+    """tan(r + d) = t + low, to first order in d and low; d (1 + r^2) is nearly enough of it."""
     magnitude = e.abs(x)
     shifted = e.fma(magnitude, 2 / math.pi, e.magic())
-    common = subtract_in_two_parts(e, magnitude, shifted - e.magic(), FUSED32)
+    pieces = FUSED32 if e.kind == "float" else FUSED64
+    common = subtract_in_two_parts(e, magnitude, shifted - e.magic(), pieces)
     large = magnitude > LARGE
 
     def slow() -> list[Value]:
-        n, wide = parts(reduce_large(e, magnitude, True))
-        r = e.narrow(wide)
-        far = [n, r, e.narrow(wide - e.widen(r))]
-        return [e.select(large, a, b) for a, b in zip(far, near, strict=True)]
+        far = reduce_large(e, magnitude, True)
+        n, r, d = far.n, far.r, far.rest
+        if d is None:
+            r = e.narrow(far.r)
+            d = e.narrow(far.r - e.widen(r))
+        y = r * r
+        # Here there is time for the rest of the slope, 1 + tan(r)^2.
+        return [e.select(large, a, b) for a, b in zip([n, r, d * e.fma(y * y, 0.62, 1.0)], near)]
 
     near = [e.bits(shifted), *common]
     n, r, d = e.rarely(large, near, slow)
     y = r * r
-    product = r * y * e.polynomial(y, TAN32)
-    steep = r + product
-    more = e.fma(d, e.fma(steep, steep, 1.0), product)
+    more = e.fma(y, e.fma(r, e.polynomial(y, TAN[e.kind]), d), d)
     t = r + more
     low = (r - t) + more
-    q = 1.0 / t
-    q = e.fma(e.negative_fma(low, q, e.negative_fma(t, q, 1.0)), q, q)
-    return e.copy_sign_of(x, e.select((n & 1).equals(0), t, -q))
+    odd = negative_inverse(e, t, low)
+    return e.copy_sign_of(x, e.select((n & 1).equals(0), t, odd))
 
 
-def tan64(e: Emitter, x: Value) -> Value:
-    """tan in float64 as a quotient of sine and cosine, the rest of the reduction put in.
+def negative_inverse(e: Emitter, t: Value, low: Value) -> Value:
+    """-1 / (t + low)."""
+
+    def estimated(wide: Emitter, t: Value) -> Value:
+        q = wide.reciprocal_estimate(t)
+        return q if e.kind == "float" else wide.fma(q, wide.negative_fma(t, q, 1.0), q)
+
+    q = e.in_full_register(t, estimated) if e.has_tables else 1.0 / t
+    return e.negative_fma(e.negative_fma(low, q, e.negative_fma(t, q, 1.0)), q, -q)
+
+
+def tan_by_quotient(e: Emitter, x: Value) -> Value:
+    """tan in float64 as a quotient of sine and cosine, each with what rounding took off it.
 
     sin(r + d) = sin r + d cos r and cos(r + d) = cos r - d sin r to first order.
     """
@@ -315,8 +350,13 @@ def tan64(e: Emitter, x: Value) -> Value:
     r, d = reduced.r, reduced.rest
     assert d is not None
     y = r * r
-    sine = r + e.fma(r * y, e.polynomial(y, SIN64), d * e.fma(y, -0.5, 1.0))
-    cosine = 1.0 + e.fma(y, -0.5, e.fma(y * y, e.polynomial(y, COS64), -(d * r)))
+    more = r * y * e.polynomial(y, SIN64) + d * (1.0 - 0.5 * y)
+    less = y * y * e.polynomial(y, COS64) - d * r - 0.5 * y
+    sine, cosine = r + more, 1.0 + less
+    sine_low, cosine_low = (r - sine) + more, (1.0 - cosine) + less
     even = (reduced.n & 1).equals(0)
-    quotient = e.select(even, sine, -cosine) / e.select(even, cosine, sine)
-    return e.copy_sign_of(x, quotient)
+    above, below = e.select(even, sine, -cosine), e.select(even, cosine, sine)
+    above_low = e.select(even, sine_low, -cosine_low)
+    below_low = e.select(even, cosine_low, sine_low)
+    q = above / below
+    return e.copy_sign_of(x, q + (above_low - q * below_low) / below)
