@@ -79,6 +79,13 @@ def workload_of(prim: PrimFunc) -> Workload:
 
     Its text for people is the kernel's name, its dtype and the extents of its loops.
     """
+    found = prim.derived.get("record")
+    if found is None:
+        found = prim.derived["record"] = _workload_of(prim)
+    return found
+
+
+def _workload_of(prim: PrimFunc) -> Workload:
     axes: dict[str, int] = {}
     for stage in prim.stages:
         axes.update((a.name, as_int(a.extent)) for a in (*stage.axes, *stage.reduce_axes))

@@ -17,6 +17,7 @@ name, and only then can a schedule compute one inside the loops of the other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..dims import IntExpr, product
 from ..dtype import DType
@@ -82,17 +83,29 @@ class Stage:
 class PrimFunc:
     """Parameters are read, outputs are stages by name, other stages are intermediate.
 
-    ``stages`` are in order: each reads only parameters and stages before it.
+    ``stages`` are in order: each reads only parameters and stages before it. ``derived`` holds what
+    is computed from a PrimFunc again and again, such as its workload's text and its last loop
+    nests, by name; it is no part of its value, and stays behind when it is pickled.
     """
 
     name: str
     params: tuple[Buffer, ...]
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
+    derived: dict[str, Any] = field(init=False, repr=False, compare=False)
     _by_name: dict[str, Stage] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "derived", {})
         object.__setattr__(self, "_by_name", {s.name: s for s in self.stages})
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.name, self.params, self.outputs, self.stages
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("name", "params", "outputs", "stages"), state, strict=True):
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def stage(self, name: str) -> Stage:
         return self._by_name[name]

@@ -21,7 +21,13 @@ _LONG_NUMBER = re.compile("[0-9]{100}")
 
 def workload_text(prim: PrimFunc) -> str:
     """The text of a PrimFunc on one line, with names by place: the names it has do not matter."""
-    prim = canonical_names(prim)
+    found = prim.derived.get("workload")
+    if found is None:
+        found = prim.derived["workload"] = _text(canonical_names(prim))
+    return found
+
+
+def _text(prim: PrimFunc) -> str:
     params = ", ".join(f"{p}{' const' if p.constant else ''}" for p in prim.params)
     outputs = ", ".join(map(str, prim.output_buffers))
     stages = "; ".join(s.text(s.name in prim.outputs) for s in prim.stages)

@@ -40,12 +40,27 @@ from .tree import Branch, Leaf, build_forest
 
 __all__ = ["apply_schedule"]
 
+NESTS_KEPT = 4
+
 
 def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     """The loop nest of ``prim`` under ``schedule``.
 
     Raises ScheduleError if a step is illegal, names what is not there, or changes the result.
+    The last ``NESTS_KEPT`` nests stay with the PrimFunc: choosing a schedule, checking it and
+    compiling it all ask for the same one.
     """
+    nests: dict[Schedule, Nest] = prim.derived.setdefault("nests", {})
+    found = nests.get(schedule)
+    if found is None:
+        found = _applied(prim, schedule)
+        while len(nests) >= NESTS_KEPT:
+            del nests[next(iter(nests))]
+        nests[schedule] = found
+    return found
+
+
+def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     state = state_of(prim, schedule)
     forest = build_forest(state)
     writer = _Writer(state)

@@ -4,6 +4,9 @@ A hash that changes here orphans every record of that workload. If the canonical
 change, old logs need a way to be read first.
 """
 
+import pickle
+from dataclasses import replace
+
 import pytest
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import ParseError
@@ -151,3 +154,13 @@ prim @copy(x: float32[n, i]) -> y: float32[n, i] {
 }"""
     expected = "(x0: float32[n, i]) -> out: float32[n, i] { out[j, l] = x0[j, l] }"
     assert workload_text(parse_prim(text)) == expected
+
+
+def test_what_is_derived_is_no_part_of_a_prim() -> None:
+    prim = parse_workload("(x0: float32[4]) -> out: float32[4] { out[i] = exp(x0[i]) }")
+    text = workload_text(prim)
+    assert prim.derived["workload"] is workload_text(prim) == text
+    again = pickle.loads(pickle.dumps(prim))
+    assert again == prim and hash(again) == hash(prim)
+    assert again.derived == {} and again.stage("out") == prim.stage("out")
+    assert replace(prim, name="other").derived == {}
