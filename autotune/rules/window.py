@@ -182,7 +182,7 @@ class WindowSketch(Sketch):
         image = sum(
             a.size
             * a.element_bytes
-            // prod(self.extent(o) for o in self.outer_axes if a.depends(o))
+            // max(1, prod(self.extent(o) for o in self.outer_axes if a.depends(o)))
             for a in reads
         )
         return (self.border(v).free or v in self.masked) and image <= near // 2
