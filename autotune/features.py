@@ -6,13 +6,14 @@ they are called and say stands in ``feature_list``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ir.dims import as_int
+from ..ir.loop.prim import PrimFunc
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
 from .core_features import core_features
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
@@ -22,9 +23,7 @@ from .rules import KNOBS, Sketch
 from .rules.base import PACKS_ROWS, PACKS_VECTORS
 from .rules.tile_favourites import LATENCY, LOAD, SPILL, TILE, TURN
 from .traffic_features import LINE, traffic_features
-
-if TYPE_CHECKING:
-    from .space import ScheduleSpace, Variant
+from .variant import Variant
 
 __all__ = ["space_features"]
 
@@ -36,7 +35,19 @@ _COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]
 NEAR_BYTES, FAR_BYTES, MEMORY_BYTES = 48.0, 12.0, 6.0  # a cycle, into the first cache and so on
 
 
-def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
+class Space(Protocol):
+    """What features are made from: a kernel, the ways of doing it, and the values of knobs."""
+
+    prim: PrimFunc
+    threads: int
+    variants: Sequence[Variant]
+
+    def default(self) -> Population: ...
+
+    def values(self, rows: Population) -> IntArray: ...
+
+
+def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     """float32[n, len(FEATURE_NAMES)] of rows of a space."""
     found = _absolute(space, np.concatenate([space.default()[:1], rows]))
     if len(found) == len(rows):
@@ -45,7 +56,7 @@ def space_features(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.flo
     return np.concatenate([found[1:], beside], axis=1)
 
 
-def _absolute(space: ScheduleSpace, rows: Population) -> npt.NDArray[np.float32]:
+def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     out = np.zeros((len(rows), ABSOLUTE), np.float32)
     values = space.values(rows)
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}

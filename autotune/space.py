@@ -8,7 +8,6 @@ only a row that is measured becomes a Schedule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
 from math import inf
@@ -33,38 +32,15 @@ from .protocols import BoolArray, Knob, Population
 from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_sketches
 from .rules.tile_favourites import tile_cycles
 from .rules.window import is_windowed
+from .variant import Variant
 
-__all__ = ["ScheduleSpace", "Variant", "default_schedule", "default_variant"]
+__all__ = ["ScheduleSpace", "default_schedule", "default_variant"]
 
 MAX_VARIANTS = 8
 MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
 FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
 CLEARLY = 1.5  # times the estimate of the usual order, below which another one goes first
 ROWS_PER_CORE = 4  # outputs that share the threads' work evenly enough without pieces
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Preparing steps, a sketch for the group with the most work, favourites for the others."""
-
-    name: str
-    prepare: tuple[Step, ...]
-    sketch: Sketch
-    others: tuple[Sketch, ...]
-
-    def schedule(self, choices: Choices) -> Schedule:
-        first, then = self.sketch.steps(choices)
-        before: list[Step] = [*self.prepare, *first]
-        after: list[Step] = list(then)
-        for other in self.others:
-            early, late = other.steps(other.favourite())
-            before += early
-            after += late
-        return Schedule((*before, *after))
-
-    @cached_property
-    def tables(self) -> tuple[npt.NDArray[np.int64], ...]:
-        return tuple(np.asarray(self.sketch.tables[k], np.int64) for k in KNOBS)
 
 
 class ScheduleSpace:

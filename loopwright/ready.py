@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from .tracer import Request, Traced, Watch, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
-    from .by_memory import ByMemory
 
 __all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
 
 Array = np.ndarray[Any, Any]
+Run: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Ready:
     arrays: Callable[..., list[Array] | None]
     call: Callable[[Sequence[Array]], list[Array]]
     finish: Callable[[list[Array]], Any] | None
-    run: ByMemory | None = None
+    run: Run | None = None
     watch: Watch | None = None
 
     @staticmethod
@@ -71,7 +71,7 @@ class Ready:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         static: frozenset[int | str],
-        run: ByMemory | None,
+        run: Run | None,
     ) -> Ready:
         """For calls like this one; ``static`` holds the places and names of static arguments."""
         if run is not None:

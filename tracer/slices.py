@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..ir.dims import IntExpr
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
-
-if TYPE_CHECKING:
-    from .trace import Trace
 
 __all__ = ["Region", "Update", "read_region", "write_region"]
 
@@ -119,7 +116,15 @@ class Update:
     region: Region
 
 
-def write_region(trace: Trace, base: Atom, value: Atom, region: Region) -> Atom:
+class Recorder(Protocol):
+    """What emits operators into the graph, and knows what every ``strided_set`` of it updated."""
+
+    updates: dict[Atom, Update]
+
+    def emit(self, name: str, args: tuple[Atom, ...], attrs: Mapping[str, Any], /) -> Atom: ...
+
+
+def write_region(trace: Recorder, base: Atom, value: Atom, region: Region) -> Atom:
     """``base`` with ``value`` at ``region``."""
     assert isinstance(base.type, TensorType)
     if region.covers(base.type.shape):
@@ -135,7 +140,7 @@ def write_region(trace: Trace, base: Atom, value: Atom, region: Region) -> Atom:
     return updated
 
 
-def read_region(trace: Trace, atom: Atom, region: Region, attrs: Mapping[str, Any]) -> Atom:
+def read_region(trace: Recorder, atom: Atom, region: Region, attrs: Mapping[str, Any]) -> Atom:
     """``strided_slice(atom)`` with ``attrs``, which describe ``region``."""
     while (update := trace.updates.get(atom)) is not None:
         if update.region == region:

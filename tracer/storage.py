@@ -16,17 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
 from .layout import Strides, dense_strides, is_reshape_a_view
-from .slices import Region, read_region
-
-if TYPE_CHECKING:
-    from .proxy import Proxy
+from .slices import Recorder, Region, read_region
 
 __all__ = ["NEW_ARRAY", "VIEW_OPERATORS", "Kind", "Memory", "Storage", "View", "view_by"]
 
@@ -60,6 +57,29 @@ class Storage:
         self.strides: Strides = dense_strides(atom.type.shape)
 
 
+class Owner(Recorder, Protocol):
+    """The trace that a reference belongs to."""
+
+    memory: Memory
+
+
+class Reference(Protocol):
+    """A proxy, as views see it."""
+
+    @property
+    def owner(self) -> Owner: ...
+    @property
+    def storage(self) -> Storage: ...
+    @property
+    def atom(self) -> Atom: ...
+    @property
+    def shape(self) -> tuple[Any, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def strides(self) -> Strides: ...
+
+
 @dataclass(slots=True, eq=False)
 class View:
     """How a proxy sees the memory of ``parent``: through the operator ``name``, or, where the map
@@ -69,10 +89,10 @@ class View:
     where it depends on an unknown memory layout whether NumPy makes a view or a copy.
     """
 
-    parent: Proxy
+    parent: Reference
     name: str
     attrs: Mapping[str, Any]
-    replay: Callable[[], Proxy] | None = None
+    replay: Callable[[], Reference] | None = None
     readonly: str = ""
     certain: bool = True
     strides: Strides = None
@@ -102,7 +122,7 @@ class Memory:
     written: dict[int, Span | None] = field(default_factory=dict)
     by_layout: bool = False
     scalars: set[int] = field(default_factory=set)
-    unsure: list[ref[Proxy]] = field(default_factory=list)
+    unsure: list[ref[Any]] = field(default_factory=list)
 
     @property
     def depends_on_layout(self) -> bool:
@@ -115,7 +135,7 @@ class Memory:
             self.scalars.add(storage.operand)
 
 
-def view_by(parent: Proxy, name: str, attrs: Mapping[str, Any]) -> View | None:
+def view_by(parent: Reference, name: str, attrs: Mapping[str, Any]) -> View | None:
     """The view that the graph operator ``name`` makes of ``parent`` in NumPy; None if none."""
     storage = parent.storage
     if storage.kind is Kind.SCALAR:
@@ -137,7 +157,7 @@ def view_by(parent: Proxy, name: str, attrs: Mapping[str, Any]) -> View | None:
     return View(parent, name, attrs, strides=strides)
 
 
-def _repeated(parent: Proxy, attrs: Mapping[str, Any]) -> Strides:
+def _repeated(parent: Reference, attrs: Mapping[str, Any]) -> Strides:
     """The strides of a broadcast array: 0 where it is repeated."""
     if parent.strides is None:
         return None
@@ -147,24 +167,24 @@ def _repeated(parent: Proxy, attrs: Mapping[str, Any]) -> Strides:
     return (0,) * added + tuple(0 if size != wide else s for size, s, wide in axes)
 
 
-def _transposed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _transposed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(strides[axis] for axis in attrs["axes"])
 
 
-def _sliced(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _sliced(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(s * step for s, step in zip(strides, attrs["strides"], strict=True))
 
 
-def _reversed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _reversed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     return tuple(-s if axis in attrs["axis"] else s for axis, s in enumerate(strides))
 
 
-def _squeezed(parent: Proxy, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
+def _squeezed(parent: Reference, strides: tuple[int, ...], attrs: Mapping[str, Any]) -> Strides:
     gone = {axis % len(strides) for axis in attrs["axis"]}
     return tuple(s for axis, s in enumerate(strides) if axis not in gone)
 
 
-_STRIDES: dict[str, Callable[[Proxy, tuple[int, ...], Mapping[str, Any]], Strides]] = {
+_STRIDES: dict[str, Callable[[Reference, tuple[int, ...], Mapping[str, Any]], Strides]] = {
     "transpose": _transposed,
     "strided_slice": _sliced,
     "reverse": _reversed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
 from ..span import Span
@@ -20,10 +20,8 @@ from .nodes import (
     TupleGetItem,
     Var,
 )
+from .operator import Operator
 from .types import FuncType, TensorType, TupleType, Type
-
-if TYPE_CHECKING:
-    from ..ops.registry import Operator
 
 __all__ = ["Builder"]
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..dims import Dim, linear
 from ..dims import evaluate as evaluate_dim
 from ..errors import InternalError, LoopwrightTypeError
+from ..loop.prim import PrimFunc
 from .nodes import (
     Atom,
     Binding,
@@ -29,12 +30,9 @@ from .nodes import (
     TupleGetItem,
     Var,
 )
+from .operator import Operator
 from .types import TensorType, TupleType, Type
 from .walk import free_variables
-
-if TYPE_CHECKING:
-    from ..loop.prim import PrimFunc
-    from ..ops.registry import Operator
 
 __all__ = ["Value", "evaluate"]
 

@@ -21,17 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..dtype import dtype_of
+from ..loop.prim import PrimFunc
 from ..span import Span
+from .operator import Operator
 from .types import FuncType, TensorType, Type
-
-if TYPE_CHECKING:
-    from ..loop.prim import PrimFunc
-    from ..ops.registry import Operator
 
 __all__ = [
     "Atom",

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +19,14 @@ from ..dims import IntExpr
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES
 from ..errors import LoopwrightError, ParseError
+from ..loop.prim import PrimFunc
 from ..scanner import Scanner
 from ..span import Span
 from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
-from .operators import OPERATORS
+from .operator import OPERATORS
 from .types import FuncType, TensorType, TupleType, Type
 from .verify import signature_of
-
-if TYPE_CHECKING:
-    from ..loop.prim import PrimFunc
 
 __all__ = ["parse_function", "parse_module"]
 

@@ -24,7 +24,7 @@ import linecache
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +45,7 @@ from .nodes import (
     Var,
     text_of,
 )
-
-if TYPE_CHECKING:
-    from ..ops.registry import Operator
+from .operator import Operator
 
 __all__ = ["as_text", "constants_of", "scalar_text", "value_text"]
 

@@ -7,9 +7,10 @@ gives, global functions exist and are called with their signature.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import InternalError, LoopwrightError
+from ..loop.prim import PrimFunc
 from .nodes import (
     Atom,
     Block,
@@ -26,9 +27,6 @@ from .nodes import (
 )
 from .printer import as_text
 from .types import FuncType, TensorType, TupleType, Type
-
-if TYPE_CHECKING:
-    from ..loop.prim import PrimFunc
 
 __all__ = ["signature_of", "verify"]
 

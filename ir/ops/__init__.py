@@ -1,6 +1,6 @@
 """The operators: one definition each, in one place.
 
-``registry`` says what an operator is, ``rules`` and ``compose`` hold what type rules and
+``graph/operator.py`` says what an operator is, ``rules`` and ``compose`` hold what type rules and
 decompositions share. The definitions::
 
     elementwise        a row each of the table of scalar operators, cast, clip
@@ -20,6 +20,7 @@ decompositions share. The definitions::
 definition.
 """
 
+from ..graph.operator import Attr, Operator, Pattern, Sample, all_operators, get, register
 from . import (
     activation,
     arg_extreme,
@@ -39,7 +40,6 @@ from . import (
     update,
     winograd,
 )
-from .registry import Attr, Operator, Pattern, Sample, all_operators, get, register
 
 __all__ = [
     "activation",

@@ -11,10 +11,10 @@ import numpy as np
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import Type
 from ..loop.scalar import SCALAR_OPS
 from .compose import call, scalar, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, same_type
 from .sampling import extremes, floats
 

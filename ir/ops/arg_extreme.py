@@ -17,10 +17,10 @@ from ..dtype import INT32, INT64
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import Type
 from .compose import call, scalar, tensor_type
 from .reduce import KEEPDIMS, infer_reduction, reduced_axes, reduced_shape
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, Infer, tensors
 from .sampling import SPECIAL_FLOATS, floats, ints, truths
 

@@ -11,8 +11,8 @@ from ..dtype import DType
 from ..errors import InternalError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom, Constant
+from ..graph.operator import get
 from ..graph.types import TensorType
-from .registry import get
 
 __all__ = ["call", "scalar", "tensor_type"]
 

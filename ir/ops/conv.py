@@ -16,11 +16,11 @@ from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom, Constant
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Reduction, Tensor, index_add, index_div, index_mul
 from .compose import call, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, require_kind, same_dtype, tensors
 from .sampling import floats, ints
 from .window import (

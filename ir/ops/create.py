@@ -10,10 +10,10 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, ceildiv, int_max
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
 from ..loop.tensor import Map, Tensor, index_add, index_expr, index_mul
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, dtype_attr, is_size, normalise_axis, require_fits, sizes_of, tensors
 
 __all__: list[str] = []

@@ -16,9 +16,9 @@ from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from .compose import call, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, broadcast_pair, same_dtype, shorts, tensors
 from .sampling import floats, ints, truths
 

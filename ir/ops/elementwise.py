@@ -14,12 +14,12 @@ import numpy as np
 
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Map, Tensor
 from .docs import operator_doc
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import (
     Attrs,
     Infer,

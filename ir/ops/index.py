@@ -10,6 +10,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, ceildiv, product
 from ..dtype import INT64
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.reindex import delinearise
@@ -22,7 +23,6 @@ from ..loop.tensor import (
     index_mul,
     index_sub,
 )
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, dtype_attr, is_size, normalise_axes, normalise_axis, same_type, tensors
 from .sampling import floats, ints, specials, truths
 

@@ -11,11 +11,11 @@ from ..dims import Dim, IntExpr, floordiv, int_max
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, TupleType, Type
 from ..loop.expr import Expr, IndexLike, select
 from ..loop.tensor import Map, Tensor, index_less, index_sub
 from .compose import call, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, as_axes, is_size, normalise_axis, same_dtype, shorts, tensors
 from .sampling import floats, ints, truths
 

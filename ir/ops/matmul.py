@@ -15,11 +15,11 @@ from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Reduction, Tensor
 from .compose import call
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, broadcast_pair, joined_shape, same_dtype, tensors
 from .sampling import extremes, floats, ints, truths
 

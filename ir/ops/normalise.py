@@ -11,9 +11,9 @@ from ..dims import product
 from ..errors import LoopwrightTypeError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from .compose import call, scalar, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import (
     Attrs,
     normalise_axes,

@@ -10,6 +10,7 @@ import numpy as np
 from ..dims import IntExpr
 from ..dtype import BOOL
 from ..errors import LoopwrightValueError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..loop.tensor import (
@@ -21,7 +22,6 @@ from ..loop.tensor import (
     index_sub,
     index_within,
 )
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, is_size, require_fits, tensors
 from .sampling import floats, ints, truths
 

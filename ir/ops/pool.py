@@ -12,12 +12,12 @@ from ..dtype import dtype_of
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
 from ..loop.tensor import Map, Reduction, Tensor, index_add, index_mul
 from .compose import call, scalar, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, Infer, require_kind, tensors
 from .sampling import floats, ints
 from .window import (

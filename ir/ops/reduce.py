@@ -17,12 +17,12 @@ from ..dtype import DType
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Map, Reduction, Tensor
 from .compose import call, scalar, tensor_type
 from .docs import operator_doc
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, Infer, normalise_axes, require_kind, tensors
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, truths
 

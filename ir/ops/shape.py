@@ -12,11 +12,11 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, floordiv, product
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.reindex import reshape_index
 from ..loop.tensor import Map, Tensor, index_add
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import (
     Attrs,
     as_axes,

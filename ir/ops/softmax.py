@@ -17,9 +17,9 @@ from ..dims import as_int, product
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import Type
 from .compose import call, scalar, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, normalise_axis, same_type, tensors
 from .sampling import floats
 

@@ -13,10 +13,10 @@ from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
+from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.evaluate import evaluate_prim
 from ..tolerance import tolerance
-from .registry import Operator
 from .to_tensor import operator_prim
 
 __all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]

@@ -15,6 +15,7 @@ from ..dims import IntExpr, symbol
 from ..dtype import dtype_of
 from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
+from ..graph.operator import Operator, Pattern
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, read
 from ..loop.hoist_factors import hoist_factors
@@ -22,7 +23,6 @@ from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
 from ..loop.tensor import Map, Reduction, Tensor
-from .registry import Operator, Pattern
 from .staircase import stairs
 from .to_tensor import apply_compute
 

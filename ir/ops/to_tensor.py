@@ -7,11 +7,11 @@ from typing import Any
 
 from ..dims import symbol
 from ..errors import InternalError
+from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, read
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.tensor import Map, Reduction, Tensor
-from .registry import Operator
 
 __all__ = ["apply_compute", "operator_prim", "placeholder", "stage_of"]
 

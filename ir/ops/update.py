@@ -10,11 +10,11 @@ import numpy as np
 from ..dims import IntExpr, ceildiv
 from ..dtype import BOOL
 from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, const, select
 from ..loop.tensor import Map, Tensor, index_div, index_less, index_mod, index_sub, index_within
 from .pad import both
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, is_size, same_dtype, tensors
 from .sampling import floats, ints, truths
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightValueError
+from ..graph.operator import Attr
 from ..graph.types import TensorType
-from .registry import Attr
 from .rules import is_size
 
 __all__ = [

@@ -28,11 +28,11 @@ from ..dims import IntExpr, ceildiv, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
 from ..graph.builder import Builder
 from ..graph.nodes import Atom, Constant
+from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..loop.tensor import Map, Tensor, index_add, index_div, index_less, index_mod, index_mul
 from .compose import call, tensor_type
-from .registry import Attr, Operator, Pattern, Sample, register
 from .rules import Attrs, require_kind, tensors
 from .sampling import ints
 

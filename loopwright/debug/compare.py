@@ -27,8 +27,8 @@ from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Binding, Call, Constant, Var
+from ..ir.graph.operator import Operator
 from ..ir.loop.prim import PrimFunc
-from ..ir.ops.registry import Operator
 from ..ir.schedule.steps import Schedule
 from ..ir.span import Span
 from ..pipeline import Built, Parts, Source, known_operands

@@ -35,9 +35,9 @@ from ..ir.graph.nodes import (
     TupleGetItem,
     Var,
 )
+from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
 from ..ir.graph.walk import operands
-from ..ir.ops.registry import Operator
 
 __all__ = ["anonymous", "minimised", "random_values"]
 

@@ -24,8 +24,8 @@ from ..ir.dims import as_int
 from ..ir.errors import InternalError
 from ..ir.graph.nodes import Atom, Binding, Constant, Function, GlobalVar, Tuple, TupleGetItem, Var
 from ..ir.graph.nodes import Call as GraphCall
+from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
-from ..ir.ops.registry import Operator
 from ..ir.program.analysis import places, regions
 from ..ir.program.nodes import Alloc, Call, Copy, Program
 from ..pipeline import Parts, Source

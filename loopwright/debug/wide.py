@@ -24,7 +24,7 @@ from ..ir.graph.nodes import (
     TupleGetItem,
     Var,
 )
-from ..ir.ops.registry import Operator
+from ..ir.graph.operator import Operator
 
 __all__ = ["Value", "flat", "result_of", "values_of"]
 

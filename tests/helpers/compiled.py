@@ -23,10 +23,10 @@ from loopwright.ir.graph.nodes import (
     Tuple,
     TupleGetItem,
 )
+from loopwright.ir.graph.operator import Operator
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.ops.registry import Operator
 from loopwright.ir.ops.testing import array_type
 from loopwright.ir.ops.to_prim import group_to_prim
 from loopwright.ir.schedule.steps import Schedule

@@ -34,7 +34,7 @@ def module_name(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """(absolute module name, line) of every import that runs; those for type checkers do not."""
+    """(absolute module name, line) of every import, those for type checkers included."""
     tree = ast.parse((ROOT / path).read_text())
     package = module_name(path)
     if path.name != "__init__.py":
@@ -43,10 +43,6 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        for child in node.orelse:
-            yield from _imports_of(child, package)
-        return
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.name, node.lineno

@@ -21,7 +21,7 @@ block of them. They must have no other use. Maps of the scores (a scale, a mask)
 from __future__ import annotations
 
 from ...dims import IntExpr
-from ...ops.registry import Pattern
+from ..operator import Pattern
 from ..types import TensorType
 from .graph import Edge, Graph, Node
 from .post_dominators import EXIT

@@ -17,8 +17,8 @@ from math import inf, prod, sqrt
 from operator import mul
 
 from ...dims import IntExpr, product
-from ...ops.registry import Operator, Pattern
 from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
+from ..operator import Operator, Pattern
 from ..types import TensorType
 from ..walk import free_variables, operands
 

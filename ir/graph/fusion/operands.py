@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ...ops.registry import Pattern
 from ..nodes import Atom
+from ..operator import Pattern
 from .graph import Edge, Graph, Node
 
 __all__ = ["SHARED", "Reading", "readings_of"]

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dims import IntExpr, product
-from ...ops.registry import Pattern
+from ..operator import Pattern
 from ..types import TensorType
 from .graph import (
     Edge,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ops.registry import Pattern
 from ..choices import Choices, call_text, operand_text
 from ..nodes import Atom, Binding, Call
+from ..operator import Pattern
 from .graph import Graph
 
 __all__ = ["JOINED", "Seams"]

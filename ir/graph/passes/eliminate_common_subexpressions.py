@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ...ops.registry import Pattern, get
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, If, Module, TupleGetItem, Var
+from ..operator import Pattern, get
 from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType

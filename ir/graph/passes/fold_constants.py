@@ -31,7 +31,6 @@ import numpy as np
 
 from ...derived import derived, interned
 from ...dims import Dim
-from ...ops.registry import OPERATORS, Operator, Pattern
 from ...pass_context import optional
 from ..builder import Builder
 from ..evaluate import evaluate
@@ -50,6 +49,7 @@ from ..nodes import (
     TupleGetItem,
     Var,
 )
+from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
 from .rewrite import rewrite_function
 

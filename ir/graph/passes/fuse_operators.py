@@ -32,7 +32,6 @@ all that (``fusion/segments.py``).
 
 from __future__ import annotations
 
-from ...ops.registry import Pattern
 from ..choices import Choices
 from ..fusion.chain import find_chain
 from ..fusion.emit import GroupTable, emit_block
@@ -43,6 +42,7 @@ from ..fusion.rules import MOST_OPERATORS, may_fuse
 from ..fusion.segments import segments
 from ..fusion.sites import Seams
 from ..nodes import Atom, Binding, Block, Function, If, Module
+from ..operator import Pattern
 
 __all__ = ["fuse_operators"]
 

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ops.registry import OPERATORS, Operator, Pattern
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from .rewrite import map_functions, rewrite_function
 

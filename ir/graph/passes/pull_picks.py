@@ -24,10 +24,10 @@ any more goes with the dead code.)
 
 from __future__ import annotations
 
-from ...ops.registry import OPERATORS, Operator, Pattern
 from ...pass_context import optional
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from .rewrite import map_functions, rewrite_function
 

@@ -27,7 +27,7 @@ from ...dims import Dim
 from ...errors import InternalError
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
-from ..operators import OPERATORS
+from ..operator import OPERATORS
 from ..structural import atom_key
 from ..types import TensorType
 

@@ -33,12 +33,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...ops.registry import Operator, Pattern
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
-from ..operators import OPERATORS
+from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
 from ..walk import use_counts
 from .eliminate_dead_code import without_dead_code

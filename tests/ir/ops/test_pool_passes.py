@@ -9,8 +9,8 @@ import pytest
 from graphs import parse
 from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.nodes import Call
+from loopwright.ir.graph.operator import Operator
 from loopwright.ir.graph.passes.lower_to_primitives import lower_to_primitives
-from loopwright.ir.ops.registry import Operator
 
 
 def windows(shape: str, pool: str) -> tuple[Any, list[tuple[int, ...]]]:

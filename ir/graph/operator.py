@@ -1,4 +1,4 @@
-"""What an operator is, and the table of all of them.
+"""What an operator is, and the table of all of them, which ``ir/ops`` fills.
 
 One definition holds everything: documentation, attributes, type rule, fusion pattern, tensor
 expression or decomposition, NumPy reference, samples. ``register`` refuses one without samples.
@@ -14,13 +14,24 @@ from typing import Any
 import numpy as np
 
 from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom
-from ..graph.operators import OPERATORS
-from ..graph.types import TensorType, Type
 from ..loop.tensor import Map, Reduction, Tensor
+from .types import TensorType, Type
 
-__all__ = ["REQUIRED", "Attr", "Operator", "Pattern", "Sample", "all_operators", "get", "register"]
+__all__ = [
+    "OPERATORS",
+    "REQUIRED",
+    "Attr",
+    "Operator",
+    "Pattern",
+    "Sample",
+    "all_operators",
+    "get",
+    "register",
+]
+
+
+OPERATORS: dict[str, Operator] = {}
+"""Every operator by name. The graph's language is the same whatever operators there are."""
 
 
 class Pattern(IntEnum):
@@ -68,8 +79,9 @@ class Operator:
 
     ``params`` names the operands; a last name that starts with ``*`` takes any number.
     ``infer(types, attrs)`` gives the result type or raises LoopwrightTypeError / ...ValueError.
-    Exactly one of ``compute`` (tensor expression of the result) and ``decompose`` (the same in
-    other operators, emitted through a Builder) is given. ``reference(arrays, attrs)`` is NumPy.
+    Exactly one of ``compute(tensors, attrs, type)``, which gives the tensor expression of the
+    result, and ``decompose(builder, atoms, attrs)``, which emits other operators through a Builder
+    and gives the result's atom, is there. ``reference(arrays, attrs)`` is NumPy.
     ``samples(rng)`` are at least one ``Sample``. ``cost`` is the arithmetic instructions that one
     element of the result takes; fusion decides by it what may be computed twice. ``maps`` says that
     the result is a map though the pattern is that of a contraction: what follows becomes a part of
@@ -87,7 +99,7 @@ class Operator:
     compute: Callable[[Sequence[Tensor], Mapping[str, Any], TensorType], Map | Reduction] | None = (
         None
     )
-    decompose: Callable[[Builder, Sequence[Atom], Mapping[str, Any]], Atom] | None = None
+    decompose: Callable[..., Any] | None = None
     cost: float = 1.0
     maps: bool = False
 
