@@ -294,10 +294,12 @@ class Emitter:
         name = "mask.getexp.ps" if self.kind == "float" else "mask.getexp.pd"
         return self._avx512(name, (x, x, f"i{self.lanes} -1", "i32 4"))
 
-    def significand_of(self, x: Value) -> Value:
-        """|x| 2^-``exponent_of`` in [1, 2), denormal x too; 1 of 0 and inf: ``vgetmant``."""
+    def significand_of(self, x: Value, least: float = 1.0) -> Value:
+        """|x| times a power of two, in [1, 2) or [3/4, 3/2) by ``least``, denormal x too; 1 of 0
+        and inf: ``vgetmant``. In [1, 2) the power is 2^-``exponent_of``."""
         name = "mask.getmant.ps" if self.kind == "float" else "mask.getmant.pd"
-        return self._avx512(name, (x, "i32 4", x, f"i{self.lanes} -1", "i32 4"))
+        form = {1.0: 4, 0.75: 7}[least]
+        return self._avx512(name, (x, f"i32 {form}", x, f"i{self.lanes} -1", "i32 4"))
 
     def reciprocal_estimate(self, x: Value) -> Value:
         """1 / x within 2^-14: AVX-512's ``vrcp14``."""

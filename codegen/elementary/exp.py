@@ -10,6 +10,7 @@ comes from adding 1.5 * 2^(p-1), which needs no rounding instruction. exp(r) is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from .emitter import Emitter, Value
@@ -149,43 +150,72 @@ def exp_by_table(e: Emitter, x: Value, sign: int, factor: float) -> tuple[Value,
     "Table-driven implementation of the exponential function", 1989). Where n leaves the range of
     exponents, or x is NaN, the second number is some positive one: n tells the result.
     """
+    n, r, which = reduce_by_table(e, x, sign)
+    rest = e.polynomial(r, EXP_SHORT[e.kind])
+    if e.kind == "double":
+        near = e.lookup([2.0 ** (sign * i / STEPS) * factor for i in range(STEPS)], which)
+        return n, e.fma(near * r, rest, near)
+    # What the table's rounding lost, too: half an ulp is too much for 1 ulp in all.
+    near, lost = lookup_powers(e, which, [sign * i for i in range(STEPS)], factor)
+    return n, near + e.fma(near * r, rest, lost)
+
+
+def lookup_powers(
+    e: Emitter, which: Value, sixteenths: Sequence[int], factor: float = 1.0
+) -> tuple[Value, Value]:
+    """factor * 2^(sixteenths[which] / 16) as a number and what its rounding lost."""
+    exact = [power_of_root(i) * Fraction(factor) for i in sixteenths]
+    near = [float(e.rounded(float(v))) for v in exact]
+    lost = [float(v - Fraction(t)) for v, t in zip(exact, near)]
+    return e.lookup(near, which), e.lookup(lost, which)
+
+
+def reduce_by_table(e: Emitter, x: Value, sign: int) -> tuple[Value, Value, Value]:
+    """(n, r, which) with x = sign n ln2 + r; the lowest bits of ``which`` count sixteenths."""
     magic = e.magic() / STEPS
-    table = [2.0 ** (sign * i / STEPS) * factor for i in range(STEPS)]
     shifted = e.fma(x, sign * LOG2_E, magic)
     n = shifted - magic
     r = e.fma(n, -sign * LN2_HIGH[e.kind], x)
     r = e.bounded(e.fma(n, -sign * LN2_LOW[e.kind], r), 2.0**-5)
-    near = e.lookup(table, e.bits(shifted))
-    rest = e.polynomial(r, EXP_SHORT[e.kind])
-    if e.kind == "double":
-        return n, e.fma(near * r, rest, near)
-    # What the table's rounding lost, too: half an ulp is too much for 1 ulp in all.
-    lost = e.lookup([t - e.rounded(t) for t in table], e.bits(shifted))
-    return n, near + e.fma(near * r, rest, lost)
+    return n, r, e.bits(shifted)
 
 
 def exp_of_sum(e: Emitter, high: Value, low: Value) -> Value:
     """exp(high + low) by table, for sums inside of the exponent's range: all but the last rounding
     counts little. ``high`` less the multiple of ln2 is exact."""
     magic = e.magic() / STEPS
-    exact = [power_of_root(i) for i in range(STEPS)]
-    near = [float(e.rounded(float(v))) for v in exact]
     shifted = e.fma(high + low, LOG2_E, magic)
     n = shifted - magic
     r = e.negative_fma(n, LN2_HIGH[e.kind], high) + e.negative_fma(n, LN2_LOW[e.kind], low)
-    which = e.bits(shifted)
-    power = e.lookup(near, which)
-    rest = e.lookup([float(v - Fraction(t)) for v, t in zip(exact, near)], which)
-    rest = e.fma(power * r, e.polynomial(r, EXP_SHORT[e.kind]), rest)
+    power, lost = lookup_powers(e, e.bits(shifted), range(STEPS))
+    rest = e.fma(power * r, e.polynomial(r, EXP_SHORT[e.kind]), lost)
     return e.scale_by_floor(power + rest, n)
+
+
+def two_exponentials_by_table(e: Emitter, u: Value, sign: float) -> Value:
+    """(exp(u) + sign exp(-u)) / 2 for u >= 0, in a full register.
+
+    With exp(r) - 1 = even + odd, that of -r is even - odd. The small exponential is added before
+    the last rounding of the great one: it is divided by that one's power of two, n, too.
+    """
+    n, r, which = reduce_by_table(e, u, 1)
+    y, terms = r * r, EXP_SHORT[e.kind]
+    odd, even = r * e.polynomial(y, terms[::2]), y * e.polynomial(y, terms[1::2])
+    near, lost = lookup_powers(e, which, range(STEPS), 0.5)
+    rest = e.fma(near, even + odd, lost)
+    # ``scale_by_floor`` takes up to two powers of two too many off, by -2 n.
+    back = [0.5 * 2.0 ** (-i / STEPS - (-2 * i // STEPS)) for i in range(STEPS)]
+    other = e.lookup(back, which)
+    other = e.scale_by_floor(e.fma(other, even - odd, other), n * -2.0)
+    return e.scale_by_floor(near + (rest + other if sign > 0 else rest - other), n)
 
 
 def power_of_root(i: int) -> Fraction:
     """2^(i / 16) to 128 places."""
-    root = 1 << (i + 128 * STEPS)
+    root = 1 << (i % STEPS + 128 * STEPS)
     for _ in range(STEPS.bit_length() - 1):
         root = math.isqrt(root)
-    return Fraction(root, 1 << 128)
+    return Fraction(root, 1 << 128) * Fraction(2) ** (i // STEPS)
 
 
 def exp_in_register(e: Emitter, x: Value) -> Value:

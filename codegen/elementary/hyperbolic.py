@@ -17,6 +17,7 @@ from .exp import (
     power_of_two,
     scale,
     split,
+    two_exponentials_by_table,
 )
 from .log import log1p_of
 from .tanh_table import TANH_TABLE
@@ -131,19 +132,25 @@ def half_exp(e: Emitter, magnitude: Value) -> Value:
     return scale(e, y, n - 1.0)
 
 
+def two_exponentials(e: Emitter, u: Value, sign: float) -> Value:
+    """(exp(u) + sign exp(-u)) / 2 for u >= 0; infinite where that is out of range."""
+    if e.has_tables:
+        return e.in_full_register(u, lambda wide, u: two_exponentials_by_table(wide, u, sign))
+    t = half_exp(e, u)
+    return t + (0.25 * sign) / t
+
+
 def sinh(e: Emitter, x: Value) -> Value:
-    """sinh: an odd polynomial below 1, else t - 1 / (4 t) with t = exp(|x|) / 2."""
+    """sinh: an odd polynomial below 1, else the definition."""
     y = x * x
     small = e.fma(x, y * e.polynomial(y, SINH[e.kind]), x)
     u = e.abs(x)
-    t = half_exp(e, u)
-    return e.copysign(e.select(u < 1.0, small, t - 0.25 / t), x)
+    return e.copysign(e.select(u < 1.0, small, two_exponentials(e, u, -1.0)), x)
 
 
 def cosh(e: Emitter, x: Value) -> Value:
-    """cosh(x) = t + 1 / (4 t) with t = exp(|x|) / 2."""
-    t = half_exp(e, e.abs(x))
-    return t + 0.25 / t
+    """cosh by its definition."""
+    return two_exponentials(e, e.abs(x), 1.0)
 
 
 def huge(e: Emitter) -> float:
@@ -173,8 +180,7 @@ def acosh(e: Emitter, x: Value) -> Value:
 def atanh(e: Emitter, x: Value) -> Value:
     """atanh(x) = log(1 + 2 u / (1 - u)) / 2, u = |x|; in float32 an odd polynomial up to 0.3."""
     u = e.abs(x)
-    result = 0.5 * log1p_of(e, 2.0 * u / (1.0 - u))
-    result = e.select(u > 1.0, e.constant(math.nan), result)
+    result = 0.5 * log1p_of(e, 2.0 * u / (1.0 - u))  # NaN for u > 1: the quotient is below -2
     if e.kind == "float":
         y = x * x
         return e.copysign(e.select(u < 0.3, e.fma(u, y * e.polynomial(y, ATANH32), u), result), x)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from .emitter import Emitter, Value
 from .exp import LN2_HIGH, LN2_LOW
-from .log_table import applies, is_normal, log1p_by_table, log_by_table
+from .log_table import applies, is_reducible, log1p_by_table, log_by_table
 
 __all__ = ["log", "log1p", "log1p_of", "log2", "log10"]
 
@@ -183,7 +183,7 @@ def log10(e: Emitter, x: Value) -> Value:
 def quick(e: Emitter, x: Value, base: str, plain: Callable[[Emitter, Value], Value]) -> Value:
     """By tables in registers; lanes of zeros, negatives, denormals, infinities and NaN are rare."""
     result = e.in_full_register(x, lambda wide, v: log_by_table(wide, v, base))
-    right = is_normal(e, e.bits(x))
+    right = is_reducible(e, x)
     if applies(e):
         return e.rarely(~right, [result], lambda: [e.select(right, result, plain(e, x))])[0]
     return e.select(right, result, plain(e, x))
@@ -223,7 +223,7 @@ def log1p_of(e: Emitter, x: Value) -> Value:
         return outside_domain(e, u, log_core(e, *split(e, u, lost), LOG1P32))
     result = e.in_full_register(u, log1p_by_table, lost)
     if applies(e):
-        outside = ~is_normal(e, e.bits(u))
+        outside = ~is_reducible(e, u)
         return e.rarely(outside, [result], lambda: [outside_domain(e, u, result)])[0]
     return outside_domain(e, u, result)
 

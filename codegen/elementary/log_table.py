@@ -1,13 +1,16 @@
 """Logarithms with tables in registers (AVX-512): no division, a short polynomial.
 
-x = 2^k m, and m c = 1 + f, where the leading bits of x say which short c it is: f is exact, and at
+x = 2^k m, and m c = 1 + f, where the leading bits of m say which short c it is: f is exact, and at
 most 0.0342. So log x = (k log 2 - log c) + log(1 + f) (P. T. P. Tang: "Table-driven implementation
-of the logarithm function", 1990). m is taken from [0.703, 1.406), so that for m close to 1 both k
-and log c are zero.
+of the logarithm function", 1990). m is below and above 1, so that close to 1 both k and log c are
+zero. A register has 16 doubles in two, which is enough where the sixteenths of an octave have 1 in
+the middle of one; of the 32 floats, 1 may be a border.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,20 +20,25 @@ __all__ = [
     "Reduced",
     "Start",
     "applies",
-    "is_normal",
+    "columns",
+    "is_reducible",
     "log1p_by_table",
     "log_by_table",
     "reduce",
     "start",
 ]
 
-STEPS = 16
-FIRST = 0.703125  # the least m; the last of its range is less than 2 FIRST
+FIRST = 0.703125  # the least m in float64; the last of its range is less than 2 FIRST
 
-# For each sixteenth of an octave from FIRST on: c, in units of 2^-8
-INVERSES = (352, 344, 328, 312, 304, 296, 280, 272, 264, 256, 240, 228, 216, 204, 196, 184)
-# -log c, as a multiple of 2^-42 and the rest
-LOGS = (
+# c for each sixteenth of an octave from FIRST on, in units of 2^-8
+INVERSES64 = (352, 344, 328, 312, 304, 296, 280, 272, 264, 256, 240, 228, 216, 204, 196, 184)
+# c by the five leading bits of the fraction: [1, 3/2), then [3/4, 1), in units of 2^-7
+INVERSES32 = (
+    *(128, 122, 118, 116, 112, 109, 106, 104, 101, 99, 96, 94, 92, 90, 88, 86),
+    *(168, 166, 162, 160, 156, 154, 150, 148, 144, 142, 140, 138, 136, 134, 132, 128),
+)
+# -log c of the former, as a multiple of 2^-42 and the rest
+LOGS64 = (
     (-0.31845373111855224, 1.7625431312172662e-14),
     (-0.2954642128938758, 3.993416384387844e-14),
     (-0.2478361639045943, 1.3029797173308663e-14),
@@ -75,8 +83,32 @@ TAIL = {"float": TAIL32, "double": TAIL64}
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """``inverse`` is c, ``log`` -log c; m is less than 1 and its k one less than said if ``low``.
+
+    In float32 k is the exponent of x, which 3/4 <= m < 1 does not share with its neighbours.
+    """
+
+    inverse: Fraction
+    log: Fraction
+    low: bool
+
+
+@functools.cache
+def columns(kind: str) -> tuple[Column, ...]:
+    """The table of a kind of floats, by the bits that lead to a column."""
+    if kind == "double":
+        logs = [Fraction(high) + Fraction(low) for high, low in LOGS64]
+        return tuple(Column(Fraction(c, 256), v, False) for c, v in zip(INVERSES64, logs))
+    return tuple(
+        Column(Fraction(c, 128), -Fraction(math.log(c / 128)), i >= 16)
+        for i, c in enumerate(INVERSES32)
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Reduced:
-    """x = 2^k (1 + f) / c: ``which`` counts c's, in its lowest four bits."""
+    """x = 2^k (1 + f) / c; ``which`` counts columns, in its lowest bits."""
 
     k: Value
     f: Value
@@ -96,24 +128,24 @@ def applies(e: Emitter) -> bool:
     return e.has_tables and e.lanes * e.bit_width == 512
 
 
-def inverses() -> list[float]:
-    """c by the leading bits of x."""
-    return [c / 256 for c in INVERSES]
-
-
-def reduce(e: Emitter, bits: Value) -> Reduced:
-    """The reduction of the positive normal number with these bits, in a full register."""
-    shifted = bits - e.bits(e.constant(FIRST))
-    which = shifted.logical_shift_right(e.fraction_bits - 4)
-    m = e.float_of_bits(bits - (shifted & -(1 << e.fraction_bits)))
-    f = e.fma(m, e.lookup(inverses(), which), -1.0)
-    k = e.cast("sitofp", shifted >> e.fraction_bits, e.kind)
+def reduce(e: Emitter, x: Value) -> Reduced:
+    """The reduction of a positive normal number (float32: or a denormal), in a full register."""
+    if e.kind == "float":
+        m, k = e.significand_of(x, least=0.75), e.exponent_of(x)
+        which = e.bits(m).logical_shift_right(e.fraction_bits - 5)
+    else:
+        bits = e.bits(x)
+        shifted = bits - e.bits(e.constant(FIRST))
+        m = e.float_of_bits(bits - (shifted & -(1 << e.fraction_bits)))
+        k = e.cast("sitofp", shifted >> e.fraction_bits, e.kind)
+        which = shifted.logical_shift_right(e.fraction_bits - 4)
+    f = e.fma(m, e.lookup([float(c.inverse) for c in columns(e.kind)], which), -1.0)
     return Reduced(k, f, which)
 
 
 def log_by_table(e: Emitter, x: Value, base: str) -> Value:
     """The logarithm of positive normal x to ``base`` ("e", "2", "10"), in a full register."""
-    reduced = reduce(e, e.bits(x))
+    reduced = reduce(e, x)
     begin = start(e, reduced, base)
     if e.kind == "float" and base != "e":  # two roundings more than below
         return begin.high + e.fma(reduced.f, e.polynomial(reduced.f, slopes(e, base)), begin.low)
@@ -122,9 +154,10 @@ def log_by_table(e: Emitter, x: Value, base: str) -> Value:
 
 def log1p_by_table(e: Emitter, u: Value, lost: Value) -> Value:
     """log(u + lost) of positive normal u, and ``lost`` that is less than its last place."""
-    reduced = reduce(e, e.bits(u))
+    reduced = reduce(e, u)
     begin = start(e, reduced)
-    more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses(), reduced.which)
+    inverses = [float(c.inverse) / (2 if c.low else 1) for c in columns(e.kind)]
+    more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses, reduced.which)
     more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, as far as it matters
     return total(e, reduced.f, Start(begin.high, begin.low + more))
 
@@ -150,14 +183,15 @@ def slopes(e: Emitter, base: str) -> list[float]:
 def start(e: Emitter, reduced: Reduced, base: str = "e") -> Start:
     """The part of the logarithm to ``base`` ("e", "2", "10") that does not depend on f."""
     unit, places = UNITS[base], PLACES[e.kind]
-    logs = [(Fraction(high) + Fraction(low)) / unit for high, low in LOGS]
     octave = LN2 / unit
-    exact = [_short(v, places) for v in logs]
+    short_octave = _short(octave, places)
+    exact = [_short(c.log / unit, places) + c.low * short_octave for c in columns(e.kind)]
+    logs = [c.log / unit + c.low * octave for c in columns(e.kind)]
     rest = [float(v - s) for v, s in zip(logs, exact)]
     k = reduced.k
-    high = e.fma(k, float(_short(octave, places)), e.lookup([*map(float, exact)], reduced.which))
+    high = e.fma(k, float(short_octave), e.lookup([*map(float, exact)], reduced.which))
     low = e.lookup(rest, reduced.which)
-    left = float(octave - _short(octave, places))
+    left = float(octave - short_octave)
     return Start(high, e.fma(k, left, low) if left else low)
 
 
@@ -166,8 +200,8 @@ def _short(value: Fraction, places: int) -> Fraction:
     return Fraction(round(value * (1 << places)), 1 << places)
 
 
-def is_normal(e: Emitter, bits: Value) -> Value:
-    """Whether these are the bits of a positive normal number."""
-    one = 1 << e.fraction_bits
-    count = ((1 << e.exponent_bits) - 2) << e.fraction_bits
-    return (bits - one).compare("", "ult", count)
+def is_reducible(e: Emitter, x: Value) -> Value:
+    """Whether ``reduce`` holds for it."""
+    least = 1 if e.kind == "float" else 1 << e.fraction_bits
+    infinity = ((1 << e.exponent_bits) - 1) << e.fraction_bits
+    return (e.bits(x) - least).compare("", "ult", infinity - least)

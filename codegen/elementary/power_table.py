@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .emitter import Emitter, Value
 from .exp import exp_of_sum
-from .log_table import is_normal, reduce, start
+from .log_table import is_reducible, reduce, start
 
 __all__ = ["power_by_table"]
 
@@ -36,9 +36,8 @@ MOST = {"float": 87.0, "double": 708.0}  # of the result's logarithm, either way
 
 
 def power_by_table(e: Emitter, u: Value, y: Value) -> tuple[Value, Value]:
-    """(u^y, whether it is right): for positive normal u, finite y and results far from the ends."""
-    bits = e.bits(u)
-    reduced = reduce(e, bits)
+    """(u^y, whether it is right): for positive finite u and y and results far from the ends."""
+    reduced = reduce(e, u)
     begin, f = start(e, reduced), reduced.f
     square = f * f
     low = e.fma(square * f, e.polynomial(f, CUBIC[e.kind]), begin.low)
@@ -50,4 +49,4 @@ def power_by_table(e: Emitter, u: Value, y: Value) -> tuple[Value, Value]:
     exponent = y * high
     rest = e.fma(y, low, e.fma(y, high, -exponent))
     result = exp_of_sum(e, exponent, rest)
-    return result, is_normal(e, bits) & (e.abs(exponent) < MOST[e.kind])
+    return result, is_reducible(e, u) & (e.abs(exponent) < MOST[e.kind])

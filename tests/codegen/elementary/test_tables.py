@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -55,7 +56,7 @@ def test_tangents_are_not_divided(dtype: str, most: int) -> None:
 
 def test_logarithms_of_the_table_are_right_to_96_places() -> None:
     with mpmath.workprec(200):
-        for inverse, (high, low) in zip(log_table.INVERSES, log_table.LOGS, strict=True):
+        for inverse, (high, low) in zip(log_table.INVERSES64, log_table.LOGS64, strict=True):
             exact = -mpmath.log(mpmath.mpf(inverse) / 256)
             assert abs(mpmath.mpf(high) + mpmath.mpf(low) - exact) < mpmath.mpf(2) ** -95
             assert Fraction(high) * (1 << 42) == round(Fraction(high) * (1 << 42))
@@ -65,19 +66,29 @@ def test_logarithms_of_the_table_are_right_to_96_places() -> None:
             assert abs(shown - mpmath.log(number)) < mpmath.mpf(2) ** -105
 
 
-@pytest.mark.parametrize("bits", [24, 53])
-def test_reductions_by_the_table_are_exact(bits: int) -> None:
-    """m c - 1 for the ends of each sixteenth and their neighbours has no more bits than fit."""
-    for i, inverse in enumerate(log_table.INVERSES):
-        c = Fraction(inverse, 256)
-        for end in (i, i + 1):
-            position = end - Fraction(19, 2)
-            m = 1 + position / (16 if position > 0 else 32)
-            for step in range(-3, 4):
-                place = bits - (1 if m > 1 or (m == 1 and step >= 0) else 0)
-                f = (m + Fraction(step, 1 << place)) * c - 1
-                assert abs(f) < Fraction(342, 10000)
-                assert f.numerator.bit_length() <= bits
+def ends(kind: str) -> list[tuple[Fraction, Fraction]]:
+    """Between which numbers m is, by column."""
+    if kind == "float":
+        upper = [Fraction(32 + i, 32) for i in range(17)]
+        lower = [Fraction(48 + i, 64) for i in range(17)]
+        return [*pairwise(upper), *pairwise(lower)]
+    positions = [Fraction(i) - Fraction(19, 2) for i in range(17)]
+    points = [1 + p / (16 if p > 0 else 32) for p in positions]
+    return [*pairwise(points)]
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("float", 24), ("double", 53)])
+def test_reductions_by_the_table_are_exact(kind: str, bits: int) -> None:
+    """m c - 1 has no more bits than fit, and is no greater than the logarithm it is added to."""
+    for column, (low, high) in zip(log_table.columns(kind), ends(kind), strict=True):
+        # One place more below 1 than above it.
+        places = {bits if low < 1 else bits - 1, bits if high <= 1 else bits - 1}
+        greatest = max(abs(column.inverse * m - 1) for m in (low, high))
+        assert greatest < Fraction(342, 10000)
+        assert column.log == 0 or abs(column.log) > greatest
+        for place in places - ({bits - 1} if column.log != 0 and low < 1 else set()):
+            least = Fraction(1, 1 << place) * Fraction(1, column.inverse.denominator)
+            assert column.inverse == 1 or greatest <= least * (1 << bits)
 
 
 def test_powers_of_the_sixteenth_root_of_two() -> None:
@@ -108,7 +119,9 @@ BOUNDS32 = {
     "log": 0.6,
     "log1p": 0.7,
     "asinh": 1.5,
-    "acosh": 1.3,
+    "acosh": 1.5,
+    "sinh": 0.8,
+    "cosh": 0.95,
     "atanh": 1.5,
 }
 
@@ -121,7 +134,16 @@ def test_error_in_float32(name: str) -> None:
     assert worst.error <= BOUNDS32[name], str(worst)
 
 
-BOUNDS64 = {"power": 0.85, "cbrt": 0.75, "log": 0.55, "log2": 0.55, "log10": 0.55, "log1p": 0.7}
+BOUNDS64 = {
+    "power": 0.85,
+    "cbrt": 0.75,
+    "log": 0.55,
+    "log2": 0.55,
+    "log10": 0.55,
+    "log1p": 0.7,
+    "sinh": 0.85,
+    "cosh": 0.95,
+}
 
 
 @needs_avx512
