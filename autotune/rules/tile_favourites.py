@@ -385,7 +385,7 @@ def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
         blocks = ceil(tiles / mid)
         return ceil(blocks / cores) * mid <= UNEVEN * ceil(tiles / cores)
 
-    c["mid_v"] = max((m for m in tables["mid_v"] if even(m)), default=1)
+    c["mid_v"] = max((m for m in tables["mid_v"] if m <= tiles and even(m)), default=1)
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= ceil(rows / c["rows"]))
     c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
     depth = sketch.extent(sketch.k_axis)
