@@ -20,7 +20,7 @@ import numpy as np
 from ..ir.dtype import DType, float_for
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.nodes import Constant
-from ..ir.graph.operator import get
+from ..ir.ops import get
 from .emitting import emit, lift
 from .parameters import Axes, DTypeLike, Ints, Pair, Widths, by_numpy, checked
 from .promotion import common_dtype, dtype_argument

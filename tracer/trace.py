@@ -13,8 +13,8 @@ import numpy as np
 from ..ir.dtype import DType, dtype_of
 from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import Atom, Constant, Var
-from ..ir.graph.operator import get
 from ..ir.graph.types import TensorType
+from ..ir.ops import get
 from ..ir.span import Span
 from .borrowed import Borrowed
 from .bounds import Bounds

@@ -47,3 +47,9 @@ def test_import_takes_about_as_long_as_that_of_numpy() -> None:
     while len(ratios) < 10 and min(ratios, default=MOST_TIMES + 1) > MOST_TIMES:
         ratios.append(float(_python(TIMED)))
     assert min(ratios) <= MOST_TIMES
+
+
+def test_import_brings_all_that_a_program_needs() -> None:
+    """In a process that has imported nothing else: tests import every operator."""
+    call = "import loopwright as lw, numpy as np; print(lw.compile(lambda x: x + 1)(np.ones(2)))"
+    assert _python(call) == "[2. 2.]\n"
