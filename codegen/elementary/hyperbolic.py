@@ -180,7 +180,9 @@ def acosh(e: Emitter, x: Value) -> Value:
 def atanh(e: Emitter, x: Value) -> Value:
     """atanh(x) = log(1 + 2 u / (1 - u)) / 2, u = |x|; in float32 an odd polynomial up to 0.3."""
     u = e.abs(x)
-    result = 0.5 * log1p_of(e, 2.0 * u / (1.0 - u))  # NaN for u > 1: the quotient is below -2
+    # NaN for u > 1: the quotient is below -2. In float32 the logarithm is at least 0.6 where it
+    # counts.
+    result = 0.5 * log1p_of(e, u / e.fma(u, -0.5, 0.5), roughly=e.kind == "float")
     if e.kind == "float":
         y = x * x
         return e.copysign(e.select(u < 0.3, e.fma(u, y * e.polynomial(y, ATANH32), u), result), x)

@@ -211,7 +211,7 @@ def plain_log10(e: Emitter, x: Value) -> Value:
     return outside_domain(e, x, total + ((main - total) + high + low))
 
 
-def log1p_of(e: Emitter, x: Value) -> Value:
+def log1p_of(e: Emitter, x: Value, roughly: bool = False) -> Value:
     """log(1 + x) for x > -1: what 1 + x loses by rounding is put back into f.
 
     In float32, too, 1 + f is in [sqrt(1/2), sqrt(2)) here: f is no longer exact, and ln2 + log(1 +
@@ -221,7 +221,9 @@ def log1p_of(e: Emitter, x: Value) -> Value:
     lost = e.select(x < 1.0, x - (u - 1.0), 1.0 - (u - x))
     if not e.has_tables:
         return outside_domain(e, u, log_core(e, *split(e, u, lost), LOG1P32))
-    result = e.in_full_register(u, log1p_by_table, lost)
+    result = e.in_full_register(
+        u, lambda wide, u, lost: log1p_by_table(wide, u, lost, roughly), lost
+    )
     if applies(e):
         outside = ~is_reducible(e, u)
         return e.rarely(outside, [result], lambda: [outside_domain(e, u, result)])[0]

@@ -152,13 +152,19 @@ def log_by_table(e: Emitter, x: Value, base: str) -> Value:
     return total(e, reduced.f, begin, base)
 
 
-def log1p_by_table(e: Emitter, u: Value, lost: Value) -> Value:
-    """log(u + lost) of positive normal u, and ``lost`` that is less than its last place."""
+def log1p_by_table(e: Emitter, u: Value, lost: Value, roughly: bool = False) -> Value:
+    """log(u + lost) of positive normal u, and ``lost`` that is less than its last place.
+
+    ``roughly`` promises that ``lost`` is less than 2^-10 of the logarithm.
+    """
     reduced = reduce(e, u)
     begin = start(e, reduced)
-    inverses = [float(c.inverse) / (2 if c.low else 1) for c in columns(e.kind)]
-    more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses, reduced.which)
-    more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, as far as it matters
+    if roughly:
+        more = lost * e.reciprocal_estimate(u)
+    else:
+        inverses = [float(c.inverse) / (2 if c.low else 1) for c in columns(e.kind)]
+        more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses, reduced.which)
+        more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, all that matters
     return total(e, reduced.f, Start(begin.high, begin.low + more))
 
 
