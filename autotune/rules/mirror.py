@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.target import Target
+from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
 from ...ir.loop.symmetry import symmetric_axes
 from ...ir.schedule.steps import Schedule, Step, mirror
@@ -28,7 +28,11 @@ from .tile_favourites import AHEAD, tile_cycles
 
 __all__ = ["MirrorSketch", "mirror_offers"]
 
-IMAGE = 0.6  # cycles to store an element of a block's mirror image, its vectors transposed
+IMAGE = 0.6  # cycles to transpose and store an element of a block's mirror image
+FAR_IMAGE = 8.0  # the same where the result does not fit the second cache: each row is a page
+BUSY = 0.5  # of the registers at least hold sums: smaller tiles wait for what they load
+CLEARLY = 0.8  # of the estimate for computing everything, above which it is done
+SHORT_ROW = 6 * CACHE_LINE  # bytes of a row of the array that is read as it is
 LEAST_BLOCKS = 2  # along each axis: with one there is nothing on the other side
 ROWS = 48  # of a register tile, or a divisor: others would make blocks large
 MOST_PANELS = 8  # side by side in a block
@@ -71,7 +75,8 @@ class MirrorSketch(TileSketch):
             panel = vectors * self.target.vector_bytes * depth
             c = {**self.base_choices(), "vectors": vectors, "rows": rows}
             c["mid_v"] = self._panels(vectors, rows)
-            c["pack"] = tables["pack"][-1]
+            c["pack"] = tables["pack"][-1] if self._packs() else 0
+            c["stream"] = self.stream_choice()
             if panel > self.target.l1 // 2:
                 c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
             fitting = (b for b in tables["k_blocks"] if panel <= room * b)
@@ -83,17 +88,28 @@ class MirrorSketch(TileSketch):
             found.append(c)
         return found
 
+    def _packs(self) -> bool:
+        """Whether a copy pays: not of rows of a few lines, all of which every step reads."""
+        names = {name for name, _ in self.packable}
+        reads = [a for a in self.group.accesses[self.group.main.name] if a.buffer in names]
+        smooth = all(a.stride(self.vector_axis or "") in (0, 1) for a in reads)
+        row = self.extent(self.vector_axis) * self.group.element_bytes
+        return not smooth or row > SHORT_ROW
+
     def tiles(self) -> list[tuple[float, int, int]]:
         """(estimated cycles, vectors, rows) of register tiles, the fastest first."""
         found: list[tuple[float, int, int]] = []
         for vectors, rows in product(self.tables["vectors"], self.tables["rows"]):
             panels = self._panels(vectors, rows)
             block = panels * vectors * self.lanes
+            busy = BUSY * self.target.vector_registers <= vectors * rows
             held = vectors * rows <= self.target.vector_registers
-            if held and panels in self.tables["mid_v"] and self._has_blocks(block):
+            if busy and held and panels in self.tables["mid_v"] and self._has_blocks(block):
                 share = self._share(block)
                 cycles = share * tile_cycles(self, vectors, rows, 1)
-                images = (1 - share) * IMAGE * as_int(self.group.main.buffer.size)
+                far = self.group.output_bytes > self.target.l2
+                images = (1 - share) * as_int(self.group.main.buffer.size)
+                images *= FAR_IMAGE if far else IMAGE
                 found.append((cycles + images, vectors, rows))
         return sorted(found)
 
@@ -148,10 +164,10 @@ def mirror_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
     sketch = MirrorSketch(**{**parts, "tables": tables})
     tiles = sketch.tiles()
     whole = _plain_cycles(plain)
-    if not tiles or tiles[0][0] >= whole:
+    if not tiles or tiles[0][0] >= CLEARLY * whole:
         return []
-    cost = tile_cost(group, vector, target.lanes(group.element_bytes))
-    return [(cost * tiles[0][0] / whole, sketch)]
+    cost = tile_cost(group, vector, plain.lanes, tiles[0][0] / whole)
+    return [(cost, sketch)]
 
 
 def _plain_cycles(plain: TileSketch) -> float:

@@ -289,13 +289,14 @@ def _turned(group: Group, access: Access, axis: str) -> bool:
     return access.stride(axis) not in (0, 1) and access.buffer not in known
 
 
-def tile_cost(group: Group, axis: str, lanes: int) -> float:
-    """Rough cost of vectors along an axis, to rank it among other axes and rules."""
+def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
+    """Rough cost of vectors along an axis, to rank it among other axes and rules, if a ``share`` of
+    the main stage is computed."""
     cost = 0.0
     width = group.extents[axis]
     waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
     for stage in group.stages:
-        points = float(stage_points(stage))
+        points = stage_points(stage) * (share if stage is group.main else 1.0)
         reads = group.accesses[stage.name]
         for access in reads:
             step = access.lane_stride(axis, lanes)

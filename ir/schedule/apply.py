@@ -28,13 +28,13 @@ from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, St
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .loops import Body, LoopWriter, Values
-from .mirror import check_mirrored, compared, mirrored_stage
+from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
 from .primitives import state_of
 from .private import check_private
 from .runs import Limits
 from .skipping import constants_of, is_needed
-from .state import Mirror, State
+from .state import State
 from .steps import Schedule
 from .tree import Branch, Leaf, build_forest
 
@@ -112,7 +112,7 @@ class _Writer(LoopWriter):
         self.workspace: dict[str, Buffer] = {}
         self.panelled: set[str] = set()  # operands whose loop of ``pack_at`` has been written
         self.mirrored: set[str] = set()  # loops of ``mirror`` that have been written
-        self.mirror: tuple[Mirror, Expr] | None = None  # around, and where a block has an image
+        self.kept: dict[str, tuple[_Local, Expr]] = {}  # tiles that are stored, under a condition
 
     # -- the tree ------------------------------------------------------------------------------
 
@@ -141,16 +141,35 @@ class _Writer(LoopWriter):
         found = self.state.mirrors.get(item.loop)
         if found is None:
             return self.block(item, values, limits, local)
-        check_mirrored(self.state, item, found, values, local)
-        a, b = (self.axis_value(axis, values) for axis in found.axes)
-        computed, above = (compared(name, a - b, self.ranges) for name in ("less_equal", "less"))
-        self.mirror = found, above
-        stmts = self.block(item, values, limits, local)
-        self.mirror = None
+        leaf = check_mirrored(self.state, item, found, values, local)
         self.mirrored.add(item.loop)
-        return _only_if(computed, stmts)
+        axes = {axis: self.axis_value(axis, values) for axis in self.extents}
+        computed, above = on_diagonal(found, axes, self.ranges)
+        kept: _Local | None = None
+        if not leaf.stored:  # it is read in its register tiles only
+            kept = self.private(leaf.stage, f"{found.stage}.block", values, limits)
+            self.kept[found.stage] = kept, above
 
-    def block(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
+        def image(local: Locals) -> list[Stmt]:
+            whole = _Local(leaf.stage.buffer, (0,) * len(leaf.stage.axes))
+            where = kept or local.get(found.stage, whole)
+            source = Block(where.buffer, where.fixed, axes, limits, self.ranges)
+            return _only_if(above, mirror_image(self.state, found, item, leaf.stage, source))
+
+        stmts = self.block(item, values, limits, local, image)
+        self.kept.clear()
+        allocs = [Alloc(kept.buffer, "stack")] if kept is not None else []
+        return _only_if(computed, [*allocs, *stmts])
+
+    def block(
+        self,
+        item: Branch,
+        values: Values,
+        limits: Limits,
+        local: Locals,
+        behind: Callable[[Locals], list[Stmt]] = lambda local: [],
+    ) -> list[Stmt]:
+        """The body of a loop; ``behind`` gives what stands at its end."""
         allocs: list[Stmt] = []
         for stage in item.stores:
             made = self.private(stage, stage.buffer.name, values, limits)
@@ -163,6 +182,7 @@ class _Writer(LoopWriter):
                     raise ScheduleError(f"pack_at: {item.loop} is written out")
                 inner = packed_inside(panels, inner, self.ranges)
                 self.panelled.add(name)
+        inner += behind(local)
         masked = self.state.skips.get(item.loop)
         if masked is None:
             return allocs + inner
@@ -211,12 +231,7 @@ class _Writer(LoopWriter):
                 stored = Store(name, indices, value, name in self.state.streams)
                 return [*self.prefetches(stage, v, l), stored]
 
-            def image(v: Values, l: Limits, other: Stage) -> list[Stmt]:
-                name, indices = self.target(other, v, l, local)
-                return [Store(name, indices, self.instantiate(other.expr, v, l, local))]
-
-            written = self.nest(item.inner, values, limits, store)
-            return written + self.image(stage, item.inner, values, limits, image), local
+            return self.nest(item.inner, values, limits, store), local
         return self.reduction(item, values, limits, local)
 
     def reduction(
@@ -290,6 +305,14 @@ class _Writer(LoopWriter):
                 return [start, *lane_loop(one, v, l)]
 
             written += self.nest(spatial, values, limits, join)
+        if stage.name in self.kept:
+            block, needed = self.kept[stage.name]
+
+            def keep(v: Values, l: Limits) -> list[Stmt]:
+                value = read(tile.buffer.name, at(tile, v, l), stage.buffer.dtype)
+                return [Store(block.buffer.name, at(block, v, l), value)]
+
+            written += _only_if(needed, self.nest(spatial, values, limits, keep))
         if item.stored:
             written += self.write_back(item, tile, spatial, values, limits, local)
         return written, own if item.in_tile else local
@@ -335,19 +358,16 @@ class _Writer(LoopWriter):
         combiner = stage.combiner
 
         def store(fresh: bool) -> list[Stmt]:
-            def one(v: Values, l: Limits, at: Stage = stage) -> list[Stmt]:
+            def one(v: Values, l: Limits) -> list[Stmt]:
                 place = self.relative(stage, tile, v, l)
                 value = read(tile.buffer.name, place, stage.buffer.dtype)
-                name, indices = self.target(at, v, l, local)
+                name, indices = self.target(stage, v, l, local)
                 if fresh:
                     stream = name in self.state.streams and not item.outer_reductions
-                    return [Store(name, indices, value, stream and at is stage)]
+                    return [Store(name, indices, value, stream)]
                 return [Accumulate(name, indices, combiner, value)]
 
-            written = self.nest(spatial, values, limits, one)
-            if stage.name in local:
-                return written
-            return written + self.image(stage, spatial, values, limits, one)
+            return self.nest(spatial, values, limits, one)
 
         turns = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
         if any(isinstance(turn, int) and turn != 0 for turn in turns):
@@ -357,22 +377,6 @@ class _Writer(LoopWriter):
             return store(fresh=True)
         first = op("equal", index(sum(moving[1:], moving[0])), index(0))
         return [If(first, tuple(store(fresh=True)), tuple(store(fresh=False)))]
-
-    def image(
-        self,
-        stage: Stage,
-        loops: Sequence[str],
-        values: Values,
-        limits: Limits,
-        store: Callable[[Values, Limits, Stage], list[Stmt]],
-    ) -> list[Stmt]:
-        """What a block of a mirrored stage stores on the other side of the diagonal."""
-        if self.mirror is None:
-            return []
-        found, above = self.mirror
-        other = mirrored_stage(stage, found)
-        stmts = self.nest(loops, values, limits, lambda v, l: store(v, l, other))
-        return _only_if(above, stmts)
 
     @property
     def split_loops(self) -> set[str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ..dims import Dim, IntExpr
+from ..dims import Dim, IntExpr, symbol
 from ..dtype import BOOL
 from ..errors import ScheduleError
-from ..loop.decide import decide
-from ..loop.expr import Expr, Read, const, index, map_reads
-from ..loop.prim import Stage
-from ..loop.symmetry import exchanged, symmetric_axes
+from ..loop.decide import decide, worked_out
+from ..loop.expr import Expr, const, index, map_reads, read
+from ..loop.nest import Alloc, Loop, Stmt, Store
+from ..loop.prim import Buffer, Stage
+from ..loop.symmetry import symmetric_axes
+from .panels import TURNED_ROWS
 from .state import Mirror, State
 from .tree import Branch, Leaf
 
-__all__ = ["check_mirrored", "compared", "mirror", "mirrored_stage"]
+__all__ = ["Block", "check_mirrored", "mirror", "mirror_image", "on_diagonal"]
+
+Axes = Mapping[str, IntExpr]
+Ranges = Mapping[str, tuple[int, int]]
 
 
 def mirror(state: State, name: str, loop: str) -> State:
@@ -28,14 +33,17 @@ def mirror(state: State, name: str, loop: str) -> State:
           t.acc[..] = 0.0                          if i.0 - j.0 <= 0:
           for k: t.acc[i, j] += ..         =>        t.acc[..] = 0.0
           for i.1: for j.1:                          for k: t.acc[i, j] += ..
-            out[i, j] = t.acc[i, j] * s[j]           for i.1: for j.1:
+            out[i, j] = t.acc[i, j] * s[j]           for i.1: for j.1: t.block[i, j] = t.acc[i, j]
+                                                     for i.1: for j.1:
                                                        out[i, j] = t.acc[i, j] * s[j]
                                                      if i.0 - j.0 < 0:
-                                                       for i.1: for j.1:
-                                                         out[j, i] = t.acc[i, j] * s[i]
+                                                       t.image[j, i] = t.block[i, j]
+                                                       for j.1: for i.1:
+                                                         out[j, i] = t.image[j, i] * s[i]
 
-    Blocks must be squares, so that the mirror image of a block is one. Maps that follow need not be
-    symmetric: they are computed for both sides.
+    Blocks must be squares, so that the mirror image of a block is one. It is transposed in the near
+    cache and stored in whole lines. Maps that follow need not be symmetric: they are computed for
+    both sides.
     """
     stage = state.require_stage(name, "mirror")
     state.require_loop(loop, "mirror")
@@ -57,49 +65,101 @@ def check_mirrored(
     found: Mirror,
     values: Mapping[str, IntExpr],
     private: Container[str],
-) -> None:
-    """ScheduleError unless the body of ``branch`` is a square block of the mirrored stage, followed
-    by maps whose values leave the kernel. ``private`` are buffers that live around the branch."""
+) -> Leaf:
+    """The mirrored stage in the body of ``branch``. ``private`` are buffers that live around it.
+
+    ScheduleError unless the body is a square block of that stage, followed by maps whose values
+    leave the kernel.
+    """
     around = [[l for l in state.loops_of_axis(axis) if l in values] for axis in found.axes]
     sizes = [state.block(loops[-1]) if loops else 0 for loops in around]
     if sizes[0] != sizes[1] or not sizes[0]:
         raise ScheduleError(f"mirror: the blocks in {branch.loop} are not squares")
     if any(axis in state.cuts or axis in state.peels for axis in found.axes):
         raise ScheduleError(f"mirror: {found.axes[0]} or {found.axes[1]} is in pieces")
-    stages = _stages(branch)
-    if found.stage not in {s.name for s in stages} or found.stage in private:
+    leaves = {leaf.stage.name: leaf for leaf in _leaves(branch)}
+    if found.stage not in leaves or found.stage in private:
         raise ScheduleError(f"mirror: {found.stage} is not computed in {branch.loop}")
-    for stage in stages:
-        stored = stage.combiner is None and stage.name in state.prim.outputs
-        both = set(found.axes) <= {a.name for a in stage.axes}
-        if stage.name != found.stage and not (stored and both):
-            raise ScheduleError(f"mirror: {stage.name} would be computed for one side only")
+    for name, leaf in leaves.items():
+        stored = leaf.stage.combiner is None and name in state.prim.outputs
+        both = set(found.axes) <= {a.name for a in leaf.stage.axes}
+        if name != found.stage and not (stored and both):
+            raise ScheduleError(f"mirror: {name} would be computed for one side only")
+        for axis in leaf.stage.axes:
+            inside = axis.name not in found.axes and axis.extent != 1
+            if inside and not set(state.loops_of_axis(axis.name)) <= values.keys():
+                raise ScheduleError(f"mirror: {axis.name} is walked inside of a block")
+    return leaves[found.stage]
 
 
-def _stages(branch: Branch) -> list[Stage]:
-    found: list[Stage] = []
+def _leaves(branch: Branch) -> list[Leaf]:
+    found: list[Leaf] = []
     for item in branch.items:
-        found += [item.stage] if isinstance(item, Leaf) else _stages(item)
+        found += [item] if isinstance(item, Leaf) else _leaves(item)
     return found
 
 
-def compared(name: str, difference: IntExpr, ranges: Mapping[str, tuple[int, int]]) -> Expr:
-    """How a block's ``difference`` of places along the two axes compares with 0: it is above the
-    diagonal (``less``), or on it."""
-    if isinstance(difference, Dim):
-        return decide(name, index(difference), index(0), ranges)
-    return const(difference < 0 or (difference == 0 and name == "less_equal"), BOOL)
+def on_diagonal(found: Mirror, axes: Axes, ranges: Ranges) -> tuple[Expr, Expr]:
+    """Whether a block that begins at ``axes`` is on the diagonal or above it, and whether it is
+    above it."""
+    difference = axes[found.axes[0]] - axes[found.axes[1]]
+    if not isinstance(difference, Dim):
+        return const(difference <= 0, BOOL), const(difference < 0, BOOL)
+    at = index(difference), index(0)
+    return decide("less_equal", *at, ranges), decide("less", *at, ranges)
 
 
-def mirrored_stage(stage: Stage, found: Mirror) -> Stage:
-    """The stage at the place on the other side of the diagonal; what it reads of the mirrored stage
-    it reads on this side."""
+@dataclass(frozen=True)
+class Block:
+    """Where a block of the mirrored stage is: in ``buffer``, whose indices begin at ``fixed``; the
+    block begins at ``axes`` and has the extents ``sizes``."""
+
+    buffer: Buffer
+    fixed: tuple[IntExpr, ...]
+    axes: Axes
+    sizes: Mapping[str, int]
+    ranges: Ranges
+
+
+def mirror_image(
+    state: State, found: Mirror, branch: Branch, stage: Stage, block: Block
+) -> list[Stmt]:
+    """The statements that store the mirror image of a block of ``stage``: it is transposed, and the
+    stages of ``branch`` are computed from it."""
     a, b = found.axes
-    other = {a: b, b: a}
+    row, column = f"{stage.name}.row", f"{stage.name}.column"
+    rows, columns = block.sizes[b], block.sizes[a]
+    image = Buffer(f"{stage.name}.image", (rows, columns), stage.buffer.dtype)
+    stmts: list[Stmt] = [Alloc(image, "stack")]
 
-    def same(node: Read) -> Expr | None:
-        return exchanged(node, a, b) if node.buffer == found.stage else None
+    def transposed(at: IntExpr) -> Stmt:
+        here = {**block.axes, a: block.axes[a] + symbol(column), b: block.axes[b] + at}
+        places = [here[x.name] - f for x, f in zip(stage.axes, block.fixed, strict=True)]
+        value = read(block.buffer.name, places, image.dtype)
+        return Loop("vectorize", column, columns, (Store(image.name, (at, symbol(column)), value),))
 
-    expr = map_reads(exchanged(stage.expr, a, b), same)
-    axes = tuple(replace(x, name=other.get(x.name, x.name)) for x in stage.axes)
-    return replace(stage, expr=expr, axes=axes)
+    whole, rest = divmod(rows, TURNED_ROWS)
+    if whole:
+        first = symbol(f"{row}.0") * TURNED_ROWS if whole > 1 else 0
+        inner = transposed(first + symbol(row))
+        inner = Loop("unroll", row, TURNED_ROWS, (inner,))
+        stmts.append(Loop("for", f"{row}.0", whole, (inner,)) if whole > 1 else inner)
+    if rest:
+        inner = transposed(symbol(row) + whole * TURNED_ROWS)
+        stmts.append(Loop("unroll", row, rest, (inner,)))
+    known = read(image.name, (symbol(row), symbol(column)), image.dtype)
+    there = {**block.axes, a: block.axes[b] + symbol(row), b: block.axes[a] + symbol(column)}
+    ranges = {**block.ranges, row: (0, rows - 1), column: (0, columns - 1)}
+    for leaf in _leaves(branch):
+        target = leaf.stage
+        if target is stage and (not leaf.stored or block.buffer is not stage.buffer):
+            continue  # its elements are in private memory only
+        value = known
+        if target is not stage:
+            value = map_reads(target.expr, lambda n: known if n.buffer == stage.name else None)
+            value = worked_out(value, there, ranges, {})
+        places = tuple(there[x.name] for x in target.axes)
+        stored = Store(target.name, places, value, target.name in state.streams)
+        lanes = Loop("vectorize", column, columns, (stored,))
+        stmts.append(Loop("for", row, rows, (lanes,)))
+    return stmts

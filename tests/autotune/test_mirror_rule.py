@@ -36,13 +36,13 @@ def gram(n: int, k: int, dtype: str = "float32") -> PrimFunc:
 @pytest.mark.parametrize("isa", ["x86-64", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_little_more_than_half_is_computed(isa: str, dtype: str) -> None:
-    prim = gram(200, 64, dtype)
+    prim = gram(160, 64, dtype)
     target = Target(isa=isa)
     space = ScheduleSpace(prim, target)
     (row, *_), (variant, *_) = space.default(), space.variants
     assert variant.name.startswith("mirror") and mirrored(prim, target)
     choices = {name: np.array([value]) for name, value in space.choices(row).items()}
-    assert 0.5 < variant.sketch.share(choices)[0] < 0.65
+    assert 0.5 < variant.sketch.share(choices)[0] < 0.66
 
 
 STATISTICS = {

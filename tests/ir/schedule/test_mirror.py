@@ -72,6 +72,7 @@ def test_a_block_above_the_diagonal_is_stored_twice():
       for j.0 in 2:
         for i.0 in 2:
           if index(2 * i.0 - 2 * j.0) <= 0:
+            stack t.block: float32[2, 2]
             registers t.acc: float32[2, 2]
             for i.2 in 2:
               for j.2 in 2:
@@ -80,22 +81,32 @@ def test_a_block_above_the_diagonal_is_stored_twice():
               for i.2 in 2:
                 for j.2 in 2:
                   t.acc[i.2, j.2] += x[k.1, 2 * i.0 + i.2] * x[k.1, 2 * j.0 + j.2]
+            if index(2 * i.0 - 2 * j.0) < 0:
+              for i.2 in 2:
+                for j.2 in 2:
+                  t.block[i.2, j.2] = t.acc[i.2, j.2]
             for i.2 in 2:
               for j.2 in 2:
                 out[2 * i.0 + i.2, 2 * j.0 + j.2] = (t.acc[i.2, j.2] * s[2 * j.0 + j.2]) + c[2 * i.0 + i.2, 2 * j.0 + j.2]
             if index(2 * i.0 - 2 * j.0) < 0:
-              for i.2 in 2:
-                for j.2 in 2:
-                  out[2 * j.0 + j.2, 2 * i.0 + i.2] = (t.acc[i.2, j.2] * s[2 * i.0 + i.2]) + c[2 * j.0 + j.2, 2 * i.0 + i.2]
+              stack t.image: float32[2, 2]
+              unroll t.row in 2:
+                vectorize t.column in 2:
+                  t.image[t.row, t.column] = t.block[t.column, t.row]
+              for t.row in 2:
+                vectorize t.column in 2:
+                  out[2 * j.0 + t.row, 2 * i.0 + t.column] = (t.image[t.row, t.column] * s[2 * i.0 + t.column]) + c[2 * j.0 + t.row, 2 * i.0 + t.column]
     """  # noqa: E501
     assert dedent("\n".join(str(nest).splitlines()[1:-1])) == dedent(expected).strip("\n").rstrip()
 
 
 @settings(max_examples=60)
 @given(
-    size=st.integers(2, 17),
+    size=st.integers(2, 40),
     depth=st.integers(1, 5),
-    tile=st.sampled_from([(1, 1, 1), (2, 1, 4), (4, 2, 2), (3, 2, 3), (6, 1, 6), (2, 3, 2)]),
+    tile=st.sampled_from(
+        [(1, 1, 1), (2, 1, 4), (4, 2, 2), (3, 2, 3), (2, 3, 2), (4, 1, 16), (9, 2, 9), (8, 4, 8)]
+    ),
     pieces=st.sampled_from([1, 2]),
     follows=st.sampled_from(
         ["(t[i, j] * s[j]) + c[i, j]", "s[i] - (t[i, j] * 2.0)", "t[i, j] + 0.0"]
@@ -178,6 +189,14 @@ SQUARES = [
             product(),
             [*SQUARES, compute_at("out", "i.0")],
             "mirror: t is not computed in j.0",
+        ),
+        (
+            """
+            prim @f(x: float32[2, 6, 5]) -> t: float32[2, 6, 6] {
+              t[b, i, j] = sum(k: 5) x[b, i, k] * x[b, j, k]
+            }""",
+            [*SQUARES[:2], reorder("i.0", "j.0", "b", "i.1", "j.1"), *SQUARES[3:]],
+            "mirror: b is walked inside of a block",
         ),
     ],
 )
