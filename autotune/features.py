@@ -40,7 +40,9 @@ class Space(Protocol):
 
     prim: PrimFunc
     threads: int
-    variants: Sequence[Variant]
+
+    @property
+    def variants(self) -> Sequence[Variant]: ...
 
     def default(self) -> Population: ...
 

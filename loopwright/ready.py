@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
 
 Array = np.ndarray[Any, Any]
-Run: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+class Run(Protocol):
+    """Makes the whole call, and gives a quick way to do it; see ``by_memory.py``."""
+
+    def __call__(self, leaves: Sequence[Any], /) -> Any: ...
+
+    def quickly(self) -> tuple[Callable[..., Any], Callable[[list[Any]], Any] | None]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from .proxy import Proxy, is_number
 from .selection import Selection, masked, wide_mask
 from .shaping import broadcast_shapes, broadcast_to, reshape
 from .slices import Region, Update, write_region
-from .storage import Kind, View
+from .storage import Kind, Reference, View
 
 __all__ = ["write"]
 
@@ -49,8 +49,8 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
     if atom is target.atom:
         _note(target)
         return
-    chain = [(target, atom)]
-    node = target
+    node: Reference = target
+    chain = [(node, atom)]
     while (alias := node.alias) is not None:
         atom = _scattered(alias, node.atom, atom)
         node = alias.parent
@@ -71,7 +71,8 @@ def _note(target: Proxy) -> None:
 
 
 def _check_writeable(target: Proxy, what: str) -> None:
-    node, certain = target, True
+    node: Reference = target
+    certain = True
     memory, storage = target.owner.memory, target.storage
     while (alias := node.alias) is not None:
         if alias.readonly and certain:

@@ -160,8 +160,9 @@ def mirror_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
         "order": (1,),
         "pack": tuple(n for n in plain.tables["pack"] if n in (0, 1)),
     }
-    parts = {f.name: getattr(plain, f.name) for f in fields(plain)}
-    sketch = MirrorSketch(**{**parts, "tables": tables})
+    parts: dict[str, Any] = {f.name: getattr(plain, f.name) for f in fields(plain)}
+    parts["tables"] = tables
+    sketch = MirrorSketch(**parts)
     tiles = sketch.tiles()
     whole = _plain_cycles(plain)
     if not tiles or tiles[0][0] >= CLEARLY * whole:

@@ -67,7 +67,7 @@ def _may_be_in_place(
     written = False
     for instr in program.body:
         touched = list(accesses(instr))
-        outs = [n for n, (name, access) in enumerate(touched) if access.writes]
+        outs = [n for n, (_, access) in enumerate(touched) if access.writes]
         mine = [n for n in outs if where[touched[n][0]].root == update.source]
         first = bool(mine) and not written
         written = written or bool(mine)

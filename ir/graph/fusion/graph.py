@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from math import inf, prod, sqrt
-from operator import mul
 
 from ...dims import IntExpr, product
 from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
@@ -205,12 +203,14 @@ def _merges_axes(binding: Binding) -> bool:
     (operand,) = _args(binding)
     old, new = operand.type, binding.var.type
     assert isinstance(old, TensorType) and isinstance(new, TensorType)
-    if not all(isinstance(s, int) for s in (*old.shape, *new.shape)):
+    before = [s for s in old.shape if isinstance(s, int)]
+    after = [s for s in new.shape if isinstance(s, int)]
+    if len(before) < len(old.shape) or len(after) < len(new.shape):
         return False
     # Axes by the number of elements behind them: one of the result that has the end of an old one
     # strictly inside is made of several.
-    ends = set(accumulate(reversed(old.shape), mul, initial=1))
-    inner, outer, *_ = [*accumulate(reversed(new.shape), mul, initial=1), 0, 0][1:]
+    ends = {prod(before[n:]) for n in range(len(before))}
+    inner, outer = prod(after[-1:]), prod(after[-2:])
     return any(1 < end < inner or inner < end < outer for end in ends)
 
 
