@@ -52,7 +52,9 @@ def while_tracing(
 def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
     if isinstance(value, Proxy | np.ndarray):
         return broadcast_to(lift(value, dtype), shape_argument(shape))
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):  # which are cast, where a Python number has to fit
+        with np.errstate(all="ignore"):
+            value = value.astype(dtype.numpy).item()
     lift(value, dtype)  # refuses a number that does not fit
     made = emit("full", shape=shape_argument(shape), fill_value=value, dtype=str(dtype))
     return one_array(made)

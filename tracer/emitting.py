@@ -53,7 +53,7 @@ def lift(value: Any, dtype: DType | None = None) -> Proxy:
     if isinstance(value, list | tuple):
         if dtype is not None and dtype.is_integer:
             _check_fits(value, dtype)
-        return lift(_array_of(value), dtype)
+        return lift(_array_of(value, dtype), dtype)
     raise LoopwrightTypeError(f"an array or a number is needed, not {_described(value)}")
 
 
@@ -91,14 +91,17 @@ def _check_fits(values: Any, dtype: DType) -> None:
             lift(value, dtype)
 
 
-def _array_of(values: list[Any] | tuple[Any, ...]) -> Any:
+def _array_of(values: list[Any] | tuple[Any, ...], dtype: DType | None = None) -> Any:
     """A nested list as one array: of numbers at once, of traced parts by stacking."""
     if any(isinstance(v, Proxy) for v in values):
         return FUNCTIONS[np.stack](values)
     if any(isinstance(v, list | tuple) for v in values):
-        return FUNCTIONS[np.stack]([_array_of(v) for v in values])
+        return FUNCTIONS[np.stack]([_array_of(v, dtype) for v in values])
     misuse.refuse_subclass(values)
-    return np.asarray(values)
+    try:
+        return np.asarray(values, None if dtype is None else dtype.numpy)
+    except OverflowError as error:  # NumPy's integers, which np.asarray does not just cast
+        raise LoopwrightOverflowError(str(error)) from None
 
 
 def _described(value: object) -> str:

@@ -59,10 +59,11 @@ class Fits:
     def check(self, operands: Sequence[Any]) -> None:
         """Raise LoopwrightOverflowError if it does not, in a call with these operands."""
         value = self.number(operands)
-        if isinstance(value, int) and not self.low <= value <= self.high:
+        if isinstance(value, int | np.integer) and not self.low <= int(value) <= self.high:
             source = caret_lines(self.span) if self.span is not None else ()
+            kind = "Python int" if isinstance(value, int) else f"NumPy {value.dtype}"
             raise LoopwrightOverflowError(
-                f"the Python int {value} does not fit {self.dtype}", span=self.span, source=source
+                f"the {kind} {value} does not fit {self.dtype}", span=self.span, source=source
             )
 
 

@@ -260,7 +260,7 @@ def _argument(
     proxy = Proxy(var, run, weak)
     storage = proxy.storage
     storage.operand = len(earlier)
-    if weak is not None:
+    if weak is not None or (proxy.is_scalar and placement is None):
         run.numbers.argument(var, len(earlier))
     storage.published = True
     if placement is not None or not proxy.is_scalar:

@@ -10,7 +10,7 @@ from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightValueError, UnsupportedError
 from .dispatch import UNSET, implements, method, views
 from .emitting import emit, emit_many, lift
-from .promotion import common, dtype_argument
+from .promotion import common_strong, dtype_argument
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import (
@@ -39,7 +39,9 @@ def _concatenate(
     casting: str = "same_kind",
 ) -> Proxy:
     parts = _parts(arrays, "concatenate")
-    parts = common(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    parts = (
+        common_strong(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    )
     if axis is None:
         parts, axis = [flattened(p) for p in parts], 0
     if len(parts) == 1:
@@ -59,7 +61,9 @@ def _stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Proxy:
     parts = _parts(arrays, "stack")
-    parts = common(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    parts = (
+        common_strong(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
+    )
     return emit("stack", *parts, axis=normalise_axis(axis, parts[0].ndim + 1))
 
 

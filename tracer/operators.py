@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .dispatch import UFUNCS
-from .proxy import Proxy, WeakType, run
+from .proxy import Proxy, WeakType, is_number, run
 
 __all__ = ["IN_PLACE"]
 
@@ -21,7 +21,7 @@ def _operator(ufunc: np.ufunc, *operands: Any) -> Any:
             return run(ufunc.__name__, UFUNCS[ufunc], operands)
         return NotImplemented
     result = run(ufunc.__name__, UFUNCS[ufunc], operands)
-    if all(isinstance(o, bool | int | float) or getattr(o, "weak", None) for o in operands):
+    if all(is_number(o) or getattr(o, "weak", None) for o in operands):
         kind: WeakType = {"b": bool, "f": float}.get(result.type.dtype.kind, int)
         numbers = [o.atom if type(o) is Proxy else o for o in operands]
         if kind is int:

@@ -21,7 +21,7 @@ from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueErr
 from .emitting import lift
 from .misuse import refuse_subclass, unsupported_dtype
 from .promotion import dtype_argument
-from .proxy import Proxy, complete, run
+from .proxy import Proxy, complete, is_number, run
 from .trace import active
 
 __all__ = ["Axes", "DTypeLike", "Ints", "Pair", "Widths", "by_numpy", "checked"]
@@ -108,7 +108,7 @@ def _array(value: Any) -> Any:
         raise unsupported_dtype(error) from None
     except (ValueError, OverflowError) as error:
         raise LoopwrightValueError(str(error)) from None
-    return value if isinstance(value, bool | int | float) else array
+    return value if is_number(value) else array
 
 
 def _int(value: Any) -> int:

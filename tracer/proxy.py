@@ -288,8 +288,9 @@ def is_array(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is a Python number that is known, not a traced one."""
-    return type(value) is not Proxy and isinstance(value, int | float)
+    """Whether ``value`` is a Python number that is known, not a traced one. (``np.float64`` is a
+    subclass of float, but has a dtype of its own.)"""
+    return isinstance(value, int | float) and not isinstance(value, Proxy | np.generic)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

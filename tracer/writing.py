@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.dims import IntExpr
 from ..ir.dtype import BOOL
 from ..ir.errors import (
+    LoopwrightOverflowError,
     LoopwrightTypeError,
     LoopwrightValueError,
     UnsupportedError,
@@ -27,6 +28,7 @@ from .dispatch import implements, method
 from .emitting import emit, lift
 from .indexing import basic_view, is_element, mask_of
 from .proxy import Proxy, is_number
+from .quickkey import any_traced
 from .selection import Selection, masked, wide_mask
 from .shaping import broadcast_shapes, broadcast_to, reshape
 from .slices import Region, Update, write_region
@@ -202,6 +204,30 @@ def _fitted(value: Any, target: Proxy) -> Proxy:
     return broadcast_to(reshape(found, shape), target.shape)
 
 
+def _assigned(value: Any, target: Proxy) -> Any:
+    """``value`` as NumPy assigns it: an integer that does not fit may be an error where a cast of
+    it wraps. Whether it is depends on both dtypes, so NumPy itself is asked."""
+    dtype = target.type.dtype
+    if isinstance(value, Proxy):
+        if value.is_scalar and value.type.dtype.is_integer and dtype.numpy.kind == "i":
+            trace = target.owner
+            trace.numbers.require(value.atom, dtype, trace.span)
+        return value
+    known = isinstance(value, list | tuple) and not any_traced(value)
+    if not known and not isinstance(value, np.generic):
+        return value
+    lift(value)  # what it cannot be is said in our words
+    try:
+        with np.errstate(all="ignore"):
+            made = np.empty(np.shape(value), dtype.numpy)
+            made[...] = value
+    except OverflowError as error:
+        raise LoopwrightOverflowError(str(error)) from None
+    except ValueError as error:
+        raise LoopwrightValueError(str(error)) from None
+    return made[()]
+
+
 @method("__setitem__")
 def _setitem(x: Proxy, key: Any, value: Any) -> None:
     """``x[key] = value`` for ints, slices, None, Ellipsis, and for a mask of all of ``x``."""
@@ -225,7 +251,7 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
     if part.ndim == 0 and is_element(key) and many:
         raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
     same = _is_same(value, part)  # x[key] += y has written it already
-    write(part, part if same else _fitted(value, part), DESTINATION)
+    write(part, part if same else _fitted(_assigned(value, part), part), DESTINATION)
 
 
 def _is_same(value: Any, target: Proxy) -> bool:
@@ -240,13 +266,15 @@ def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
     """``x[mask] = value``, where the mask has the leading axes of ``x``."""
     if mask.shape != x.shape[: mask.ndim]:
         raise misuse.mask_shape(_text(mask.shape), _text(x.shape))
+    if isinstance(value, int) or (isinstance(value, Proxy) and value.weak is int):
+        value = lift(value, x.type.dtype)  # which an int has to fit, other than an array
     wide = broadcast_to(lift(masked(value, mask, x), x.type.dtype), x.shape)
     write(x, emit("where", wide_mask(mask, x), wide, x), DESTINATION)
 
 
 @method("fill")
 def _fill(x: Proxy, value: Any) -> None:
-    found = lift(value, x.type.dtype)
+    found = lift(_assigned(value, x), x.type.dtype)
     if x.is_scalar:
         return  # a scalar's method changes a copy
     if found.size != 1:

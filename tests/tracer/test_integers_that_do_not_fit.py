@@ -1,4 +1,4 @@
-"""Python ints beside arrays of integers: NumPy's values, or its OverflowError, at their line."""
+"""Python ints and NumPy's scalars beside arrays: NumPy's values, or its errors, at their line."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "negated": lambda x, n: x + -n,
     "in place": lambda x, n: _added(x.copy(), n),
     "assigned": lambda x, n: _assigned(x.copy(), n),
+    "masked": lambda x, n: _masked(x.copy(), n),
+    "filled": lambda x, n: _filled(x.copy(), n),
+    "stacked": lambda x, n: np.stack([x[0], n]),
+    "in a row": lambda x, n: np.hstack([x, n]),
+    "power": lambda x, n: x ** (n // 2**62),
     "a list": lambda x, n: np.maximum(x, [n, n, n]),
     "a literal": lambda x, n: x + lw.xp.asarray([n, 1, n], dtype=x.dtype),
 }
@@ -48,6 +53,16 @@ def _added(x: Any, n: Any) -> Any:
 
 def _assigned(x: Any, n: Any) -> Any:
     x[1:] = n
+    return x
+
+
+def _masked(x: Any, n: Any) -> Any:
+    x[x > 0] = n
+    return x
+
+
+def _filled(x: Any, n: Any) -> Any:
+    x.fill(n)
     return x
 
 
@@ -89,6 +104,46 @@ def test_it_is_what_numpy_does() -> None:
     assert differences(120, seed=3) == []
 
 
+SCALARS = (np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, np.float32, np.float64)
+
+
+def scalar_differences(count: int, seed: int) -> list[str]:
+    """The same for NumPy's scalars, which have a dtype: they promote, and are cast or refused."""
+    rng = np.random.default_rng(seed)
+    found: list[str] = []
+    for _ in range(count):
+        name = list(USES)[rng.integers(len(USES))]
+        dtype, n = DTYPES[rng.integers(len(DTYPES))], NUMBERS[rng.integers(len(NUMBERS))]
+        kind = SCALARS[rng.integers(len(SCALARS))]
+        if not np.issubdtype(kind, np.floating):
+            info = np.iinfo(kind)
+            n = max(info.min, min(info.max, n))
+        s, x, use = kind(n), np.array([0, 1, 3]).astype(dtype), USES[name]
+        if dtype[0] == "u" and np.issubdtype(kind, np.floating) and n < 0:
+            continue  # what such a cast gives depends on the processor
+        wanted = outcome(lambda x=x, s=s, use=use: use(x, s))
+        if wanted[0] == "another error":
+            continue
+        calls = {"known": lambda x=x, s=s, use=use: lw.compile(lambda x: use(x, s))(x)}
+        if name in ("assigned", "filled", "masked", "add") and np.issubdtype(kind, np.integer):
+            calls["traced"] = lambda x=x, s=s, use=use: lw.compile(use)(x, s)
+        for how, call in calls.items():
+            if str(got := outcome(call)) != str(wanted):  # nan is nan
+                found.append(f"{name}({dtype}, {s!r}) {how}: {got}, NumPy: {wanted}")
+    return found
+
+
+def test_numpys_scalars_are_what_they_are_in_numpy() -> None:
+    assert scalar_differences(80, seed=5) == []
+
+
+def test_numpys_floats_are_no_python_floats() -> None:
+    """np.float64 is a subclass of float; beside Python numbers it has a dtype all the same."""
+    x = np.ones(2, np.float32)
+    for f in (lambda x, n: x * (np.float64(2) * n), lambda x, n: np.stack([x[0], n])):
+        assert lw.compile(f)(x, 3).dtype == f(x, 3).dtype == np.float64
+
+
 def test_the_number_is_looked_at_in_every_call() -> None:
     f = lw.compile(lambda x, n: x + n)
     x = np.ones(3, np.uint8)
@@ -114,4 +169,5 @@ def test_a_number_that_leaves_int64_is_an_error() -> None:
 
 if __name__ == "__main__":
     wrong = differences(int(sys.argv[1]), seed=int(sys.argv[2]))
+    wrong += scalar_differences(int(sys.argv[1]), seed=int(sys.argv[2]))
     sys.stdout.write("\n".join([*sorted(set(wrong)), f"{len(wrong)} differ"]) + "\n")
