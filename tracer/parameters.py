@@ -76,14 +76,17 @@ def by_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise LoopwrightValueError(str(error)) from None
 
 
+class _AnotherKindError(Exception):
+    """A value is not of the kind that a parameter takes. Whatever else a conversion raises is a
+    mistake of ours, and is not taken for one of the user's."""
+
+
 def _converted(name: str, kind: str, value: Any) -> Any:
     for one in kind.split(" | "):
         convert, wanted = KINDS[one]
         try:
             return convert(value)
-        except LoopwrightError:
-            raise
-        except (TypeError, ValueError, OverflowError):
+        except _AnotherKindError:
             continue
     wanted = " or ".join(KINDS[one][1] for one in kind.split(" | "))
     raise LoopwrightTypeError(f"{name} is {wanted}, not {_shown(value)}")
@@ -113,8 +116,11 @@ def _array(value: Any) -> Any:
 
 def _int(value: Any) -> int:
     if isinstance(value, bool | np.bool_ | np.ndarray):
-        raise TypeError
-    number = operator.index(value)
+        raise _AnotherKindError
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _AnotherKindError from None
     if not -(2**63) <= number < 2**63:
         raise LoopwrightValueError(f"the Python int {number} does not fit int64")
     return number
@@ -122,25 +128,28 @@ def _int(value: Any) -> int:
 
 def _float(value: Any) -> float:
     if not isinstance(value, numbers.Real | np.floating | np.integer):
-        raise TypeError
-    return float(value)
+        raise _AnotherKindError
+    try:
+        return float(value)
+    except OverflowError:
+        raise _AnotherKindError from None
 
 
 def _bool(value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise TypeError
+        raise _AnotherKindError
     return bool(value)
 
 
 def _str(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError
+        raise _AnotherKindError
     return value
 
 
 def _none(value: Any) -> None:
     if value is not None:
-        raise TypeError
+        raise _AnotherKindError
 
 
 def _ints(value: Any) -> int | tuple[int, ...]:
@@ -151,8 +160,11 @@ def _ints(value: Any) -> int | tuple[int, ...]:
 
 def _pair(value: Any) -> tuple[int, int]:
     given = _ints(value)
-    first, second = (given, given) if isinstance(given, int) else given
-    return first, second
+    if isinstance(given, int):
+        return given, given
+    if len(given) != 2:
+        raise _AnotherKindError
+    return given[0], given[1]
 
 
 def _widths(value: Any) -> Any:
@@ -176,4 +188,4 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "int": (_int, "an int"),
     "str": (_str, "a string"),
 }
-"""Annotation, how a value becomes one (TypeError or ValueError: it is none), and it in words."""
+"""Annotation, how a value becomes one (_AnotherKindError: it is none), and it in words."""

@@ -231,7 +231,8 @@ def _positive(x: Any) -> Proxy:
 def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
-    if isinstance(y, np.generic | np.ndarray) and base.type.dtype.is_integer and np.any(y < 0):
+    known = type(y) is not Proxy and isinstance(y, np.generic | np.ndarray)
+    if known and base.type.dtype.is_integer and np.any(y < 0):
         raise LoopwrightValueError(
             "integers to negative integer powers are not allowed", hint="a float base"
         )

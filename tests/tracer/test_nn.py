@@ -9,6 +9,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import nn
+from loopwright.tracer import parameters
 
 R = np.random.default_rng(3)
 X = R.normal(size=(2, 6)).astype(np.float32)
@@ -117,3 +118,19 @@ def test_layer_norm_of_symbolic_width() -> None:
 def test_misuse(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(lw.LoopwrightError, match=message):
         call()
+
+
+def test_a_mistake_in_a_conversion_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ValueError from inside of a conversion was taken for an argument of another kind."""
+
+    def broken(value: Any) -> int:
+        return int("one")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(parameters.KINDS, "int", (broken, "an int"))
+        with pytest.raises(ValueError, match="invalid literal") as caught:
+            nn.softmax(X, axis=1)
+    assert not isinstance(caught.value, lw.LoopwrightError)
+    for axis in (1.5, "1", None, np.float32(1), [1], X):
+        with pytest.raises(lw.LoopwrightTypeError):
+            nn.log_softmax(X, axis=axis)
