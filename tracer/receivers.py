@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,30 +70,40 @@ def _slot() -> ctypes.c_size_t:
 
 def _is_writable() -> bool:
     place = ctypes.addressof(_slot())
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            span, rights = line.split()[:2]
-            first, _, last = span.partition("-")
-            if int(first, 16) <= place < int(last, 16):
-                return "w" in rights
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # a system that does not tell
+        return False
+    for line in lines:
+        span, rights = line.split()[:2]
+        first, _, last = span.partition("-")
+        if int(first, 16) <= place < int(last, 16):
+            return "w" in rights
     return False
 
 
 @contextmanager
 def receiving() -> Generator[None, None, None]:
-    """Within it arrays of NumPy's take traced arguments, in the thread that traces."""
+    """Within it arrays of NumPy's take traced arguments, in the thread that traces.
+
+    Threads that trace at the same time share one change; the last one to leave takes it back, also
+    where it failed halfway or an interrupt came. Other threads index as ever, by a longer way.
+    """
     global _depth
-    with _lock:
-        _depth += 1
-        if _depth == 1:
-            _change(_ours(), _slot_of(_Subscripted))
+    entered = False
     try:
+        with _lock:
+            _depth += 1
+            entered = True
+            if _depth == 1:
+                _change(_ours(), _slot_of(_Subscripted))
         yield
     finally:
-        with _lock:
-            _depth -= 1
-            if not _depth:
-                _change(_NUMPYS, _SUBSCRIPT)
+        if entered:
+            with _lock:
+                _depth -= 1
+                if not _depth:
+                    _change(_NUMPYS, _SUBSCRIPT)
 
 
 _NUMPYS = {n: f for n, f in vars(np.ndarray).items() if n == "__getitem__" or n[0] != "_"}
@@ -101,6 +112,7 @@ _SUBSCRIPT = _slot_of(np.ndarray)
 
 def _change(methods: dict[str, Any], subscript: int) -> None:
     (entries,) = gc.get_referents(vars(np.ndarray))
+    # Between the two either slot finds a function that works for all arrays.
     entries.update(methods)
     _slot().value = subscript
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(np.ndarray))  # its lookups are cached

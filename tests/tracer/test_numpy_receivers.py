@@ -111,6 +111,54 @@ def test_numpy_is_as_it_was_afterwards() -> None:
     assert dict(np.ndarray.__dict__) == before
 
 
+def test_numpy_is_as_it_was_where_the_change_fails_halfway(monkeypatch: Any) -> None:
+    before = dict(np.ndarray.__dict__)
+    change = receivers._change
+
+    def interrupted(methods: dict[str, Any], subscript: int) -> None:
+        change(methods, subscript)
+        if methods is not receivers._NUMPYS:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(receivers, "_change", interrupted)
+        with pytest.raises(KeyboardInterrupt), receivers.receiving():
+            pass
+    assert receivers._depth == 0
+    assert dict(np.ndarray.__dict__) == before
+    assert receivers._slot().value == receivers._SUBSCRIPT
+
+
+def test_nested_and_simultaneous_traces_share_the_change() -> None:
+    before = dict(np.ndarray.__dict__)
+    inner = lw.compile(lambda ids: TABLE[ids] + 1)
+    outer = lw.compile(lambda ids: inner(ids) + TABLE[ids])
+    results: dict[int, Any] = {}
+    start = threading.Barrier(4)
+
+    def run(number: int) -> None:
+        start.wait()
+        results[number] = lw.compile(lambda ids: TABLE[ids] * number)(IDS)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    np.testing.assert_array_equal(outer(IDS), 2 * TABLE[IDS] + 1)
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        np.testing.assert_array_equal(results[number], number * TABLE[IDS])
+    assert receivers._depth == 0 and dict(np.ndarray.__dict__) == before
+
+
+def test_a_system_that_does_not_tell_of_its_memory(monkeypatch: Any) -> None:
+    def refuse(self: Path) -> str:
+        raise FileNotFoundError(self)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert not receivers._is_writable()
+
+
 def test_other_arrays_and_threads_are_not_disturbed() -> None:
     wrong: list[Any] = []
     stop = threading.Event()
