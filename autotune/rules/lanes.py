@@ -18,6 +18,7 @@ from ...ir.schedule.steps import (
     Step,
     cache_write,
     compute_at,
+    pack,
     prefetch,
     reorder,
     rfactor,
@@ -39,10 +40,14 @@ from .base import (
     stream_steps,
     up_to,
 )
+from .tile import COPY, is_packable
 
 __all__ = ["LaneSketch", "lane_axis", "lane_offers"]
 
 AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
+SMOOTH = 0.2  # of an element whose neighbours lie in the lanes beside it
+USED_AGAIN = 8  # rows for which an operand is worth a copy
+COLUMNS = 4  # that are multiplied with a row at once
 NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
 COSTLY = 8.0  # instructions of an element that is summed, from which few sums fit the registers
 LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
@@ -96,7 +101,8 @@ class LaneSketch(Sketch):
         if r is not None:
             steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
         steps += parallel_steps(outer, choices["parallel"])
-        return [], [*steps, *stream_steps(group, choices["stream"])]
+        turned = [pack(name, axis, 1) for name, axis in _turned(group).items()]
+        return [*turned], [*steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:
@@ -151,6 +157,8 @@ class LaneSketch(Sketch):
         take 0.87 of the time of one.
         """
         group = self.group
+        if _turned(group):  # the columns of a narrow matrix, and all of them read the same row
+            return COLUMNS
         turns = prod(self.extent(a) for a in group.shared)
         width = max(stage_points(s) for s in group.stages) // max(1, turns)
         read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
@@ -234,10 +242,40 @@ def _lane_cost(group: Group) -> float:
         points = float(stage_points(stage))
         width = group.extents[axis] if axis is not None else 1
         waste = -(-width // 16) * 16 / width
-        cost += rough_cost(group.accesses[stage.name], axis, points) * (waste if axis else 10.0)
+        reads = group.accesses[stage.name]
+        turned = tuple(a for a in reads if stage is group.main and a.buffer in _turned(group))
+        straight = tuple(a for a in reads if a not in turned)
+        cost += rough_cost(straight, axis, points) * (waste if axis else 10.0)
+        cost += sum(
+            SMOOTH * points * waste + COPY * a.size * _at_run_time(group, a) for a in turned
+        )
         if stage.combiner is not None:  # joining the lanes of every output element
             cost += 6.0 * prod(as_int(a.extent) for a in stage.axes)
     return cost
+
+
+def _turned(group: Group) -> dict[str, str]:
+    """Operands whose elements along the lanes lie apart, and that all rows but those of one axis
+    read again, as the few columns of a narrow matrix; with that axis. They are copied so that the
+    elements lie side by side."""
+    main = group.main
+    axis = lane_axis(group, main)
+    if axis is None or main.combiner != "sum" or len(main.reduce_axes) > 1:
+        return {}
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    found: dict[str, str] = {}
+    for access in group.accesses[main.name]:
+        mine = [a for a in shared if access.depends(a)]
+        again = prod(group.extents[a] for a in shared if a not in mine)
+        if access.stride(axis) in (0, 1) or len(mine) != 1 or again < USED_AGAIN:
+            continue
+        if is_packable(group, main, access, mine[0]):
+            found[access.buffer] = mine[0]
+    return found
+
+
+def _at_run_time(group: Group, access: Access) -> bool:
+    return not any(p.constant for p in group.prim.params if p.name == access.buffer)
 
 
 def _again_cost(group: Group, sketch: Sketch) -> float:

@@ -51,7 +51,7 @@ from .base import (
 from .map_favourites import map_favourites
 from .tile_favourites import MAX_PANEL_BYTES, panel_loops, tile_favourites
 
-__all__ = ["TileSketch", "tile_cost", "tile_offers", "tile_sketch"]
+__all__ = ["COPY", "TileSketch", "is_packable", "tile_cost", "tile_offers", "tile_sketch"]
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
@@ -278,7 +278,7 @@ def _vector_axes(group: Group) -> list[str]:
         longer = max(shared[:-1], key=lambda a: group.extents[a])
         found += [longer] if longer not in found else []
     for access in group.accesses[main.name]:
-        if _turned(group, access, shared[-1]) and _is_packable(group, main, access, shared[-1]):
+        if _turned(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
             found += [a for a in shared if a not in found and not access.depends(a)][-1:]
     return found
 
@@ -300,7 +300,7 @@ def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
         reads = group.accesses[stage.name]
         for access in reads:
             step = access.lane_stride(axis, lanes)
-            packed = step not in (0, 1) and _is_packable(group, stage, access, axis)
+            packed = step not in (0, 1) and is_packable(group, stage, access, axis)
             if packed:
                 cost += 0.2 * points + COPY * access.size * _turned(group, access, axis)
             else:
@@ -311,7 +311,7 @@ def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
     return cost * waste
 
 
-def _is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
+def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
     """A parameter read again by other rows, at places that follow from the axis alone."""
     params = {p.name for p in group.prim.params}
     return (
@@ -339,12 +339,12 @@ def tile_sketch(
         for access in reads:
             reused = not access.depends(row)
             known = access.buffer in {name for name, _ in packable}
-            if reused and not known and _is_packable(group, main, access, v):
+            if reused and not known and is_packable(group, main, access, v):
                 packable.append((access.buffer, constants[access.buffer]))
     elif main.combiner is not None:
         constants = {p.name: p.constant for p in group.prim.params}
         for access in reads:
-            if constants.get(access.buffer) and _is_packable(group, main, access, v):
+            if constants.get(access.buffer) and is_packable(group, main, access, v):
                 packable.append((access.buffer, True))
                 break
     streamed = _streamed(group, v, k, target.l2 // 2)
@@ -427,7 +427,7 @@ def _packable_rows(
     for access in group.accesses[main.name]:
         far = (access.stride(k or "") or 0) * access.element_bytes >= LINE
         once = names.count(access.buffer) == 1 and not access.depends(v)
-        if row and far and once and _is_packable(group, main, access, row):
+        if row and far and once and is_packable(group, main, access, row):
             found[access.buffer] = constants[access.buffer]
     return tuple(found.items())
 

@@ -77,3 +77,26 @@ def test_long_rows_that_are_read_once_share_the_vector_they_are_multiplied_by(
 ) -> None:
     prim = kernel_of(lambda a, v: a @ v, lw.f32[rows, 8192], lw.f32[8192])
     assert dict(steps_of(prim, "split"))["i"][-1] == at_once
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+@pytest.mark.parametrize("constant", [True, False])
+def test_few_columns_are_multiplied_along_the_row(columns: int, constant: bool, rng) -> None:
+    """Vectors along two columns would run empty; the columns are copied so that they lie along
+    the row, too."""
+    w = rng.standard_normal((500, columns), dtype=np.float32)
+    specs = (lw.f32[300, 500],) if constant else (lw.f32[300, 500], lw.f32[500, columns])
+    function = (lambda x: x @ w) if constant else (lambda x, w: x @ w)
+    prim = kernel_of(function, *specs)
+    assert default_schedule(prim, TARGET)[1].startswith("lanes")
+    reads = [p.name for p in prim.params if p.name != "x0"]
+    assert steps_of(prim, "pack") == ([(reads[0], "j", 1)] if columns > 1 else [])
+    x = rng.standard_normal((300, 500), dtype=np.float32)
+    found = lw.compile(function)(x) if constant else lw.compile(function)(x, w)
+    np.testing.assert_allclose(found, x.astype(np.float64) @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_a_matrix_that_fills_its_vectors_is_multiplied_in_tiles() -> None:
+    w = np.ones((500, 16), np.float32)
+    prim = kernel_of(lambda x: x @ w, lw.f32[300, 500])
+    assert default_schedule(prim, TARGET)[1].startswith("tile")
