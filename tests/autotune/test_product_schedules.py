@@ -221,3 +221,17 @@ def test_what_few_rows_of_packed_weights_use_is_asked_for_early_and_not_copied()
         for rows in (128, 2048)
     }
     assert packed == {128: ["w"], 2048: ["x", "w"]}
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "known", "panels"),
+    [(512, 64, True, 1), (512, 768, True, 4), (512, 64, False, 4), (100_000, 64, True, 4)],
+)
+def test_a_panel_that_fits_the_first_cache_stays_there(
+    m: int, k: int, known: bool, panels: int
+) -> None:
+    """All rows pass over it, if they come from the second cache; else a tile passes over many."""
+    target = Target("x86-64-v4", cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20)
+    schedule, _ = default_schedule(product(m, k, 1024, "float32", False, False, known), target)
+    (factors,) = (s.args[1] for s in schedule.steps if s.name == "split" and s.args[0] == "j")
+    assert (factors[1] == 1) if panels == 1 else (factors[1] >= panels), factors
