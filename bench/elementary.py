@@ -1,86 +1,99 @@
-"""Time the vector elementary functions beside NumPy's.
+"""Time the elementary functions as programs, beside NumPy and other libraries.
 
-    python -m bench.elementary [--dtype float32] [--functions exp,tanh] [--isa x86-64-v3]
+    python -m bench.elementary                                  all functions, NumPy and PyTorch
+    python -m bench.elementary --functions tan,power --dtypes float64 --sizes 4096,65536,4194304
+    python -m bench.elementary --against numpy-skylakex,jax
 
-Prints nanoseconds per element and GB/s (operand read and result written) on arrays that stay in the
-second-level cache, best of several runs, one thread. An exclusive lock on ``bench.lock`` in the
-temporary folder keeps other measurements away.
+Prints nanoseconds per element, untuned, one thread; sizes are elements: the usual ones lie in the
+first-level cache, in the second, and in memory. Bars: at most 1.1 times NumPy's time, and at most
+1.25 times that of the fastest library. The exit status is 1 if one is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack
 
-import numpy as np
-from loopwright.codegen.elementary import BINARY, FUNCTIONS
-from loopwright.codegen.elementary.oracle import oracle
-from loopwright.codegen.elementary.sweep import compile_function
-from loopwright.codegen.target import Target
-
+from .families import make
+from .families.functions import FUNCTIONS
 from .lock import MachineLock
+from .measure import Settings, measure
+from .process import Worker
+from .row import Row
 
-SIZE = 16384
-RANGES = {"acosh": (1.0, 20.0), "log1p": (0.0, 10.0), "power": (0.1, 4.0), "rsqrt": (0.1, 10.0)}
-RANGES |= dict.fromkeys(("log", "log2", "log10"), (1e-3, 1e3))
-RANGES |= dict.fromkeys(("asin", "acos", "atanh"), (-0.99, 0.99))
+__all__ = ["main"]
 
-
-def best_seconds(calls: Sequence[Callable[[], Any]], rounds: int = 15) -> list[float]:
-    """The best average of each call; the calls take turns, 20 at a time, so that all meet the same
-    disturbances."""
-    best = [float("inf")] * len(calls)
-    for _ in range(rounds):
-        for i, call in enumerate(calls):
-            call()
-            start = time.perf_counter()
-            for _ in range(20):
-                call()
-            best[i] = min(best[i], (time.perf_counter() - start) / 20)
-    return best
-
-
-def measure(name: str, dtype: str, target: Target) -> tuple[float, float]:
-    """Seconds per element of the vector code and of NumPy."""
-    rng = np.random.default_rng(0)
-    low, high = RANGES.get(name, (-5.0, 5.0))
-    operands = [rng.uniform(low, high, SIZE).astype(dtype) for _ in range(1 + (name in BINARY))]
-    out, reference = np.empty_like(operands[0]), oracle(name)
-    code = compile_function(name, dtype, target)
-    # A call on one vector shows what the call through ctypes itself takes.
-    little = [x[: code.lanes] for x in operands]
-    with np.errstate(all="ignore"):
-        ours, overhead, theirs = best_seconds(
-            (
-                lambda: code.run(*operands, out=out),
-                lambda: code.run(*little, out=out[: code.lanes]),
-                lambda: reference(*operands),
-            )
-        )
-    return (ours - overhead) / (SIZE - code.lanes), theirs / SIZE
+NUMPY_BAR = 1.1  # times NumPy's time
+PEER_BAR = 1.25  # times that of the fastest library
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.elementary")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
+    """Run the command line; 1 if a bar is missed."""
+    options = _parser().parse_args(arguments)
+    libraries = ["untuned", *options.against.split(",")]
+    cases = [
+        {"op": op, "n": int(n), "dtype": dtype}
+        for op in options.functions.split(",")
+        for dtype in options.dtypes.split(",")
+        for n in options.sizes.split(",")
+    ]
+    settings = Settings(options.rounds, options.seconds)
+    missed: list[str] = []
+    heads = "".join(f"{name:>16}" for name in libraries)
+    print(f"{'function':32}{heads}{'/numpy':>8}{'/fastest':>9}")
+    with ExitStack() as stack:
+        workers = [Worker(name, 1) for name in libraries]
+        for worker in workers:
+            stack.callback(worker.close)
+        lock = stack.enter_context(MachineLock())
+        for case in cases:
+            lock.between()
+            row = measure(make("function", case), workers, 1, settings)
+            print(_line(row, libraries, case["n"]), flush=True)
+            if not meets_bars(row):
+                missed.append(row.workload)
+    print(f"{len(missed)} of {len(cases)} miss a bar: {', '.join(missed) or '-'}")
+    return 1 if missed else 0
+
+
+def ratios(row: Row) -> tuple[float | None, float | None]:
+    """Our time over NumPy's, and over that of the fastest library."""
+    ours = row.seconds.get("untuned")
+    numpy, peer = row.fastest(lambda name: name.startswith("numpy")), row.best_peer
+    return ours / numpy[1] if ours and numpy else None, ours / peer[1] if ours and peer else None
+
+
+def meets_bars(row: Row) -> bool:
+    """Whether it ran, and kept below both bars."""
+    to_numpy, to_peer = ratios(row)
+    if "untuned" not in row.seconds:
+        return False
+    return (to_numpy or 0.0) <= NUMPY_BAR and (to_peer or 0.0) <= PEER_BAR
+
+
+def _line(row: Row, libraries: Sequence[str], n: int) -> str:
+    times = [row.seconds.get(name) for name in libraries]
+    shown = "".join("               -" if t is None else f"{1e9 * t / n:16.3f}" for t in times)
+    shares = "".join(f"{'-' if r is None else f'{r:.2f}':>8}" for r in ratios(row))
+    failed = row.failed.get("untuned", "")
+    return f"{row.workload:32}{shown}{shares} {'' if meets_bars(row) else 'missed'} {failed}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.elementary",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--functions", default=",".join(FUNCTIONS), help="names with commas")
-    parser.add_argument("--isa", default="", help="ISA level (default: this machine's)")
-    options = parser.parse_args(arguments)
-    target = Target.host().with_isa(options.isa or Target.host().isa)
-    itemsize = np.dtype(options.dtype).itemsize
-    sys.stdout.write(f"{options.dtype} on {target.isa}, ns per element\n")
-    sys.stdout.write(f"{'function':14}{'ours':>8}{'NumPy':>8}{'ratio':>8}{'GB/s':>8}\n")
-    with MachineLock():
-        for name in options.functions.split(","):
-            ours, theirs = measure(name, options.dtype, target)
-            moved = itemsize * (3 if name in BINARY else 2)
-            row = f"{name:14}{ours * 1e9:8.3f}{theirs * 1e9:8.3f}{theirs / ours:8.1f}"
-            sys.stdout.write(f"{row}{moved / ours / 1e9:8.1f}\n")
-            sys.stdout.flush()
-    return 0
+    parser.add_argument("--dtypes", default="float32,float64")
+    parser.add_argument("--sizes", default="4096,65536,4194304", help="elements")
+    parser.add_argument("--against", default="numpy-skylakex,torch", help="other libraries")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds each library gets (3)")
+    parser.add_argument("--seconds", type=float, default=0.02, help="length of a round (0.02)")
+    return parser
 
 
 if __name__ == "__main__":

@@ -22,14 +22,15 @@ Array = np.ndarray[Any, Any]
 class Input:
     """An argument. ``constant``: a model knows it when it is compiled, as it knows its weights.
 
-    Floats are drawn from the normal distribution, integers from all of int8, and where ``below``
-    is given from ``0 .. below - 1``: they are indices.
+    Floats are drawn from the normal distribution, or evenly from ``span``; integers from all of
+    int8, and where ``below`` is given from ``0 .. below - 1``: they are indices.
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     constant: bool = False
     below: int = 0
+    span: tuple[float, float] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -38,6 +39,8 @@ class Input:
     def draw(self, rng: np.random.Generator) -> Array:
         """A random value."""
         if self.dtype in ("float32", "float64"):
+            if self.span is not None:
+                return rng.uniform(*self.span, self.shape).astype(self.dtype)
             return rng.standard_normal(self.shape, dtype=np.dtype(self.dtype).type)
         low, high = (0, self.below) if self.below else (-127, 128)
         return rng.integers(low, high, self.shape).astype(self.dtype)

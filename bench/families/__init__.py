@@ -1,7 +1,8 @@
 """The families of workloads, and by how much we mean to be ahead in each.
 
 ``products`` has matrix products, ``windows`` convolutions and poolings, ``rows`` work along an axis
-and attention, ``maps`` elementwise work and everything that only moves elements. Each is a table of
+and attention, ``maps`` elementwise work and everything that only moves elements,
+``functions`` the elementary functions. Each is a table of
 kinds; a kind makes a workload of sizes, those that every run measures or others, drawn at random.
 """
 
@@ -12,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..workload import Workload
-from . import maps, products, rows, windows
+from . import functions, maps, products, rows, windows
 from .kind import Draw, Kind
 
 __all__ = ["FACTORS", "KINDS", "fixed_workloads", "make", "random_workloads"]
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (*products.KINDS, *windows.KINDS, *rows.KINDS, *maps.KINDS)
+    kind.name: kind for room in (products, windows, rows, maps, functions) for kind in room.KINDS
 }
 
 # The lead over the fastest peer that a family is meant to have (geometric mean). Where a peer can

@@ -85,6 +85,77 @@ def integer_hash(x: Any) -> Any:
     return x ^ (x >> 16)
 
 
+@program((1 << 18,), dtype="uint32", x=Input((1 << 18,), "uint32", below=1 << 31))
+def xorshift32(x: Any) -> Any:
+    for _ in range(4):
+        x = x ^ (x << np.uint32(13))
+        x = x ^ (x >> np.uint32(17))
+        x = x ^ (x << np.uint32(5))
+    return x
+
+
+@program((1 << 17,), dtype="uint64", x=Input((1 << 17,), "uint64", below=1 << 62))
+def splitmix64(x: Any) -> Any:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@program((1 << 17,), dtype="uint64", x=Input((1 << 17,), "uint64", below=1 << 62))
+def fnv1a_of_bytes(x: Any) -> Any:
+    code = np.zeros_like(x) + np.uint64(0xCBF29CE484222325)
+    for k in range(8):
+        code = code ^ ((x >> np.uint64(8 * k)) & np.uint64(255))
+        code = code * np.uint64(0x100000001B3)
+    return code
+
+
+@program((1 << 18,), dtype="uint32", x=Input((1 << 18,), "uint32", below=1 << 31))
+def rotate_and_add(x: Any) -> Any:
+    for by in (7, 12, 18, 25):
+        x = (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+        x = x + np.uint32(0x9E3779B9)
+    return x
+
+
+@program((1 << 17,), dtype="int64", days=Input((1 << 17,), "int64", below=3_000_000))
+def year_of_day(days: Any) -> Any:
+    """The civil year of a count of days since 0000-03-01, by divisions by constants."""
+    era = days // 146097
+    day = days - era * 146097
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day = day - (365 * year + year // 4 - year // 100)
+    return era * 400 + year + (day >= 306)
+
+
+@program((1 << 18,), dtype="int32", t=Input((1 << 18,), "int32", below=1 << 30))
+def clock_time(t: Any) -> Any:
+    return t // 3600 % 24 * 10000 + t // 60 % 60 * 100 + t % 60
+
+
+@program((1 << 18,), dtype="float64", reduction=8, x=Input((1 << 18,), "float64", span=(0.0, 1.0)))
+def srgb_to_linear(x: Any) -> Any:
+    return np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+
+
+@program(
+    (1 << 17,),
+    dtype="float64",
+    reduction=8,
+    scale=10.0,
+    rate=Input((1 << 17,), "float64", span=(1.0, 1.1)),
+    years=Input((1 << 17,), "float64", span=(0.0, 30.0)),
+)
+def compound_interest(rate: Any, years: Any) -> Any:
+    return rate**years
+
+
+@program((1 << 17,), dtype="float64", reduction=8, p=Input((1 << 17,), "float64", span=(0.01, 1.0)))
+def decibels(p: Any) -> Any:
+    return 10 * np.log10(p) + np.log2(p) - np.log1p(p)
+
+
 @program((256, 256, 3), reduction=8, x=(256, 256, 3))
 def tone_map(x: Any) -> Any:
     light = np.abs(x)

@@ -24,6 +24,36 @@ def concatenate_activated(x: Any, y: Any, z: Any) -> Any:
     return np.tanh(np.concatenate([x, y * 2, z + 1], axis=0))
 
 
+@program((1 << 18,), x=(1 << 17,), y=(1 << 16,), z=(1 << 16,))
+def concatenate_vectors(x: Any, y: Any, z: Any) -> Any:
+    return np.concatenate([x, y, z])
+
+
+@program((16, 40, 100), x=(16, 40, 20), y=(16, 40, 30), z=(16, 40, 50))
+def concatenate_last(x: Any, y: Any, z: Any) -> Any:
+    return np.concatenate([x, y, z], axis=-1)
+
+
+@program((300, 200, 3), r=(300, 200), g=(300, 200), b=(300, 200))
+def stack_channels(r: Any, g: Any, b: Any) -> Any:
+    return np.stack([r, g, b], axis=-1)
+
+
+@program((200, 300, 3), dtype="uint8", x=Input((200, 300, 3), "uint8", below=256))
+def reversed_channels(x: Any) -> Any:
+    return 255 - np.flip(x, axis=-1)
+
+
+@program((204, 304), x=(200, 300))
+def rolled_and_padded(x: Any) -> Any:
+    return np.pad(np.roll(x, (100, 150), axis=(0, 1)), 2, mode="reflect")
+
+
+@program((128, 200), x=(128, 100), y=(128, 60), z=(128, 40))
+def side_by_side(x: Any, y: Any, z: Any) -> Any:
+    return np.hstack([x, y, z])
+
+
 @program((512, 256), ids=_IDS, table=Input((5000, 256), constant=True))
 def embedding(ids: Any, table: Any) -> Any:
     return np.take(table, ids, axis=0) * 16

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .of_numpy import NUMPY_NAMES
+
 __all__ = ["Jax"]
 
 
@@ -27,6 +29,10 @@ class Jax:
     silu = staticmethod(jax.nn.silu)
     softmax = staticmethod(jax.nn.softmax)
     log_softmax = staticmethod(jax.nn.log_softmax)
+
+    def function(self, name: str, *operands: Any) -> Any:
+        own = {"rsqrt": jax.lax.rsqrt}.get(name, getattr(self, name, None))
+        return own(*operands) if own else getattr(jnp, NUMPY_NAMES.get(name, name))(*operands)
 
     def matmul_int32(self, x: Any, w: Any) -> Any:
         return jnp.matmul(x, w, preferred_element_type=jnp.int32)

@@ -13,6 +13,11 @@ __all__ = ["Numpy"]
 _GELU = math.sqrt(2 / math.pi)
 _HALF = math.sqrt(0.5)
 
+NUMPY_NAMES = {
+    **{name: f"arc{name[1:]}" for name in ("asin", "acos", "atan", "atan2")},
+    **{name: f"arc{name[1:]}" for name in ("asinh", "acosh", "atanh")},
+}
+
 
 class Numpy:
     """Softmax, normalisation, convolution and pooling are spelled out."""
@@ -26,6 +31,14 @@ class Numpy:
     take = staticmethod(np.take)
     pad = staticmethod(np.pad)
     copy = staticmethod(np.ascontiguousarray)
+
+    def function(self, name: str, *operands: Any) -> Any:
+        """An elementary function by its usual name: ``atan``, ``power``, ``rsqrt``."""
+        own = getattr(self, name, None)
+        return own(*operands) if own else getattr(np, NUMPY_NAMES.get(name, name))(*operands)
+
+    def rsqrt(self, x: Any) -> Any:
+        return 1 / np.sqrt(x)
 
     def matmul_int32(self, x: Any, w: Any) -> Any:
         """The product of int8 matrices, summed in int32."""

@@ -90,6 +90,11 @@ class Onnx:
             return self.emit("MatMulInteger", self.emit("BitwiseXor", unsigned, middle), w, middle)
         return self.emit("MatMulInteger", x, w)
 
+    def function(self, name: str, *operands: Any) -> Any:
+        own = getattr(self, name, None)
+        kind = {"power": "Pow", "rint": "Round"}.get(name, name.capitalize())
+        return own(*operands) if own else self.emit(kind, *operands)
+
     def exp(self, x: Any) -> Any:
         return self.emit("Exp", x)
 

@@ -23,6 +23,10 @@ class Torch:
     gelu = staticmethod(nn.gelu)
     reshape = staticmethod(torch.reshape)
 
+    def function(self, name: str, *operands: Any) -> Any:
+        other = {"power": "pow", "rint": "round"}.get(name, name)
+        return getattr(nn if name == "gelu" else torch, other)(*operands)
+
     def matmul_int32(self, x: Any, w: Any) -> Any:
         return torch._int_mm(x, w)
 
