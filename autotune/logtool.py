@@ -13,14 +13,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..codegen.limits import check_limits
+from ..codegen.target import Target
+from ..ir.errors import LoopwrightError
 from .decision import Decision
 from .line import FutureRecordError, RecordError, SkippedLines, data_of
 from .log import TuningLog
 from .log_file import locked_file
-from .logged import nest_or_reason
+from .logged import logged_nest, logged_prim
 from .lookup import best_records, fastest, pooled_costs
 from .note import Entry, Note, entry_of
 from .record import ERRORS, MeasureRecord, TargetKey
+from .verdicts import schedule_digest, verdicts
 
 __all__ = [
     "LogRow",
@@ -36,6 +40,7 @@ __all__ = [
     "merge",
     "migrate",
     "prune",
+    "refused_here",
     "still_applies",
     "stats",
     "verify",
@@ -291,15 +296,33 @@ def machine_text(target: TargetKey) -> str:
 
 
 def still_applies(record: MeasureRecord) -> str | None:
-    """Why the schedule of a record that ran does not apply to its kernel any more; None if it does,
-    or if the log does not have the kernel's text.
+    """Why the schedule of a record that ran does not apply to its kernel any more, here; None if it
+    does, or if the log does not have the kernel's text.
 
     For ``verify``.
     """
     if not record.ok or not record.workload.prim:
         return None
-    text, shown = nest_or_reason(record)
-    return None if shown else f"its schedule does not apply: {text}".split("\n", 1)[0]
+    try:
+        check_limits(logged_prim(record.workload), logged_nest(record), Target.host())
+    except LoopwrightError as error:
+        return f"its schedule does not apply: {error}".split("\n", 1)[0]
+    return None
+
+
+def refused_here(folder: Path) -> Callable[[MeasureRecord], str | None]:
+    """Says why a schedule was refused at its first use on this machine, by the verdicts in a cache
+    folder, once for each; for ``verify``."""
+    refused = verdicts(folder).refused()
+
+    def reason(record: MeasureRecord) -> str | None:
+        if not record.ok:
+            return None
+        name = record.workload.hash, schedule_digest(record.schedule_key)
+        why = refused.pop(name, None)
+        return None if why is None else f"its schedule was refused at its first use here: {why}"
+
+    return reason
 
 
 def stats(log: TuningLog) -> LogStats:
@@ -367,7 +390,7 @@ def verify(
         if isinstance(record, Decision):
             report.good += 1
             continue
-        complaint = _complaint(record) or (check(record) if check else None)
+        complaint = (check(record) if check else None) or _complaint(record)
         if complaint:
             report.suspicious += 1
             report.problems.append(Problem(number, complaint))

@@ -422,13 +422,14 @@ def sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) 
     size = math.prod(shape)
     if not shape or not size:
         return np.zeros((min(size, 1), len(shape)), np.int64)
-    corners = np.array(np.meshgrid(*[[0, n - 1] for n in shape], indexing="ij"), np.int64)
-    corners = corners.reshape(len(shape), -1).T[: max(2, count // 4)]
-    if size <= count:
-        places = np.stack(np.unravel_index(np.arange(size), shape), axis=1).astype(np.int64)
-    else:
-        places = np.stack([_spread(n, count, rng) for n in shape], axis=1).astype(np.int64)
-    return np.unique(np.concatenate([corners, places]), axis=0)
+    places = np.arange(size)
+    if size > count:
+        corners = np.zeros(1, np.int64)
+        for n in shape:
+            corners = np.add.outer(corners * n, [0, n - 1]).reshape(-1)
+        drawn = np.ravel_multi_index([_spread(n, count, rng) for n in shape], shape)
+        places = np.unique(np.concatenate([corners[: max(2, count // 4)], drawn]))
+    return np.stack(np.unravel_index(places, shape), axis=1)
 
 
 def _spread(extent: int, count: int, rng: np.random.Generator) -> Array:

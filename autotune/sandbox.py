@@ -290,7 +290,7 @@ class _Program:
 @functools.cache
 def _program() -> _Program:
     target = Target.host()
-    code = compile_object(sandbox_text(target), target)
+    code = compile_object(sandbox_text(target), target, quick=True)
     placed = place_object(code, _PROGRAM + _PAGE, {})
     loaded = load_object(code)
     long = ctypes.c_int64

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ir.dims import Dim, IntExpr, as_int
+from ..ir.dims import IntExpr, as_int
 from ..ir.loop.evaluate import index_values
 from ..ir.loop.expr import Const, Expr, Index, Op
 from ..ir.loop.nest import Accumulate, If, Let, Loop, Nest, Stmt, Store, statements
@@ -58,14 +58,15 @@ class StorePoints:
                 self.turns = found
 
     def of(self, output: Buffer, count: int) -> Points:
-        """int64[about count, rank]: indices of elements of an output, some of each store to it."""
+        """int64[about count]: places of elements of an output, row-major, some of each store to it,
+        some of them more than once."""
         shape = tuple(as_int(s) for s in output.shape)
         mine = [v for v in self._stores if v.store.buffer == output.name]
-        found: list[Points] = [np.zeros((0, len(shape)), np.int64)]
+        found: list[Points] = [np.zeros(0, np.int64)]
         for values in mine if shape and prod(shape) else ():
             number = max(_LEAST, count // len(mine))
-            found.append(values.points(shape, number, self.turns is not None))
-        return np.unique(np.concatenate(found), axis=0)
+            found.append(values.places(shape, number, self.turns is not None))
+        return np.concatenate(found)
 
 
 class _Values:
@@ -81,21 +82,21 @@ class _Values:
             if len(turns):
                 self.turns = turns[np.linspace(0, len(turns) - 1, _TURNS).astype(np.int64)]
 
-    def points(self, shape: tuple[int, ...], count: int, few: bool) -> Points:
+    def places(self, shape: tuple[int, ...], count: int, few: bool) -> Points:
         """Elements that the store writes, in ``few`` turns of the loop or in all."""
         fixed: dict[str, Any] = {}
         if few and self.loop is not None:
             if not len(self.turns):
-                return np.zeros((0, len(shape)), np.int64)
-            fixed[self.loop.var] = self.rng.choice(self.turns, count)
+                return np.zeros(0, np.int64)
+            fixed[self.loop.var] = self.turns[self.rng.integers(0, len(self.turns), count)]
         values = self._drawn(count, fixed)
-        places = [
-            np.broadcast_to(index_values(i, values) if isinstance(i, Dim) else i, count)
-            for i in self.store.indices
-        ]
-        points = np.stack(places, axis=1).astype(np.int64)
-        inside = ((points >= 0) & (points < np.array(shape))).all(axis=1)
-        return points[inside & self._executed(values, count)]
+        executed = self._executed(values, count)
+        places = np.zeros(count, np.int64)
+        for i, size in zip(self.store.indices, shape, strict=True):
+            index = index_values(i, values)
+            executed &= (index >= 0) & (index < size)
+            places = places * size + index
+        return places[executed]
 
     def _drawn(self, count: int, fixed: dict[str, Any]) -> dict[str, Any]:
         """Values of the loops around: of what is written out, evenly of all copies."""
@@ -109,9 +110,9 @@ class _Values:
                 values[loop.var] = number % extent
                 number = number // extent
             elif loop.var not in values:
-                any_turn = self.rng.integers(0, extent, count)
-                border = np.where(self.rng.random(count) < 0.5, 0, extent - 1)
-                values[loop.var] = np.where(self.rng.random(count) < 0.5, any_turn, border)
+                # A quarter of them the first, a quarter the last, and the others any.
+                drawn = (2 * extent * self.rng.random(count) - extent / 2).astype(np.int64)
+                values[loop.var] = np.minimum(np.maximum(drawn, 0), extent - 1)
         for let in self.store.around:
             if isinstance(let, Let):
                 values[let.var] = index_values(let.value, values)

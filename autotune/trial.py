@@ -219,10 +219,16 @@ class Trial:
             self._chosen = (places, stores.turns.size, stores.loops_before)
         points: dict[str, Array] = {}
         for buffer in self.prim.output_buffers:
-            points[buffer.name] = stores.of(buffer, count)
+            shape = _shape(buffer)
+            found = [stores.of(buffer, count)]
             if stores.turns is None:
-                spread = sample_points(_shape(buffer), count, rng)
-                points[buffer.name] = np.concatenate([points[buffer.name], spread])
+                found.append(_places(sample_points(shape, count, rng), shape))
+            places = np.unique(np.concatenate(found))
+            points[buffer.name] = (
+                np.stack(np.unravel_index(places, shape), axis=1)
+                if shape
+                else np.zeros((1, 0), np.int64)
+            )
         return points
 
     # -- operations
@@ -261,9 +267,7 @@ class Trial:
             return report
         if width >= 4 and self._iterations is None:
             self.meaning[job.written(room, width)] = f"parts of {buffer.name} are never written"
-        places = np.zeros(len(points), np.int64)
-        for index, size in zip(points.T, _shape(buffer), strict=True):
-            places = places * size + index
+        places = _places(points, _shape(buffer))
         report = job.report(len(places) * width)
         job.gather(report, room.address, job.put(places), len(places), width)
         return report
@@ -276,6 +280,14 @@ class Trial:
     def _room(self, name: str, size: int, alignment: int) -> Room:
         self._rooms.append(self._job.room(name, size, alignment))
         return self._rooms[-1]
+
+
+def _places(points: Array, shape: tuple[int, ...]) -> Array:
+    """Row-major places of elements with these indices, int64[n, rank]."""
+    places = np.zeros(len(points), np.int64)
+    for index, size in zip(points.T, shape, strict=True):
+        places = places * size + index
+    return places
 
 
 def _alignment(operand: Operand) -> int:

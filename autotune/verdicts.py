@@ -20,7 +20,7 @@ import re
 import threading
 from pathlib import Path
 
-__all__ = ["Verdicts", "verdicts"]
+__all__ = ["Verdicts", "schedule_digest", "verdicts"]
 
 _LINE = re.compile(
     rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
@@ -54,19 +54,24 @@ class Verdicts:
         """Remember a verdict, for a workload's hash and the text of a schedule."""
         reason = " ".join(reason.split())[:300]
         word = "wrong" if reason else "right"
-        line = f"{word} {key} {workload} {_digest(schedule)} {reason}"
+        line = f"{word} {key} {workload} {schedule_digest(schedule)} {reason}"
         with self._lock:
             self._put[key] = reason
             with contextlib.suppress(OSError):
                 self._append(line.rstrip().encode(errors="replace") + b"\n")
 
-    def refused(self, workload: str, schedule: str) -> str | None:
-        """Why a schedule is refused, if its last verdict says so."""
-        wanted = workload.encode(), _digest(schedule).encode()
+    def refused(self) -> dict[tuple[str, str], str]:
+        """Why schedules are refused, by the hash of a workload and ``schedule_digest``."""
+        found: dict[tuple[str, str], str] = {}
         with self._lock:
             self._read_on()
-            last = [line for line in _LINE.finditer(self._data) if line.group(3, 4) == wanted]
-        return _reason(last[-1]) or None if last else None
+            lines = list(_LINE.finditer(self._data))
+        for line in lines:
+            name = line[3].decode(errors="replace"), line[4].decode()
+            found.pop(name, None)
+            if reason := _reason(line):
+                found[name] = reason
+        return found
 
     def _find(self, key: str) -> str | None:
         at = self._data.rfind(b" %b " % key.encode())
@@ -107,7 +112,8 @@ def _reason(line: re.Match[bytes]) -> str:
     return (line[5] or b"it was wrong").decode(errors="replace")
 
 
-def _digest(schedule: str) -> str:
+def schedule_digest(schedule: str) -> str:
+    """A hash of a schedule's text, as ``record.schedule_key`` writes it."""
     return hashlib.sha256(schedule.encode()).hexdigest()[:16]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 from loopwright import kernels
-from loopwright.autotune import verdicts
+from loopwright.autotune import sandbox, trial, verdicts
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.select import workload_of
@@ -154,6 +154,8 @@ def _compile(function: Callable[..., Any], arrays: tuple[Array, ...], log: Path)
     kernels._kernels.clear()
     objects._objects.clear()
     verdicts._stores.clear()
+    sandbox._program.cache_clear()
+    trial.random_values.cache_clear()
     spent = 0.0
     real = kernels.refusals
 

@@ -24,7 +24,7 @@ from .emit.memory import Place
 from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
-from .limits import check_limits, text_limit
+from .limits import check_limits, check_text, text_limit
 from .target import Target
 
 __all__ = ["Kernel", "compile_kernel", "compile_nest", "packed_entry", "prepare_operands"]
@@ -100,6 +100,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
         *functions.values(),
     ]
     text = "\n".join(parts)
+    check_text(text)
     return Kernel(name, text, nest.operands, offset, nest, bool(parallel.functions))
 
 

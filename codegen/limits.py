@@ -7,12 +7,14 @@
         vectorize j in 48:               ... of 3 vectors each
           t[i, j] = x[i, k] * w[k, j]
 
-The count of instructions is an estimate, mostly within a factor of two; ``FunctionWriter`` has a
-limit of its own, whatever was estimated.
+The count of instructions is an estimate; ``FunctionWriter`` has a limit of its own, whatever was
+estimated. What only the text shows is looked up there, by ``check_text``: the limits together bound
+the time that LLVM takes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..ir.dims import Dim
@@ -24,7 +26,7 @@ from ..ir.loop.stride import stride_along
 from ..ir.schedule.limits import LIMITS, buffer_bytes
 from .target import Target
 
-__all__ = ["check_limits", "text_limit"]
+__all__ = ["check_limits", "check_text", "text_limit"]
 
 LOOP = 12
 """Instructions that a loop counts as: each has basic blocks of its own, which cost LLVM time."""
@@ -38,6 +40,49 @@ def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
     _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
     natural = (*prim.params, *(stage.buffer for stage in prim.stages))
     LIMITS.check_copies("the workspace", buffer_bytes(nest.workspace), buffer_bytes(natural))
+
+
+def check_text(text: str) -> None:
+    """ScheduleError if LLVM would take too long for a module: too many instructions with those of
+    functions that are put in the place of their calls, or too many loads and stores in a row."""
+    if text.count("\n") < _SHORT:
+        return
+    functions: dict[str, str] = {}
+    for part in text.split("\ndefine ")[1:]:
+        at = part.index("@")
+        functions[part[at : part.index("(", at) + 1]] = part[: part.find("\n}")]
+    sizes: dict[str, int] = {}
+
+    def size(name: str) -> int:
+        if name not in sizes:
+            sizes[name] = functions[name].count("\n")
+            sizes[name] += sum(
+                count * size(other)
+                for other in functions
+                if other != name and (count := functions[name].count(other))
+            )
+        return sizes[name]
+
+    longest = max(map(size, functions), default=0)
+    if longest > LIMITS.inlined:
+        raise ScheduleError(
+            f"the kernel has {longest} instructions, more than {LIMITS.inlined} with its functions:"
+            " LLVM would take too long for them"
+        )
+    for body in functions.values():
+        if body.count("\n") <= LIMITS.accesses:
+            continue
+        most = max(sum(map(block.count, _ACCESSES)) for block in _LABEL.split(body))
+        if most > LIMITS.accesses:
+            raise ScheduleError(
+                f"the kernel has {most} loads and stores in a row, more than {LIMITS.accesses}: "
+                "LLVM would take too long for them"
+            )
+
+
+_SHORT = 300  # lines of a module that are too few to look at
+_ACCESSES = ("= load ", "\n  store ", "@llvm.masked.")
+_LABEL = re.compile(r"\n[\w.]+:")
 
 
 def text_limit(nest: Nest) -> int:

@@ -30,6 +30,7 @@ __all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage", "index_values"]
 
 Array = np.ndarray[Any, Any]
 _BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
+_POINT_ELEMENTS = 1 << 17  # of a block of single elements: temporaries that fit the L2 cache
 _FACTOR_ELEMENTS = 1 << 25  # the largest factor of a sum of products that is made whole
 _ATOMS = {FloorDiv: np.floor_divide, Mod: np.mod, Min: np.minimum, Max: np.maximum}
 
@@ -156,6 +157,7 @@ class _LazyStage:
         self.size = prod(self.shape)
         self._buffers, self._sizes = buffers, sizes
         self._over = [evaluate(a.extent, sizes) for a in stage.reduce_axes]
+        self._known: dict[bytes, Array] = {}  # elements by their places: stages share rows
 
     def __getitem__(self, indices: tuple[Array, ...]) -> Array:
         shape = np.broadcast_shapes(*(i.shape for i in indices))
@@ -163,12 +165,15 @@ class _LazyStage:
             return self._elements([], 1)[0] if not indices else np.zeros(shape, self.dtype)
         flat = np.ravel_multi_index([np.broadcast_to(i, shape) for i in indices], self.shape)
         wanted, place = np.unique(flat, return_inverse=True)
-        step = max(1, _BLOCK_ELEMENTS // 8 // max(1, prod(self._over)))
-        parts = [
-            self._elements(list(np.unravel_index(piece, self.shape)), len(piece))
-            for piece in np.split(wanted, range(step, len(wanted), step))
-        ]
-        return np.concatenate(parts)[place.reshape(shape)]
+        key = wanted.tobytes()
+        if key not in self._known:
+            step = max(1, _POINT_ELEMENTS // max(1, prod(self._over)))
+            parts = [
+                self._elements(list(np.unravel_index(piece, self.shape)), len(piece))
+                for piece in np.split(wanted, range(step, len(wanted), step))
+            ]
+            self._known[key] = np.concatenate(parts)
+        return self._known[key][place.reshape(shape)]
 
     def _elements(self, indices: list[Array], count: int) -> Array:
         """The elements at ``count`` places, one index array per axis."""
@@ -176,19 +181,24 @@ class _LazyStage:
         env: dict[str, Any] = dict(self._sizes)
         for axis, values in zip(stage.axes, indices, strict=True):
             env[axis.name] = values.reshape(-1, *[1] * rank)
-        for position, (axis, extent) in enumerate(zip(stage.reduce_axes, self._over, strict=True)):
-            line = [1] * (rank + 1)
-            line[position + 1] = extent
-            env[axis.name] = np.arange(extent, dtype=np.int64).reshape(line)
-        values = np.broadcast_to(_values(stage, self._buffers, env), (count, *self._over))
         if stage.combiner is None:
-            return values
+            return np.broadcast_to(_values(stage, self._buffers, env), (count,))
         combiner = COMBINERS[stage.combiner]
         over = tuple(range(1, rank + 1))
-        start = np.full(count, combiner.identity(stage.buffer.dtype), self.dtype)
-        with np.errstate(all="ignore"):
-            total = combiner.numpy.reduce(values, axis=over, dtype=self.dtype)
-            return combiner.numpy(start, total).astype(self.dtype)
+        total = np.full(count, combiner.identity(stage.buffer.dtype), self.dtype)
+        for block in _blocks(self._over, max(1, _POINT_ELEMENTS // max(1, count))):
+            for position, (axis, (begin, end)) in enumerate(
+                zip(stage.reduce_axes, block, strict=True)
+            ):
+                line = [1] * (rank + 1)
+                line[position + 1] = end - begin
+                env[axis.name] = np.arange(begin, end, dtype=np.int64).reshape(line)
+            grid = (count, *(end - begin for begin, end in block))
+            values = np.broadcast_to(_values(stage, self._buffers, env), grid)
+            with np.errstate(all="ignore"):
+                part = combiner.numpy.reduce(values, axis=over, dtype=self.dtype)
+                total = combiner.numpy(total, part).astype(self.dtype)
+        return total
 
 
 def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
@@ -225,14 +235,17 @@ def _sole_symbol(size: IntExpr) -> str | None:
     return monomial[0].name
 
 
-def _blocks(extents: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Ranges per axis that cover the grid; outer axes are cut first, inner ones stay whole."""
+def _blocks(
+    extents: Sequence[int], most: int = _BLOCK_ELEMENTS
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Ranges per axis that cover the grid, of at most so many elements; outer axes are cut first,
+    inner ones stay whole."""
     steps = list(extents)
     for axis, extent in enumerate(extents):
         inner = prod(steps[axis + 1 :])
-        if extent * inner <= _BLOCK_ELEMENTS:
+        if extent * inner <= most:
             break
-        steps[axis] = max(1, _BLOCK_ELEMENTS // max(1, inner))
+        steps[axis] = max(1, most // max(1, inner))
     cuts = [
         [(start, min(start + step, extent)) for start in range(0, extent, max(1, step))]
         for extent, step in zip(extents, steps, strict=True)

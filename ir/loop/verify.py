@@ -8,7 +8,7 @@ What only data decides (gathers, guards) is left to the interpreter.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ..dims import Dim, IntExpr, Symbol, bounds, symbols
@@ -102,7 +102,7 @@ class _PrimVerifier:
         _fail(f"prim @{self.prim.name}: {message}", lines, at)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Scope:
     """What is known where a statement stands."""
 
@@ -114,12 +114,13 @@ class _Scope:
     pinned: frozenset[str] = frozenset()  # loops of which a condition leaves a single turn
 
     def inner(self) -> _Scope:
-        return replace(
-            self,
-            buffers=dict(self.buffers),
-            ranges=dict(self.ranges),
-            private=dict(self.private),
-            lets=dict(self.lets),
+        return _Scope(
+            self.buffers.copy(),
+            self.ranges.copy(),
+            self.parallel,
+            self.private.copy(),
+            self.lets.copy(),
+            self.pinned,
         )
 
 
@@ -139,7 +140,7 @@ class _NestVerifier:
         self.body(self.nest.body, _Scope(buffers))
 
     def body(self, body: Sequence[Stmt], scope: _Scope) -> None:
-        scope = scope.inner()
+        """Check statements; ``scope`` is theirs, and changed by what they declare."""
         for stmt in body:
             if isinstance(stmt, Loop):
                 self.loop(stmt, scope)
@@ -327,8 +328,9 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ra
         if inside is None:
             continue
         low, high = inside
-        bad = (low < 0 or high >= size) if _is_exact(i) else (high < 0 or low >= size)
-        if bad:
+        if low >= 0 and high < size:
+            continue
+        if _is_exact(i) or high < 0 or low >= size:
             return f"{name}[.. {i} ..] runs from {low} to {high} outside of {buffer}"
     return None
 

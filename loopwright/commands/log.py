@@ -12,6 +12,7 @@ from ..autotune import logtool
 from ..autotune.log import TuningLog
 from ..autotune.log_file import LogError
 from ..autotune.logexport import record_text
+from ..codegen.machine import cache_folder
 from .log_check import check_winners
 from .log_exchange import add_exchange
 from .log_files import existing_log, file_argument, open_log
@@ -202,8 +203,9 @@ def _stats(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     path = existing_log(args.file)
+    refused = logtool.refused_here(cache_folder())
     try:
-        report = logtool.verify(path, logtool.still_applies)
+        report = logtool.verify(path, lambda r: logtool.still_applies(r) or refused(r))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     for problem in report.problems:

@@ -2,11 +2,18 @@
 
 import resource
 import time
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
+from loopwright.autotune.log import TuningLog
+from loopwright.autotune.logged import logged_prim, logged_target
+from loopwright.autotune.select import as_lists
 from loopwright.autotune.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
-from loopwright.codegen.target import Target
+from loopwright.codegen.llvm.engine import compile_object
+from loopwright.codegen.target import FEATURES, Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
@@ -61,3 +68,49 @@ def test_too_much_is_refused_at_once(prim: PrimFunc, steps: list[Step], reason: 
 def test_default_schedules_stay_within_half_of_the_limits(prim: PrimFunc) -> None:
     kernel = compile_kernel(prim, default_schedule(prim, TARGET)[0], TARGET)
     assert kernel.text.count("\n") < LIMITS.values / 2
+
+
+WINNERS = Path(str(files("loopwright.tuning_logs"))) / "winners.jsonl"
+ROWS = """
+prim @rows(x: float32[64, N]) -> out: float32[64, N] {
+  out[i, r] = F
+}"""
+ARGMIN = """
+prim @argmin(x: float32[64, N]) -> out: int32[64] {
+  t[i]: float32[64] = min(k: N) x[i, k]
+  out[i] = min(r: N) where((x[i, r] == t[i]) or isnan(x[i, r]), int32(index(r)), N:int32)
+}"""
+
+
+@pytest.mark.parametrize(
+    "value, size, reason",
+    [
+        ("x[i, r]", 1536, "3072 loads and stores in a row, more than"),
+        ("sin(x[i, r])", 768, "instructions, more than 48000 with its functions"),
+    ],
+)
+def test_what_would_take_llvm_long_is_refused(value: str, size: int, reason: str) -> None:
+    prim = parse_prim(ROWS.replace("F", value).replace("N", f"{size}"))
+    with pytest.raises(ScheduleError, match=reason):
+        compile_kernel(prim, S.of(unroll("r")), TARGET)
+
+
+def test_a_long_chain_of_minima_takes_no_time_that_grows_with_its_square() -> None:
+    """It took LLVM's instcombine 10 s for 384, and more than a minute for 1,536."""
+    prim = parse_prim(ARGMIN.replace("N", "384"))
+    kernel = compile_kernel(prim, S.of(unroll("r")), TARGET)
+    begun = time.process_time()
+    compile_object(kernel.text, TARGET)
+    assert time.process_time() - begun < 3.0
+
+
+def test_no_schedule_that_ships_is_refused() -> None:
+    winners = [r for r in TuningLog(WINNERS) if r.ok]
+    large = [r for r in winners if r.workload.text.endswith(("r=5", "r=7"))]
+    assert large
+    for record in [*large, *winners[::20]]:
+        schedule = S.from_json(as_lists(record.schedule))
+        target = logged_target(record.target)
+        assert target is not None
+        target = replace(target, features=frozenset(FEATURES))  # those with matrix tiles, too
+        compile_kernel(logged_prim(record.workload), schedule, target)

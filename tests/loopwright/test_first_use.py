@@ -15,6 +15,7 @@ from loopwright.autotune import sandbox, verdicts
 from loopwright.autotune.log import TuningLog
 from loopwright.autotune.record import MeasureRecord, target_key
 from loopwright.autotune.select import workload_of
+from loopwright.cli import main
 from loopwright.codegen import limits
 from loopwright.codegen.kernel import Kernel, compile_kernel
 from loopwright.codegen.target import Target
@@ -144,3 +145,18 @@ def test_default_schedules_are_checked_when_asked_for(
     forget(monkeypatch)
     # Every schedule of the rules is broken here; the plain nest is what is left.
     assert "2 schedules refused" in summary_of(tmp_path / "none.jsonl")
+
+
+def test_log_verify_names_schedules_refused_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR, EIGHT)
+    assert main(["log", "verify", str(path)]) == 1  # none of them was checked when it was measured
+    assert "first use" not in capsys.readouterr().out
+    plant(monkeypatch, "wrong", EIGHT)
+    summary_of(path)
+    forget(monkeypatch)
+    assert main(["log", "verify", str(path)]) == 1
+    said = [line for line in capsys.readouterr().out.splitlines() if "first use" in line]
+    assert len(said) == 1 and said[0].startswith(f"{path}:1: its schedule was refused at its first")
+    assert "elements of" in said[0]
