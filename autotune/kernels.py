@@ -15,7 +15,8 @@ from ..codegen.target import Target
 from ..codegen.traffic import LEVELS, Traffic
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule
-from .analysis import prim_bytes, prim_flops
+from .analysis import prim_bytes
+from .least_work import least_flops
 from .select import as_lists, workload_of
 from .space import ScheduleSpace
 from .task import Task
@@ -40,7 +41,7 @@ def task_of(
         name=prim.name,
         weight=weight,
         threads=threads,
-        flops=prim_flops(prim),
+        flops=least_flops(prim),
         bytes=prim_bytes(prim),
         nest_key=partial(nest_key, prim),
         sketch_of=space.sketch_name,

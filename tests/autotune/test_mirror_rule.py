@@ -6,6 +6,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.analysis import prim_flops
+from loopwright.autotune.kernels import task_of
 from loopwright.autotune.least_work import least_flops
 from loopwright.autotune.space import ScheduleSpace, default_variant
 from loopwright.codegen.target import Target
@@ -99,3 +100,9 @@ def test_every_schedule_is_found_again(n: int, k: int) -> None:
 def test_limits_count_one_triangle() -> None:
     prim = gram(300, 100)
     assert least_flops(prim) == pytest.approx(prim_flops(prim) * 301 / 600)
+
+
+def test_a_task_has_no_share_of_the_peak_above_all_of_it() -> None:
+    """ "124 % of peak" was shown where operations were counted that need not be done."""
+    prim = gram(300, 100)
+    assert task_of(prim, TARGET, 1).flops == least_flops(prim)
