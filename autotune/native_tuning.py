@@ -23,8 +23,9 @@ from .toolchain import Toolchain
 
 __all__ = ["suggested_rows", "tune_tasks"]
 
-LATE = 1.0
-"""Seconds after the end of the budget that a candidate under way is waited for."""
+LATE, LATE_SHARE = 1.0, 0.1
+"""Seconds after the end of the budget that a candidate under way is waited for, and the most of
+them as a share of it."""
 
 
 def tune_tasks(
@@ -54,7 +55,8 @@ def tune_tasks(
     suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
     with Workers(tasks[0].threads if tasks else 1, settings) as workers:  # none runs until asked
         if limits.seconds is not None:
-            workers.deadline = time.monotonic() + limits.seconds - limits.spent + LATE
+            left = limits.seconds - limits.spent
+            workers.deadline = time.monotonic() + left + min(LATE, LATE_SHARE * left)
 
         def here(task: Task) -> Measurer:
             return NativeMeasurer(task, toolchain, settings, seed, workers)

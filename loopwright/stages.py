@@ -32,10 +32,11 @@ class Stages:
         otherwise: Callable[[], _T],
         calls: int = 0,
         builds: int = 0,
+        late: float = 0.0,
     ) -> _T:
         """What ``work`` gives, or ``otherwise`` where it fails, or where so many calls of the
-        program and builds of it do not fit into what is left."""
-        if not self.plan.fits(calls, builds):
+        program and builds of it do not fit into what is left and the seconds ``late``."""
+        if not self.plan.fits(calls, builds, late):
             self.skipped.append(f"{name}: no time left for it")
             return otherwise()
         try:

@@ -25,6 +25,7 @@ __all__ = ["TimePlan"]
 MOST_KEPT_BACK = 0.4
 MOST_OVER = 1.5
 """Times its share that a choice in the graph may take, which is measured before anything else."""
+MOST_LATE, LATE_SHARE = 1.0, 0.1
 LAST_CALLS = 30
 """Calls that the last comparisons make at least, of all builds together; see ``in_turn``."""
 LAST_BUILDS = 1
@@ -77,9 +78,16 @@ class TimePlan:
         share = self.settings.comparison_share * self.total
         return min(self.settings.comparison_seconds, share, 0.5 * self.left)
 
-    def fits(self, calls: int, builds: int = 0) -> bool:
-        """Whether so many calls of the program, and builds of it, fit into what is left."""
-        return calls * self.call + builds * self.build <= self.left
+    def fits(self, calls: int, builds: int = 0, late: float = 0.0) -> bool:
+        """Whether so many calls of the program, and builds of it, fit into what is left; of what
+        matters more than the budget, all but the seconds ``late`` must."""
+        return calls * self.call + builds * self.build <= self.left + late
+
+    @property
+    def grace(self) -> float:
+        """Seconds by which the budget may be exceeded, rather than what was found not be compared
+        with what was there."""
+        return min(MOST_LATE, LATE_SHARE * self.total)
 
     def for_choices(self, seconds: float) -> float:
         """``seconds``; none if one choice cannot be measured, and the outcome judged, in them."""

@@ -268,7 +268,12 @@ def tune(
             records.append(again.decisions)
             seconds = plan.comparison
             ended = stages.run(
-                "the last comparison", confirmed, unconfirmed, calls=least_calls(2), builds=1
+                "the last comparison",
+                confirmed,
+                unconfirmed,
+                calls=least_calls(2),
+                builds=1,
+                late=plan.grace,
             )
             routed = stages.run(
                 "the library",

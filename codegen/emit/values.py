@@ -319,7 +319,7 @@ class ValueEmitter:
             # All turns of the unrolled loop ask for the same block.
             around = tuple((n, env.values[n]) for n in sorted(symbols(flat) - {name, lanes.var}))
             said = (guard.name if guard is not None else "", self.memory.version(place))
-            block = ("block", place.buffer.name, flat, name, start, lanes, around, *said)
+            block = ("block", place.buffer.name, flat, name, start, wide, lanes, around, *said)
             made: list[Value] | None = self.w.noted(block)
             if made is not None:
                 return made[turn - start]

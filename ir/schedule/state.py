@@ -67,10 +67,20 @@ class State:
 
     @staticmethod
     def of(prim: PrimFunc) -> State:
-        """The state before any step: one loop an axis, in order of appearance."""
+        """The state before any step: one loop an axis, in order of appearance.
+
+        ScheduleError if a name is not unique, as after a step that has been done before.
+        """
         extents: dict[str, IntExpr] = {}
+        names = {p.name for p in prim.params}
         for stage in prim.stages:
-            for axis in (*stage.axes, *stage.reduce_axes):
+            axes = (*stage.axes, *stage.reduce_axes)
+            if stage.name in names:
+                raise ScheduleError(f"{prim.name}: two buffers are called {stage.name}")
+            if len({axis.name for axis in axes}) < len(axes):
+                raise ScheduleError(f"{prim.name}: two axes of {stage.name} have the same name")
+            names.add(stage.name)
+            for axis in axes:
                 if extents.setdefault(axis.name, axis.extent) != axis.extent:
                     raise ScheduleError(
                         f"{prim.name}: the axis {axis.name} has the extents "

@@ -109,6 +109,21 @@ def test_elements_of_all_sizes_are_turned(dtype: str, isa: str, rows: int, colum
     np.testing.assert_array_equal(found.reshape(columns, rows), x.T)
 
 
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(("rows", "columns"), [(16, 17), (33, 20), (9, 40)])
+@pytest.mark.parametrize("offset", [0, -3, 5])
+def test_blocks_of_few_columns_are_not_taken_for_whole_ones(
+    offset: int, rows: int, columns: int, isa: str
+) -> None:
+    """In the first columns of a triangle all lanes are wanted, and in the others only some."""
+    x = np.random.default_rng(0).random((rows, columns), np.float32)
+    prim = kernel_of(lambda x: np.tril(x, offset) + 1, x)
+    target = HOST.with_isa(isa)
+    kernel = compile_kernel(prim, Schedule.of(vectorize("i"), unroll("j")), target)
+    (found,) = run_kernel(kernel, target, {"x0": x})
+    np.testing.assert_array_equal(found.reshape(rows, columns), np.tril(x, offset) + 1)
+
+
 @pytest.mark.parametrize(("dtype", "zips"), [("int8", 64), ("int16", 96)])
 def test_small_elements_are_zipped(dtype: str, zips: int) -> None:
     """16 x 16 bytes take four rounds of 16 instructions, and as many blocks of 8 x 8 three of 8."""

@@ -90,6 +90,7 @@ def test_a_stage_without_time_is_left_out_and_a_log_error_is_not_caught() -> Non
     stages = Stages(plan)
     assert stages.run("a", lambda: 1, lambda: 2, calls=1, builds=1) == 1
     assert stages.run("b", lambda: 1, lambda: 2, calls=2, builds=1) == 2
+    assert stages.run("late", lambda: 1, lambda: 2, calls=2, builds=1, late=plan.grace) == 1
     assert stages.skipped == ["b: no time left for it"]
 
     def unwritable() -> int:

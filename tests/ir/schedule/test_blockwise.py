@@ -12,7 +12,7 @@ from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest, verify_prim
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.primitives import state_of
-from loopwright.ir.schedule.steps import Schedule, blockwise, split
+from loopwright.ir.schedule.steps import Schedule, blockwise, split, split_reduction
 from prims import run_nest
 
 
@@ -137,6 +137,12 @@ WHOLE = rows(8)
             WHOLE.replace("e[i, r]", "e[i, 7 - r]"),
             [blockwise("t", 2)],
             "blockwise: s does not walk e one by one",
+        ),
+        (WHOLE, [blockwise("t", 4), blockwise("t", 2)], "f: two axes of t.part have the same name"),
+        (
+            WHOLE,
+            [split_reduction("s", "r", 2), split_reduction("s", "s.rj", 2)],
+            "f: two buffers are called s.part",
         ),
     ],
 )
