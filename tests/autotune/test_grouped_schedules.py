@@ -10,7 +10,7 @@ from loopwright.autotune.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.graph.operators import OPERATORS
+from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.tolerance import tolerance
