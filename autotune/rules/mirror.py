@@ -36,6 +36,7 @@ SHORT_ROW = 6 * CACHE_LINE  # bytes of a row of the array that is read as it is
 LEAST_BLOCKS = 2  # along each axis: with one there is nothing on the other side
 ROWS = 48  # of a register tile, or a divisor: others would make blocks large
 MOST_PANELS = 8  # side by side in a block
+MOST_KEPT = 128 * 1024  # bytes of a block and its image, on the stack
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class MirrorSketch(TileSketch):
     def fits(self, values: Values) -> BoolArray:
         width = values["mid_v"] * values["vectors"] * self.lanes
         squares = (width % values["rows"] == 0) & self._has_blocks(width)
+        squares &= 2 * width**2 * self.group.element_bytes <= MOST_KEPT
         return np.asarray(squares & super().fits(self.settled(values)))
 
     def decode(self, schedule: Schedule) -> dict[str, int] | None:

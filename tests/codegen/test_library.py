@@ -71,6 +71,7 @@ CASES: list[tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = [
     (lambda a, b: a[:, 3:] @ b, (10, 12), (9, 11)),
     (lambda a, b: np.maximum(a @ b + 1, 0) * b[0], (100, 40), (40, 30)),
     (lambda a, b: lw.nn.softmax(a @ b), (20, 40), (40, 30)),
+    (lambda a, b: a @ a.T + b, (30, 20), (30,)),
     (lambda a, b: lw.nn.conv2d(a, b, strides=2), (1, 16, 9, 9), (8, 16, 1, 1)),
 ]
 

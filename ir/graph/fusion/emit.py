@@ -128,12 +128,17 @@ def _emit_group(
 
 
 def _is_symmetric(graph: Graph, contraction: Node) -> bool:
-    """Whether a contraction of one array with itself gives the same with two axes exchanged."""
+    """Whether a contraction of one array with itself gives the same with two axes exchanged.
+
+    Not if it widens bytes: machines multiply these by instructions that take the two sides in
+    different orders, and gain more by that than by half of the work.
+    """
     alone = _GroupBody(graph, {})
     alone.node(contraction)
     result = alone.results[contraction.binding.var]
     prim = group_to_prim("alone", alone.builder.function(result, attrs={}))
-    return any(symmetric_axes(stage) is not None for stage in prim.stages)
+    widened = {p.dtype for p in prim.params} != {prim.output_buffers[0].dtype}
+    return not widened and any(symmetric_axes(stage) is not None for stage in prim.stages)
 
 
 class _GroupBody:

@@ -404,6 +404,15 @@ def test_both_sides_of_a_symmetric_product_share_a_parameter(make) -> None:
     assert len(group_of(program).params) == 1
 
 
+def test_bytes_that_are_widened_are_operands_of_their_own() -> None:
+    def make(m, x):
+        wide = m.cast(x, dtype="int32")
+        return m("nn.matmul", wide, m.transpose(wide, axes=(1, 0)))
+
+    program = fused(module(make, tensor(64, 64, dtype="int8")))
+    assert arguments(program) == ["x0", "x0"]
+
+
 def test_what_follows_a_symmetric_product_reads_its_operand_as_another_one() -> None:
     def make(m, x):
         return m.add(m("nn.matmul", x, m.transpose(x, axes=(1, 0))), x)
