@@ -1,4 +1,5 @@
-"""Many numbers divided by one: a row divided by its sum, without a division for each element.
+"""Many numbers divided by one: a row divided by its sum, without a division for each element; and
+the inverse of a square.
 
 With y = m 2^e and r = 1 / m rounded, q = x r is within an ulp of x / m, and q - r (q m - x), with
 both products unrounded, is x / m correctly rounded (P. Markstein: "Computation of elementary
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from .writer import FunctionWriter, Value, float_literal
 
-__all__ = ["Divisor", "divide_by_one"]
+__all__ = ["Divisor", "divide_by_one", "inverse_square"]
 
 FRACTION_BITS = {"float": 23, "double": 52}
 EXPONENT_BITS = {"float": 8, "double": 11}
@@ -87,3 +88,23 @@ def _divisor(w: FunctionWriter, y: Value) -> Divisor:
         w.select(ordinary, inverse, number(0.0)),
         w.intrinsic("copysign", power(rest), y),
     )
+
+
+def inverse_square(w: FunctionWriter, x: Value) -> Value:
+    """x^-2 with little more than one rounding; needs fused multiply-adds.
+
+    y = 1 / x is off by e y, and y^2 by 2 e y^2 and what its own rounding took. 1 / (x x) would be
+    zero or infinite where the square is, and powers of that size are not. Where there is nothing to
+    correct, of zeros, infinities and NaN, y^2 is the result.
+    """
+
+    def number(value: float) -> Value:
+        return w.splat(Value(float_literal(value, x.type), x.type), x.lanes)
+
+    y = w.op("fdiv", number(1.0), x)
+    error = w.intrinsic("fma", w.op("fneg", x), y, number(1.0))
+    square = w.op("fmul", y, y)
+    lost = w.intrinsic("fma", y, y, w.op("fneg", square))
+    lost = w.intrinsic("fma", square, w.op("fadd", error, error), lost)
+    finite = w.op("fcmp olt", w.intrinsic("fabs", lost), number(float("inf")), type="i1")
+    return w.select(finite, w.op("fadd", square, lost), square)

@@ -13,7 +13,7 @@ from ...ir.dtype import DType
 from ...ir.errors import InternalError
 from ..elementary import function as elementary_function
 from ..target import Target
-from .division import divide_by_one
+from .division import divide_by_one, inverse_square
 from .integer_division import divide_integers
 from .writer import FunctionWriter, Value, float_literal, llvm_type
 
@@ -156,6 +156,11 @@ class ScalarEmitter:
 
     def _float_rsqrt(self, dtype: DType, x: Value) -> Value:
         return self.w.op("fdiv", self.const(1.0, x), self.w.intrinsic("sqrt", x))
+
+    def _float_power(self, dtype: DType, x: Value, y: Value) -> Value:
+        if self.target.has_fma and y.name == self.const(-2.0, x).name:
+            return inverse_square(self.w, x)
+        return self.elementary("power", [x, y], dtype)
 
     def _float_sign(self, dtype: DType, x: Value) -> Value:
         w, zero = self.w, self.const(0.0, x)

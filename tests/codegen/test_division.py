@@ -74,3 +74,22 @@ def test_columns_share_their_divisors(dtype: str, isa: str, rng: np.random.Gener
     target = HOST.with_isa(isa)
     found = lw.compile(lambda x: x / np.max(x, axis=0), target=target)(x)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_inverse_squares_are_powers(dtype: str, isa: str, rng: np.random.Generator) -> None:
+    """Also where the square overflows or is denormal and the power is not."""
+    info = np.finfo(dtype)
+    edges = [0.0, np.inf, np.nan, 1.0, info.max, info.tiny, info.smallest_subnormal, 3.0]
+    sizes = 2.0 ** np.arange(info.minexp // 2 - 30, -info.minexp // 2 + 40)
+    x = np.concatenate([edges, rng.uniform(1, 2, sizes.size) * sizes, rng.uniform(0.5, 2, 500)])
+    x = np.concatenate([x, -x]).astype(dtype)
+    found = lw.compile(lambda x: x**-2, target=HOST.with_isa(isa))(x)
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.longdouble) ** -2
+        wanted = exact.astype(dtype)
+    special = ~np.isfinite(wanted)
+    np.testing.assert_array_equal(found[special], wanted[special])
+    off = np.abs(found[~special] - exact[~special])
+    assert np.all(off <= 1.01 * np.spacing(wanted[~special]))
