@@ -222,7 +222,7 @@ class _Writer(LoopWriter):
         if item.stored and stage.name not in local and stage.name not in self.state.prim.outputs:
             self.workspace.setdefault(stage.name, stage.buffer)
         if stage.combiner is None:
-            copied = stage.axes[0].name in self.short if stage.axes else False
+            copied = any(axis.name in self.short for axis in stage.axes)
             expr = children(stage.expr)[1] if copied else stage.expr
 
             def store(v: Values, l: Limits) -> list[Stmt]:

@@ -38,7 +38,7 @@ def _short_panels(state: State) -> dict[str, Limits]:
         pack = state.packs.get(stage.name)
         if pack is None or pack.group or not pack.rest:
             continue
-        panels, lanes = stage.axes[0].name, stage.axes[-1].name
+        panels, lanes = pack.stage.axes[0].name, pack.stage.axes[-1].name  # before any ``layout``
         places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
         inside = [n for n, l in enumerate(state.order) if l in state.loops_of_axis(lanes)]
         if places and len(inside) == len(state.loops_of_axis(lanes)) and places[0] < min(inside):

@@ -1,11 +1,23 @@
 """``layout``, ``cache_read`` and ``own_axis``: what they make of the stages, and their guards."""
 
+import numpy as np
 import pytest
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
-from loopwright.ir.loop.verify import verify_prim
+from loopwright.ir.loop.verify import verify_nest, verify_prim
+from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.primitives import state_of
-from loopwright.ir.schedule.steps import Schedule, cache_read, layout, own_axis, split
+from loopwright.ir.schedule.steps import (
+    Schedule,
+    cache_read,
+    cut,
+    layout,
+    own_axis,
+    pack,
+    reorder,
+    split,
+)
+from prims import run_nest
 
 MAPS = """
 prim @f(x: float32[4, 6]) -> out: float32[4, 6] {
@@ -115,3 +127,24 @@ def test_only_stages_that_walk_the_axes_can_read_the_copy():
     }"""
     with pytest.raises(ScheduleError, match="out does not walk i, k"):
         stages(text, cache_read("t", "i", "k"))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [reorder("w.packed.o", "w.packed.i")],
+        [split("w.packed.o", (2, 2))],
+        [cut("w.packed.o", (2,))],
+    ],
+)
+def test_panels_that_are_laid_out_anew_are_copied_to_their_end(steps):
+    prim = parse_prim("""
+prim @f(w: float32[7]) -> out: float32[7] {
+  out[i] = w[i] + 1.0
+}""")
+    turned = layout("w.packed", "w.packed.i", "w.packed.o")
+    nest = apply_schedule(prim, Schedule.of(pack("w", "i", 2), turned, *steps))
+    verify_nest(nest)
+    w = np.arange(7, dtype=np.float32)
+    np.testing.assert_array_equal(run_nest(nest, {"w": w})["out"], w + 1)
