@@ -7,6 +7,7 @@
     elementary/         exp, tanh, sin ... as vector code of our own
     program_from_graph  fused graph -> program IR     program   program -> native entry
     in_place_rule       which results may be written over which operands
+    update_entry        the native entry that gives arguments new values
     llvm/               the one door to llvmlite      objects   object code, cached by its text
     runtime/            thread pool, calls, memory of results: knows no compiler part
     machine, probes     measured peak and bandwidth
