@@ -231,16 +231,11 @@ def _positive(x: Any) -> Proxy:
 def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
-    known = type(y) is not Proxy and isinstance(y, np.generic | np.ndarray)
-    if known and base.type.dtype.is_integer and np.any(y < 0):
-        raise LoopwrightValueError(
-            "integers to negative integer powers are not allowed", hint="a float base"
-        )
+    known: Any = 0 if type(y) is Proxy or isinstance(y, list | tuple) else y
+    if base.type.dtype.is_integer and np.any(known < 0):
+        hint = f"{float(known)}" if np.ndim(known) == 0 else "a float base"
+        raise LoopwrightValueError("integers to negative integer powers are not allowed", hint=hint)
     if is_number(y) and not isinstance(y, bool):
-        if base.type.dtype.is_integer and y < 0:
-            raise LoopwrightValueError(
-                "integers to negative integer powers are not allowed", hint=f"{float(y)}"
-            )
         if y == 2:
             return emit("multiply", base, base)
         if base.type.dtype.is_float and y == 0.5:

@@ -52,7 +52,7 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
         _note(target)
         return
     node: Reference = target
-    chain = [(node, atom)]
+    chain: list[tuple[Reference, Atom]] = [(node, atom)]
     while (alias := node.alias) is not None:
         atom = _scattered(alias, node.atom, atom)
         node = alias.parent
