@@ -42,8 +42,11 @@ class Trial:
 
     harness: Harness | None = None
 
-    def __init__(self, prim: PrimFunc, seed: int, target: Target) -> None:
-        self.prim, self.target = prim, target
+    def __init__(
+        self, prim: PrimFunc, seed: int, target: Target, long_share: int = LONG_SHARE
+    ) -> None:
+        """Of kernels with long code one in ``long_share`` is run."""
+        self.prim, self.target, self.long_share = prim, target, long_share
         self.inputs = _signed(prim, make_inputs(prim, seed), np.random.default_rng(seed))
         given = [self.inputs, *make_probes(prim, self.inputs, seed)[:3]]
         self.cases = [(inputs, Reference(prim, inputs)) for inputs in given]
@@ -90,7 +93,7 @@ class Trial:
             return "repeated"
         self.texts.add(kernel.text)
         size = len(kernel.text)
-        if size > MOST_TEXT or (size > LONG_TEXT and crc32(kernel.text.encode()) % LONG_SHARE):
+        if size > MOST_TEXT or (size > LONG_TEXT and crc32(kernel.text.encode()) % self.long_share):
             return "large"
         try:
             verify_nest(kernel.nest)
