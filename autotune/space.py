@@ -303,9 +303,13 @@ def _runs_empty(sketch: Sketch) -> bool:
 
 
 def _core_cycles(variant: Variant) -> float:
-    """Estimated cycles of the main stage under the favourite choices."""
+    """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
+    where one is made for few rows."""
     sketch = variant.sketch
-    choices = sketch.settled({n: np.array([c], np.int64) for n, c in sketch.favourite().items()})
+    default = sketch.favourite()
+    if sketch.transposes_for_few(default):
+        return inf
+    choices = sketch.settled({n: np.array([c], np.int64) for n, c in default.items()})
     return float(sketch.share(choices)[0] * core_features(sketch, choices)["cycles"][0])
 
 

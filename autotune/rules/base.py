@@ -144,6 +144,11 @@ class Sketch:
         """The share of the main stage's elements that are computed: others are known from them."""
         return np.ones(len(values["vectors"]))
 
+    def transposes_for_few(self, choices: Choices) -> bool:
+        """Whether every call transposes an operand that few rows use: that takes longer than to
+        read it again for each of them."""
+        return False
+
     # -- what follows --------------------------------------------------------------------------
 
     @property

@@ -50,6 +50,12 @@ USED_AGAIN = 8  # rows for which an operand is worth a copy
 COLUMNS = 4  # that are multiplied with a row at once
 NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
 COSTLY = 8.0  # instructions of an element that is summed, from which few sums fit the registers
+ROWS = 4  # that are walked together at most
+NEAR_READS = (
+    0.1,
+    0.25,
+    1.0,
+)  # of the time of an element from far: from the first cache, the second
 LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
 
 
@@ -166,7 +172,7 @@ class LaneSketch(Sketch):
         maps = len(group.stages) - len(group.reductions)
         row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
         costly = any(expression_cost(s) > COSTLY for s in group.reductions)
-        for rows in (2,) if costly else (4, 2):
+        for rows in (2,) if costly else (ROWS, 2):
             few = turns < 4 * rows * self.target.cores
             long = costly and self.waited_for and rows * width > LONG_ROW
             near = self._shares_once or rows * row_bytes <= self.target.l1 * NEAR_SHARE
@@ -289,9 +295,30 @@ def _again_cost(group: Group, sketch: Sketch) -> float:
     return cost
 
 
+def _row_axis(group: Group, target: Target) -> str | None:
+    """The axis of which several steps are taken at once: the one for which the least is read of the
+    main stage's operands, an element from a near cache counted as a part of one. The last one, if
+    that is the same."""
+    reads = [a for a in group.accesses[group.main.name] if a.size > 1]
+    shared = [a for a in group.shared if group.extents[a] > 1]
+
+    def traffic(row: str) -> float:
+        total = 0.0
+        for a in reads:
+            size = a.size * a.element_bytes
+            level = target.l1, target.l2
+            part = NEAR_READS[sum(size > capacity for capacity in level)]
+            turns = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
+            again = 1 if a.depends(row) else -(-group.extents[row] // ROWS)
+            total += part * a.size * turns * again
+        return total
+
+    return min(reversed(shared), key=traffic, default=None)
+
+
 def _lane_sketch(group: Group, target: Target) -> Sketch:
     shared = [a for a in group.shared if group.extents[a] > 1]
-    row = shared[-1] if shared else None
+    row = _row_axis(group, target)
     tall = group.extents[row] if row is not None else 1
     widest = max(
         (group.extents[axis] for s in group.stages if (axis := lane_axis(group, s)) is not None),

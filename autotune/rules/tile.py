@@ -55,6 +55,8 @@ __all__ = ["COPY", "TileSketch", "is_packable", "tile_cost", "tile_offers", "til
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
+FEW_NEAR, FEW_FAR = 16, 32  # rows for which transposing an operand from the second cache, or from
+# behind it, takes longer than their products
 COPY = 8.0  # of an element transposed at run time, where one that is read costs 0.2
 LINE = 64  # bytes of a cache line
 SHORT_AXIS = 4  # elements of a last axis, colours say, that fill too few lanes for costly maps
@@ -185,6 +187,15 @@ class TileSketch(Sketch):
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         return self.cache_tile_trips(choices)
+
+    def transposes_for_few(self, choices: Choices) -> bool:
+        rows = self.extent(self.row_axis) * self.extent(self.row_axis2)
+        names = {name for name, known in self.packable if not known}
+        return choices["pack"] in PACKS_VECTORS and any(
+            rows < (FEW_FAR if a.size * a.element_bytes > self.target.l2 else FEW_NEAR)
+            for a in self.group.accesses[self.group.main.name]
+            if a.buffer in names and _turned(self.group, a, self.vector_axis or "")
+        )
 
     def favourites(self) -> list[Choices]:
         if self.group.main.combiner is None:

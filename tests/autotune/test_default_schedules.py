@@ -186,3 +186,20 @@ def test_what_is_refused_gives_its_place_to_the_next_of_the_rules() -> None:
         schedule, variant = default_variant(prim, TARGET, refused)
         assert variant is not None and schedule not in refused
         refused.append(schedule)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "rule"),
+    [(2, 512, 512, "lanes"), (9, 768, 3072, "lanes"), (4, 4096, 4096, "lanes")]
+    + [(16, 2048, 2048, "tile"), (32, 512, 32, "tile")],
+)
+def test_weights_are_not_transposed_in_every_call_for_few_rows(
+    rows: int, depth: int, columns: int, rule: str
+) -> None:
+    """Lanes along what is summed read the weights as they are, and once for up to four rows."""
+    prims = kernels(lambda x, w: x @ w.T, lw.f32[rows, depth], lw.f32[columns, depth])
+    assert [rule_of(p) for p in prims] == [rule]
+    if rule == "lanes":
+        schedule, _ = default_variant(prims[0], TARGET)
+        splits = {s.args[0]: s.args[1] for s in schedule.steps if s.name == "split"}
+        assert splits["i"][-1] == min(rows, 4)
