@@ -306,9 +306,8 @@ def _read_value(
     indices: list[Any] = []
     for i, size in zip(node.indices, buffer.shape, strict=True):
         value = _index_like(i, env, done, marks)
-        outside = (value < 0) | (value >= size)
-        if np.any(outside):
-            marks.append(outside)
+        if value.min(initial=0) < 0 or value.max(initial=-1) >= size:
+            marks.append((value < 0) | (value >= size))
             value = np.clip(value, 0, max(0, size - 1))
         indices.append(value)
     if buffer.size == 0:
@@ -340,15 +339,15 @@ def index_values(expr: IntExpr, env: Mapping[str, Any]) -> Any:
     """An index expression whose symbols are integers or arrays of them."""
     if not isinstance(expr, Dim):
         return expr
-    total: Any = 0
+    total: Any = None
     for monomial, coefficient in expr.terms:
-        term: Any = coefficient
+        term: Any = coefficient if coefficient != 1 or not monomial else None
         for atom in monomial:
             if isinstance(atom, Symbol):
                 factor = env[atom.name]
             else:
                 left, right = index_values(atom.left, env), index_values(atom.right, env)
                 factor = _ATOMS[type(atom)](left, right)
-            term = term * factor
-        total = total + term
-    return total
+            term = factor if term is None else term * factor
+        total = term if total is None else total + term
+    return 0 if total is None else total
