@@ -76,7 +76,7 @@ def run_calls(
 
 
 def test_calls_in_every_place() -> None:
-    assert not run_calls(0, 60)
+    assert not run_calls(0, 40)
 
 
 def test_interpreted() -> None:

@@ -134,7 +134,7 @@ def scalar_differences(count: int, seed: int) -> list[str]:
 
 
 def test_numpys_scalars_are_what_they_are_in_numpy() -> None:
-    assert scalar_differences(80, seed=5) == []
+    assert scalar_differences(50, seed=5) == []
 
 
 def test_numpys_floats_are_no_python_floats() -> None:
