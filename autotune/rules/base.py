@@ -156,6 +156,11 @@ class Sketch:
         return f"{self.rule}.{self.vector_axis or 'k'}"
 
     @property
+    def packs_always(self) -> bool:
+        """Whether an operand is packed whatever is chosen."""
+        return False
+
+    @property
     def taps(self) -> int:
         """Turns of reduced loops that the rule writes out whatever is chosen."""
         return 1
