@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import loopwright as lw
 import numpy as np
 import pytest
 from compiled import lower, operator_module, run_module
@@ -17,6 +18,7 @@ from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.verify import verify_nest
 from loopwright.ir.tolerance import tolerance
+from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
@@ -202,3 +204,17 @@ def test_an_image_that_many_channels_read_is_shared_by_a_tile(channels: int, rul
     )
     _, variant = default_variant(prim, HOST)
     assert variant is not None and variant.sketch.rule == rule
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("isa", ["x86-64-v3", "x86-64-v4"])
+def test_large_windows_are_windows_in_every_layout(layout: str, isa: str) -> None:
+    """Where the borders of both axes are too much code, on a padded copy."""
+    w = np.ones((96, 1, 7, 7), np.float32)
+    traced = lw.compile(
+        lambda x: lw.nn.conv2d(x, w, padding=3, groups=96, data_layout=layout, kernel_layout="OIHW")
+    ).trace(lw.f32[(1, 96, 28, 28) if layout == "NCHW" else (1, 28, 28, 96)])
+    (prim,) = kernels_of(lower_module(traced.module)).values()
+    target = Target(isa=isa, l1=48 << 10, l2=2 << 20)
+    _, variant = default_variant(prim, target)
+    assert variant is not None and variant.sketch.rule == "window", variant
