@@ -55,6 +55,69 @@ def convnext_block(F: Any, x: Any, depthwise: Any, g: Any, b: Any, wide: Any, na
 
 
 @program(
+    (1, 56, 56, 96),
+    flops=2 * _CONVNEXT * (49 + 8 * 96),
+    reduction=384,
+    scale=30.0,
+    x=(1, 56, 56, 96),
+    depthwise=_weight(96, 1, 7, 7),
+    g=_weight(96),
+    b=_weight(96),
+    wide=_weight(96, 384),
+    narrow=_weight(384, 96),
+)
+def convnext_block_channels_last(
+    F: Any, x: Any, depthwise: Any, g: Any, b: Any, wide: Any, narrow: Any
+) -> Any:
+    h = F.conv2d(x.transpose(0, 3, 1, 2), depthwise, padding=3, groups=96).transpose(0, 2, 3, 1)
+    mean, var = h.mean(-1, keepdims=True), h.var(-1, keepdims=True)
+    h = ((h - mean) / np.sqrt(var + 1e-6) * g + b) @ (wide / 10)
+    return x + F.gelu(h) @ (narrow / 20)
+
+
+@program(
+    (1, 40, 28, 28),
+    flops=2 * 784 * 120 * (40 + 25 + 40),
+    reduction=120,
+    scale=4.0,
+    x=(1, 40, 28, 28),
+    expand=_weight(120, 40, 1, 1),
+    depthwise=_weight(120, 1, 5, 5),
+    squeeze=_weight(120, 32),
+    excite=_weight(32, 120),
+    project=_weight(40, 120, 1, 1),
+)
+def inverted_residual(
+    F: Any, x: Any, expand: Any, depthwise: Any, squeeze: Any, excite: Any, project: Any
+) -> Any:
+    h = _hard_swish(F.conv2d(x, expand / 6, padding=0))
+    h = _hard_swish(F.conv2d(h, depthwise / 5, padding=2, groups=120))
+    s = np.maximum(h.mean(axis=(2, 3)) @ (squeeze / 11), 0)
+    s = np.clip(s @ (excite / 6) + 3, 0, 6) / 6
+    return x + F.conv2d(h * s[:, :, None, None], project / 11, padding=0)
+
+
+def _hard_swish(x: Any) -> Any:
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
+@program(
+    (1, 24, 64, 64),
+    flops=2 * 4096 * 9 * 24 * (72 + 24),
+    reduction=648,
+    scale=4.0,
+    deep=(1, 48, 32, 32),
+    skip=(1, 24, 64, 64),
+    w=_weight(24, 72, 3, 3),
+    v=_weight(24, 24, 3, 3),
+)
+def unet_level(F: Any, deep: Any, skip: Any, w: Any, v: Any) -> Any:
+    up = np.repeat(np.repeat(deep, 2, axis=2), 2, axis=3)
+    h = F.relu(F.conv2d(np.concatenate([up, skip], axis=1), w / 25, padding=1))
+    return F.relu(F.conv2d(h, v / 15, padding=1))
+
+
+@program(
     (1, 56, 56, 96), flops=2 * _CONVNEXT * 9, reduction=9, x=(1, 56, 56, 96), w=_weight(96, 1, 3, 3)
 )
 def depthwise_channels_last(F: Any, x: Any, w: Any) -> Any:
