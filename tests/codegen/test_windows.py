@@ -218,3 +218,21 @@ def test_large_windows_are_windows_in_every_layout(layout: str, isa: str) -> Non
     target = Target(isa=isa, l1=48 << 10, l2=2 << 20)
     _, variant = default_variant(prim, target)
     assert variant is not None and variant.sketch.rule == "window", variant
+
+
+@pytest.mark.parametrize("channels", [16, 24])
+def test_vectors_are_not_gathered_along_an_image_of_few_channels(channels: int) -> None:
+    """The last convolution of a network writes channels first what it reads channels last."""
+    inside = [f"({c})" for a in "mn" for c in _inside(f"index({a} - 1)", 64)]
+    prim = parse_prim(
+        f"prim @f(x0: float32[64, 64, 24], x1: float32[3, 3, 24, {channels}] const) -> "
+        f"out: float32[{channels}, 64, 64] {{\n"
+        f"  t0[m, n, o]: float32[66, 66, 24] = where((({inside[0]} and {inside[1]}) and "
+        f"{inside[2]}) and {inside[3]}, x0[m - 1, n - 1, o], 0.0)\n"
+        f"  t1[i, j, l]: float32[{channels}, 64, 64] = sum(k: 3, r: 3, s: 24) "
+        "t0[j + k, l + r, s] * x1[k, r, s, i]\n"
+        "  out[i, j, l] = maximum(t1[i, j, l], 0.0)\n}"
+    )
+    target = Target(isa="x86-64-v4", l1=48 << 10, l2=2 << 20)
+    _, variant = default_variant(prim, target)
+    assert variant is not None and variant.sketch.vector_axis == "i"
