@@ -106,8 +106,14 @@ def matrix_vector(s: Sizes) -> Program:
 
 
 def gram(s: Sizes) -> Program:
-    x = s.float(s.one(48), s.one(48))
-    return s.pick(lambda x: x @ x.T, lambda x: x.T @ x, lambda x: x @ x.T + 1), (x,)
+    x = s.pick(s.float(s.one(48), s.one(48)), s.float(s.one(96), s.one(12)))
+    return s.pick(
+        lambda x: x @ x.T,
+        lambda x: x.T @ x,
+        lambda x: x @ x.T + 1,
+        lambda x: x @ x.T - x[:, 0],
+        lambda x: np.abs(x[:, None] - x[None]).sum(axis=-1),
+    ), (x,)
 
 
 def reduction(s: Sizes) -> Program:
