@@ -3,7 +3,7 @@
 Every program has all its schedules from a log (the rules' own, so that the code is usual). It is
 compiled with an empty cache folder, which checks each kernel, and again as a later process would,
 which finds the verdicts. The share is that of the time spent on checks in the rest of the compile:
-processor time, with that of the copies of the process: it is hardly longer on a busy machine.
+processor time, with that of the processes that run kernels: it is hardly longer on a busy machine.
 """
 
 from __future__ import annotations
