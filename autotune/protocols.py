@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .record import MeasureRecord, schedule_key
+from .log.record import MeasureRecord, schedule_key
 
 __all__ = [
     "BoolArray",

@@ -8,27 +8,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..codegen.target import Target
-from ..ir.dims import as_int
 from ..ir.errors import ScheduleError
 from ..ir.loop.prim import PrimFunc
-from ..ir.loop.workload import workload_hash, workload_text
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
-from .analysis import prim_flops
-from .lookup import LogView, LookupResult, own_records, related
+from .log.lookup import LogView, LookupResult, own_records, related
+from .log.record import schedule_key, target_key
+from .model.shipped import shipped_model
+from .model.tree_model import TreeModel
 from .protocols import FloatArray, Population
-from .record import Workload, schedule_key, target_key
-from .shipped import shipped_model
-from .space import ScheduleSpace, default_variant
-from .tree_model import TreeModel
+from .space.analysis import prim_flops
+from .space.space import ScheduleSpace, default_variant
+from .workload import as_lists, workload_of
 
 __all__ = [
     "Chosen",
-    "as_lists",
     "candidates",
     "choose_schedule",
-    "kernel_symbol",
-    "workload_of",
 ]
 
 MARGIN = 0.3
@@ -72,31 +68,6 @@ class Chosen:
     seconds: float = 0.0
     refused: tuple[str, ...] = ()
     passed: tuple[str, ...] = field(default=(), compare=False)
-
-
-def workload_of(prim: PrimFunc) -> Workload:
-    """The workload of a kernel as records name it.
-
-    Its text for people is the kernel's name, its dtype and the extents of its loops.
-    """
-    found = prim.derived.get("record")
-    if found is None:
-        found = prim.derived["record"] = _workload_of(prim)
-    return found
-
-
-def _workload_of(prim: PrimFunc) -> Workload:
-    axes: dict[str, int] = {}
-    for stage in prim.stages:
-        axes.update((a.name, as_int(a.extent)) for a in (*stage.axes, *stage.reduce_axes))
-    sizes = " ".join(f"{name}={extent}" for name, extent in axes.items())
-    dtype = prim.output_buffers[0].dtype
-    return Workload(workload_hash(prim), f"{prim.name} {dtype} {sizes}", workload_text(prim))
-
-
-def kernel_symbol(workload: str) -> str:
-    """The symbol of a workload's kernel, by its hash: equal work shares its code."""
-    return f"lw_{workload}"
 
 
 def choose_schedule(
@@ -262,8 +233,3 @@ def _applied(prim: PrimFunc, steps: Sequence[object]) -> Schedule | None:
     except ScheduleError:
         return None
     return schedule
-
-
-def as_lists(data: object) -> object:
-    """Schedule data with lists for tuples, as ``Schedule.from_json`` takes it."""
-    return [as_lists(item) for item in data] if isinstance(data, list | tuple) else data

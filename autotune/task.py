@@ -10,8 +10,8 @@ from typing import Any
 from ..codegen.target import Target
 from ..ir.errors import ScheduleError
 from ..ir.schedule.steps import Schedule
+from .log.record import TargetKey, Workload, schedule_key, target_key
 from .protocols import Population, SearchSpace
-from .record import TargetKey, Workload, schedule_key, target_key
 
 __all__ = ["Task", "feature_count", "unnamed_sketch"]
 

@@ -24,16 +24,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.cost_model import available_model
-from loopwright.autotune.kernels import TOOLCHAIN
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.record import Check, MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.model.cost_model import available_model
 from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
-from loopwright.autotune.record import Check, MeasureRecord
+from loopwright.autotune.search.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
-from loopwright.autotune.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
 from loopwright.autotune.task import Task, feature_count
-from loopwright.autotune.tuner import tune
 
 from .lock import MachineLock
 from .search_tasks import held_out_tasks

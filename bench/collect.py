@@ -3,7 +3,7 @@
     python -m bench.collect --out collected.jsonl                    a minute's worth of tasks
     python -m bench.collect --out collected.jsonl --seed 2 --tasks 80 --seconds 600
     python -m bench.collect --out unseen.jsonl --seed 1000 --each 200 --tune 3
-    loopwright train collected.jsonl                                 what is made of them
+    python -m tools.train collected.jsonl                                 what is made of them
 
 Workloads of all families are drawn (``--seed``), none of them one of the bench's; every kernel
 they are made of is a task. Of each the rules' favourites are measured, schedules near to these, and
@@ -22,14 +22,14 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.kernels import TOOLCHAIN, tasks_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.measure import NativeMeasurer, Workers
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN, tasks_of
+from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.protocols import Candidate, Population
-from loopwright.autotune.search import RowSet, unique_rows
+from loopwright.autotune.search.strategy import RowSet, unique_rows
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
-from loopwright.autotune.tuner import tune
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import dtype_of
 from loopwright.pipeline import called_kernels, lower_module, preferences_of

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from loopwright.autotune.budget import parse_budget
-from loopwright.autotune.kernels import TOOLCHAIN
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.protocols import Candidate
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.tuner import tune
 
 from .families import make
 from .lock import MachineLock

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from loopwright.autotune.kernels import TOOLCHAIN
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.lookup import fastest, pooled_costs
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.lookup import fastest, pooled_costs
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.task import Task
-from loopwright.autotune.tuner import Tuner
 
 from .lock import MachineLock
 from .search_tasks import held_out_tasks

@@ -27,18 +27,18 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.kernels import TOOLCHAIN, machine_floor, tasks_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.native_tuning import tune_tasks
-from loopwright.autotune.record import robust_seconds
-from loopwright.autotune.scheduler import RoundRobin, Scheduler, TaskScheduler, TaskState
+from loopwright.autotune.log.record import robust_seconds
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
+from loopwright.autotune.program.native_tuning import tune_tasks
+from loopwright.autotune.program.scheduler import RoundRobin, Scheduler, TaskScheduler, TaskState
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.machine import known_machine
 from loopwright.codegen.target import Target
-from loopwright.in_turn import whole_calls
 from loopwright.pipeline import Built, build, called_kernels
-from loopwright.tasks import list_tasks
+from loopwright.tuning.in_turn import whole_calls
+from loopwright.tuning.tasks import list_tasks
 
 __all__ = ["LANDSCAPES", "PROGRAMS", "Recorded", "compare", "landscape", "simulate"]
 

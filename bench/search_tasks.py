@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import loopwright as lw
-from loopwright.autotune.kernels import tasks_of
+from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
 from loopwright.pipeline import called_kernels, lower_module, preferences_of

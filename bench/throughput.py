@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.autotune.budget import parse_budget
-from loopwright.autotune.kernels import TOOLCHAIN
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
-from loopwright.autotune.tuner import tune
 
 from .lock import MachineLock
 from .search_tasks import held_out_tasks

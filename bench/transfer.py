@@ -39,19 +39,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from loopwright.autotune.kernels import TOOLCHAIN
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.lookup import shipped_logs
-from loopwright.autotune.measure import NativeMeasurer, Workers
+from loopwright.autotune.log.lookup import shipped_logs
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import TOOLCHAIN
+from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
+from loopwright.autotune.model.quality import ModelQuality
+from loopwright.autotune.model.shipped import sample_logs, shipped_model
 from loopwright.autotune.protocols import Candidate, FloatArray
-from loopwright.autotune.quality import ModelQuality
-from loopwright.autotune.record import MeasureRecord
-from loopwright.autotune.samples import grouped, samples_of, task_of_records
 from loopwright.autotune.select import Chosen, choose_schedule
-from loopwright.autotune.shipped import sample_logs, shipped_model
-from loopwright.autotune.shipping import quality_on
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.task import Task
+
+from tools.samples import grouped, samples_of, task_of_records
+from tools.shipping import quality_on
 
 from .collect import CAREFUL
 from .lock import MachineLock

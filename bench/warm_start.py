@@ -18,11 +18,12 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from loopwright.autotune.cost_model import XGBoostModel
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.model.cost_model import XGBoostModel
+from loopwright.autotune.model.shipped import shipped_model
 from loopwright.autotune.protocols import FloatArray
-from loopwright.autotune.samples import Samples, samples_of
-from loopwright.autotune.shipped import shipped_model
+
+from tools.samples import Samples, samples_of
 
 from .transfer import unseen
 

@@ -39,8 +39,8 @@ from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
     from . import debug, schedule
-    from .autotune.rules.user import UserSketch as Sketch
-    from .autotune.rules.user import sketch_rule
+    from .autotune.space.rules.user import UserSketch as Sketch
+    from .autotune.space.rules.user import sketch_rule
 
 __version__ = "0.1.0"
 
@@ -91,10 +91,10 @@ __all__ = [
 ]
 
 _LATE = {
-    "Sketch": (".autotune.rules.user", "UserSketch"),
+    "Sketch": (".autotune.space.rules.user", "UserSketch"),
     "debug": (".debug", ""),
     "schedule": (".schedule", ""),
-    "sketch_rule": (".autotune.rules.user", "sketch_rule"),
+    "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
 }
 """What few programs ask for, and takes as long to load as all the rest."""
 

@@ -15,8 +15,8 @@ from importlib.metadata import version
 from textwrap import indent
 from typing import NoReturn
 
-from .autotune.log_file import LogError
-from .commands import bench, debug, doctor, explain, log, report, show, train, tune
+from .autotune.log.log_file import LogError
+from .commands import bench, debug, doctor, explain, log, report, show, tune
 from .commands.text import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -40,7 +40,7 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, debug, report, log, train, bench, doctor)
+_COMMANDS = (tune, show, explain, debug, report, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -50,7 +50,7 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from . import pipeline
     from .autotune.budget import Budget
-    from .background import BackgroundTuning
+    from .background.tuning import BackgroundTuning
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -270,7 +270,7 @@ class CompiledFunction:
         """What tunes this function while the program runs; see ``tune=`` of ``lw.compile``."""
         made = self._background
         if made is None:
-            module: Any = _late("background")
+            module: Any = _late("background.tuning")
             made = self._background = module.BackgroundTuning()
         return made
 
@@ -387,7 +387,9 @@ class CompiledFunction:
         there is rolled back. Answers with the search's report.
         """
         started = time.monotonic()
-        from .tuning import tune  # the search engine takes a while to load, and not everyone tunes
+        from .tuning.tune import (
+            tune,  # the search engine takes a while to load, and not everyone tunes
+        )
 
         config = Config.read()
         if log is not None:

@@ -2,7 +2,7 @@
 
 ::
 
-    schedule -> code -> trusted, or checked (autotune/first_use.py)       -> Kernel
+    schedule -> code -> trusted, or checked (autotune/measure/first_use.py)       -> Kernel
                      -> refused: the next best schedule, and in the end the plain loops
 """
 
@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .autotune.first_use import Subject, can_try, refusals
-from .autotune.lookup import LogView
-from .autotune.select import Chosen, choose_schedule, kernel_symbol, workload_of
-from .autotune.space import default_schedule, default_variant
+from .autotune.log.lookup import LogView
+from .autotune.measure.first_use import Subject, can_try, refusals
+from .autotune.select import Chosen, choose_schedule
+from .autotune.space.space import default_schedule, default_variant
+from .autotune.workload import kernel_symbol, workload_of
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.library import library_kernel
 from .codegen.machine import cache_folder

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from .autotune.log_file import problem_of
+from .autotune.log.log_file import problem_of
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError
 
 __all__ = ["log", "log_in_force"]

@@ -20,13 +20,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .autotune.decision import COMPILED, taken_options, taken_routes
-from .autotune.log_index import log_index
-from .autotune.lookup import LogView, shipped_logs
-from .autotune.record import TargetKey, target_key
+from .autotune.log.decision import COMPILED, taken_options, taken_routes
+from .autotune.log.log_index import log_index
+from .autotune.log.lookup import LogView, shipped_logs
+from .autotune.log.record import TargetKey, target_key
+from .autotune.model.shipped import shipped_model
 from .autotune.scratch import ScratchFolder
-from .autotune.select import Chosen, choose_schedule, workload_of
-from .autotune.shipped import shipped_model
+from .autotune.select import Chosen, choose_schedule
+from .autotune.workload import workload_of
 from .codegen.in_place_rule import elements_read, in_place_rule
 from .codegen.kernel import Kernel
 from .codegen.library import library_of
@@ -56,8 +57,8 @@ from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .kernels import by_library, checked_kernels
-from .plain_numpy import PlainNumpy, numpy_name, program_key
 from .precision import Precision, error_growth
+from .tuning.plain_numpy import PlainNumpy, numpy_name, program_key
 
 __all__ = [
     "LEVELS",
@@ -289,8 +290,8 @@ def build(
     """``module`` as machine code, with the schedules that the logs or the rules give.
 
     The code of a schedule that is not the rules' is checked before its first use here, with
-    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/first_use.py``. ``passes`` says how
-    passes run, those over the graph and those over the program.
+    ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/measure/first_use.py``. ``passes``
+    says how passes run, those over the graph and those over the program.
 
     ``taken`` are the choices in the graph, by site, instead of those in the logs; ``schedules`` by
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels

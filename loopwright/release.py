@@ -17,8 +17,8 @@ from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Constant, Module
 from .ir.graph.weights import map_constants, without_weights
 from .pipeline import Built, by_plain_numpy
-from .plain_numpy import PlainNumpy
 from .ready import Specialisation
+from .tuning.plain_numpy import PlainNumpy
 
 __all__ = ["give_back", "is_plain", "kept", "released", "restored"]
 

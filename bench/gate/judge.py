@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.reference import make_inputs
+from loopwright.autotune.measure.reference import make_inputs
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.interpret import interpret

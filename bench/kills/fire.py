@@ -27,15 +27,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.linear_model import LinearModel
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.transport import Frame
+from loopwright.autotune.measure.worker_process import WorkerProcess, wait_for
+from loopwright.autotune.model.linear_model import LinearModel
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.scratch import ScratchFolder
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.transport import Frame
-from loopwright.autotune.tuner import tune
-from loopwright.autotune.worker_process import WorkerProcess, wait_for
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.search.tuner import tune
 
 __all__ = ["CostService", "Outcome", "under_fire"]
 

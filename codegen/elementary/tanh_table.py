@@ -6,7 +6,7 @@ and so on up to 16. The points are chosen so that tanh there is a float32 to 29 
 "Computing elementary functions: a new approach for achieving high accuracy and good performance",
 1986). The first column's is the polynomial of tanh(x) - x.
 
-``python -m loopwright.codegen.elementary.derive TANH_TABLE`` derives it.
+``python -m tools.elementary.derive TANH_TABLE`` derives it.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..autotune import logtool
-from ..autotune.log import TuningLog
-from ..autotune.log_file import problem_of
-from ..autotune.lookup import shipped_logs
-from ..autotune.shipped import shipped_model
+from ..autotune.log.log_file import problem_of
+from ..autotune.log.lookup import shipped_logs
+from ..autotune.log.tuning_log import TuningLog
+from ..autotune.logtool import tools as logtool
+from ..autotune.model.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.machine import LEVELS, MachineModel, cache_folder, measured_machine
 from ..codegen.target import ISA_LEVELS, Target
@@ -73,7 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     shipped = shipped_model()
     problems = [*_missing(versions), *_works(), *_busy(model), *_folders(), *_log_problems()]
     if shipped.model is None:
-        problems.append(f"{shipped}; `loopwright train` makes one")
+        problems.append(f"{shipped}; `python -m tools.train` makes one")
     if args.json:
         report = {
             "target": asdict(target),

@@ -10,8 +10,8 @@ from typing import Any
 from ..codegen.machine import measured_machine
 from ..codegen.roofline import COMPUTE, Roof
 from ..codegen.traffic import LEVELS
-from ..explain import Explained, Explanation, explain
-from ..roofline_svg import roofline_svg
+from ..inspect.explain import Explained, Explanation, explain
+from ..inspect.roofline_svg import roofline_svg
 from .log_files import existing_log
 from .text import UsageError, bytes_text, rate_text, seconds_text, table
 from .userfile import add_function_arguments, load_function

@@ -8,10 +8,10 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from ..autotune import logtool
-from ..autotune.log import TuningLog
-from ..autotune.log_file import LogError
-from ..autotune.logexport import record_text
+from ..autotune.log.log_file import LogError
+from ..autotune.log.tuning_log import TuningLog
+from ..autotune.logtool import tools as logtool
+from ..autotune.logtool.export import record_text
 from ..codegen.machine import cache_folder
 from .log_check import check_winners
 from .log_exchange import add_exchange

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..autotune.kernels import TOOLCHAIN, task_of
-from ..autotune.log import TuningLog
-from ..autotune.logged import logged_prim
-from ..autotune.lookup import best_records
-from ..autotune.measure import NativeMeasurer, Workers
+from ..autotune.log.logged import logged_prim
+from ..autotune.log.lookup import best_records
+from ..autotune.log.record import MeasureRecord
+from ..autotune.log.tuning_log import TuningLog
+from ..autotune.measure.kernels import TOOLCHAIN, task_of
+from ..autotune.measure.measurer import NativeMeasurer, Workers
 from ..autotune.protocols import Candidate
-from ..autotune.record import MeasureRecord
 from ..codegen.target import ISA_LEVELS, Target
 from ..ir.errors import LoopwrightError
 from .text import seconds_text

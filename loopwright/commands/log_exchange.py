@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..autotune import logtool
-from ..autotune.logdiff import Change, diff_logs
-from ..autotune.logexport import FORMATS, export_log
+from ..autotune.logtool import tools as logtool
+from ..autotune.logtool.diff import Change, diff_logs
+from ..autotune.logtool.export import FORMATS, export_log
 from .log_files import existing_log, file_argument, open_log
 from .text import UsageError, seconds_text
 

@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from ..autotune.log import TuningLog
-from ..autotune.log_file import problem_of
+from ..autotune.log.log_file import problem_of
+from ..autotune.log.tuning_log import TuningLog
 from .text import UsageError
 
 __all__ = ["existing_log", "file_argument", "open_log"]

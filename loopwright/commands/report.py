@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
-from ..autotune.log_file import LogError
-from ..report.collect import collect
-from ..report.measuring import measure_decisions
-from ..report.page import page
+from ..autotune.log.log_file import LogError
+from ..inspect.report.collect import collect
+from ..inspect.report.measuring import measure_decisions
+from ..inspect.report.page import page
 from .log_files import open_log
 from .text import UsageError
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ..autotune.budget import parse_budget
-from ..autotune.log_file import problem_of
-from ..autotune.log_index import forget_log
-from ..autotune.replay import ReplayError, replay
-from ..autotune.strategies import DEFAULT_STRATEGY, STRATEGIES
+from ..autotune.log.log_file import problem_of
+from ..autotune.log.log_index import forget_log
+from ..autotune.logtool.replay import ReplayError, replay
+from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
-from ..tasks import list_tasks
+from ..tuning.tasks import list_tasks
 from .log_files import open_log
 from .text import UsageError, rate_text, seconds_text
 from .userfile import WHERE, UserFunction, add_function_arguments, load_function

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..autotune.reference import error_bound
+from ..autotune.measure.reference import error_bound
 from ..codegen.kernel import compile_kernel
 from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightTypeError, UnsupportedError

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.record import target_key
+from ..autotune.log.record import target_key
 from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Binding, Block, Function, Module
 from ..ir.graph.pipeline import GRAPH, default_pipeline

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.select import Chosen, workload_of
+from ..autotune.select import Chosen
+from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
 from ..ir.dims import as_int

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.reference import error_bound
-from ..autotune.space import default_schedule
+from ..autotune.measure.reference import error_bound
+from ..autotune.space.space import default_schedule
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
 from ..codegen.target import Target
 from ..ir.dims import as_int

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.log_index import log_index
-from ..autotune.lookup import shipped_logs
-from ..autotune.record import target_key
-from ..autotune.select import Chosen, choose_schedule, workload_of
+from ..autotune.log.log_index import log_index
+from ..autotune.log.lookup import shipped_logs
+from ..autotune.log.record import target_key
+from ..autotune.select import Chosen, choose_schedule
+from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..config import Config

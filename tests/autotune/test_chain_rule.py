@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled import interpret_kernel, run_kernel
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import Target
 from loopwright.ir.dtype import dtype_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Step
 from loopwright.pipeline import kernels_of, lower_module

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loopwright.autotune.core_features import core_features
-from loopwright.autotune.rules import KNOBS, Sketch
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.core_features import core_features
+from loopwright.autotune.space.rules import KNOBS, Sketch
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target
 from prims import KINDS, make_prim
 

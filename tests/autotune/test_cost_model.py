@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.cost_model import JudgedModel, XGBoostModel, available_model
-from loopwright.autotune.linear_model import LinearModel
-from loopwright.autotune.quality import pairwise_accuracy, recall_at
-from loopwright.autotune.standins import SyntheticSpace, UntrainedModel
-from loopwright.autotune.training import TrainingSet, rank_labels
+from loopwright.autotune.model.cost_model import JudgedModel, XGBoostModel, available_model
+from loopwright.autotune.model.linear_model import LinearModel
+from loopwright.autotune.model.quality import pairwise_accuracy, recall_at
+from loopwright.autotune.model.training import TrainingSet, rank_labels
+from loopwright.autotune.search.standins import SyntheticSpace, UntrainedModel
 
 SPACE = SyntheticSpace()
 OTHER = SyntheticSpace((1024, 96, 300))
@@ -131,7 +131,7 @@ def test_quality_on_small_cases() -> None:
 
 def test_xgboost_is_loaded_by_training_only() -> None:
     program = (
-        "import sys; from loopwright.autotune.cost_model import available_model;"
+        "import sys; from loopwright.autotune.model.cost_model import available_model;"
         "model = available_model(); assert type(model).__name__ == 'XGBoostModel';"
         "assert 'xgboost' not in sys.modules and 'tqdm' not in sys.modules"
     )

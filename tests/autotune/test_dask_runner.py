@@ -10,16 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopwright.autotune import dask_runner
-from loopwright.autotune.dask_runner import DaskCluster, DaskMeasurer, RunnerError, connect
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure import dask_runner
+from loopwright.autotune.measure.dask_runner import DaskCluster, DaskMeasurer, RunnerError, connect
+from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.record import MeasureRecord
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.cli import main
 from loopwright.codegen.target import Target
+
+from tools.evaluate_model import matmul_prim
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install loopwright[dask]")
 SETTINGS = replace(DEFAULT_SETTINGS, measure_seconds=0.002)

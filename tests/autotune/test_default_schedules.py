@@ -5,8 +5,8 @@ from __future__ import annotations
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.analysis import prim_flops
-from loopwright.autotune.space import ScheduleSpace, default_variant
+from loopwright.autotune.space.analysis import prim_flops
+from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.private_buffers import check_private_buffers
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopwright.autotune import sandbox, verdicts
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.first_use import Subject, refusals
-from loopwright.autotune.select import workload_of
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.measure import sandbox, verdicts
+from loopwright.autotune.measure.first_use import Subject, refusals
+from loopwright.autotune.space.space import default_schedule
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.expr import const, op
@@ -21,6 +20,8 @@ from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import Schedule, pack_grouped, shift_bytes
 from planted_kernels import ERRORS, compile_planted, make_prim
+
+from tools.evaluate_model import matmul_prim
 
 HOST = Target.host()
 BAD = [kind for kind, word in ERRORS.items() if word in ("wrong_result", "out_of_bounds")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import FEATURES, ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc

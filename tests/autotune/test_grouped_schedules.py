@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled import run_kernel
-from loopwright.autotune.analysis import accesses_of
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.analysis import accesses_of
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32

@@ -8,7 +8,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.pipeline import kernels_of, lower_module

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.analysis import prim_flops
-from loopwright.autotune.least_work import least_flops
+from loopwright.autotune.space.analysis import prim_flops
+from loopwright.autotune.space.least_work import least_flops
 
 
 def prims(function, *specs):

@@ -10,11 +10,11 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.logged import logged_nest, logged_prim
-from loopwright.autotune.logtool import still_applies, verify
-from loopwright.autotune.lookup import best_records
-from loopwright.autotune.replay import runs_of
+from loopwright.autotune.log.logged import logged_nest, logged_prim
+from loopwright.autotune.log.lookup import best_records
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.replay import runs_of
+from loopwright.autotune.logtool.tools import still_applies, verify
 from loopwright.ir.loop.workload import workload_hash
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from hostile_lines import hostile_lines, mutated
-from loopwright.autotune import log_index as module
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.log_index import LogIndex, log_index
-from loopwright.autotune.lookup import lookup, own_records, related
-from loopwright.autotune.record import MeasureRecord, TargetKey, Workload
+from loopwright.autotune.log import log_index as module
+from loopwright.autotune.log.log_index import LogIndex, log_index
+from loopwright.autotune.log.lookup import lookup, own_records, related
+from loopwright.autotune.log.record import MeasureRecord, TargetKey, Workload
+from loopwright.autotune.log.tuning_log import TuningLog
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TEXTS = [(FIXTURES / f"{name}.jsonl").read_text() for name in ("v1", "v2")]

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loopwright.autotune import logtool
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import Check, MeasureRecord, TargetKey, Workload
+from loopwright.autotune.log.record import Check, MeasureRecord, TargetKey, Workload
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool import tools as logtool
 
 TARGET = TargetKey("x86-64-v4", "cpu", 2, 1, 1, 2, 3)
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from loopwright.autotune.rules import map_favourites
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.rules import map_defaults as map_favourites
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel, estimated_machine
 from loopwright.codegen.target import CACHE_LINE, ISA_LEVELS, Target

@@ -5,10 +5,10 @@ from __future__ import annotations
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.analysis import prim_flops
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.least_work import least_flops
-from loopwright.autotune.space import ScheduleSpace, default_variant
+from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.space.analysis import prim_flops
+from loopwright.autotune.space.least_work import least_flops
+from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.apply import apply_schedule

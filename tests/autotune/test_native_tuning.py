@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import planted_kernels as planted
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.native_tuning import suggested_rows, tune_tasks
-from loopwright.autotune.record import MeasureRecord, Workload
-from loopwright.autotune.standins import SyntheticSchedule, SyntheticSpace, synthetic_task
+from loopwright.autotune.log.record import MeasureRecord, Workload
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.native_tuning import suggested_rows, tune_tasks
+from loopwright.autotune.search.standins import SyntheticSchedule, SyntheticSpace, synthetic_task
 
 
 class Delays(SyntheticSpace):

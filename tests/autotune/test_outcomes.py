@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.log_file import LogError
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.tuner import TuneResult, tune
-from loopwright.autotune.worker_process import WorkerError
+from loopwright.autotune.log.log_file import LogError
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.worker_process import WorkerError
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.search.tuner import TuneResult, tune
 
 TASK = synthetic_task()
 PROGRAM = textwrap.dedent(
     """
     import json, sys, time
-    from loopwright.autotune.linear_model import LinearModel
-    from loopwright.autotune.log import TuningLog
+    from loopwright.autotune.model.linear_model import LinearModel
+    from loopwright.autotune.log.tuning_log import TuningLog
     from loopwright.autotune.progress import Live
-    from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-    from loopwright.autotune.tuner import tune
-    from loopwright.autotune.worker_process import WorkerProcess
+    from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+    from loopwright.autotune.search.tuner import tune
+    from loopwright.autotune.measure.worker_process import WorkerProcess
 
     class Slow(SyntheticMeasurer):
         def measure(self, candidates, best_seconds):

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import planted_kernels as planted
 import pytest
-from loopwright.autotune import run_service
-from loopwright.autotune.build_service import BuildService
-from loopwright.autotune.guarded import GuardedBuffer
-from loopwright.autotune.harness import Harness
-from loopwright.autotune.places import Operand, Place, matters, placed
-from loopwright.autotune.run_service import RaceRequest, RunService
+from loopwright.autotune.measure import run_service
+from loopwright.autotune.measure.build_service import BuildService
+from loopwright.autotune.measure.guarded import GuardedBuffer
+from loopwright.autotune.measure.harness import Harness
+from loopwright.autotune.measure.places import Operand, Place, matters, placed
+from loopwright.autotune.measure.run_service import RaceRequest, RunService
 from loopwright.codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from loopwright.codegen.target import Target
 

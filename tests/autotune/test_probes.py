@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loopwright.autotune.probes import chooses, make_probes
-from loopwright.autotune.reference import make_inputs
+from loopwright.autotune.measure.probes import chooses, make_probes
+from loopwright.autotune.measure.reference import make_inputs
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc

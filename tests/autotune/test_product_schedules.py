@@ -12,7 +12,7 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.program_tuner import ProgramResult, tune_program
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.program_tuner import ProgramResult, tune_program
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
 
 TASKS = [
     synthetic_task((256, 256, 256), "large", weight=4),

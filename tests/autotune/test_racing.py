@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 import planted_kernels as planted
 import pytest
-from loopwright.autotune.kernels import tasks_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.lookup import fastest, pooled_costs
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.lookup import fastest, pooled_costs
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import tasks_of
+from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.measure.racing import confidence_in, race, wins_of
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.racing import confidence_in, race, wins_of
-from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.tuner import tune
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import FLOAT32

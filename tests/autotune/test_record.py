@@ -4,8 +4,8 @@ import json
 import math
 
 import pytest
-from loopwright.autotune.line import FutureRecordError, RecordError
-from loopwright.autotune.record import (
+from loopwright.autotune.log.line import FutureRecordError, RecordError
+from loopwright.autotune.log.record import (
     Check,
     MeasureRecord,
     TargetKey,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.reference import (
+from loopwright.autotune.measure.reference import (
     Reference,
     _compare,  # pyright: ignore[reportPrivateUsage]
     make_inputs,

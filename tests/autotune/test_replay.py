@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from loopwright.autotune.budget import Budget
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.program_tuner import tune_program
-from loopwright.autotune.record import MeasureRecord
-from loopwright.autotune.replay import ReplayError, replay, runs_of
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.replay import ReplayError, replay, runs_of
+from loopwright.autotune.program.program_tuner import tune_program
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.tuner import tune
 
 SETTINGS = replace(DEFAULT_SETTINGS, population=256)
 SIZES = {"big": (256, 256, 256), "small": (64, 100, 77)}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from loopwright.autotune.scheduler import RoundRobin, TaskScheduler, TaskState
+from loopwright.autotune.program.scheduler import RoundRobin, TaskScheduler, TaskState
 
 
 class Curve:

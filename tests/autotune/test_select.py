@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.feature_list import FEATURE_NAMES
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.model.tree_model import TreeModel
 from loopwright.autotune.select import MARGIN, candidates, choose_schedule
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.feature_list import FEATURE_NAMES
+from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.task import Task
-from loopwright.autotune.tree_model import TreeModel
 from loopwright.codegen.target import Target
+
+from tools.evaluate_model import matmul_prim
 
 TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
 PRIM = matmul_prim(96, 128, 160)

@@ -6,21 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord
-from loopwright.autotune.samples import grouped, samples_of
-from loopwright.autotune.shipping import (
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.model.tree_model import TreeModel
+from loopwright.autotune.task import Task
+from loopwright.codegen.target import Target
+
+from tools.evaluate_model import matmul_prim
+from tools.samples import grouped, samples_of
+from tools.shipping import (
     cross_validated,
     samples_to_ship,
     train_model,
     winners_to_ship,
     write_records,
 )
-from loopwright.autotune.task import Task
-from loopwright.autotune.tree_model import TreeModel
-from loopwright.codegen.target import Target
 
 TARGET = Target("x86-64-v3", "some CPU", 4, 32768, 1 << 20, 1 << 25)
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.autotune.protocols import Population
-from loopwright.autotune.search import RowSet, pick_batch, unique_rows
+from loopwright.autotune.search.standins import SyntheticSpace
+from loopwright.autotune.search.strategies import STRATEGIES, make_strategy
+from loopwright.autotune.search.strategy import RowSet, pick_batch, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.standins import SyntheticSpace
-from loopwright.autotune.strategies import STRATEGIES, make_strategy
 
 SPACE = SyntheticSpace()
 

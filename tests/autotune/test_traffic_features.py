@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.autotune.rules import KNOBS
-from loopwright.autotune.space import ScheduleSpace
-from loopwright.autotune.traffic_features import LINE, WARM, traffic_features
+from loopwright.autotune.space.rules import KNOBS
+from loopwright.autotune.space.space import ScheduleSpace
+from loopwright.autotune.space.traffic_features import LINE, WARM, traffic_features
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.interpret import interpret

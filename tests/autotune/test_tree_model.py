@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.cost_model import XGBoostModel
-from loopwright.autotune.feature_list import FEATURE_NAMES, FEATURE_VERSION
-from loopwright.autotune.shipped import read_model, sample_logs, shipped_model
-from loopwright.autotune.standins import SyntheticSpace
-from loopwright.autotune.tree_model import ModelFileError, TreeModel
+from loopwright.autotune.model.cost_model import XGBoostModel
+from loopwright.autotune.model.shipped import read_model, sample_logs, shipped_model
+from loopwright.autotune.model.tree_model import ModelFileError, TreeModel
+from loopwright.autotune.search.standins import SyntheticSpace
+from loopwright.autotune.space.feature_list import FEATURE_NAMES, FEATURE_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_shipped_model_is_there_small_and_of_these_features() -> None:
 
 def test_reading_loads_no_xgboost() -> None:
     program = (
-        "import sys; from loopwright.autotune.shipped import shipped_model;"
+        "import sys; from loopwright.autotune.model.shipped import shipped_model;"
         "assert shipped_model().model is not None; assert 'xgboost' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -16,14 +16,14 @@ import numpy as np
 import planted_kernels as planted
 import pytest
 from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.log_file import LogError
-from loopwright.autotune.lookup import lookup
-from loopwright.autotune.measure import NativeMeasurer
+from loopwright.autotune.log.log_file import LogError
+from loopwright.autotune.log.lookup import lookup
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.progress import Lines, Live, Silent, make_progress
+from loopwright.autotune.search.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
+from loopwright.autotune.search.tuner import TuneResult, tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
-from loopwright.autotune.tuner import TuneResult, tune
 
 TASK = synthetic_task()
 
@@ -173,10 +173,10 @@ def test_a_budget_in_seconds_is_kept() -> None:
 PROGRAM = textwrap.dedent(
     """
     import sys, time
-    from loopwright.autotune.linear_model import LinearModel
-    from loopwright.autotune.log import TuningLog
-    from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-    from loopwright.autotune.tuner import tune
+    from loopwright.autotune.model.linear_model import LinearModel
+    from loopwright.autotune.log.tuning_log import TuningLog
+    from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+    from loopwright.autotune.search.tuner import tune
     class Told(TuningLog):
         def append(self, records):
             super().append(records)

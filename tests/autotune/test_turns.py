@@ -4,8 +4,8 @@ import ctypes
 
 import numpy as np
 import pytest
-from loopwright.autotune.harness import Harness
-from loopwright.autotune.turns import TurnWatch
+from loopwright.autotune.measure.harness import Harness
+from loopwright.autotune.measure.races import TurnWatch
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import LoadedObject, load_object
 from loopwright.codegen.runtime import pool

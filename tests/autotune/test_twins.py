@@ -9,18 +9,19 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import nn
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.measure.twins import on_one_thread
+from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
-from loopwright.autotune.tuner import Tuner
-from loopwright.autotune.twins import on_one_thread
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import kernels_of, lower_module
+
+from tools.evaluate_model import matmul_prim
 
 SMALL = replace(DEFAULT_SETTINGS, population=128, generations=1)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.record import Check, MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.record import Check, MeasureRecord
-from loopwright.autotune.rules import user
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.select import choose_schedule
-from loopwright.autotune.space import ScheduleSpace
-from loopwright.autotune.tuner import tune
+from loopwright.autotune.space.rules import user
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import as_int, symbol
 from loopwright.ir.dtype import FLOAT32

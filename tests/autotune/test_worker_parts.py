@@ -5,9 +5,15 @@ import pickle
 
 import numpy as np
 import pytest
-from loopwright.autotune.guarded import GuardedBuffer
-from loopwright.autotune.harness import Harness
-from loopwright.autotune.transport import Frame, FrameError, FrameReader, read_frame, write_frame
+from loopwright.autotune.measure.guarded import GuardedBuffer
+from loopwright.autotune.measure.harness import Harness
+from loopwright.autotune.measure.transport import (
+    Frame,
+    FrameError,
+    FrameReader,
+    read_frame,
+    write_frame,
+)
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.target import Target

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from loopwright.autotune.yardstick import Yardstick
+from loopwright.autotune.measure.yardstick import Yardstick
 
 
 def test_without_a_kernel_nothing_is_slow() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.apply import apply_schedule
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loopwright.autotune.early_stop import GainForecast
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.search.early_stop import GainForecast
+from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
-from loopwright.autotune.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.tuner import tune
 
 from bench.ablation import VARIANTS, Recorded, Run, simulated, table
 from bench.scheduling import PROGRAMS, SCHEDULERS, SHARES, landscape, simulate

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loopwright.autotune.cost_model import XGBoostModel
-from loopwright.autotune.evaluate_model import matmul_prim
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord
-from loopwright.autotune.samples import grouped
-from loopwright.autotune.standins import SyntheticSpace
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
+from loopwright.autotune.model.cost_model import XGBoostModel
+from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.codegen.target import Target
 
 from bench.collect import candidates_of, drawn_tasks
 from bench.families import fixed_workloads
 from bench.transfer import Shares, ranking, unseen
 from bench.warm_start import trials_until
+from tools.evaluate_model import matmul_prim
+from tools.samples import grouped
 
 TARGET = Target("x86-64-v3", "some CPU", 2, 32768, 1 << 20, 1 << 25)
 TASK = task_of(matmul_prim(120, 88, 72), TARGET, 1)
@@ -78,7 +78,7 @@ def test_what_was_found_by_tuning_is_not_ranked() -> None:
 def test_only_kernels_that_nothing_was_learnt_from_are_judged() -> None:
     assert list(unseen(_log(records(3))))
     known = TuningLog()
-    from loopwright.autotune.shipped import sample_logs
+    from loopwright.autotune.model.shipped import sample_logs
 
     first = next(iter(TuningLog(sample_logs()[0])))
     known.append([first])

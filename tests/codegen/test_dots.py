@@ -11,7 +11,7 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.llvm.engine import disassemble
 from loopwright.codegen.target import FEATURES, Target

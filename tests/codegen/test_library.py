@@ -12,8 +12,8 @@ import pytest
 from compiled import check_guard, guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.reference import Reference, make_inputs
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.measure.reference import Reference, make_inputs
+from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen import library
 from loopwright.codegen.kernel import prepare_operands
 from loopwright.codegen.library import library_kernel, library_of

@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.logged import logged_prim, logged_target
-from loopwright.autotune.select import as_lists
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.log.logged import logged_prim, logged_target
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.space.space import default_schedule
+from loopwright.autotune.workload import as_lists
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.target import FEATURES, Target

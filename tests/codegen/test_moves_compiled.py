@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import Schedule

@@ -6,7 +6,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import nn
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.pipeline import kernels_of, lower_module

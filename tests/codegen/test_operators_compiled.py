@@ -8,7 +8,7 @@ from typing import Any
 import compiled
 import numpy as np
 import pytest
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc

@@ -8,7 +8,7 @@ import pytest
 from compiled import run_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc

@@ -8,8 +8,8 @@ import pytest
 from compiled import lower, operator_module, run_module
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.rules.window import WindowSketch, window_cycles
-from loopwright.autotune.space import ScheduleSpace, default_variant
+from loopwright.autotune.space.rules.window import WindowSketch, window_cycles
+from loopwright.autotune.space.space import ScheduleSpace, default_variant
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import FLOAT32

@@ -18,7 +18,7 @@ import loopwright as lw
 import numpy as np
 from loopwright import pipeline
 from loopwright.autotune.select import Chosen
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 

@@ -18,7 +18,7 @@ import loopwright as lw
 from loopwright.codegen.runtime.buffers import ArraySpec
 from loopwright.compile import CompiledFunction
 from loopwright.pipeline import Built
-from loopwright.plain_numpy import PlainNumpy
+from loopwright.tuning.plain_numpy import PlainNumpy
 from random_aliasing import draw_aliasing, failure, smaller
 from random_draw import RandomDraw
 from random_placements import DTYPES, PROGRAMS, SHAPES, call_failure, function_of

@@ -14,9 +14,9 @@ import loopwright as lw
 import numpy as np
 from hostile_lines import mutated, mutated_steps
 from loopwright import kernels
-from loopwright.autotune.record import Check, MeasureRecord, target_key
-from loopwright.autotune.select import workload_of
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.log.record import Check, MeasureRecord, target_key
+from loopwright.autotune.space.space import ScheduleSpace
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.pipeline import called_kernels, lower_module
 

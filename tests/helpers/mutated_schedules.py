@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 
 import numpy as np
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.prim import PrimFunc

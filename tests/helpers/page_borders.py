@@ -11,8 +11,8 @@ from typing import Any
 import compiled
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.guarded import GuardedBuffer
-from loopwright.autotune.space import ScheduleSpace, default_schedule
+from loopwright.autotune.measure.guarded import GuardedBuffer
+from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import Kernel, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object

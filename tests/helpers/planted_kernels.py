@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from loopwright.autotune.record import Workload
+from loopwright.autotune.log.record import Workload
+from loopwright.autotune.measure.toolchain import Toolchain
+from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.autotune.settings import TuneSettings
-from loopwright.autotune.standins import SyntheticSpace
 from loopwright.autotune.task import Task
-from loopwright.autotune.toolchain import Toolchain
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import FLOAT32

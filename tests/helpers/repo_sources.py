@@ -19,7 +19,7 @@ def all_files() -> list[Path]:
     """Every Python file of the project, relative to the root."""
     others = [
         p.relative_to(ROOT)
-        for folder in ("tests", "bench", "examples")
+        for folder in ("tests", "bench", "examples", "tools")
         for p in sorted((ROOT / folder).rglob("*.py"))
     ]
     return library_files() + others

@@ -9,11 +9,11 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from loopwright.autotune.guarded import GuardedBuffer
-from loopwright.autotune.harness import Harness
-from loopwright.autotune.probes import make_probes
-from loopwright.autotune.reference import Reference, index_ranges, make_inputs
-from loopwright.autotune.turns import TurnWatch
+from loopwright.autotune.measure.guarded import GuardedBuffer
+from loopwright.autotune.measure.harness import Harness
+from loopwright.autotune.measure.probes import make_probes
+from loopwright.autotune.measure.races import TurnWatch
+from loopwright.autotune.measure.reference import Reference, index_ranges, make_inputs
 from loopwright.codegen.kernel import Kernel, compile_nest, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import load_object

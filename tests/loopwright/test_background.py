@@ -13,15 +13,17 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import background, pipeline
-from loopwright.autotune.background import Winner
-from loopwright.autotune.log import TuningLog
+from loopwright import pipeline
+from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.priority import Throttle
-from loopwright.autotune.select import Chosen, kernel_symbol, workload_of
+from loopwright.autotune.program.background import Winner
+from loopwright.autotune.select import Chosen
+from loopwright.autotune.workload import kernel_symbol, workload_of
+from loopwright.background import tuning as background
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.objects import object_code
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.trial import Direct, Trial
+from loopwright.tuning.trial import Direct, Trial
 
 PLAIN = Chosen(Schedule(), "rules", "plain")
 LONGEST = 600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.cli import main
 from loopwright.codegen.machine import estimated_machine
 

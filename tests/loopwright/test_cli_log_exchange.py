@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.logexport import COLUMNS
-from loopwright.autotune.record import Check, MeasureRecord
+from loopwright.autotune.log.record import Check, MeasureRecord
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.logtool.export import COLUMNS
+from loopwright.autotune.measure.kernels import task_of
 from loopwright.cli import main
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.workload import parse_workload

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.note import Note
+from loopwright.autotune.log.note import Note
+from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.cli import main
 from loopwright.codegen.machine import estimated_machine
 

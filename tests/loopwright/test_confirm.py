@@ -10,18 +10,19 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import confirm as confirm_module
-from loopwright import graph_choices, library_route, settle, tuning
-from loopwright import in_turn as in_turn_module
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.program_tuner import ProgramResult, TaskResult
-from loopwright.autotune.record import MeasureRecord, target_key
-from loopwright.autotune.select import workload_of
+from loopwright.autotune.log.record import MeasureRecord, target_key
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.program_tuner import ProgramResult, TaskResult
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.confirm import confirm
-from loopwright.in_turn import Rounds, random_arrays, run_in_turn, whole_calls
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
+from loopwright.tuning import confirm as confirm_module
+from loopwright.tuning import graph_choices, library_route, settle
+from loopwright.tuning import in_turn as in_turn_module
+from loopwright.tuning import tune as tuning
+from loopwright.tuning.confirm import confirm
+from loopwright.tuning.in_turn import Rounds, random_arrays, run_in_turn, whole_calls
 
 X = np.random.default_rng(0).random((64, 512), np.float32)
 

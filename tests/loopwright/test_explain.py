@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright import explain as explain_module
 from loopwright.autotune.select import Chosen
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel
@@ -19,12 +18,13 @@ from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
 from loopwright.codegen.traffic import LEVELS, Traffic
 from loopwright.commands.explain import explanation_text
-from loopwright.explain import Explained, Explanation, explain
+from loopwright.inspect import explain as explain_module
+from loopwright.inspect.explain import Explained, Explanation, explain
+from loopwright.inspect.roofline_svg import roofline_svg
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.program import parse_program
 from loopwright.ir.schedule.steps import Schedule, cache_write, reorder, split, vectorize
 from loopwright.pipeline import Built, Parts
-from loopwright.roofline_svg import roofline_svg
 
 TARGET = Target(isa="x86-64", cpu="described", cores=1, l1=1 << 14, l2=1 << 17, l3=1 << 21)
 RATES = dict(zip(LEVELS, (4e11, 2e11, 4e10, 2e10)))

@@ -11,10 +11,10 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright import kernels
-from loopwright.autotune import sandbox, verdicts
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord, target_key
-from loopwright.autotune.select import workload_of
+from loopwright.autotune.log.record import MeasureRecord, target_key
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure import sandbox, verdicts
+from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen import limits
 from loopwright.codegen.kernel import Kernel, compile_kernel

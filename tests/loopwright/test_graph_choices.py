@@ -7,16 +7,16 @@ from pathlib import Path
 
 import loopwright as lw
 import numpy as np
-from loopwright.autotune.decision import Decision, Option
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import Workload, target_key
+from loopwright.autotune.log.decision import Decision, Option
+from loopwright.autotune.log.record import Workload, target_key
+from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.select import Chosen
 from loopwright.codegen.target import Target
-from loopwright.graph_choices import GraphTuner
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
-from loopwright.variants import Variants
+from loopwright.tuning.graph_choices import GraphTuner
+from loopwright.tuning.variants import Variants
 
 RNG = np.random.default_rng(0)
 X = RNG.random((64, 256), np.float32)

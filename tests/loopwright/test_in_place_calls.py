@@ -11,7 +11,8 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.select import Chosen, workload_of
+from loopwright.autotune.select import Chosen
+from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen.runtime import buffers
 from loopwright.ir.schedule.steps import Schedule, split, stream, vectorize
@@ -143,7 +144,7 @@ def test_bench_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_numpy_runs_the_program_where_that_is_quicker() -> None:
     """A program of NumPy's operators on the traced graph leaves its operands alone."""
     from loopwright.codegen.runtime.buffers import ArraySpec
-    from loopwright.plain_numpy import PlainNumpy
+    from loopwright.tuning.plain_numpy import PlainNumpy
 
     x, g = arrays()
     traced = lw.compile(step).trace(x, g)

@@ -10,20 +10,22 @@ from pathlib import Path
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import library_route, settle, tuning
 from loopwright.autotune.budget import Budget
-from loopwright.autotune.decision import COMPILED, Decision, Option
-from loopwright.autotune.in_program import decision_line
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.program_tuner import ProgramResult
-from loopwright.autotune.record import target_key
-from loopwright.autotune.select import Chosen, workload_of
+from loopwright.autotune.log.decision import COMPILED, Decision, Option
+from loopwright.autotune.log.record import target_key
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.in_program import decision_line
+from loopwright.autotune.program.program_tuner import ProgramResult
+from loopwright.autotune.select import Chosen
+from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen.runtime.blas import numpy_blas
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.library_route import offered, route
 from loopwright.pipeline import Built, build
+from loopwright.tuning import library_route, settle
+from loopwright.tuning import tune as tuning
+from loopwright.tuning.library_route import offered, route
 
 pytestmark = pytest.mark.skipif(numpy_blas() is None, reason="NumPy has no known BLAS here")
 

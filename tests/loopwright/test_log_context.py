@@ -12,7 +12,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.autotune.log import TuningLog
+from loopwright.autotune.log.tuning_log import TuningLog
 
 X = np.ones(48, np.float32)
 

@@ -12,10 +12,10 @@ import loopwright as lw
 import numpy as np
 import pytest
 from hostile_compiles import records_of
-from loopwright.autotune import log_file
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.log_file import LogError
-from loopwright.autotune.note import Note
+from loopwright.autotune.log import log_file
+from loopwright.autotune.log.log_file import LogError
+from loopwright.autotune.log.note import Note
+from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.cli import main
 
 X = np.ones(48, np.float32)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopwright.autotune.decision import Decision, Option
-from loopwright.autotune.kernels import task_of
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.note import Note
-from loopwright.autotune.record import Check, MeasureRecord, Took, Workload
+from loopwright.autotune.log.decision import Decision, Option
+from loopwright.autotune.log.note import Note
+from loopwright.autotune.log.record import Check, MeasureRecord, Took, Workload
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.measure.kernels import task_of
 from loopwright.cli import main
 from loopwright.codegen.target import Target
-from loopwright.explain import Explained
+from loopwright.inspect.explain import Explained
+from loopwright.inspect.report.charts import time_text
+from loopwright.inspect.report.collect import collect
+from loopwright.inspect.report.nests import nest_html
+from loopwright.inspect.report.page import page
 from loopwright.ir.loop.workload import parse_workload
-from loopwright.report.charts import time_text
-from loopwright.report.collect import collect
-from loopwright.report.nests import nest_html
-from loopwright.report.page import page
 
 TARGET = Target("x86-64-v3", "a processor", 2, 32768, 1 << 20, 1 << 25)
 MATMUL = (

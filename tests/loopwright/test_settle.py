@@ -11,19 +11,19 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import settle as settled_module
-from loopwright.autotune.decision import COMPILED, Decision, Option
-from loopwright.autotune.in_program import decision_line
-from loopwright.autotune.log import TuningLog
-from loopwright.autotune.record import MeasureRecord, Workload, target_key
-from loopwright.autotune.select import workload_of
+from loopwright.autotune.log.decision import COMPILED, Decision, Option
+from loopwright.autotune.log.record import MeasureRecord, Workload, target_key
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.program.in_program import decision_line
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
-from loopwright.graph_choices import GraphTuner
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.pipeline import Built, build
-from loopwright.plain_numpy import PlainNumpy, numpy_name, program_key
-from loopwright.settle import Settled, settle
-from loopwright.variants import Variants
+from loopwright.tuning import settle as settled_module
+from loopwright.tuning.graph_choices import GraphTuner
+from loopwright.tuning.plain_numpy import PlainNumpy, numpy_name, program_key
+from loopwright.tuning.settle import Settled, settle
+from loopwright.tuning.variants import Variants
 
 RNG = np.random.default_rng(0)
 X, W, V = (RNG.random(s, np.float32) for s in ((48, 300), (300, 96), (96, 32)))

@@ -9,22 +9,23 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright import kernels, tuning
-from loopwright.autotune import kernels as kernel_tasks
-from loopwright.autotune import program_tuner
+from loopwright import kernels
 from loopwright.autotune.budget import Budget
-from loopwright.autotune.log_file import LogError
-from loopwright.autotune.measure import NativeMeasurer
-from loopwright.autotune.program_tuner import ProgramResult
+from loopwright.autotune.log.log_file import LogError
+from loopwright.autotune.measure import kernels as kernel_tasks
+from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.program import program_tuner
+from loopwright.autotune.program.program_tuner import ProgramResult
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.select import workload_of
-from loopwright.autotune.tuner import Tuner
+from loopwright.autotune.search.tuner import Tuner
+from loopwright.autotune.workload import workload_of
 from loopwright.codegen.library import library_of
-from loopwright.graph_choices import GraphTuner
 from loopwright.ir.schedule.steps import Schedule, split
 from loopwright.pipeline import build
-from loopwright.stages import Stages
-from loopwright.time_plan import TimePlan
+from loopwright.tuning import tune as tuning
+from loopwright.tuning.graph_choices import GraphTuner
+from loopwright.tuning.stages import Stages
+from loopwright.tuning.time_plan import TimePlan
 from planted_kernels import SETTINGS, TOOLCHAIN, make_task
 
 X = np.random.default_rng(0).random((48, 48), dtype=np.float32)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright import in_turn
 from loopwright.autotune.budget import Budget, BudgetClock
-from loopwright.time_plan import LAST_BUILDS, LAST_CALLS, MOST_KEPT_BACK, TimePlan
+from loopwright.tuning import in_turn
+from loopwright.tuning.time_plan import LAST_BUILDS, LAST_CALLS, MOST_KEPT_BACK, TimePlan
 
 
 class Clock:

@@ -9,10 +9,11 @@ import loopwright as lw
 import loopwright.debug
 import numpy as np
 import pytest
-from loopwright import pipeline, variants
+from loopwright import pipeline
 from loopwright.debug import graph
 from loopwright.ir.graph.nodes import Block, Function, Module
 from loopwright.ir.graph.pipeline import default_pipeline
+from loopwright.tuning import variants
 
 X = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
 

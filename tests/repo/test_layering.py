@@ -9,6 +9,7 @@ import repo_sources as sources
 
 # A layer may import itself and those listed; the longest prefix of a module's name is its layer.
 # The files of ir/ that stand outside its packages (dtype, dims, span, errors) are the layer "ir".
+BELOW = ("ir.*", "codegen.*", "tuning_logs")
 LAYERS: dict[str, set[str]] = {
     "ir": set(),
     "ir.graph": {"ir", "ir.loop"},
@@ -23,7 +24,16 @@ LAYERS: dict[str, set[str]] = {
     "codegen.runtime": {"ir", "codegen.llvm", "codegen.target"},
     "codegen.llvm": {"ir", "codegen.target"},
     "codegen": {"ir.*", "codegen.*"},
-    "autotune": {"ir.*", "codegen.*", "tuning_logs"},
+    # The rooms of the search engine. What stands beside them is shared by them (protocols,
+    # settings, budgets, tasks), or is the choice that a compile makes (select).
+    "autotune": {*BELOW, "autotune.log", "autotune.model", "autotune.space"},
+    "autotune.log": {*BELOW, "autotune"},
+    "autotune.space": {*BELOW, "autotune"},
+    "autotune.model": {*BELOW, "autotune", "autotune.log", "autotune.space"},
+    "autotune.measure": {*BELOW, "autotune", "autotune.log", "autotune.space"},
+    "autotune.search": {*BELOW, *(f"autotune{r}" for r in ("", ".log", ".measure", ".model"))},
+    "autotune.program": {*BELOW, "autotune", "autotune.*"},
+    "autotune.logtool": {*BELOW, "autotune", "autotune.*"},
     "tracer": {"ir.*"},
     "tuning_logs": set(),
     "loopwright": {"*"},
@@ -32,12 +42,10 @@ LAYERS: dict[str, set[str]] = {
 # Libraries that only some files may load. Everything else may use the standard library and NumPy.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "llvmlite": ("codegen.llvm", "loopwright.requirements"),
-    "xgboost": ("autotune.cost_model", "autotune.model"),
+    "xgboost": ("autotune.model",),
     "tqdm": ("autotune.progress",),
-    "dask": ("autotune.dask_runner",),
-    "distributed": ("autotune.dask_runner",),
-    # Where coefficients come from and what they are held against; nothing else imports these.
-    "mpmath": ("codegen.elementary.derive", "codegen.elementary.oracle"),
+    "dask": ("autotune.measure.dask_runner",),
+    "distributed": ("autotune.measure.dask_runner",),
     "onnx": ("tracer.frontends",),
     "torch": ("tracer.frontends",),
 }

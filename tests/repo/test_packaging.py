@@ -30,7 +30,8 @@ import {name}
 {name}.__version__ = "0.44.0"
 import sys
 import loopwright
-from loopwright.autotune import cost_model, progress
+from loopwright.autotune import progress
+from loopwright.autotune.model import cost_model
 cost_model._xgboost() if "{name}" == "xgboost" else progress._open_bar(sys.stderr, 0, "")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

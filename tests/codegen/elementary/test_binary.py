@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loopwright.codegen.elementary.sweep import compile_function, worst_of
 from loopwright.codegen.target import ISA_LEVELS, Target
+
+from tools.elementary.sweep import compile_function, worst_of
 
 HOST = Target.host()
 RUNNABLE = [n for n in ISA_LEVELS if ISA_LEVELS[n].cpu_flags <= HOST.level.cpu_flags]

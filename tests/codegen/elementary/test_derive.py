@@ -6,7 +6,8 @@ import importlib
 
 import mpmath
 import pytest
-from loopwright.codegen.elementary.derive import POLYNOMIALS, fit, horner
+
+from tools.elementary.derive import POLYNOMIALS, fit, horner
 
 MODULES = [
     importlib.import_module(f"loopwright.codegen.elementary.{name}")

@@ -11,8 +11,9 @@ import pytest
 from loopwright.codegen.elementary import BINARY, function, log_table
 from loopwright.codegen.elementary.exp import power_of_root
 from loopwright.codegen.elementary.root import ROOTS32, ROOTS64, root_columns
-from loopwright.codegen.elementary.sweep import bit_patterns, compile_function, worst_of
 from loopwright.codegen.target import Target
+
+from tools.elementary.sweep import bit_patterns, compile_function, worst_of
 
 HOST = Target.host()
 V4 = Target(isa="x86-64-v4")

@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 from loopwright.codegen.elementary import BINARY, FUNCTIONS, function
-from loopwright.codegen.elementary.sweep import compile_function, loop_text
 from loopwright.codegen.llvm.engine import disassemble
 from loopwright.codegen.target import ISA_LEVELS, Target
+
+from tools.elementary.sweep import compile_function, loop_text
 
 HOST = Target.host()
 

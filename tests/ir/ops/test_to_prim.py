@@ -1,7 +1,7 @@
 """Fused groups of random programs become PrimFuncs that are well formed and read back."""
 
 from hypothesis import given, settings
-from loopwright.autotune.space import default_schedule
+from loopwright.autotune.space.space import default_schedule
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.parser import parse_nest, parse_prim
 from loopwright.ir.loop.simplify_prim import canonical_prim

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopwright.autotune.space import ScheduleSpace
+from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.evaluate import evaluate_prim

@@ -1,0 +1,179 @@
+"""What a search writes of itself into the log, so that it can be read, and repeated, afterwards.
+
+::
+
+    {"v": 2, "kind": "run", "run": "9c0e...", "tasks": [{"hash": ..., "prim": ..., "weight": 4}],
+     "target": {...}, "machine": {...}, "seed": 0, "strategy": "evolutionary", "settings": {...},
+     "budget": {"seconds": 60, "trials": null}, "model": "...", "suggested": {hash: [row, ...]},
+     "given": {hash: [schedule, ...]}, "known": 120, "time": ...}
+    (the records of the run, each with "run", "at", "predicted", "took")
+    {"v": 2, "kind": "end", "run": "9c0e...", "stopped": "budget", "seconds": 60.1,
+     "engine": 4.2, "quality": {...}}
+
+``known`` records stood before it: with the model and the logs that come with the package they are
+all the engine knew. A run without an end was killed.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeAlias
+
+from ...codegen.machine import known_machine
+from ..budget import Budget, BudgetClock
+from ..protocols import Population
+from ..settings import TuneSettings
+from ..task import Task
+from .log_file import LogError
+from .note import Note
+from .record import MeasureRecord, timestamp
+from .tuning_log import TuningLog
+
+Quality: TypeAlias = Mapping[str, float | None] | None
+
+__all__ = ["Journal", "library_versions", "settings_from_json", "settings_to_json"]
+
+FARTHEST = 100
+"""How many times larger or smaller than today's a setting of a note may be."""
+
+
+@dataclass
+class Journal:
+    """Of one run. Entries go to ``log``; LogError if it cannot be written."""
+
+    log: TuningLog
+    run: str
+
+    @staticmethod
+    def begin(
+        log: TuningLog,
+        tasks: Sequence[Task],
+        budget: Budget,
+        *,
+        seed: int,
+        strategy: str,
+        settings: TuneSettings,
+        model: str,
+        suggested: Mapping[str, Sequence[Population]],
+        given: Mapping[str, Sequence[Any]],
+        program: bool,
+        peak_flops: float = 0.0,
+    ) -> Journal:
+        """Note what is about to be done. ``program`` says whether a scheduler gives the turns."""
+        run = secrets.token_hex(6)
+        log.append(
+            Note(
+                "run",
+                {
+                    "run": run,
+                    "program": program,
+                    "tasks": [_task_data(task) for task in tasks],
+                    "target": _target_data(tasks),
+                    "machine": _machine_data(tasks),
+                    "peak_flops": peak_flops,
+                    "seed": seed,
+                    "strategy": strategy,
+                    "settings": settings_to_json(settings),
+                    "budget": {"seconds": budget.seconds, "trials": budget.trials},
+                    "model": model,
+                    "suggested": {
+                        workload: [[int(v) for v in row] for row in rows]
+                        for workload, rows in suggested.items()
+                        if len(rows)
+                    },
+                    "given": {w: [list(s) for s in found] for w, found in given.items() if found},
+                    "libraries": library_versions(),
+                    "known": len(log),
+                    "time": timestamp(),
+                },
+            )
+        )
+        return Journal(log, run)
+
+    def stamped(
+        self, record: MeasureRecord, clock: BudgetClock, predicted: float | None = None
+    ) -> MeasureRecord:
+        """The record with what this run has to say of it, and the clock's last mark."""
+        return replace(record, run=self.run, at=clock.marked, predicted=predicted)
+
+    def end(self, stopped: str, seconds: float, engine: float, quality: Quality) -> None:
+        """Note how it ended. A log that cannot be written any more was complained of before."""
+        told = None if quality is None else {k: v for k, v in quality.items() if v == v}
+        data = {
+            "run": self.run,
+            "stopped": stopped,
+            "seconds": round(seconds, 3),
+            "engine": round(engine, 3),
+            "quality": told,
+            "time": timestamp(),
+        }
+        with suppress(LogError):
+            self.log.append(Note("end", data))
+
+
+def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
+    """Every setting by name."""
+    return {f.name: getattr(settings, f.name) for f in fields(settings)}
+
+
+def settings_from_json(data: Any) -> TuneSettings:
+    """The settings a run had; those this version does not know, or cannot take, are its own."""
+    given = data if isinstance(data, dict) else {}
+    known = {f.name: _setting(given.get(f.name), f.default) for f in fields(TuneSettings)}
+    return replace(TuneSettings(), **known)
+
+
+def _setting(value: Any, default: Any) -> Any:
+    """A setting as a note has it: of the type of the default, and not far from it; or the default.
+
+    >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
+    (512, 1024, (('eta', 0.2),))
+    """
+    if isinstance(default, tuple):
+        alike = isinstance(value, list) and len(value) == len(default)
+        return tuple(map(_setting, value, default)) if alike else default
+    if isinstance(default, bool | str) or not isinstance(default, int | float):
+        return value if type(value) is type(default) else default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    near = default / FARTHEST <= value <= default * FARTHEST or (value == 0 and not default)
+    return type(default)(value) if near else default
+
+
+def _task_data(task: Task) -> dict[str, Any]:
+    return {
+        "hash": task.workload.hash,
+        "name": task.name,
+        "text": task.workload.text,
+        "prim": task.workload.prim,
+        "weight": task.weight,
+        "threads": task.threads,
+        "flops": task.flops,
+        "bytes": task.bytes,
+        "seconds": task.seconds if math.isfinite(task.seconds) else None,
+        "floor": task.floor,
+    }
+
+
+def _target_data(tasks: Sequence[Task]) -> dict[str, Any]:
+    if not tasks:
+        return {}
+    return {**asdict(tasks[0].target), "features": sorted(tasks[0].target.features)}
+
+
+def _machine_data(tasks: Sequence[Task]) -> dict[str, Any]:
+    return asdict(known_machine(tasks[0].target)) if tasks else {}
+
+
+def library_versions() -> dict[str, str]:
+    """Of what a model's trees and random numbers depend on."""
+    found: dict[str, str] = {}
+    for name in ("loopwright", "numpy", "xgboost"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

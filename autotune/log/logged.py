@@ -1,0 +1,75 @@
+"""What a record says when it is taken at its word: its kernel, its loop nest, its machine.
+
+A log is all there is: the kernel is read from the workload's text, the schedule is applied to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...codegen.target import FEATURES, ISA_LEVELS, Target
+from ...ir.errors import LoopwrightError
+from ...ir.loop.nest import Nest
+from ...ir.loop.prim import PrimFunc
+from ...ir.loop.workload import parse_workload, workload_hash
+from ...ir.schedule.apply import apply_schedule
+from ...ir.schedule.steps import Schedule
+from ..workload import as_lists
+from .note import Note
+from .record import MeasureRecord, TargetKey, Workload, target_key
+
+__all__ = ["kernel_name", "logged_nest", "logged_prim", "logged_target", "nest_or_reason"]
+
+
+def kernel_name(workload: Workload) -> str:
+    """The kernel's name as the log has it, the hash if it has none."""
+    return workload.text.split(" ", 1)[0] or workload.hash
+
+
+def logged_prim(workload: Workload) -> PrimFunc:
+    """The kernel; a LoopwrightError if the log has no text of it, or another's."""
+    return _prim(workload.prim, kernel_name(workload), workload.hash)
+
+
+@functools.lru_cache(maxsize=256)
+def _prim(text: str, name: str, expected: str) -> PrimFunc:
+    if not text:
+        raise LoopwrightError("the log has no text of this kernel")
+    prim = parse_workload(text, name if name.replace(".", "_").isidentifier() else "kernel")
+    if workload_hash(prim) != expected:
+        raise LoopwrightError("the kernel's text does not belong to its hash")
+    return prim
+
+
+def logged_nest(record: MeasureRecord) -> Nest:
+    """The loop nest of a record; a LoopwrightError if its schedule does not apply (any more)."""
+    schedule = Schedule.from_json(as_lists(record.schedule))
+    return apply_schedule(logged_prim(record.workload), schedule)
+
+
+def nest_or_reason(record: MeasureRecord) -> tuple[str, bool]:
+    """The loop nest as text and True, or why there is none and False."""
+    try:
+        return str(logged_nest(record)).rstrip(), True
+    except LoopwrightError as error:
+        return str(error), False
+
+
+def logged_target(key: TargetKey, notes: Iterable[Note] = ()) -> Target | None:
+    """The machine of a record. Its instructions beyond the level are known from a run's note, or if
+    it is this machine; None for a level that is not known here."""
+    if key.isa not in ISA_LEVELS:
+        return None
+    host = Target.host()
+    if target_key(host, key.threads) == key:
+        return host
+    found = key.machine()
+    for note in notes:
+        told: Mapping[str, Any] = note.table("target")
+        same = all(told.get(n) == getattr(key, n) for n in ("isa", "cpu", "l1", "l2", "l3"))
+        if note.kind == "run" and same and isinstance(told.get("features"), list):
+            kept = frozenset(f for f in FEATURES if f in told["features"])
+            found = key.machine(kept)
+    return found

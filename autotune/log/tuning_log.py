@@ -1,0 +1,234 @@
+"""TuningLog: measured runs, and decisions, in JSON lines that several processes may append to.
+
+A record is acknowledged when ``append`` returns. Until then it is in the file whole or not at all:
+lines are written by one ``write`` under an exclusive lock, and what a full disk cut off is taken
+back. Reading never fails for what stands in a file: lines that are torn, foreign or from a later
+version are skipped and counted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..settings import DEFAULT_SETTINGS
+from .decision import Decision
+from .line import RecordError, SkippedLines
+from .log_file import as_log_error, locked_file, opened, pieces
+from .note import Entry, Note, entry_of
+from .record import MeasureRecord, TargetKey, Workload
+
+__all__ = ["TuningLog"]
+
+
+class TuningLog:
+    """The records of one file; without a path they live in memory alone.
+
+    A file that is not there yet is an empty log. LogError if it is there and cannot be read.
+
+    >>> log = TuningLog()
+    >>> len(log), log.skipped.total
+    (0, 0)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, sync_seconds: float | None = None
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.records: list[MeasureRecord] = []
+        self.decisions: list[Decision] = []
+        self.notes: list[tuple[int, Note]] = []  # each after so many records
+        self._others: list[tuple[int, Note | Decision]] = []
+        self.skipped = SkippedLines()
+        self._sync_seconds = DEFAULT_SETTINGS.sync_seconds if sync_seconds is None else sync_seconds
+        self._synced_at = -float("inf")
+        self._by_hash: dict[str, list[MeasureRecord]] = {}
+        self._by_kind: dict[str, dict[str, Workload]] = {}
+        self._decided: dict[str, list[Decision]] = {}
+        self._offset = 0
+        self._inode: int | None = None
+        self._lock = threading.RLock()
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[MeasureRecord]:
+        return iter(self.records)
+
+    # -- reading
+
+    def refresh(self) -> int:
+        """Read what was appended since the last time, by anyone; the number of new records."""
+        if self.path is None:
+            return 0
+        with self._lock:
+            try:
+                with opened(self.path) as descriptor:
+                    return self._read_from(descriptor)
+            except FileNotFoundError:
+                if self._inode is not None:
+                    self._tell_of_loss()
+                    self._forget()
+                return 0
+
+    def _read_from(self, descriptor: int) -> int:
+        status = os.fstat(descriptor)
+        if self._inode not in (None, status.st_ino) or status.st_size < self._offset:
+            if not status.st_size:
+                self._tell_of_loss()
+            self._forget()  # the file was replaced, by prune for instance
+        self._inode = status.st_ino
+        before = len(self.records)
+        for _, end, data in pieces(descriptor, self._offset, status.st_size):
+            if data.endswith(b"\n"):
+                for line in data.split(b"\n"):
+                    self._take(line)
+            elif not self._take_unfinished(data):
+                break
+            self._offset = end
+        return len(self.records) - before
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            self._index(entry_of(line))
+        except RecordError as error:
+            self.skipped.count(error)
+
+    def _take_unfinished(self, line: bytes) -> bool:
+        """A last line without a line end: whole (an editor's habit), or still being written."""
+        try:
+            self._index(entry_of(line))
+        except RecordError:
+            return False
+        return True
+
+    def _index(self, record: Entry) -> None:
+        if not isinstance(record, MeasureRecord):
+            self._others.append((len(self.records), record))
+        if isinstance(record, Note):
+            self.notes.append((len(self.records), record))
+            return
+        if isinstance(record, Decision):
+            self.decisions.append(record)
+            self._decided.setdefault(record.workload.hash, []).append(record)
+            return
+        self.records.append(record)
+        workload = record.workload
+        self._by_hash.setdefault(workload.hash, []).append(record)
+        if workload.kind:
+            self._by_kind.setdefault(workload.kind, {})[workload.hash] = workload
+
+    def _tell_of_loss(self) -> None:
+        """Nobody should find out later that a log which was removed goes on in a new file."""
+        if self._offset:
+            warnings.warn(
+                f"tuning log {self.path} was removed or emptied while it was in use: what is "
+                f"measured from now on goes into a new file, without the {len(self.records)} "
+                "records that were known",
+                stacklevel=4,
+            )
+
+    def _forget(self) -> None:
+        self.records.clear()
+        self.notes.clear()
+        self._others.clear()
+        self._by_hash.clear()
+        self._by_kind.clear()
+        self.decisions.clear()
+        self._decided.clear()
+        self.skipped = SkippedLines()
+        self._offset, self._inode = 0, None
+
+    # -- asking
+
+    def alike(self, wanted: Workload) -> list[Workload]:
+        """The workloads that differ from ``wanted`` in sizes alone, and itself if it is here."""
+        return list(self._by_kind.get(wanted.kind, {}).values()) if wanted.kind else []
+
+    def choices(self) -> list[Decision]:
+        """The decisions about graphs and routes, in the order of the file."""
+        return [d for d in self.decisions if d.about != "schedule"]
+
+    def of(self, workload_hash: str, target: TargetKey | None = None) -> list[MeasureRecord]:
+        """All records of a workload, failed ones too, in the order of the file."""
+        found = self._by_hash.get(workload_hash, [])
+        return [r for r in found if target is None or r.target == target]
+
+    def workloads(self) -> list[Workload]:
+        """The workloads of which there are records."""
+        return [records[0].workload for records in self._by_hash.values()]
+
+    def decided(self, workload_hash: str, target: TargetKey | None = None) -> list[Decision]:
+        """All decisions about a workload or a site of the graph, in the order of the file."""
+        found = self._decided.get(workload_hash, [])
+        return [d for d in found if target is None or d.target == target]
+
+    def entries(self) -> Iterator[Entry]:
+        """Records, decisions and notes in the order of the file."""
+        others = iter(self._others)
+        place, other = next(others, (-1, None))
+        for number, record in enumerate(self.records):
+            while other is not None and place <= number:
+                yield other
+                place, other = next(others, (-1, None))
+            yield record
+        while other is not None:
+            yield other
+            place, other = next(others, (-1, None))
+
+    # -- writing
+
+    def append(self, records: Entry | Iterable[Entry]) -> None:
+        """Acknowledge entries: they are in the file when this returns. LogError: none is."""
+        one = isinstance(records, MeasureRecord | Decision | Note)
+        batch = [records] if one else list(records)
+        if not batch:
+            return
+        with self._lock:
+            if self.path is not None:
+                self._write("".join(r.to_json() + "\n" for r in batch).encode())
+            for record in batch:
+                self._index(record)
+
+    def check_writable(self) -> None:
+        """LogError now rather than after the first minute of tuning."""
+        if self.path is not None:
+            with self._lock, as_log_error(self.path), locked_file(self.path):
+                pass
+
+    def sync(self) -> None:
+        """Wait until the disk has everything (a power cut then loses nothing)."""
+        if self.path is not None and self.path.exists():
+            with as_log_error(self.path), locked_file(self.path) as descriptor:
+                os.fdatasync(descriptor)
+            self._synced_at = time.monotonic()
+
+    def _write(self, data: bytes) -> None:
+        assert self.path is not None
+        with as_log_error(self.path), locked_file(self.path) as descriptor:
+            self._read_from(descriptor)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # close the line that someone left torn
+            try:
+                written = os.write(descriptor, data)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+            if written < len(data):
+                os.ftruncate(descriptor, size)
+                raise OSError("no space left on the disk")
+            # What stands between our offset and `size` is a torn line, now closed: count it.
+            if self._offset < size:
+                self.skipped.torn += 1
+            self._offset = size + written
+            if time.monotonic() - self._synced_at >= self._sync_seconds:
+                os.fdatasync(descriptor)
+                self._synced_at = time.monotonic()

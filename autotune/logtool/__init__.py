@@ -1,0 +1,1 @@
+"""What people do with logs: list, compare, export, merge, repair, repeat."""

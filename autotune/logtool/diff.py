@@ -1,0 +1,101 @@
+"""What changed between two tuning logs: winners, their times, and the loop nests they make."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..log.logged import nest_or_reason
+from ..log.lookup import best_records, fastest, pooled_costs
+from ..log.record import MeasureRecord, TargetKey, Workload
+from ..log.tuning_log import TuningLog
+
+__all__ = ["Change", "LogDiff", "diff_logs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One kernel on one machine: its winner in each log (None: it has none) and their seconds."""
+
+    workload: Workload
+    target: TargetKey
+    before: MeasureRecord | None
+    after: MeasureRecord | None
+    seconds_before: float
+    seconds_after: float
+
+    @property
+    def kind(self) -> str:
+        """ "new", "gone", "changed" (another schedule won) or "same"."""
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "gone"
+        same = self.before.schedule_key == self.after.schedule_key
+        return "same" if same else "changed"
+
+    @property
+    def gain(self) -> float:
+        """How many times faster it became; nan where one of the two is missing."""
+        if math.isfinite(self.seconds_before) and math.isfinite(self.seconds_after):
+            return self.seconds_before / self.seconds_after
+        return math.nan
+
+    def lines(self, context: int = 3) -> list[str]:
+        """The difference of the loop nests, as ``diff -u`` writes it; of the steps, where the nests
+        cannot be shown or are alike."""
+        if self.before is None or self.after is None:
+            return []
+        old, shown = nest_or_reason(self.before)
+        new, also = nest_or_reason(self.after)
+        if not (shown and also) or old == new:
+            old, new = _steps(self.before), _steps(self.after)
+        found = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=context)
+        return [line for line in found if not line.startswith(("---", "+++"))]
+
+
+def _steps(record: MeasureRecord) -> str:
+    return "\n".join(json.dumps(step) for step in record.schedule)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDiff:
+    """All kernels of both logs: what changed most first."""
+
+    changes: tuple[Change, ...]
+
+    def of(self, *kinds: str) -> Sequence[Change]:
+        return [c for c in self.changes if c.kind in kinds]
+
+
+def diff_logs(before: TuningLog, after: TuningLog) -> LogDiff:
+    """Compare the winners of two logs."""
+    old, new = (
+        {(r.workload.hash, r.target): r for r in best_records(log)} for log in (before, after)
+    )
+    changes = [
+        Change(
+            (new.get(key) or old[key]).workload,
+            key[1],
+            old.get(key),
+            new.get(key),
+            _seconds(before, key),
+            _seconds(after, key),
+        )
+        for key in dict.fromkeys([*old, *new])
+    ]
+    order = {"changed": 0, "new": 1, "gone": 2, "same": 3}
+
+    def rank(change: Change) -> tuple[int, float]:
+        gain = change.gain
+        return order[change.kind], -abs(math.log(gain)) if gain == gain and gain > 0 else 0.0
+
+    return LogDiff(tuple(sorted(changes, key=rank)))
+
+
+def _seconds(log: TuningLog, key: tuple[str, TargetKey]) -> float:
+    found = fastest(pooled_costs(log.of(*key), log.decided(*key)))
+    return found[0] if found else math.inf

@@ -1,0 +1,353 @@
+"""Repeating a tuning run from its log, without hardware: the same decisions in the same order.
+
+::
+
+    the run's note          tasks, seed, strategy, settings, what was suggested
+    records before it       what the engine knew
+    its records, in order   -> Tape -> ReplayMeasurer answers, ReplayClock tells the time
+
+The engine decides anew; only what hardware said is taken from the tape. Where it asks for something
+that the run did not measure next, it departs, and the replay ends there. So a change of the engine
+shows as the first decision it changes, and a log is all it takes to report a bug of the search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard, TypeVar
+
+import numpy as np
+
+from ...codegen.target import FEATURES, Target
+from ...ir.errors import LoopwrightError
+from ...ir.loop.workload import parse_workload
+from ..budget import Budget, BudgetClock
+from ..log.journal import library_versions, settings_from_json
+from ..log.line import RecordError
+from ..log.lookup import fastest, pooled_costs
+from ..log.note import Entry, Note
+from ..log.record import MeasureRecord, target_from
+from ..log.tuning_log import TuningLog
+from ..measure.kernels import task_of
+from ..model.cost_model import JudgedModel, available_model
+from ..program.program_tuner import tune_program
+from ..protocols import Candidate
+from ..search.tuner import tune
+from ..space.features import FEATURE_NAMES
+from ..task import Task
+
+__all__ = ["Replay", "ReplayError", "replay", "runs_of"]
+
+Unknown = TypeVar("Unknown", float, None)
+TaskMaker = Callable[[Mapping[str, Any], Target], Task]
+
+
+class ReplayError(LoopwrightError):
+    """The log has no such run, or cannot tell what the run was."""
+
+
+class _Departed(BaseException):  # no failure of a kernel, which would only end its search
+    """The engine asks for something else than the run did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """``steps`` of ``length`` records were decided again. ``departure`` says what came instead of
+    the next, None if all were; ``remarks`` what is not as it was then. ``winners`` are, by kernel,
+    the run's and the replay's."""
+
+    run: str
+    length: int
+    steps: int
+    departure: str | None
+    remarks: tuple[str, ...]
+    winners: tuple[tuple[str, MeasureRecord | None, MeasureRecord | None], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether all was decided as it was then, down to the winners."""
+        return self.departure is None and all(
+            (a and a.schedule_key) == (b and b.schedule_key) for _, a, b in self.winners
+        )
+
+
+@dataclass
+class Tape:
+    """The entries behind a run's note. What others wrote meanwhile reaches ``log`` in its place."""
+
+    log: TuningLog
+    run: str
+    entries: Sequence[Entry]
+    place: int = 0
+    steps: int = 0
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        own = [(i, e.raced) for i, e in enumerate(self.entries) if self._own(e)]
+        self.length = len(own)
+        self._last_measured = max((i for i, raced in own if not raced), default=-1)
+        self.last = max((i for i, _ in own), default=-1)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the run measured nothing more, its last comparison of leaders aside."""
+        return self.place > self._last_measured
+
+    @property
+    def ended(self) -> bool:
+        return self.place > self.last
+
+    def peek(self) -> MeasureRecord | None:
+        """The run's next record."""
+        while not self.ended:
+            entry = self.entries[self.place]
+            if self._own(entry):
+                return entry
+            self.log.append(entry)
+            self.place += 1
+        return None
+
+    def take(self) -> None:
+        """Go on behind the record that was peeked at."""
+        record = self.entries[self.place]
+        self.place += 1
+        self.steps += 1
+        if isinstance(record, MeasureRecord) and record.at is not None:
+            self.at = record.at
+
+    def _own(self, entry: Entry) -> TypeGuard[MeasureRecord]:
+        return isinstance(entry, MeasureRecord) and entry.run == self.run
+
+
+class ReplayClock(BudgetClock):
+    """The time as it was when the tape's last record was made."""
+
+    def __init__(self, budget: Budget, tape: Tape) -> None:
+        self.tape = tape
+        super().__init__(budget, lambda: tape.at)
+
+    @property
+    def spent(self) -> bool:
+        return self.tape.spent
+
+
+@dataclass
+class ReplayMeasurer:
+    """Answers from the tape; _Departed if the tape goes on otherwise."""
+
+    task: Task
+    tape: Tape
+
+    def measure(
+        self, candidates: Sequence[Candidate], best_seconds: float
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        waiting = {candidate.key: index for index, candidate in enumerate(candidates)}
+        while waiting and (record := self.tape.peek()) is not None:
+            index = waiting.pop(record.schedule_key, None)
+            if record.raced or not self._mine(record) or index is None:
+                raise _Departed(_departure(record, self.task, candidates))
+            self.tape.take()
+            yield index, record
+
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        """All rounds of the race at the first call: more of them, and the other way, are in it."""
+        entrants = {candidate.key for candidate in candidates}
+        found: list[MeasureRecord] = []
+        while (record := self.tape.peek()) is not None and record.raced and self._mine(record):
+            if record.schedule_key in {r.schedule_key for r in found}:
+                break  # the next race
+            if record.schedule_key not in entrants:
+                raise _Departed(_departure(record, self.task, candidates))
+            found.append(record)
+            self.tape.take()
+        return found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _mine(self, record: MeasureRecord) -> bool:
+        return record.workload.hash == self.task.workload.hash
+
+
+def _departure(record: MeasureRecord, task: Task, candidates: Sequence[Candidate]) -> str:
+    what = "compared" if record.raced else "measured"
+    name = record.workload.text or record.workload.hash
+    lines = [
+        f"the run {what} {name}: {record.schedule_key}",
+        f"the engine asks for {len(candidates)} of {task.workload.text or task.workload.hash}, "
+        f"first {candidates[0].key if candidates else 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def runs_of(log: TuningLog) -> list[Note]:
+    """The runs that a log tells of, oldest first."""
+    return [note for _, note in log.notes if note.kind == "run" and note.text("run")]
+
+
+def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None = None) -> Replay:
+    """Repeat a run (its id or the start of it; the last one by default).
+
+    ``make_task`` makes a task of an entry of the note's ``tasks``; by default from its kernel's
+    text. ReplayError if there is no such run.
+    """
+    place, note = _find(log, run)
+    tasks = [(make_task or _task)(data, _target(note)) for data in note.items("tasks")]
+    remarks = _remarks(note, place)
+    known = TuningLog()
+    entries = list(log.entries())
+    begin = next(i for i, entry in enumerate(entries) if entry is note)
+    known.append(entries[:begin])
+    tape = Tape(known, note.text("run"), entries[begin + 1 :])
+    departure = None
+    try:
+        _again(note, tasks, known, tape)
+        left = tape.peek()
+        if left is not None:
+            number = tape.length - tape.steps
+            departure = f"the engine stops here, the run went on: {number} more, first "
+            departure += f"{left.workload.text} {left.schedule_key}"
+    except _Departed as departed:
+        departure = str(departed)
+    then = TuningLog()
+    then.append(entries[: begin + 1 + tape.last + 1])
+    winners = tuple(
+        (task.name, _winner(then, task), None if departure else _winner(known, task))
+        for task in tasks
+    )
+    return Replay(tape.run, tape.length, tape.steps, departure, tuple(remarks), winners)
+
+
+def _again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> None:
+    settings = settings_from_json(note.table("settings"))
+    budget = note.table("budget")
+    limits = Budget(
+        _number(budget, "seconds", None),
+        None if (trials := _number(budget, "trials", None)) is None else int(trials),
+    )
+    clock = ReplayClock(limits, tape)
+    seed, strategy = int(note.number("seed")), note.text("strategy")
+    suggested = {
+        task.workload.hash: [np.array(row, np.int32) for row in _rows(note, task)] for task in tasks
+    }
+    if note.data.get("program") is True:
+        tune_program(
+            tasks,
+            lambda task: ReplayMeasurer(task, tape),
+            log,
+            limits,
+            strategy=strategy,
+            settings=settings,
+            seed=seed,
+            suggestions=suggested,
+            given={task.workload.hash: _given(note, task) for task in tasks},
+            peak_flops=note.number("peak_flops"),
+            clock=clock,
+        )
+        return
+    for task in tasks:
+        tune(
+            task,
+            ReplayMeasurer(task, tape),
+            log,
+            limits,
+            strategy=strategy,
+            settings=settings,
+            seed=seed,
+            suggestions=suggested[task.workload.hash],
+            given=_given(note, task),
+            clock=clock,
+        )
+
+
+def _find(log: TuningLog, run: str | None) -> tuple[int, Note]:
+    runs = [(n, note) for n, note in log.notes if note.kind == "run" and note.text("run")]
+    if not runs:
+        raise ReplayError(
+            "this log notes no run: its records come from an older version, or the notes were lost"
+        )
+    found = [entry for entry in runs if run is None or entry[1].text("run").startswith(run)]
+    if not found:
+        known = ", ".join(note.text("run") for _, note in runs)
+        raise ReplayError(f"there is no run {run} in this log; there are {known}")
+    return found[-1]
+
+
+def _target(note: Note) -> Target:
+    told = note.table("target").get("features")
+    try:
+        key = target_from(dict(note.data))
+        return key.machine(f for f in FEATURES if isinstance(told, list) and f in told)
+    except RecordError as error:
+        raise ReplayError(
+            f"the note of the run does not say what machine it was on: {error}"
+        ) from error
+    except KeyError as error:
+        raise ReplayError(
+            f"the run was for {error}, an ISA level that is not known here"
+        ) from error
+
+
+def _task(data: Mapping[str, Any], target: Target) -> Task:
+    name = str(data.get("name", "kernel"))
+    try:
+        prim = parse_workload(str(data.get("prim", "")), name)
+    except LoopwrightError as error:
+        raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
+    threads, weight = (int(_number(data, n, 1.0)) for n in ("threads", "weight"))
+    found = task_of(prim, target, threads, weight)
+    return replace(
+        found, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
+    )
+
+
+def _number(data: Mapping[str, Any], name: str, unknown: Unknown) -> float | Unknown:
+    """A positive number of a note, if it is there: in notes of older versions some are not."""
+    value = data.get(name)
+    return float(value) if isinstance(value, int | float) and value > 0 else unknown
+
+
+def _rows(note: Note, task: Task) -> list[list[int]]:
+    """The suggested rows that are rows of the task's space."""
+    rows = note.table("suggested").get(task.workload.hash)
+    width = len(task.space.knobs)
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, list) and len(row) == width and all(isinstance(v, int) for v in row)
+    ]
+
+
+def _given(note: Note, task: Task) -> list[Any]:
+    """The user's own schedules."""
+    found = note.table("given").get(task.workload.hash)
+    return [s for s in found if isinstance(s, list)] if isinstance(found, list) else []
+
+
+def _winner(log: TuningLog, task: Task) -> MeasureRecord | None:
+    workload, key = task.workload.hash, task.key
+    found = fastest(pooled_costs(log.of(workload, key), log.decided(workload, key)))
+    return found[1] if found else None
+
+
+def _remarks(note: Note, place: int) -> list[str]:
+    """What is not as it was when the run was made, and may explain a departure."""
+    found: list[str] = []
+    known = int(note.number("known"))
+    if known != place:
+        found.append(
+            f"{known} records stood before the run, now {place}: the log was pruned or merged"
+        )
+    settings = settings_from_json(note.table("settings"))
+    models = [JudgedModel(available_model(settings, 0, n)).name for n in (len(FEATURE_NAMES), None)]
+    if note.text("model") not in models:
+        found.append(f"the cost model was {note.text('model')}, now it is {models[0]}")
+    for name, now in library_versions().items():
+        then = note.table("libraries").get(name)
+        if then != now:
+            found.append(f"{name} was {then}, now it is {now}")
+    return found

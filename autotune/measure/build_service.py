@@ -1,0 +1,79 @@
+"""What a builder process does: a schedule becomes object code."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ...codegen.llvm.engine import compile_object
+from ...codegen.target import Target
+from ...ir.errors import ScheduleError
+from ..settings import TuneSettings
+from .toolchain import OperandLike, Toolchain
+from .transport import Frame
+
+__all__ = ["BuildService", "BuiltKernel"]
+
+_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltKernel:
+    """What goes from the builder to the runner: the kernel's interface and its object code."""
+
+    name: str
+    operands: tuple[OperandLike, ...]
+    workspace_bytes: int
+    parallel: bool
+    code: bytes
+
+
+@dataclass
+class BuildService:
+    """Answers schedules (JSON data) with pickled BuiltKernels, which only runners open."""
+
+    prim: Any
+    target: Target
+    toolchain: Toolchain
+    settings: TuneSettings
+
+    @property
+    def memory(self) -> int:
+        return self.settings.build_memory
+
+    def open(self) -> None:
+        """The first compilation loads LLVM; do it before a candidate is waiting."""
+        compile_object("define void @nothing() { ret void }", self.target)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def handle(self, request: Any) -> Frame:
+        gc.disable()  # a kernel is a hundred thousand small objects, nearly all of them in use
+        try:
+            return self._build(request)
+        finally:
+            gc.enable()
+
+    def _build(self, request: Any) -> Frame:
+        started = time.perf_counter()
+        kernel = None
+        try:
+            kernel = self.toolchain.compile(self.prim, request, self.target, "candidate")
+            code = compile_object(kernel.text, self.target)
+        except ScheduleError as error:
+            word = "schedule_error" if kernel is None else "build_error"  # LLVM refuses the code
+            return Frame({"error": word, "detail": str(error)[:_DETAIL]})
+        except MemoryError:
+            return Frame({"error": "out_of_memory", "detail": "while building"})
+        except Exception as error:  # whatever the generator stumbles over is one failed candidate
+            detail = f"{type(error).__name__}: {error}"
+            return Frame({"error": "build_error", "detail": detail[:_DETAIL]})
+        parallel = "lw_parallel_for" in kernel.text
+        built = BuiltKernel(
+            kernel.name, tuple(kernel.operands), kernel.workspace_bytes, parallel, code
+        )
+        return Frame({"seconds": time.perf_counter() - started}, pickle.dumps(built))

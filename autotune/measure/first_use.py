@@ -1,0 +1,124 @@
+"""The check before a kernel's first use: does the code compute what the PrimFunc says?
+
+::
+
+    kernels --> machine code known from before, by its hash            -> the verdict
+            --> the others: operands in rooms of their own, a call in a process that has nothing
+                else, the result held against the reference            -> the verdict, remembered
+
+A schedule from a log, a near shape or another machine is data from outside, and what was written of
+it ("right", "fast") was written about other code. So the code decides. The tuner's gate checks the
+same, for longer.
+
+What is checked: the result, with garbage in the registers, on the stack, in the workspace and in
+the result beforehand; that nothing beside the operands is touched and no input written; that the
+iterations of a parallel loop may run from the last to the first; and for kernels that choose, as a
+maximum does, inputs made for that (``probes.py``). The limit in time is 30 times what a slow
+machine would take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...codegen.kernel import Kernel
+from ...codegen.objects import object_code
+from ...codegen.target import Target
+from ...ir.errors import InternalError
+from ...ir.loop.prim import PrimFunc
+from ...ir.loop.verify import verify_nest
+from ...ir.schedule.steps import Schedule
+from ..log.record import schedule_key
+from . import sandbox
+from .trial import Trial, Values
+from .verdicts import verdicts
+
+__all__ = ["Subject", "can_try", "refusals"]
+
+VERSION = 2
+"""Of what is checked: other verdicts are not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kernel of a PrimFunc, compiled under a schedule. ``workload`` is the PrimFunc's hash."""
+
+    prim: PrimFunc
+    kernel: Kernel
+    target: Target
+    workload: str
+    schedule: Schedule
+
+    @property
+    def key(self) -> str:
+        """A hash of the machine code, its interface, and what the check covers."""
+        kernel = self.kernel
+        packs = [o.pack.layout if o.pack else o.role for o in kernel.operands]
+        digest = hashlib.sha256(
+            f"{VERSION} {self.workload} {kernel.workspace_bytes} {packs}\n".encode()
+        )
+        digest.update(object_code(kernel.text, self.target))
+        return digest.hexdigest()
+
+
+def can_try(target: Target) -> bool:
+    """Whether this machine runs code for a target."""
+    host = Target.host()
+    return target.level.cpu_flags <= host.level.cpu_flags and target.features <= host.features
+
+
+def refusals(subjects: Mapping[str, Subject], folder: Path) -> dict[str, str]:
+    """Why kernels must not be used, by name; those that may are left out.
+
+    Verdicts are remembered in ``folder``.
+    """
+    store = verdicts(folder)
+    keys = {name: subject.key for name, subject in subjects.items()}
+    found = {key: store.get(key) for key in keys.values()}
+    waiting = {keys[name]: s for name, s in subjects.items() if found[keys[name]] is None}
+    while waiting:
+        try:
+            judged = _try(waiting)
+        except (OSError, MemoryError) as error:  # says nothing about a kernel: not remembered
+            found |= dict.fromkeys(waiting, f"it could not be tried: {error}")
+            break
+        for key, reason in judged.items():
+            found[key] = reason
+            subject = waiting.pop(key)
+            store.put(key, subject.workload, schedule_key(subject.schedule.to_json()), reason)
+    return {name: reason for name, key in keys.items() if (reason := found[key])}
+
+
+def _try(subjects: Mapping[str, Subject]) -> dict[str, str]:
+    """Verdicts on some of these kernels, at least one: "", or what is wrong."""
+    judged: dict[str, str] = {}
+    trials: dict[str, Trial] = {}
+    job = sandbox.Job()
+    try:
+        values = Values(job)
+        for key, subject in subjects.items():
+            try:
+                verify_nest(subject.kernel.nest)
+                code = object_code(subject.kernel.text, subject.target)
+                trials[key] = Trial(subject.prim, subject.kernel, code, job, values)
+            except InternalError as error:
+                judged[key] = error.message
+            except KeyError as error:
+                judged[key] = f"it calls {error.args[0]}"
+        if not trials:
+            return judged
+        job.start()
+        for trial in trials.values():
+            trial.evaluate()
+        outcome = job.wait()
+        for key, trial in trials.items():
+            if outcome.done < trial.end:
+                judged[key] = outcome.died
+                break
+            judged[key] = trial.verdict(outcome.false)
+        return judged
+    finally:
+        job.close()

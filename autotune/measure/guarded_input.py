@@ -1,0 +1,80 @@
+"""An input of the kernels that are measured, in memory that shows what they do to it."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
+from .guarded import GuardedBuffer
+from .places import placed
+
+__all__ = ["GuardedInput"]
+
+Array = npt.NDArray[Any]
+_COMPARED = 1 << 20
+"""Bytes compared at a time."""
+
+
+class GuardedInput:
+    """An input twice: ending exactly at a guard, and where memory of ours lies.
+
+    There is none of it until a candidate reads it: most read weights packed.
+    """
+
+    def __init__(self, values: Array) -> None:
+        self._values = values
+        self._buffers: tuple[GuardedBuffer, ...] = ()
+
+    @property
+    def exact(self) -> GuardedBuffer:
+        return self._placed()[0]
+
+    @property
+    def aligned(self) -> GuardedBuffer:
+        return self._placed()[-1]
+
+    @property
+    def buffers(self) -> tuple[GuardedBuffer, ...]:
+        """One, or two, or none yet."""
+        return self._buffers
+
+    def _placed(self) -> tuple[GuardedBuffer, ...]:
+        if not self._buffers:
+            values = self._values
+            exact = GuardedBuffer(values.nbytes, values.itemsize)
+            place = IN_PAGE if values.nbytes >= PAGED_BYTES else exact.address
+            apart = exact.address % 64 or (exact.address - place) % mmap.PAGESIZE
+            self._buffers = (exact, placed(values.nbytes)) if apart else (exact,)
+            self.restore()
+        return self._buffers
+
+    def intact(self) -> bool:
+        return all(buffer.intact() for buffer in self._buffers[:1])
+
+    def changed(self) -> bool:
+        was = self._values.reshape(-1).view(np.uint8)
+        return any(not _same(buffer.bytes, was) for buffer in self._buffers[:1])
+
+    def show(self, values: Array) -> None:
+        """Have the next calls that are checked read other values."""
+        if self._buffers:
+            self.exact.fill(values)
+
+    def restore(self) -> None:
+        for buffer in self._buffers:
+            buffer.mend()
+            buffer.fill(self._values)
+
+    def close(self) -> None:
+        for buffer in self._buffers:
+            buffer.close()
+
+
+def _same(now: Array, was: Array) -> bool:
+    """Whether bytes are equal, compared piece by piece: a comparison takes as much memory."""
+    pieces = range(0, now.size, _COMPARED)
+    return all(np.array_equal(now[i : i + _COMPARED], was[i : i + _COMPARED]) for i in pieces)

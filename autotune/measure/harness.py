@@ -1,0 +1,295 @@
+"""Native timing and fault handling around a kernel, as LLVM text.
+
+``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
+stands between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
+stack, so that what a kernel does not set itself spoils its result. ``lw_flush``
+empties the caches of a kernel's operands. ``lw_fault`` is the handler of
+memory faults: it ends the process with a status that tells a touch of a guard zone from any other.
+Parallel loops go through ``lw_loop``, to the thread pool or to whoever watches them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ...codegen.llvm.engine import compile_object
+from ...codegen.llvm.link import load_object
+from ...codegen.target import Target
+from .soiling import soil_text
+from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
+
+__all__ = ["HARNESS_TEXT", "Harness", "Loop"]
+
+Loop = Callable[[int, int, int], None]
+"""Instead of the thread pool: the address of a parallel loop's function, of its context, and how
+many turns it has."""
+
+_SOILED_STACK = 320 * 1024
+"""Bytes below the caller that are filled with garbage: more than private buffers take."""
+
+HARNESS_TEXT = f"""
+declare i32 @clock_gettime(i32, ptr)
+declare void @llvm.x86.sse2.clflush(ptr)
+declare void @llvm.x86.sse2.mfence()
+declare void @_exit(i32)
+
+@lw_guards = internal global ptr null
+@lw_guard_count = internal global i64 0
+
+define void @lw_set_guards(ptr %pairs, i64 %n) {{
+  store ptr %pairs, ptr @lw_guards
+  store i64 %n, ptr @lw_guard_count
+  ret void
+}}
+
+; Nanoseconds that n calls of void fn(ptr args) take. 1 is CLOCK_MONOTONIC.
+define i64 @lw_time(ptr %fn, ptr %args, i64 %n) {{
+entry:
+  %start = alloca [2 x i64]
+  %stop = alloca [2 x i64]
+  %r0 = call i32 @clock_gettime(i32 1, ptr %start)
+  br label %again
+again:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  call void %fn(ptr %args)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %again, label %done
+done:
+  %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
+  %s0 = load i64, ptr %start
+  %s1 = load i64, ptr %stop
+  %p0 = getelementptr i64, ptr %start, i64 1
+  %p1 = getelementptr i64, ptr %stop, i64 1
+  %n0 = load i64, ptr %p0
+  %n1 = load i64, ptr %p1
+  %ds = sub i64 %s1, %s0
+  %dn = sub i64 %n1, %n0
+  %ns = mul i64 %ds, 1000000000
+  %all = add i64 %ns, %dn
+  ret i64 %all
+}}
+
+; Nanoseconds of one call, on registers and a stack full of garbage.
+define i64 @lw_first(ptr %fn, ptr %args) {{
+  %start = alloca [2 x i64]
+  %stop = alloca [2 x i64]
+  call void @lw_soil_stack()
+  %r0 = call i32 @clock_gettime(i32 1, ptr %start)
+  call void @lw_soil_registers()
+  call void %fn(ptr %args)
+  %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
+  %s0 = load i64, ptr %start
+  %s1 = load i64, ptr %stop
+  %p0 = getelementptr i64, ptr %start, i64 1
+  %p1 = getelementptr i64, ptr %stop, i64 1
+  %n0 = load i64, ptr %p0
+  %n1 = load i64, ptr %p1
+  %ds = sub i64 %s1, %s0
+  %dn = sub i64 %n1, %n0
+  %ns = mul i64 %ds, 1000000000
+  %all = add i64 %ns, %dn
+  ret i64 %all
+}}
+
+; Turns of a parallel loop, one by one in the order of a list.
+define void @lw_turns(ptr %fn, ptr %context, ptr %list, i64 %n) {{
+entry:
+  call void @lw_soil_stack()
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %place = getelementptr i64, ptr %list, i64 %i
+  %begin = load i64, ptr %place
+  %end = add i64 %begin, 1
+  call void @lw_soil_registers()
+  call void %fn(ptr %context, i64 %begin, i64 %end)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+
+@lw_pool = internal global ptr null
+@lw_watcher = internal global ptr null
+
+define void @lw_set_loops(ptr %pool, ptr %watcher) {{
+  store ptr %pool, ptr @lw_pool
+  store ptr %watcher, ptr @lw_watcher
+  ret void
+}}
+
+; What kernels call as lw_parallel_for.
+define void @lw_loop(ptr %fn, ptr %context, i64 %n) {{
+  %watcher = load ptr, ptr @lw_watcher
+  %free = icmp eq ptr %watcher, null
+  br i1 %free, label %usual, label %watched
+usual:
+  %pool = load ptr, ptr @lw_pool
+  tail call void %pool(ptr %fn, ptr %context, i64 %n)
+  ret void
+watched:
+  tail call void %watcher(ptr %fn, ptr %context, i64 %n)
+  ret void
+}}
+
+; Every cache line of n ranges (first byte, byte behind the last) is put back into memory.
+define void @lw_flush(ptr %ranges, i64 %n) {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %done ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %range, label %end
+range:
+  %two = shl i64 %i, 1
+  %firstp = getelementptr i64, ptr %ranges, i64 %two
+  %lastp = getelementptr i64, ptr %firstp, i64 1
+  %first = load i64, ptr %firstp
+  %last = load i64, ptr %lastp
+  br label %line
+line:
+  %at = phi i64 [ %first, %range ], [ %then, %flush ]
+  %inside = icmp ult i64 %at, %last
+  br i1 %inside, label %flush, label %done
+flush:
+  %where = inttoptr i64 %at to ptr
+  call void @llvm.x86.sse2.clflush(ptr %where)
+  %then = add i64 %at, 64
+  br label %line
+done:
+  %next = add i64 %i, 1
+  br label %head
+end:
+  call void @llvm.x86.sse2.mfence()
+  ret void
+}}
+
+; A handler as sigaction's SA_SIGINFO asks for it; the address stands 16 bytes into siginfo.
+define void @lw_fault(i32 %signal, ptr %info, ptr %context) {{
+entry:
+  %where = getelementptr i8, ptr %info, i64 16
+  %address = load i64, ptr %where
+  %guards = load ptr, ptr @lw_guards
+  %count = load i64, ptr @lw_guard_count
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %elsewhere
+body:
+  %two = shl i64 %i, 1
+  %lowp = getelementptr i64, ptr %guards, i64 %two
+  %highp = getelementptr i64, ptr %lowp, i64 1
+  %low = load i64, ptr %lowp
+  %high = load i64, ptr %highp
+  %above = icmp uge i64 %address, %low
+  %below = icmp ult i64 %address, %high
+  %inside = and i1 %above, %below
+  %next = add i64 %i, 1
+  br i1 %inside, label %guard, label %head
+guard:
+  call void @_exit(i32 {FAULT_IN_GUARD})
+  unreachable
+elsewhere:
+  call void @_exit(i32 {FAULT_ELSEWHERE})
+  unreachable
+}}
+"""
+
+_SA_SIGINFO, _SA_ONSTACK = 0x4, 0x08000000
+_ALTERNATE_STACK = 64 * 1024
+
+
+class _SigAction(ctypes.Structure):
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+class _Stack(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+
+class Harness:
+    """The loaded harness of this process."""
+
+    def __init__(self) -> None:
+        target = Target.host()
+        text = HARNESS_TEXT + soil_text(target, _SOILED_STACK)
+        self._code = load_object(compile_object(text, target))
+        i64, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
+        self._turns = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
+            self._code.address("lw_turns")
+        )
+        self._loops = ctypes.CFUNCTYPE(None, pointer, pointer)(self._code.address("lw_set_loops"))
+        self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
+        self._pool = 0
+        self._time = ctypes.CFUNCTYPE(i64, pointer, pointer, i64)(self._code.address("lw_time"))
+        self._set = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_set_guards"))
+        self._flush = ctypes.CFUNCTYPE(None, pointer, i64)(self._code.address("lw_flush"))
+        self._pairs: ctypes.Array[ctypes.c_int64] | None = None
+
+    def seconds(self, function: int, arguments: int, calls: int) -> float:
+        """Seconds that ``calls`` calls of the kernel at address ``function`` take together.
+
+        ``arguments`` is the address of its array of operand pointers.
+        """
+        return self._time(function, arguments, calls) * 1e-9
+
+    def first(self, function: int, arguments: int) -> float:
+        """Seconds of one call with garbage in the registers and on the stack."""
+        return self._first(function, arguments) * 1e-9
+
+    def use_pool(self, address: int) -> int:
+        """The address kernels are to know as ``lw_parallel_for``: loops go to the pool from it."""
+        self._pool = address
+        self._loops(address, None)
+        return self._code.address("lw_loop")
+
+    @contextmanager
+    def watched(self, loop: Loop) -> Iterator[None]:
+        """Within it ``loop`` is called in the place of the thread pool. It must not raise."""
+        callback = self._watcher(loop)
+        self._loops(self._pool, ctypes.cast(callback, ctypes.c_void_p))
+        try:
+            yield
+        finally:
+            self._loops(self._pool, None)
+
+    def turns(self, function: int, context: int, order: Sequence[int]) -> None:
+        """Some turns of a parallel loop, one after the other, on soiled registers."""
+        numbers = (ctypes.c_int64 * len(order))(*order)
+        self._turns(function, context, ctypes.addressof(numbers), len(order))
+
+    def flush(self, ranges: ctypes.Array[ctypes.c_int64]) -> None:
+        """Put the memory in these ranges (first byte, byte behind the last) out of all caches."""
+        self._flush(ctypes.addressof(ranges), len(ranges) // 2)
+
+    def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """The address ranges whose touch is "out of bounds"."""
+        flat = [value for pair in ranges for value in pair]
+        pairs = (ctypes.c_int64 * len(flat))(*flat)
+        self._set(ctypes.addressof(pairs), len(flat) // 2)
+        self._pairs = pairs  # the handler reads it: it must outlive its predecessor
+
+    def handle_faults(self) -> None:
+        """From now on a memory fault ends the process with a telling status."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        # A fault may be an overflow of the stack, so the handler has a stack of its own.
+        self._stack = ctypes.create_string_buffer(_ALTERNATE_STACK)
+        stack = _Stack(ctypes.addressof(self._stack), 0, _ALTERNATE_STACK)
+        libc.sigaltstack(ctypes.byref(stack), None)
+        action = _SigAction(self._code.address("lw_fault"), flags=_SA_SIGINFO | _SA_ONSTACK)
+        for number in (signal.SIGSEGV, signal.SIGBUS):
+            libc.sigaction(int(number), ctypes.byref(action), None)

@@ -1,0 +1,111 @@
+"""From kernels to tasks, and from schedules in JSON to machine code in worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy.typing as npt
+
+from ...codegen.kernel import Kernel, compile_kernel, prepare_operands
+from ...codegen.machine import MachineModel
+from ...codegen.roofline import Roof, Work
+from ...codegen.target import Target
+from ...codegen.traffic import LEVELS, Traffic
+from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.steps import Schedule
+from ..space.analysis import prim_bytes
+from ..space.least_work import least_flops
+from ..space.space import ScheduleSpace
+from ..task import Task
+from ..workload import as_lists, workload_of
+from .toolchain import Toolchain
+from .twins import nest_key
+
+__all__ = ["TOOLCHAIN", "machine_floor", "task_of", "tasks_of"]
+
+Array = npt.NDArray[Any]
+
+
+def task_of(
+    prim: PrimFunc, target: Target, threads: int, weight: int = 1, cache: str = "warm"
+) -> Task:
+    """The task of tuning one kernel."""
+    space = ScheduleSpace(prim, target, threads)
+    return Task(
+        prim=prim,
+        target=target,
+        space=space,
+        workload=workload_of(prim),
+        name=prim.name,
+        weight=weight,
+        threads=threads,
+        flops=least_flops(prim),
+        bytes=prim_bytes(prim),
+        nest_key=partial(nest_key, prim),
+        sketch_of=space.sketch_name,
+        cache=cache,
+    )
+
+
+def tasks_of(
+    prims: Iterable[PrimFunc],
+    target: Target,
+    threads: int,
+    failed: Callable[[str, Exception], None] | None = None,
+) -> list[Task]:
+    """One task per distinct kernel of a program; its weight is how often it occurs. One whose space
+    cannot be made is left out, if ``failed`` is there to be told its name and the error.
+
+    Where the other kernels move more than the last cache holds, a kernel will not find what it
+    read when it ran before: then its time with cold caches counts.
+    """
+    found: dict[str, tuple[PrimFunc, int]] = {}
+    prims = list(prims)
+    moved = sum(prim_bytes(prim) for prim in prims)
+    for prim in prims:
+        key = workload_of(prim).hash
+        first, count = found.get(key, (prim, 0))
+        found[key] = (first, count + 1)
+    tasks: list[Task] = []
+    for prim, count in found.values():
+        cache = _cache(moved - prim_bytes(prim), target)
+        try:
+            tasks.append(task_of(prim, target, threads, count, cache))
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(prim.name, error)
+    return tasks
+
+
+def machine_floor(task: Task, machine: MachineModel) -> float:
+    """Seconds that a call of a task's kernel takes at least: its operations, and its operands once
+    from the level of memory that holds them all. 0 if the machine's figures are estimates."""
+    if not machine.measured:
+        return 0.0
+    target = machine.seen_by(task.target)
+    held = (0, target.l1, target.l2, target.l3)
+    far = task.cache == "cold"
+    traffic = {
+        level: Traffic(read=task.bytes if far or task.bytes > size else 0.0)
+        for level, size in zip(LEVELS, held, strict=True)
+    }
+    wide = any(b.dtype.bytes == 8 for b in task.prim.output_buffers)
+    return Roof(machine, task.threads).bound(Work(task.flops, traffic, 8 if wide else 4))[1]
+
+
+def _cache(moved_between: float, target: Target) -> str:
+    return "cold" if moved_between > target.l3 else "warm"
+
+
+def _compile(prim: PrimFunc, schedule: Any, target: Target, name: str) -> Kernel:
+    return compile_kernel(prim, Schedule.from_json(as_lists(schedule)), target, name)
+
+
+def _prepare(kernel: Any, inputs: Mapping[str, Array]) -> list[Array]:
+    return prepare_operands(kernel, inputs)
+
+
+TOOLCHAIN = Toolchain(_compile, _prepare)

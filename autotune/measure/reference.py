@@ -1,0 +1,441 @@
+"""The correctness gate: inputs of a task, its right result, and how far a candidate may be off.
+
+The reference is the PrimFunc evaluated by NumPy, whole where that is quick, and in float64 wherever
+rounding cannot turn a result into quite another. Where the whole takes too long, elements are
+evaluated that lie in every row of every axis, corners included, and the first result that agrees on
+them is kept; wherever a later candidate differs from it, the evaluator is asked who is right.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...ir.dims import Dim, as_int, symbols
+from ...ir.dtype import DType
+from ...ir.loop.evaluate import evaluate_points, evaluate_prim
+from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.widen import widened
+from ...ir.tolerance import tolerance
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+from .guarded import GARBAGE
+
+__all__ = [
+    "InputKind",
+    "Reference",
+    "Verdict",
+    "affordable_points",
+    "error_bound",
+    "index_ranges",
+    "input_kinds",
+    "is_evaluated_whole",
+    "make_inputs",
+    "sample_points",
+]
+
+Array = npt.NDArray[Any]
+
+_POSITIVE_DOMAIN = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "power"}
+_OPERATIONS = 16
+"""Elementwise steps in a row that are allowed for, in the measure of ir/tolerance.py."""
+_JUMPING = {
+    "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "floor", "ceil",
+    "round", "trunc", "sign", "floor_divide", "floor_mod", "truncate_mod",
+}  # fmt: skip
+_MOST_POINTS = 2000
+"""Elements evaluated at most, so that every row has one: longer axes are covered in part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``max_error`` is relative to the size of the result; ``reason`` says why it is not right."""
+
+    right: bool
+    max_error: float
+    bound: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputKind:
+    """The dtype of random values, the least float (below 1), and the range of integers."""
+
+    dtype: DType
+    low: float
+    integers: tuple[int, int]
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        if self.dtype.is_bool:
+            return rng.integers(0, 2, shape).astype(np.bool_)
+        if self.dtype.is_integer:
+            return rng.integers(*self.integers, shape).astype(self.dtype.numpy)
+        values = rng.random(shape, dtype=self.dtype.numpy.type)
+        values *= 1.0 - self.low
+        values += self.low
+        return values
+
+
+def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
+    """What the elements of every parameter are drawn from.
+
+    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
+    everywhere; integers in [1, 100), those that look elements up anywhere along the axis they
+    index: a table read at a hundred places only would seem to lie in the nearest cache.
+    """
+    names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
+    low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
+    places = index_ranges(prim)
+    return {
+        p.name: InputKind(p.dtype, low, (0, places[p.name]) if p.name in places else (1, 100))
+        for p in prim.params
+    }
+
+
+def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
+    """An array per parameter, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    kinds = input_kinds(prim)
+    return {p.name: kinds[p.name].draw(tuple(map(as_int, p.shape)), rng) for p in prim.params}
+
+
+def index_ranges(prim: PrimFunc) -> dict[str, int]:
+    """How long the axis is that a parameter's elements index, the shortest of several."""
+    found: dict[str, int] = {}
+    nodes = [node for s in prim.stages for node in walk(s.expr)]
+    for node in nodes:
+        if not isinstance(node, Read):
+            continue
+        for i, size in zip(node.indices, prim.buffers[node.buffer].shape, strict=True):
+            if isinstance(i, int | Dim):
+                continue
+            for inner in walk(i):
+                if isinstance(inner, Read) and inner.dtype.is_integer:
+                    least = min(as_int(size), np.iinfo(inner.dtype.numpy).max + 1)
+                    found[inner.buffer] = max(1, min(found.get(inner.buffer, least), least))
+    return found
+
+
+class Reference:
+    """The right outputs of ``prim`` on ``inputs``, made once per task."""
+
+    def __init__(
+        self,
+        prim: PrimFunc,
+        inputs: Mapping[str, Array],
+        settings: TuneSettings = DEFAULT_SETTINGS,
+        seed: int = 0,
+        points: Mapping[str, Array] | None = None,
+    ) -> None:
+        """``points`` are the elements of each output to evaluate, int64[n, rank], where the whole
+        would take too long; else they are drawn."""
+        self.prim = prim
+        self.inputs = inputs
+        self._settings = settings
+        self._whole: dict[str, Array] = {}
+        self._points: dict[str, Array] = {}
+        self._values: dict[str, Array] = {}
+        self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, room
+        self._exact = _exact(prim)
+        if is_evaluated_whole(prim, settings):
+            self._whole = evaluate_prim(self._exact, inputs)
+            return
+        if points is None:
+            rng = np.random.default_rng(seed)
+            count = affordable_points(prim, settings)
+            points = {
+                b.name: sample_points(tuple(as_int(s) for s in b.shape), count, rng)
+                for b in prim.output_buffers
+            }
+        for name, places in points.items():
+            self._points[name] = places
+            self._values[name] = self._evaluated(name, places)
+
+    def _evaluated(self, name: str, points: Array) -> Array:
+        return evaluate_points(self._exact, self.inputs, name, points)
+
+    def save(self, path: Path) -> None:
+        """Keep what is known for certain in a file: the next process need not compute it."""
+        parts = {"whole": {} if self.partial else self._whole, "points": self._points}
+        parts["values"] = self._values
+        arrays = {f"{part}.{k}": v for part, named in parts.items() for k, v in named.items()}
+        new = path.with_suffix(".new.npz")
+        np.savez(new, allow_pickle=False, **arrays)
+        new.replace(path)
+
+    @staticmethod
+    def load(
+        path: Path,
+        prim: PrimFunc,
+        inputs: Mapping[str, Array],
+        settings: TuneSettings = DEFAULT_SETTINGS,
+    ) -> Reference:
+        """What ``save`` kept."""
+        made = Reference.__new__(Reference)
+        made.prim, made.inputs, made._settings = prim, inputs, settings
+        made._whole, made._points, made._values, made._measures = {}, {}, {}, {}
+        made._exact = _exact(prim)
+        parts = {"whole": made._whole, "points": made._points, "values": made._values}
+        with np.load(path, allow_pickle=False) as file:
+            for key in file.files:
+                part, _, name = key.partition(".")
+                parts[part][name] = file[key]
+        return made
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some elements are known for certain."""
+        return bool(self._points)
+
+    def check(self, outputs: Mapping[str, Array]) -> Verdict:
+        """Compare a candidate's outputs, arrays by name."""
+        worst = Verdict(True, 0.0, 0.0)
+        for buffer in self.prim.output_buffers:
+            verdict = self._check_one(
+                buffer.name, outputs[buffer.name], error_bound(self.prim, buffer.dtype)
+            )
+            if not verdict.right:
+                return verdict
+            if verdict.max_error >= worst.max_error:
+                worst = verdict
+        if self.partial and not self._whole:
+            self._whole = {name: outputs[name].copy() for name in self._points}
+            self._measures = {}
+        return worst
+
+    def check_points(self, values: Mapping[str, Array]) -> Verdict:
+        """Compare a candidate's outputs at the points, of those that were handed in."""
+        verdict = Verdict(True, 0.0, 0.0)
+        for buffer in self.prim.output_buffers:
+            bound = error_bound(self.prim, buffer.dtype)
+            verdict = _compare(values[buffer.name], self._values[buffer.name], bound, buffer.name)
+            if not verdict.right:
+                break
+        return verdict
+
+    def _check_one(self, name: str, got: Array, bound: float) -> Verdict:
+        if self.partial:
+            if _unwritten(got):
+                return Verdict(False, 1e300, bound, f"parts of {name} are never written")
+            at_points = np.atleast_1d(got[tuple(self._points[name].T)])
+            verdict = _compare(at_points, self._values[name], bound, name)
+            if not verdict.right or name not in self._whole:
+                return verdict
+        allowed = 2 * bound if self.partial else bound
+        if (worst := self._quick_error(name, got)) <= allowed:
+            return Verdict(True, worst, allowed)
+        verdict = _compare(got, self._whole[name], allowed, name)
+        if verdict.right or not self.partial:
+            return verdict
+        return self._arbitrate(name, got, bound)
+
+    def _quick_error(self, name: str, got: Array) -> float:
+        """The greatest relative error of floats, in few passes over them; NaN where infinities or
+        other cases of ``_compare`` have to be told apart."""
+        right = self._whole[name]
+        if got.dtype.kind != "f" or not right.size:
+            return math.nan
+        known = self._measures.get(name)
+        if known is None:
+            right = np.atleast_1d(_as_float(right))
+            scale = np.abs(right) + _typical_size(right)
+            known = self._measures[name] = right, scale, np.empty_like(right)
+        right, scale, error = known
+        with np.errstate(all="ignore"):
+            np.subtract(np.atleast_1d(got), right, out=error)
+            np.abs(error, out=error)
+            np.divide(error, scale, out=error)
+        return float(error.max())
+
+    def _arbitrate(self, name: str, got: Array, bound: float) -> Verdict:
+        """Two candidates differ: evaluate the elements where they do most."""
+        difference = np.abs(_as_float(got) - _as_float(self._whole[name])).reshape(-1)
+        difference[np.isnan(difference)] = np.inf
+        worst = np.argsort(-difference, kind="stable")[: len(self._points[name])]
+        points = np.stack(np.unravel_index(worst, got.shape), axis=1)
+        true = self._evaluated(name, points)
+        verdict = _compare(got.reshape(-1)[worst], true, bound, name)
+        if verdict.right:
+            self._whole[name] = got.copy()
+            self._measures.pop(name, None)
+        return verdict
+
+
+def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
+    """Whether every element of the results is evaluated, instead of some."""
+    return _work(prim) <= settings.reference_work
+
+
+@functools.lru_cache(maxsize=16)
+def _exact(prim: PrimFunc) -> PrimFunc:
+    """The PrimFunc to evaluate: in float64 where that is the better measure."""
+    return widened(prim) if _is_continuous(prim) else prim
+
+
+def error_bound(prim: PrimFunc, dtype: DType) -> float:
+    """How far an output of ``dtype`` may be off: a chain of sums, whose errors add up.
+
+    It is relative to an element and to the size of all of them. Terms of both signs partly cancel,
+    and ``n`` of them come to ``sqrt(n)`` times one: so the tolerance's absolute part, ``w * n * u``
+    terms, is its relative part of the result's size.
+    """
+    if not dtype.is_float:
+        return 0.0
+    floats = [s for s in prim.stages if s.buffer.dtype.is_float]
+    made = [n.dtype for s in floats for n in walk(s.expr) if isinstance(n, Op)]
+    dtypes = [dtype, *(s.buffer.dtype for s in floats), *(d for d in made if d.is_float)]
+    narrow = min(dtypes, key=lambda d: d.bits)
+    sums = [
+        math.prod(as_int(a.extent) for a in s.reduce_axes)
+        for s in floats
+        if s.combiner in ("sum", "prod")
+    ]
+    bound = tolerance(narrow, operations=_OPERATIONS).rtol
+    return bound + sum(tolerance(narrow, n, operations=0).rtol for n in sums)
+
+
+def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
+    got, right = np.atleast_1d(got), np.atleast_1d(right)  # a lone number takes no item assignment
+    if got.dtype.kind != "f":
+        same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
+        wrong = int(same.size - np.count_nonzero(same))
+        reason = f"{wrong} of {got.size} elements of {name} are wrong" if wrong else ""
+        return Verdict(not wrong, float(bool(wrong)), 0.0, reason)
+    got, right = _as_float(got), _as_float(right)
+    with np.errstate(all="ignore"):
+        error = np.abs(got - right) / (np.abs(right) + _typical_size(right))
+        error[got == right] = 0.0  # equal infinities and zeros
+        error[np.isnan(got) & np.isnan(right)] = 0.0
+        error[np.isnan(error)] = np.inf
+    worst = float(error.max(initial=0.0))
+    if worst <= bound:
+        return Verdict(True, worst, bound)
+    wrong = int(np.count_nonzero(error > bound))
+    first = tuple(int(i) for i in np.argwhere(error > bound)[0])
+    reason = f"{wrong} of {got.size} elements of {name} are wrong, the first at {first}"
+    return Verdict(False, min(worst, 1e300), bound, reason)
+
+
+def _typical_size(values: Array) -> float:
+    """The root of the mean square of what is finite."""
+    finite = np.isfinite(values)
+    return float(np.sqrt(np.mean(np.square(values[finite])))) if finite.any() else 0.0
+
+
+def _is_continuous(prim: PrimFunc) -> bool:
+    """Whether a little rounding changes results only a little: nothing is decided on computed
+    floats, and none of them becomes an integer."""
+    params = {p.name for p in prim.params}
+
+    def exact(node: Expr) -> bool:
+        given = isinstance(node, Read) and node.buffer in params
+        return given or isinstance(node, Const | Index) or not node.dtype.is_float
+
+    for stage in prim.stages:
+        for node in walk(stage.expr):
+            if not isinstance(node, Op):
+                continue
+            rounds = node.name == "cast" and not node.dtype.is_float
+            if (rounds or node.name in _JUMPING) and not all(exact(a) for a in node.args):
+                return False
+    return True
+
+
+def _unwritten(values: Array) -> bool:
+    """Whether elements hold the garbage that outputs are filled with before a call."""
+    if values.dtype.itemsize < 4:
+        return False
+    word = np.dtype(f"u{values.dtype.itemsize}")
+    pattern = np.full(values.dtype.itemsize, GARBAGE, np.uint8).view(word)[0]
+    return bool((np.atleast_1d(values).view(word) == pattern).any())
+
+
+def _as_float(values: Array) -> Array:
+    return values.astype(np.float64)
+
+
+def _work(prim: PrimFunc) -> int:
+    """Scalar evaluations of the whole PrimFunc."""
+    return sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
+
+
+def affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
+    """As many as give every row of every axis one, within reason and the work allowed."""
+    longest = max(as_int(n) for b in prim.output_buffers for n in (*b.shape, 1))
+    count = max(settings.reference_points, min(longest, _MOST_POINTS))
+    stages = [_StageWork.of(stage) for stage in reversed(prim.stages)]
+    while count > 8 and _work_of_points(prim, stages, count) > settings.reference_work:
+        count = max(8, count * 3 // 4)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class _StageWork:
+    """``size`` of a stage, evaluations per element, and elements of others it reads for one."""
+
+    name: str
+    size: int
+    per_element: int
+    reads: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    def of(stage: Stage) -> _StageWork:
+        extents = {a.name: as_int(a.extent) for a in stage.reduce_axes}
+        reads: list[tuple[str, int]] = []
+        for node in walk(stage.expr):
+            if isinstance(node, Read):
+                names = {n for i in node.indices for n in _symbols_of(i)}
+                reads.append((node.buffer, math.prod(extents[n] for n in names & extents.keys())))
+        size = math.prod(as_int(a.extent) for a in stage.axes)
+        return _StageWork(stage.name, size, math.prod(extents.values()), tuple(reads))
+
+
+def _work_of_points(prim: PrimFunc, stages: Sequence[_StageWork], count: int) -> int:
+    """Scalar evaluations that so many elements of each output take, with what they depend on."""
+    wanted = dict.fromkeys(prim.outputs, count)
+    total = 0
+    for stage in stages:
+        elements = min(stage.size, wanted.get(stage.name, 0))
+        total += elements * stage.per_element
+        for buffer, factor in stage.reads:
+            wanted[buffer] = wanted.get(buffer, 0) + elements * factor
+    return total
+
+
+def _symbols_of(index: IndexLike) -> frozenset[str]:
+    if isinstance(index, int | Dim):
+        return symbols(index)
+    inner = [node.value for node in walk(index) if isinstance(node, Index)]
+    return frozenset[str]().union(*map(symbols, inner))
+
+
+def sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
+    """int64[n, rank]: places that take all indices of an axis before one comes again, and all
+    corners as far as they fit into a quarter."""
+    size = math.prod(shape)
+    if not shape or not size:
+        return np.zeros((min(size, 1), len(shape)), np.int64)
+    places = np.arange(size)
+    if size > count:
+        corners = np.zeros(1, np.int64)
+        for n in shape:
+            corners = np.add.outer(corners * n, [0, n - 1]).reshape(-1)
+        drawn = np.ravel_multi_index([_spread(n, count, rng) for n in shape], shape)
+        places = np.unique(np.concatenate([corners[: max(2, count // 4)], drawn]))
+    return np.stack(np.unravel_index(places, shape), axis=1)
+
+
+def _spread(extent: int, count: int, rng: np.random.Generator) -> Array:
+    """Indices of an axis in an order of chance: all before one comes again, or one of each of
+    ``count`` pieces of a long axis."""
+    if extent > count:
+        return (rng.permutation(count) * extent + rng.integers(0, extent, count)) // count
+    rounds = [rng.permutation(extent) for _ in range(-(-count // extent))]
+    return np.concatenate(rounds)[:count]

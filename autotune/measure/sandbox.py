@@ -1,0 +1,326 @@
+"""Native code that is not trusted yet, run in a process of its own that has nothing else.
+
+::
+
+    this process     a file: code, operands, operations  ->  starts the program, and waits
+    the program                                              maps, calls, compares, copies out
+
+The program (``sandbox_text.py``) is a few kilobytes of native code. All memory it has are the rooms
+that a job lays out for it, far apart, so that whatever a wrong kernel touches beside them is a
+memory fault; nothing reaches back but reports, and a timer ends what runs for ever. It is started
+as ``posix_spawn`` starts one: this process is not copied, which would take milliseconds then and
+microseconds for each page that is written later. It is no child that ``os.wait`` of the user's
+program could meet, and ends without a signal to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import functools
+import mmap
+import os
+import signal
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codegen.llvm.engine import compile_object
+from ...codegen.llvm.link import LoadedObject, Placed, load_object, place_object
+from ...codegen.target import Target
+from .sandbox_text import OPERATIONS, SHARED, sandbox_text
+
+__all__ = ["Job", "Outcome", "Report", "Room"]
+
+_PAGE = mmap.PAGESIZE
+_HUGE = 1 << 21
+_PROGRAM = 0x40_0000
+_CODE = 0x1_0000_0000
+_ROOMS = 0x100_0000_0000
+_GUARD = 1 << 24
+"""Bytes between rooms where nothing is mapped."""
+_PATIENCE = 20
+"""Times the limit in processor time that may pass on the clock: a busy machine."""
+_MMAP, _MPROTECT, _MUNMAP, _MADVISE = 9, 10, 11, 28
+_ADVISE_HUGE = 14
+_FIXED = 0x10_0000  # MAP_FIXED_NOREPLACE
+_MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
+_WALL = 0x4000_0000  # children that send no signal, too
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """``size`` bytes at ``address``, in pages from ``first`` to ``last``. They end as close to the
+    end of a page as their alignment allows, and nothing is mapped next to the pages."""
+
+    name: str
+    size: int
+    address: int
+    first: int
+    last: int
+
+    @property
+    def beside(self) -> list[tuple[int, int]]:
+        """Where the rest of its pages begins, and how many bytes it has."""
+        end = self.address + self.size
+        rests = ((self.first, self.address - self.first), (end, self.last - end))
+        return [(begin, size) for begin, size in rests if size > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``size`` bytes that the program writes at ``address``."""
+
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the operations: ``done`` counts them from the first, ``false`` are those whose
+    answer is no, and ``died`` says how the program ended before the last one ("" if it did not)."""
+
+    done: int
+    false: tuple[int, ...]
+    died: str = ""
+
+
+class Job:
+    """Operations for the program, and the memory that they use. Raises OSError, or KeyError in
+    ``code``. A job is run once: ``start``, ``wait``, ``read``, ``close``."""
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("job", _MFD_CLOEXEC)
+        self._size = 64  # three words at the begin say where the others are
+        self._rooms, self._code = _ROOMS, _CODE
+        self._ops: list[tuple[int, ...]] = []
+        self._pid = self._status = 0
+        self._stack = (ctypes.c_int64 * 512)()
+
+    # -- memory
+
+    def put(self, data: Any) -> int:
+        """The address of a copy of an array."""
+        address = self.report(data.nbytes).address
+        os.pwrite(self._file, data, address - SHARED)
+        return address
+
+    def report(self, size: int) -> Report:
+        """Room for what the program is to hand back."""
+        begin = self._size
+        self._size += -(-size // 64) * 64
+        return Report(SHARED + begin, size)
+
+    def pages(self, data: Any) -> int:
+        """Where in the file a copy of ``data`` begins that has pages of its own."""
+        self._size = begin = -(-self._size // _PAGE) * _PAGE
+        self._size += -(-data.nbytes // _PAGE) * _PAGE
+        os.pwrite(self._file, data, begin)
+        return begin
+
+    def room(self, name: str, size: int, alignment: int = 64) -> Room:
+        """Bytes with nothing beside them; nothing is there yet."""
+        pages = -(-max(size, 1) // _PAGE) * _PAGE
+        unit = _HUGE if pages >= _HUGE else _PAGE
+        first = -(-self._rooms // unit) * unit
+        last = first + pages
+        self._rooms = last + _GUARD
+        return Room(name, size, (last - size) // alignment * alignment, first, last)
+
+    # -- operations; those that ask something return their number
+
+    def zeros(self, room: Room) -> None:
+        """Make a room, of zeros."""
+        mode = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _FIXED
+        self._map(room.first, room.last - room.first, _READ_WRITE, mode, -1, 0)
+        if room.last - room.first >= _HUGE:
+            self._system(_MADVISE, room.first, room.last - room.first, _ADVISE_HUGE)
+
+    def repeat(self, room: Room, pages: int, size: int, begin: int = 0) -> None:
+        """Make a room of ``size`` bytes of the file, whole pages, again and again, the first time
+        from ``begin`` on. It may be written to, until ``protect``."""
+        at = room.first
+        while at < room.last:
+            length = min(size - begin, room.last - at)
+            self._map(at, length, _READ_WRITE, mmap.MAP_PRIVATE | _FIXED, 0, pages + begin)
+            at, begin = at + length, 0
+
+    def protect(self, room: Room) -> None:
+        """Let nobody write to a room."""
+        self._system(_MPROTECT, room.first, room.last - room.first, mmap.PROT_READ)
+
+    def unmap(self, room: Room) -> None:
+        """Give the memory of a room back."""
+        self._system(_MUNMAP, room.first, room.last - room.first)
+
+    def code(self, code: bytes) -> Mapping[str, int]:
+        """The addresses of the symbols of object code. KeyError for a name that it refers to and
+        that is not there: it may call what LLVM does for itself, and parallel loops, whose
+        iterations run backwards."""
+        placed = place_object(code, self._code, _program().symbols)
+        pages = self.pages(memoryview(placed.image))
+        for part in placed.parts:
+            at, length = self._code + part.begin, part.end - part.begin
+            mode = mmap.MAP_PRIVATE | _FIXED
+            self._map(at, length, part.protection, mode, 0, pages + part.begin)
+        self._code += len(placed.image) + _PAGE
+        return placed.addresses
+
+    def fill(self, address: int, size: int, byte: int) -> None:
+        """Set bytes."""
+        self._do("fill", address, size, byte)
+
+    def call(self, function: int, arguments: int) -> None:
+        """Call ``void function(ptr arguments)`` with garbage in the registers and on the stack."""
+        self._do("invoke", function, arguments)
+
+    def same(self, address: int, size: int, byte: int) -> int:
+        """Whether bytes have a value."""
+        return self._do("same", address, size, byte)
+
+    def copy(self, to: Report, source: int) -> None:
+        """Copy bytes into a report."""
+        self._do("copy", to.address, source, to.size)
+
+    def gather(self, to: Report, source: int, places: int, count: int, width: int) -> None:
+        """Copy the elements of ``width`` bytes at ``count`` int64 ``places`` into a report."""
+        self._do("gather", to.address, source, places, count, width)
+
+    def written(self, room: Room, width: int) -> int:
+        """Whether no element of a room, of 4 or 8 bytes, is garbage."""
+        return self._do(f"written{width}", room.address, room.size)
+
+    def choose(self, iterations: int, count: int, before: int) -> None:
+        """Run only ``count`` int64 ``iterations`` of the parallel loop that comes after ``before``
+        others; all of them if the count is 0."""
+        self._do("choose", iterations, count, before)
+
+    def clear(self, address: int, count: int, stride: int, width: int) -> None:
+        """Set ``count`` pieces of ``width`` bytes to zero, each ``stride`` bytes after the last."""
+        self._do("clear", address, count, stride, width)
+
+    def limit(self, seconds: float) -> None:
+        """From here on, up to the next limit, it may take so much processor time."""
+        timers = np.zeros((2, 4), np.int64)  # of itimerval: seconds and microseconds, once
+        for timer, limit in zip(timers, (seconds, _PATIENCE * seconds), strict=True):
+            timer[2:] = int(limit), max(1, int(1e6 * (limit % 1)))
+        at = self.put(timers)
+        self._do("limit", at, at + timers[0].nbytes)
+
+    @property
+    def length(self) -> int:
+        """How many operations there are."""
+        return len(self._ops)
+
+    def _map(self, at: int, size: int, protection: int, mode: int, file: int, begin: int) -> None:
+        self._system(_MMAP, at, size, protection, mode, file, begin)
+
+    def _system(self, call: int, *words: int) -> None:
+        self._do("system", call, *words)
+
+    def _do(self, name: str, *words: int) -> int:
+        self._ops.append((_NUMBERS[name], *words, *(0,) * (7 - len(words))))
+        return len(self._ops) - 1
+
+    # -- the run
+
+    def start(self) -> None:
+        """Start the program."""
+        ops = self.put(np.array(self._ops, np.int64)) - SHARED
+        self._status = self.report(8 * len(self._ops)).address - SHARED
+        os.pwrite(self._file, struct.pack("<3q", len(self._ops), ops, self._status), 0)
+        os.ftruncate(self._file, self._size)
+        program = _program()
+        self._pid = program.spawn(
+            program.file,
+            self._file,
+            ctypes.addressof(program.arguments),
+            ctypes.addressof(self._stack) + ctypes.sizeof(self._stack),
+        )
+        if self._pid < 0:
+            raise OSError("the system starts no process")
+
+    def wait(self) -> Outcome:
+        """What became of the operations, when the program has ended."""
+        pid, self._pid = self._pid, 0
+        _, ended = os.waitpid(pid, _WALL)
+        found = np.frombuffer(os.pread(self._file, 8 * len(self._ops), self._status), np.int64)
+        if not len(found) or found[0] == 0 or (found == 3).any():
+            raise OSError("the system does not run a process to try it in")
+        count = len(found)
+        done = int(np.argmin(found != 0)) if (found == 0).any() else count
+        died = "" if done == count else _cause(abs(os.waitstatus_to_exitcode(ended)))
+        return Outcome(done, tuple(np.flatnonzero(found == 2).tolist()), died)
+
+    def read(self, report: Report) -> npt.NDArray[np.uint8]:
+        """What was reported."""
+        return np.frombuffer(os.pread(self._file, report.size, report.address - SHARED), np.uint8)
+
+    def close(self) -> None:
+        """End the program if it still runs, and give all memory back."""
+        if self._pid > 0:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, _WALL)
+        os.close(self._file)
+
+
+def _cause(number: int) -> str:
+    if number in (signal.SIGPROF, signal.SIGALRM):
+        return "it took too long"
+    if number in (signal.SIGSEGV, signal.SIGBUS):
+        return "it touched memory outside of its operands"
+    return f"it ended by {signal.Signals(number).name}" if number else "it ended the process"
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """The program in a file, the function that starts it, and what code may call in it."""
+
+    file: int
+    spawn: Any
+    arguments: Any
+    symbols: Mapping[str, int]
+    code: LoadedObject
+
+
+@functools.cache
+def _program() -> _Program:
+    target = Target.host()
+    code = compile_object(sandbox_text(target), target, quick=True)
+    placed = place_object(code, _PROGRAM + _PAGE, {})
+    loaded = load_object(code)
+    long = ctypes.c_int64
+    spawn = loaded.function("lw_spawn", long, long, long, long, restype=long)
+    arguments = (ctypes.c_char_p * 2)(b"loopwright-first-use", None)
+    return _Program(_executable(placed), spawn, arguments, placed.addresses, loaded)
+
+
+def _executable(placed: Placed) -> int:
+    """A file in memory: an ELF executable. Not the descriptor of a standard stream."""
+    count = len(placed.parts)
+    begin = _PROGRAM + _PAGE
+    entry = placed.addresses["lw_start"]
+    head = struct.pack("<4s12B", b"\x7fELF", 2, 1, 1, *[0] * 9)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, entry, 64, 0, 0, 64, 56, count, 64, 0, 0)
+    for part in placed.parts:
+        flags = {mmap.PROT_READ: 4, mmap.PROT_WRITE: 2, mmap.PROT_EXEC: 1}
+        word = sum(flag for bit, flag in flags.items() if part.protection & bit)
+        size, at = part.end - part.begin, begin + part.begin
+        head += struct.pack("<IIQQQQQQ", 1, word, _PAGE + part.begin, at, at, size, size, _PAGE)
+    try:
+        file = os.memfd_create("loopwright-first-use", _MFD_CLOEXEC | _MFD_EXEC)
+    except OSError:  # before Linux 6.3 every such file could be executed
+        file = os.memfd_create("loopwright-first-use", _MFD_CLOEXEC)
+    try:
+        os.write(file, head.ljust(_PAGE, b"\0") + placed.image)
+        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(file)
+
+
+_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE

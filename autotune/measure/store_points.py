@@ -1,0 +1,158 @@
+"""Which elements of a large result to look at: some that every store in the code writes.
+
+What goes wrong in a kernel goes wrong in one copy of a loop's body - a rest, a peeled turn, one
+vector of a tile - and drawn by chance a few hundred elements of a million may all come from the
+others. So elements are drawn per store: of every copy that unrolling makes of it, in the first, the
+last and some other turns of the loops around. Where all results are made in the turns of the last
+parallel loop, few of its turns are enough for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...ir.dims import IntExpr, as_int
+from ...ir.loop.evaluate import index_values
+from ...ir.loop.expr import Const, Expr, Index, Op
+from ...ir.loop.nest import Accumulate, If, Let, Loop, Nest, Stmt, Store, statements
+from ...ir.loop.prim import Buffer
+
+__all__ = ["StorePoints"]
+
+Points = npt.NDArray[np.int64]
+_WRITTEN_OUT = ("unroll", "vectorize")
+_LEAST = 4
+_TURNS = 3
+"""Turns of the parallel loop that each store is looked at in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Where a store writes, inside of these loops, definitions and conditions (and whether they
+    hold there)."""
+
+    buffer: str
+    indices: tuple[IntExpr, ...]
+    around: tuple[Loop | Let, ...]
+    given: tuple[tuple[Expr, bool], ...]
+
+
+class StorePoints:
+    """The stores of a nest to its outputs. ``turns`` are those of its last parallel loop that have
+    to be run, None for all of them; ``loops_before`` counts the parallel loops before it."""
+
+    def __init__(self, nest: Nest, outputs: Collection[str], rng: np.random.Generator) -> None:
+        stores = list(_stores(nest.body, outputs, (), ()))
+        self._loop, self.loops_before = _last_parallel(nest)
+        self._stores = [_Values(store, self._loop, rng) for store in stores]
+        self.turns: Points | None = None
+        if self._loop is not None:
+            found = np.unique(np.concatenate([v.turns for v in self._stores]))
+            if 2 * len(found) < self._loop.extent:
+                self.turns = found
+
+    def of(self, output: Buffer, count: int) -> Points:
+        """int64[about count]: places of elements of an output, row-major, some of each store to it,
+        some of them more than once."""
+        shape = tuple(as_int(s) for s in output.shape)
+        mine = [v for v in self._stores if v.store.buffer == output.name]
+        found: list[Points] = [np.zeros(0, np.int64)]
+        for values in mine if shape and prod(shape) else ():
+            number = max(_LEAST, count // len(mine))
+            found.append(values.places(shape, number, self.turns is not None))
+        return np.concatenate(found)
+
+
+class _Values:
+    """Draws values of the loops around a store; ``turns`` are some of ``loop`` that execute it: the
+    first, the last and one between."""
+
+    def __init__(self, store: _Written, loop: Loop | None, rng: np.random.Generator) -> None:
+        self.store, self.loop, self.rng = store, loop, rng
+        self.turns = np.zeros(0, np.int64)
+        if loop is not None:
+            turns = np.arange(loop.extent)
+            turns = turns[self._executed(self._drawn(loop.extent, {loop.var: turns}), loop.extent)]
+            if len(turns):
+                self.turns = turns[np.linspace(0, len(turns) - 1, _TURNS).astype(np.int64)]
+
+    def places(self, shape: tuple[int, ...], count: int, few: bool) -> Points:
+        """Elements that the store writes, in ``few`` turns of the loop or in all."""
+        fixed: dict[str, Any] = {}
+        if few and self.loop is not None:
+            if not len(self.turns):
+                return np.zeros(0, np.int64)
+            fixed[self.loop.var] = self.turns[self.rng.integers(0, len(self.turns), count)]
+        values = self._drawn(count, fixed)
+        executed = self._executed(values, count)
+        places = np.zeros(count, np.int64)
+        for i, size in zip(self.store.indices, shape, strict=True):
+            index = index_values(i, values)
+            executed &= (index >= 0) & (index < size)
+            places = places * size + index
+        return places[executed]
+
+    def _drawn(self, count: int, fixed: dict[str, Any]) -> dict[str, Any]:
+        """Values of the loops around: of what is written out, evenly of all copies."""
+        loops = [a for a in self.store.around if isinstance(a, Loop)]
+        copies = prod(loop.extent for loop in loops if loop.kind in _WRITTEN_OUT)
+        number = np.linspace(0, copies, count, endpoint=False).astype(np.int64)
+        values = dict(fixed)
+        for loop in reversed(loops):
+            extent = max(1, loop.extent)
+            if loop.kind in _WRITTEN_OUT:
+                values[loop.var] = number % extent
+                number = number // extent
+            elif loop.var not in values:
+                # A quarter of them the first, a quarter the last, and the others any.
+                drawn = (2 * extent * self.rng.random(count) - extent / 2).astype(np.int64)
+                values[loop.var] = np.minimum(np.maximum(drawn, 0), extent - 1)
+        for let in self.store.around:
+            if isinstance(let, Let):
+                values[let.var] = index_values(let.value, values)
+        return values
+
+    def _executed(self, values: dict[str, Any], count: int) -> npt.NDArray[np.bool_]:
+        """Where the conditions hold that can be told."""
+        executed = np.ones(count, bool)
+        for condition, holds in self.store.given:
+            if isinstance(condition, Op) and condition.name == "less":
+                left, right = condition.args
+                if isinstance(left, Index) and isinstance(right, Const):
+                    less = index_values(left.value, values) < int(right.value)
+                    executed &= less == holds
+        return executed
+
+
+def _stores(
+    body: Sequence[Stmt],
+    names: Collection[str],
+    around: tuple[Loop | Let, ...],
+    given: tuple[tuple[Expr, bool], ...],
+) -> Iterator[_Written]:
+    for stmt in body:
+        if isinstance(stmt, Let):
+            around = (*around, stmt)
+        elif isinstance(stmt, Loop):
+            yield from _stores(stmt.body, names, (*around, stmt), given)
+        elif isinstance(stmt, If):
+            yield from _stores(stmt.then, names, around, (*given, (stmt.condition, True)))
+            yield from _stores(stmt.orelse, names, around, (*given, (stmt.condition, False)))
+        elif isinstance(stmt, Store | Accumulate) and stmt.buffer in names:
+            yield _Written(stmt.buffer, stmt.indices, around, given)
+
+
+def _last_parallel(nest: Nest) -> tuple[Loop | None, int]:
+    """The parallel loop that ends a nest, and how many stand before it; None if the nest does not
+    end with one, or they do not all stand in its body."""
+    loops = [s for s in statements(nest.body) if isinstance(s, Loop) and s.kind == "parallel"]
+    outer = [s for s in nest.body if isinstance(s, Loop) and s.kind == "parallel"]
+    if not loops or loops != outer or nest.body[-1] is not loops[-1]:
+        return None, 0
+    return loops[-1], len(loops) - 1

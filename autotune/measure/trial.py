@@ -1,0 +1,303 @@
+"""One kernel's trial: its operands and calls as operations of a ``sandbox.Job``, and the judgement.
+
+Small results are compared whole, of large ones the elements that every store in the code writes
+(``store_points.py``). Inputs are views of few random values (``repeated.py``), whose pages the job
+holds once, however many operands are made of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codegen.kernel import Kernel
+from ...ir.dims import as_int
+from ...ir.loop.nest import Operand
+from ...ir.loop.prim import Buffer, PrimFunc
+from ..settings import DEFAULT_SETTINGS
+from ..space.analysis import prim_bytes, prim_flops
+from .guarded import GARBAGE
+from .probes import make_probes
+from .reference import (
+    InputKind,
+    Reference,
+    affordable_points,
+    input_kinds,
+    is_evaluated_whole,
+    sample_points,
+)
+from .repeated import Repeated, Unpacked, padding
+from .sandbox import Job, Report, Room
+from .store_points import StorePoints
+
+__all__ = ["Trial"]
+
+Array = npt.NDArray[Any]
+
+SEED = 0
+SETTINGS = replace(DEFAULT_SETTINGS, reference_work=1 << 15, reference_points=128)
+"""Scalar evaluations of the reference: a millisecond or two, a few hundredths of a compile."""
+PAGES = 61
+"""After so many pages inputs come again: a prime number, so that few strides of an array are
+multiples of it."""
+APART = 17
+"""Pages from where one operand begins to where the next does."""
+PROBES = 2
+CANARY = 0xFF
+
+SLOW = 30
+SLOW_FLOPS, SLOW_BYTES = 5e10, 5e9
+LEAST_SECONDS = 0.2
+"""A call may take ``SLOW`` times as long as a machine of these rates, and so many seconds more."""
+
+
+class Values:
+    """Random values in the file of a job, some pages of each kind."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._pages: dict[InputKind, int] = {}
+
+    def pages(self, kind: InputKind) -> int:
+        """Where the pages of ``random_values(kind)`` begin."""
+        if kind not in self._pages:
+            self._pages[kind] = self._job.pages(random_values(kind))
+        return self._pages[kind]
+
+
+@functools.lru_cache(maxsize=16)
+def random_values(kind: InputKind) -> Array:
+    """As many as fill ``PAGES``, the same in every process."""
+    count = PAGES * mmap.PAGESIZE // kind.dtype.bytes
+    return kind.draw((count,), np.random.default_rng(SEED))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call: its inputs, the elements that are compared (all if there are no ``points``), where
+    they are reported, and what they should be."""
+
+    inputs: Mapping[str, Any]
+    points: Mapping[str, Array] | None
+    reports: Mapping[str, Report]
+    reference: Reference | None = None
+
+
+class Trial:
+    """The operations that try one kernel, from the ``begin`` to the ``end``."""
+
+    def __init__(
+        self, prim: PrimFunc, kernel: Kernel, code: bytes, job: Job, values: Values
+    ) -> None:
+        """KeyError if the code calls what no kernel may."""
+        self.begin = job.length
+        self.kernel, self.prim = kernel, prim
+        self.meaning: dict[int, str] = {}  # of operations that ask something: what "no" means
+        self._job, self._values = job, values
+        self._kinds = input_kinds(prim)
+        seconds = prim_flops(prim) / SLOW_FLOPS + prim_bytes(prim) / SLOW_BYTES
+        job.limit(LEAST_SECONDS + SLOW * seconds)
+        self._function = job.code(code)[f"{kernel.name}.packed"]
+        self._rooms: list[Room] = []
+        self._outputs = {b.name: self._zeros(b.name, _bytes(b)) for b in prim.output_buffers}
+        self._workspace = self._zeros("the workspace", max(1, kernel.workspace_bytes))
+        self._whole = is_evaluated_whole(prim, SETTINGS)
+        self._iterations: Array | None = None  # of the last parallel loop, where not all are run
+        self._chosen = (0, 0, 0)
+        self._runs = list(self._small_runs()) if self._whole else [self._large_run()]
+        for room in self._rooms:
+            job.unmap(room)
+        self.end = job.length
+
+    def evaluate(self) -> None:
+        """Evaluate the reference: something to do while the program runs."""
+        for run in self._runs:
+            run.reference = Reference(self.prim, run.inputs, SETTINGS, SEED, run.points)
+
+    def verdict(self, false: Sequence[int]) -> str:
+        """What is wrong with the results, "" if nothing; ``false`` are answers that were no."""
+        for number in false:
+            if number in self.meaning:
+                return self.meaning[number]
+        for run in self._runs:
+            assert run.reference is not None
+            check = run.reference.check if self._whole else run.reference.check_points
+            verdict = check({b.name: self._result(run, b) for b in self.prim.output_buffers})
+            if not verdict.right:
+                return verdict.reason
+        return ""
+
+    def _result(self, run: _Run, buffer: Buffer) -> Array:
+        values = self._job.read(run.reports[buffer.name]).view(buffer.dtype.numpy)
+        return values.reshape(_shape(buffer)) if run.points is None else values
+
+    # -- inputs
+
+    def _small_runs(self) -> Iterator[_Run]:
+        """Calls on inputs drawn by chance, and on probes; their results are compared whole."""
+        drawn: dict[str, Array] = {}
+        arguments: list[int] = []
+        for number, operand in enumerate(self.kernel.operands):
+            pack = operand.pack
+            if operand.role == "out":
+                arguments.append(self._outputs[operand.buffer.name].address)
+            elif pack is not None:
+                values = random_values(self._kinds[pack.source])
+                drawn[pack.source] = Repeated(values, 0, pack.shape).array()
+                arguments.append(self._copied(operand, pack.array(drawn[pack.source])))
+            else:
+                address, repeated = self._repeated(operand, number, operand.buffer.name)
+                drawn[operand.buffer.name] = repeated.array()
+                arguments.append(address)
+        yield self._run(arguments, drawn, None)
+        for probe in make_probes(self.prim, drawn, SEED, PROBES):
+            again = list(arguments)
+            for number, operand in enumerate(self.kernel.operands):
+                name = operand.buffer.name
+                if operand.pack is None and name in probe and probe[name] is not drawn[name]:
+                    again[number] = self._copied(operand, probe[name])
+            yield self._run(again, probe, None)
+
+    def _large_run(self) -> _Run:
+        """A call on inputs that are a few pages again and again; some elements are compared."""
+        inputs: dict[str, Any] = {}
+        arguments: list[int] = []
+        for number, operand in enumerate(self.kernel.operands):
+            if operand.role == "out":
+                arguments.append(self._outputs[operand.buffer.name].address)
+                continue
+            pack = operand.pack
+            name = pack.source if pack else operand.buffer.name
+            address, repeated = self._repeated(operand, number, name)
+            inputs[name] = Unpacked(repeated, pack) if pack else repeated
+            arguments.append(address)
+        return self._run(arguments, inputs, self._points())
+
+    def _copied(self, operand: Operand, array: Array) -> int:
+        """The address of a copy that nobody can write to, with canaries beside it."""
+        room = self._room(operand.buffer.name, array.nbytes, _alignment(operand))
+        content = np.full(room.last - room.first, CANARY, np.uint8)
+        begin = room.address - room.first
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        content[begin : begin + array.nbytes] = flat
+        self._job.repeat(room, self._job.pages(content), content.size)
+        self._job.protect(room)
+        return room.address
+
+    def _repeated(self, operand: Operand, number: int, name: str) -> tuple[int, Repeated]:
+        """The address of an operand made of random values that nobody can write to, with canaries
+        beside it."""
+        kind = self._kinds[name]
+        size = _bytes(operand.buffer)
+        room = self._room(operand.buffer.name, size, _alignment(operand))
+        begin = number * APART % PAGES * mmap.PAGESIZE
+        self._job.repeat(room, self._values.pages(kind), PAGES * mmap.PAGESIZE, begin)
+        for place, length in room.beside:
+            self._job.fill(place, length, CANARY)
+        width = kind.dtype.bytes
+        for piece, count, stride, length in padding(operand.pack) if operand.pack else ():
+            self._job.clear(room.address + piece * width, count, stride * width, length * width)
+        self._job.protect(room)
+        first = (begin + room.address - room.first) // width
+        values = random_values(kind).view(operand.buffer.dtype.numpy)  # packed bytes may be shifted
+        return room.address, Repeated(values, first, _shape(operand.buffer))
+
+    def _points(self) -> dict[str, Array]:
+        """The elements of large outputs that are compared."""
+        count = affordable_points(self.prim, SETTINGS) // 2
+        rng = np.random.default_rng(SEED)
+        stores = StorePoints(self.kernel.nest, self.prim.outputs, rng)
+        if stores.turns is not None:
+            self._iterations = stores.turns
+            places = self._job.put(stores.turns)
+            self._chosen = (places, stores.turns.size, stores.loops_before)
+        points: dict[str, Array] = {}
+        for buffer in self.prim.output_buffers:
+            shape = _shape(buffer)
+            found = [stores.of(buffer, count)]
+            if stores.turns is None:
+                found.append(_places(sample_points(shape, count, rng), shape))
+            places = np.unique(np.concatenate(found))
+            points[buffer.name] = (
+                np.stack(np.unravel_index(places, shape), axis=1)
+                if shape
+                else np.zeros((1, 0), np.int64)
+            )
+        return points
+
+    # -- operations
+
+    def _run(
+        self,
+        arguments: Sequence[int],
+        inputs: Mapping[str, Any],
+        points: Mapping[str, Array] | None,
+    ) -> _Run:
+        job = self._job
+        pointers = job.put(np.array([*arguments, self._workspace.address], np.int64))
+        rooms = [*self._outputs.values(), self._workspace]
+        for room in rooms:
+            for begin, size in room.beside:
+                job.fill(begin, size, CANARY)
+            if room is self._workspace or self._iterations is None:  # else zero, and mostly unused
+                job.fill(room.address, room.size, GARBAGE)
+        job.choose(*self._chosen)
+        job.call(self._function, pointers)
+        for room in rooms:
+            for begin, size in room.beside:
+                self.meaning[job.same(begin, size, CANARY)] = f"it wrote beside {room.name}"
+        reports = {
+            b.name: self._report(b, None if points is None else points[b.name])
+            for b in self.prim.output_buffers
+        }
+        return _Run(inputs, points, reports)
+
+    def _report(self, buffer: Buffer, points: Array | None) -> Report:
+        """Where the elements of an output will be that are compared."""
+        job, room, width = self._job, self._outputs[buffer.name], buffer.dtype.bytes
+        if points is None:
+            report = job.report(room.size)
+            job.copy(report, room.address)
+            return report
+        if width >= 4 and self._iterations is None:
+            self.meaning[job.written(room, width)] = f"parts of {buffer.name} are never written"
+        places = _places(points, _shape(buffer))
+        report = job.report(len(places) * width)
+        job.gather(report, room.address, job.put(places), len(places), width)
+        return report
+
+    def _zeros(self, name: str, size: int) -> Room:
+        room = self._room(name, size, 64)
+        self._job.zeros(room)
+        return room
+
+    def _room(self, name: str, size: int, alignment: int) -> Room:
+        self._rooms.append(self._job.room(name, size, alignment))
+        return self._rooms[-1]
+
+
+def _places(points: Array, shape: tuple[int, ...]) -> Array:
+    """Row-major places of elements with these indices, int64[n, rank]."""
+    places = np.zeros(len(points), np.int64)
+    for index, size in zip(points.T, shape, strict=True):
+        places = places * size + index
+    return places
+
+
+def _alignment(operand: Operand) -> int:
+    """What the code may count on: arrays of callers begin anywhere."""
+    return 64 if operand.role == "packed" else operand.buffer.dtype.bytes
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    return tuple(as_int(s) for s in buffer.shape)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return as_int(buffer.size) * buffer.dtype.bytes

@@ -1,0 +1,105 @@
+"""A worker process: serves requests of the tuner that started it until its pipe ends.
+
+It runs as ``python -m loopwright.autotune.measure.worker READ WRITE PARENT`` and not through
+``multiprocessing``, so that a user's script needs no main guard and a threaded parent is never
+forked. A frame opens a service under a number, asks it, or closes it; the first two are answered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..priority import yield_to_others
+from .transport import Frame, read_frame, write_frame
+
+__all__ = ["FAULT_ELSEWHERE", "FAULT_IN_GUARD", "Service", "main"]
+
+FAULT_IN_GUARD = 77
+"""Exit status after a touch of a guard zone."""
+FAULT_ELSEWHERE = 78
+"""Exit status after any other memory fault."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Service(Protocol):
+    """What a worker does. It travels to the worker by pickle and is opened there."""
+
+    def open(self) -> None:
+        """Prepare; memory taken here is not counted against the limit."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes of address space that requests may add."""
+        ...
+
+    def handle(self, request: Any) -> Frame:
+        """Answer a request. An exception is answered in its stead."""
+        ...
+
+    def close(self) -> None:
+        """Give back what ``open`` took."""
+        ...
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the pipe ends."""
+    read, write, parent = (int(a) for a in arguments)
+    _die_with_parent(parent)
+    if os.sched_getscheduler(0) == os.SCHED_IDLE:
+        yield_to_others()  # as the process that started this one does
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    services: dict[int, Service] = {}
+    while (frame := read_frame(read)) is not None:
+        number = frame.header["service"]
+        if frame.header["do"] == "close":
+            services.pop(number).close()
+        elif frame.header["do"] == "open":
+            _limit_memory(None)
+            services[number] = pickle.loads(frame.blob)
+            services[number].open()
+            write_frame(write, Frame({"ready": True}))
+        else:
+            write_frame(write, _answer(services[number], frame))
+    return 0
+
+
+def _answer(service: Service, frame: Frame) -> Frame:
+    try:
+        _limit_memory(service.memory)
+        return service.handle(pickle.loads(frame.blob))
+    except MemoryError as error:
+        return Frame({"error": "out_of_memory", "detail": str(error)})
+    except Exception as error:  # whatever a candidate brings about is an answer
+        return Frame({"error": "crash", "detail": f"{type(error).__name__}: {error}"})
+
+
+def _die_with_parent(parent: int) -> None:
+    """Leave nothing behind, even in the middle of a candidate's endless loop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the tuner's business
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _limit_memory(more: int | None) -> None:
+    """Allow ``more`` bytes of address space beyond what is in use; None allows all."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = hard
+    if more is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        wanted = pages * resource.getpagesize() + more
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

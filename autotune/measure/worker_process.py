@@ -1,0 +1,329 @@
+"""The tuner's end of a worker process: start, ask, wait with a deadline, bury, start again."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..priority import lower_priority, seconds_of
+from .transport import Frame, FrameError, FrameReader, write_frame
+from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD, Service
+
+__all__ = ["Reply", "WorkerError", "WorkerProcess", "wait_for", "worker_environment"]
+
+_STARTS_IN_VAIN = 3
+_OPEN_SERVICES = 8
+_STARVED_FACTOR = 3.0
+"""A worker that was not given its processor time may take this many times as long."""
+_READ = 1 << 20
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class WorkerError(RuntimeError):
+    """Worker processes cannot be started at all; the message has their last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, or ``error`` (a word of record.ERRORS) and ``detail`` if the worker is no more."""
+
+    header: dict[str, Any] = field(default_factory=dict)
+    blob: bytes = b""
+    error: str | None = None
+    detail: str = ""
+    killed: bool = False
+    """Someone killed the worker: the system, for want of memory, or a person."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """What a worker was asked; without a timeout its service is only to be opened."""
+
+    service: Service
+    request: Any = None
+    timeout: float = 0.0
+    failures: int = 0
+
+
+class WorkerProcess:
+    """One long-lived worker. It is started when first asked and restarted after it dies.
+
+    It serves any number of services; the few it was asked last stay open. At most one request is
+    under way. ``poll`` never blocks; ``wait_for`` waits for several workers.
+    """
+
+    def __init__(
+        self,
+        *,
+        cpus: frozenset[int] | None = None,
+        spare: bool = False,
+        start_timeout: float = 120.0,
+        lives: int = 2000,
+    ) -> None:
+        """On these ``cpus`` (all); a ``spare`` one runs only while nobody else wants to."""
+        self.cpus = cpus
+        self.spare = spare
+        self._start_timeout = start_timeout
+        self._lives = lives
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader = FrameReader()
+        self._pending: _Request | None = None
+        self._open: dict[int, Service] = {}  # the one asked last comes last
+        self._opening = False
+        self._served = 0
+        self._deadline = float("inf")
+        self._last_deadline = float("inf")
+        self._cpu_before = 0.0
+        self.restarts = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is due."""
+        return self._pending is not None
+
+    @property
+    def deadline(self) -> float:
+        """When (``time.monotonic``) waiting for the answer ends."""
+        return self._deadline
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def fileno(self) -> int:
+        return self._read
+
+    def start(self) -> None:
+        """Start now, so that the first request finds the worker ready."""
+        if self._process is not None:
+            return
+        child_read, self._write = os.pipe()
+        self._read, child_write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _bury
+        command = [sys.executable, "-m", "loopwright.autotune.measure.worker"]
+        command += [str(child_read), str(child_write), str(os.getpid())]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=(child_read, child_write),
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                start_new_session=True,
+                env=worker_environment(),
+            )
+        finally:
+            os.close(child_read)
+            os.close(child_write)
+        if self.cpus:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(self._process.pid, self.cpus)
+        if self.spare:
+            lower_priority(self._process.pid)
+        self._reader = FrameReader()
+        self._open, self._served = {}, 0
+
+    def prepare(self, service: Service) -> None:
+        """Open a service ahead of the first request, as far as nothing else is under way."""
+        if not self.busy and id(service) not in self._open:
+            self._begin(_Request(service))
+
+    def submit(self, service: Service, request: Any, timeout: float) -> None:
+        """Ask; the answer is due ``timeout`` seconds after the service is open and asked."""
+        assert not self.busy
+        self._begin(_Request(service, request, timeout))
+
+    def _begin(self, request: _Request) -> None:
+        died_idle = self._process is not None and self._process.poll() is not None
+        if self._served >= self._lives or died_idle:
+            self._bury()
+        self.start()
+        self._pending = request
+        service = request.service
+        if id(service) in self._open:
+            self._open[id(service)] = self._open.pop(id(service))
+            self._ask(request)
+            return
+        while len(self._open) >= _OPEN_SERVICES:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            self._send("close", oldest)
+        self._opening = True
+        self._deadline = time.monotonic() + self._start_timeout
+        self._send("open", id(service), service)
+
+    def _ask(self, request: _Request) -> None:
+        now = time.monotonic()
+        self._deadline = now + request.timeout
+        self._last_deadline = now + _STARVED_FACTOR * request.timeout
+        self._cpu_before = seconds_of(self.pid)
+        self._send("ask", id(request.service), request.request)
+
+    def _send(self, do: str, number: int, value: Any = None) -> None:
+        frame = Frame({"do": do, "service": number}, pickle.dumps(value))
+        with contextlib.suppress(BrokenPipeError):  # poll will find it dead
+            write_frame(self._write, frame)
+
+    def poll(self) -> Reply | None:
+        """The answer if it is there; a Reply with ``error`` if the worker died or was too slow.
+
+        WorkerError if a service cannot be opened in several processes.
+        """
+        while True:
+            frame, dead = self._receive()
+            late = time.monotonic() >= self._deadline and not self._is_starved()
+            if self._opening:
+                reply = self._opened(frame, dead or ("not ready in time" if late else ""))
+                if reply is not None:
+                    return reply
+                if frame is None:
+                    return None
+                continue
+            if frame is not None:
+                self._served += 1
+                return self._done(Reply(frame.header, frame.blob))
+            if dead:
+                return self._done(self._autopsy(dead))
+            return self._done(self._late()) if late else None
+
+    def _is_starved(self) -> bool:
+        """Whether a late worker had too little of a busy machine to be blamed; gives it more."""
+        now = time.monotonic()
+        if self._opening or self._pending is None or now >= self._last_deadline:
+            return False
+        missing = self._pending.timeout - (seconds_of(self.pid) - self._cpu_before)
+        if missing <= 0:
+            return False
+        self._deadline = min(self._last_deadline, now + max(missing, 0.01))
+        return True
+
+    def _opened(self, frame: Frame | None, failure: str) -> Reply | None:
+        """Go on after opening a service, or try again in a new process.
+
+        A worker that dies before it is asked tells nothing about a candidate.
+        """
+        request = self._pending
+        assert request is not None
+        if frame is not None:
+            self._opening = False
+            self._open[id(request.service)] = request.service
+            if request.timeout <= 0:
+                return self._done(Reply(frame.header))
+            self._ask(request)
+        elif failure:
+            words = self._last_words() or failure
+            self._bury()
+            request.failures += 1
+            if request.timeout <= 0:  # nobody waits for it: whoever asks next tries again
+                return self._done(Reply(error="crash", detail=words))
+            if request.failures >= _STARTS_IN_VAIN:
+                self._done(Reply())
+                raise WorkerError(f"measuring processes do not start: {words}")
+            self._begin(request)
+        return None
+
+    def _receive(self) -> tuple[Frame | None, str]:
+        try:
+            while True:
+                piece = os.read(self._read, min(_READ, self._reader.wanted))
+                if not piece:
+                    return None, "the worker is gone"
+                frame = self._reader.feed(piece)
+                if frame is not None:
+                    return frame, ""
+        except BlockingIOError:
+            return None, ""
+        except FrameError as error:
+            return None, str(error)
+
+    def _done(self, reply: Reply) -> Reply:
+        self._pending, self._opening = None, False
+        self._deadline = float("inf")
+        return reply
+
+    def _late(self) -> Reply:
+        assert self._pending is not None
+        seconds = self._pending.timeout
+        self._bury()
+        return Reply(error="timeout", detail=f"no answer within {seconds:.3g} s")
+
+    def _autopsy(self, found: str) -> Reply:
+        """What the worker died of, from its exit status and its last words."""
+        process = self._process
+        assert process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        status = process.poll()
+        words = self._last_words()
+        self._bury()
+        if status == FAULT_IN_GUARD:
+            return Reply(error="out_of_bounds", detail="touched memory beside an operand")
+        if status == FAULT_ELSEWHERE:
+            return Reply(error="crash", detail="touched memory that is not there")
+        killed = status == -signal.SIGKILL
+        if killed or _is_about_memory(words):
+            detail = words[-200:] or "killed, as the system does for want of memory"
+            return Reply(error="out_of_memory", detail=detail, killed=killed)
+        if status is not None and status < 0:
+            return Reply(error="crash", detail=signal.Signals(-status).name)
+        return Reply(error="crash", detail=words[-200:] or found)
+
+    def _last_words(self) -> str:
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 4000))
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return "; ".join(line.strip() for line in lines[-3:])
+
+    def _bury(self) -> None:
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+        os.close(self._write)
+        os.close(self._read)
+        self._errors.close()
+        self.restarts += 1
+
+    def close(self) -> None:
+        """End the worker."""
+        self._bury()
+        self._done(Reply())
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
+    """Wait until one of the busy workers has something to say, or is past its deadline, or it is
+    later (``time.monotonic``) than ``until``."""
+    busy = [w for w in workers if w.busy]
+    if not busy:
+        return
+    left = min(until, *(w.deadline for w in busy)) - time.monotonic()
+    select.select(busy, [], [], max(0.0, min(left, 60.0)))
+
+
+def worker_environment() -> dict[str, str]:
+    """The environment of a process of ours: it finds what this one finds, and has one thread."""
+    paths = [p or os.getcwd() for p in sys.path]
+    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _is_about_memory(words: str) -> bool:
+    return any(w in words.lower() for w in ("out of memory", "bad_alloc", "cannot allocate"))

@@ -1,0 +1,234 @@
+"""The cost model: XGBoost, ranking candidates within a task. The only file that loads xgboost.
+
+It is trained on every measured run it is told about: all of the task at hand and the newest of the
+others, each run ranked among those of its own task. Training starts anew on every update, since
+1,000 rows take tens of milliseconds; a model loaded from a file goes on growing from there, and so
+does the one that ships with the package (``warm``): that one is asked before anything is learnt.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir.floors import require
+from ..protocols import CostModel, FloatArray
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+from .linear_model import LinearModel
+from .quality import ModelQuality, pairwise_accuracy, recall_at
+from .shipped import shipped_model
+from .training import TrainingSet, labels_of
+from .tree_model import TreeModel, slimmed
+
+__all__ = ["JudgedModel", "XGBoostModel", "available_model", "has_xgboost"]
+
+
+@cache
+def _xgboost() -> Any:
+    """The library, loaded when the first model is trained: compiling and reuse never need it."""
+    import xgboost
+
+    require(xgboost)
+    return xgboost
+
+
+def _load_meanwhile() -> None:
+    """Load the library, which takes a second, while candidates are built and measured."""
+    if "xgboost" not in sys.modules:
+        threading.Thread(target=_xgboost, name="loading xgboost").start()
+
+
+def has_xgboost() -> bool:
+    """Whether xgboost is installed (it is not loaded for that)."""
+    return importlib.util.find_spec("xgboost") is not None
+
+
+class XGBoostModel:
+    """Boosted trees on the share of the task's candidates that one beats."""
+
+    def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> None:
+        self._settings = settings
+        self._seed = seed
+        self._data = TrainingSet(settings.training_rows)
+        self._prior: Any = None
+        self._booster: Any = None
+        self._read: TreeModel | None = None
+        self.origin = ""
+
+    @property
+    def trained(self) -> bool:
+        return self._booster is not None or self._read is not None
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """float32[n] of float[n, F]; higher is faster, zeros while untrained.
+
+        ValueError if F is not what the model was trained on.
+        """
+        if not self.trained or not len(features):
+            return np.zeros(len(features), np.float32)
+        if self._booster is None and self._read is not None:
+            _load_meanwhile()  # it will be needed for what is learnt from these candidates
+            return self._read.predict(features)
+        booster: Any = self._booster
+        rows = np.ascontiguousarray(features, np.float32)
+        known = booster.num_features()
+        if rows.shape[1] != known:
+            raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
+        return booster.inplace_predict(rows)
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        """Add float[n, F] features with float[n] seconds (inf: failed) and train again."""
+        self._data.add(group, features, costs)
+        rows, labels = self._data.arrays(group)
+        if len(rows) >= self._settings.least_training_rows:
+            self._booster = self._train(rows, labels)
+
+    def _train(self, rows: FloatArray, labels: FloatArray) -> Any:
+        xgboost = _xgboost()
+        settings = self._settings
+        parameters = {
+            **dict(settings.booster),
+            "nthread": settings.model_threads,
+            "seed": self._seed,
+            "base_score": float(labels.mean()),
+        }
+        prior = self._grown_from(rows.shape[1])
+        if prior is not None:
+            parameters.pop("base_score")
+        data = xgboost.DMatrix(rows, labels, nthread=settings.model_threads)
+        return xgboost.train(parameters, data, settings.boosting_rounds, xgb_model=prior)
+
+    def _grown_from(self, features: int) -> Any:
+        """The model to go on from, None without one that knows as many features."""
+        if self._prior is None and self._read is not None:
+            self._prior = _xgboost().Booster({"nthread": self._settings.model_threads})
+            self._prior.load_model(bytearray(self._read.source))
+        fits = self._prior is not None and self._prior.num_features() == features
+        return self._prior if fits else None
+
+    def learn(self, groups: Iterable[tuple[FloatArray, FloatArray]]) -> None:
+        """Train anew on float[n, F] features with float[n] seconds of many tasks, all of them: the
+        model that ships. A task counts by the root of how many of its schedules there are."""
+        xgboost, settings = _xgboost(), self._settings
+        known = [(f, labels_of(c)) for f, c in groups]
+        rows = np.concatenate([f for f, _ in known])
+        labels = np.concatenate([label for _, label in known])
+        weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in known])
+        weights /= weights.mean()
+        data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
+        parameters = {
+            **dict(settings.booster),
+            **dict(settings.shipped_booster),
+            "nthread": settings.model_threads,
+            "seed": self._seed,
+            "base_score": float(labels.mean()),
+        }
+        self._booster = xgboost.train(parameters, data, settings.shipped_rounds)
+
+    def start_from(self, model: TreeModel) -> None:
+        """Ask a model that was read, and go on from it; xgboost is loaded to learn, not before."""
+        self._read = model
+        self.origin = f" from {model.name}"
+
+    def save(
+        self, path: str | os.PathLike[str], feature_version: int, levels: Iterable[str] = ()
+    ) -> None:
+        """Write the trees in XGBoost's own format (by the suffix, .json or .ubj), and the ISA
+        ``levels`` of the machines they were trained on."""
+        if self._booster is None:
+            raise ValueError("an untrained model cannot be saved")
+        self._booster.set_attr(
+            loopwright_features=str(feature_version), loopwright_isa=" ".join(sorted(levels))
+        )
+        self._booster.save_model(os.fspath(path))
+        if Path(path).suffix == ".json":
+            Path(path).write_text(slimmed(Path(path).read_bytes()))
+
+    def load(self, path: str | os.PathLike[str], feature_version: int) -> bool:
+        """Go on from a saved model; False, and nothing changed, if its features are others."""
+        booster = _xgboost().Booster({"nthread": self._settings.model_threads})
+        booster.load_model(os.fspath(path))
+        if booster.attr("loopwright_features") != str(feature_version):
+            return False
+        self._prior = self._booster = booster
+        return True
+
+
+class JudgedModel:
+    """A model that is asked for its opinion before it learns the truth, and remembers how good
+    the opinion was. If the model under it fails, a linear one takes over and tuning goes on."""
+
+    def __init__(self, model: CostModel) -> None:
+        self.model = model
+        self.failure: str | None = None
+        self._predicted: list[FloatArray] = []
+        self._costs: list[FloatArray] = []
+        self._learnt: list[tuple[str, FloatArray, FloatArray]] = []
+
+    @property
+    def name(self) -> str:
+        """What the model is, as a run notes it: its class, and what it was trained on before."""
+        return f"{type(self.model).__name__}{getattr(self.model, 'origin', '')}"
+
+    @property
+    def trained(self) -> bool:
+        return self.model.trained
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        return self.model.predict(features)
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        if self.trained and len(costs) > 1:
+            self._predicted.append(self.model.predict(features))
+            self._costs.append(np.asarray(costs, np.float64))
+        self._learnt.append((group, features, costs))
+        try:
+            self.model.update(group, features, costs)
+        except Exception as error:  # a library's change of heart must not end a night of tuning
+            self.failure = f"{type(error).__name__}: {error}"
+            self.model = LinearModel()
+            for known in self._learnt:
+                self.model.update(*known)
+
+    def quality(self) -> ModelQuality | None:
+        """Averages over the batches judged, weighted by their pairs; None before the first. The
+        recall is that of the fastest quarter of each batch."""
+        if not self._costs:
+            return None
+        sizes = np.array([len(c) for c in self._costs])
+        pairs = [pairwise_accuracy(p, c) for p, c in zip(self._predicted, self._costs)]
+        recalls = [
+            recall_at(p, c, max(1, len(c) // 4)) for p, c in zip(self._predicted, self._costs)
+        ]
+        told = np.isfinite(pairs)
+        if not told.any():
+            return None
+        weights = (sizes * (sizes - 1))[told]
+        return ModelQuality(
+            int(sizes.sum()),
+            float(np.average(np.array(pairs)[told], weights=weights)),
+            float(np.average(np.array(recalls)[told], weights=weights)),
+            int(max(1, sizes.mean() // 4)),
+        )
+
+
+def available_model(
+    settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0, features: int | None = None
+) -> CostModel:
+    """The best model this installation has. If it will be asked about so many ``features`` as the
+    one that ships knows, it goes on from that one."""
+    if not has_xgboost():
+        return LinearModel(settings)
+    model = XGBoostModel(settings, seed)
+    shipped = shipped_model().model
+    if shipped is not None and shipped.features == features:
+        model.start_from(shipped)
+    return model

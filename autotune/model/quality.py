@@ -1,0 +1,78 @@
+"""How good a cost model is: pairwise accuracy and recall@k, on candidates it has not seen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ..protocols import FloatArray
+
+__all__ = ["ModelQuality", "pairwise_accuracy", "recall_at", "as_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuality:
+    """``candidates`` were predicted before they were measured; ``k`` belongs to ``recall``;
+    ``clear`` is the accuracy on pairs that differ by more than 5 %, if it was asked for."""
+
+    candidates: int
+    pairwise: float
+    recall: float
+    k: int
+    clear: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether two candidates differed in speed: else there is no order to tell."""
+        return not math.isnan(self.pairwise)
+
+    def __str__(self) -> str:
+        if not self.known:
+            return f"not judged: {self.candidates} unseen candidates have no order"
+        clear = "" if self.clear is None else f" ({self.clear:.3f} of pairs 5 % apart)"
+        return (
+            f"pairwise accuracy {self.pairwise:.3f}{clear}, recall@{self.k} {self.recall:.3f} "
+            f"on {self.candidates} unseen candidates"
+        )
+
+
+def pairwise_accuracy(predicted: FloatArray, costs: FloatArray, apart: float = 1.0) -> float:
+    """The share of pairs put in the right order; ties of the prediction count half.
+
+    ``predicted`` float[n], higher is faster; ``costs`` float[n] in seconds, inf: failed. Pairs
+    whose costs are not more than a factor ``apart`` from each other are left out, as noise may have
+    ordered them; nan without any other.
+
+    >>> pairwise_accuracy(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]))
+    0.6666666666666666
+    """
+    first, second = np.triu_indices(len(costs), 1)
+    faster = costs[first] < costs[second]
+    low, high = np.minimum(costs[first], costs[second]), np.maximum(costs[first], costs[second])
+    told = high > low * apart
+    if not told.any():
+        return float("nan")
+    agrees = predicted[first] > predicted[second]
+    tied = predicted[first] == predicted[second]
+    return float(np.where(tied, 0.5, agrees == faster)[told].mean())
+
+
+def recall_at(predicted: FloatArray, costs: FloatArray, k: int) -> float:
+    """The share of the ``k`` fastest that are among the ``k`` best predicted.
+
+    >>> recall_at(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]), 2)
+    0.5
+    """
+    k = min(k, len(costs))
+    if not k:
+        return float("nan")
+    fastest = np.argsort(costs, kind="stable")[:k]
+    chosen = np.argsort(-predicted, kind="stable")[:k]
+    return len(np.intersect1d(fastest, chosen)) / k
+
+
+def as_data(quality: ModelQuality | None) -> dict[str, float | None] | None:
+    """What the log says of a model."""
+    return None if quality is None else asdict(quality)

@@ -1,0 +1,194 @@
+"""A trained cost model, read and asked without xgboost: a choice at compile time must not load it.
+
+XGBoost's own JSON is the format: per tree, arrays of children, of the feature asked about in a node
+and of the bound it is compared with (in a leaf: its value). A row goes left where its feature is
+less than the bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..protocols import FloatArray
+
+__all__ = ["ModelFileError", "TreeModel", "slimmed"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class ModelFileError(ValueError):
+    """A file holds no model that can be read; the message says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeModel:
+    """Boosted trees, ``count`` of them, in flat tables with an entry for each node: a row whose
+    ``feature`` is less than ``bound`` goes to the node ``left``, any other to the one after it. A
+    leaf is its own left, below an infinite bound, so that ``depth`` steps lead every row to one;
+    ``value`` is what it says. ``roots`` are where trees begin. ``levels`` are the ISA levels it has
+    learnt from, ``source`` is the text it was read from."""
+
+    count: int
+    roots: IntArray
+    left: IntArray
+    feature: IntArray
+    bound: npt.NDArray[np.float32]
+    value: npt.NDArray[np.float32]
+    depth: int
+    base: float
+    features: int
+    feature_version: int
+    levels: frozenset[str] = frozenset()
+    source: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """What tells one model file from another."""
+        return f"trees {hashlib.sha256(self.source).hexdigest()[:8]}"
+
+    @property
+    def trained(self) -> bool:
+        return True
+
+    def predict(self, features: FloatArray) -> npt.NDArray[np.float32]:
+        """float32[n] of float[n, F]; higher is faster. ValueError for another F."""
+        rows = np.ascontiguousarray(features, np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.features:
+            raise ValueError(f"{rows.shape[-1]} features, but the model knows {self.features}")
+        total = np.full(len(rows), self.base, np.float32)
+        for begin in range(0, len(rows), 512):  # the arrays of a block stay in a cache
+            total[begin : begin + 512] += self._sum(rows[begin : begin + 512])
+        return total
+
+    def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
+        """It learns nothing: that takes xgboost."""
+
+    def _sum(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        values, row = rows.reshape(-1), np.arange(len(rows))[:, None] * rows.shape[1]
+        node = np.broadcast_to(self.roots, (len(rows), self.count))
+        for _ in range(self.depth):
+            less = values.take(row + self.feature.take(node)) < self.bound.take(node)
+            node = self.left.take(node) + ~less
+        return self.value.take(node).sum(axis=1, dtype=np.float32)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> TreeModel:
+        """Read a model file; ModelFileError if it holds none, OSError if it cannot be read."""
+        return TreeModel.from_json(Path(path).read_bytes())
+
+    @staticmethod
+    def from_json(text: str | bytes) -> TreeModel:
+        """See ``load``."""
+        try:
+            learner = json.loads(text)["learner"]
+            trees = learner["gradient_booster"]["model"]["trees"]
+            attributes = learner["attributes"]
+            version = int(attributes["loopwright_features"])
+            levels = frozenset(str(attributes.get("loopwright_isa", "")).split())
+            parameters = learner["learner_model_param"]
+            count = int(parameters["num_feature"])
+            base = float(str(parameters["base_score"]).strip("[]"))
+            return _of_trees(trees, base, count, version, levels, _as_bytes(text))
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise ModelFileError(f"no model: {type(error).__name__}: {error}") from error
+
+
+def slimmed(text: str | bytes) -> str:
+    """A model's JSON without what only its training needed, in fewer digits: half as long.
+
+    Bounds have six digits and are rounded down: they are values that were seen, and a row goes left
+    where it is less, so that those very values still go right. Leaves have four.
+    """
+    data = json.loads(text)
+    for tree in data["learner"]["gradient_booster"]["model"]["trees"]:
+        count = len(tree["left_children"])
+        for name in ("base_weights", "loss_changes", "sum_hessian"):
+            tree[name] = [0.0] * count  # the reader wants no integers here
+        tree["split_conditions"] = [
+            float(f"{bound:.4g}") if left < 0 else _rounded_down(bound)
+            for bound, left in zip(tree["split_conditions"], tree["left_children"], strict=True)
+        ]
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _rounded_down(bound: float, digits: int = 6) -> float:
+    if bound == 0.0 or not math.isfinite(bound) or float(f"{bound:.{digits}g}") == bound:
+        return bound
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(bound))))
+    return float(f"{math.floor(bound * scale) / scale:.{digits}g}")
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _of_trees(
+    trees: list[Any],
+    base: float,
+    count: int,
+    version: int,
+    levels: frozenset[str],
+    source: bytes,
+) -> TreeModel:
+    if not trees:
+        raise ValueError("it has no trees")
+    parts = [_Tree.of(tree, count) for tree in trees]
+    roots = np.cumsum([0, *(len(p.left) for p in parts)])
+    return TreeModel(
+        len(parts),
+        roots[:-1],
+        np.concatenate([p.left + start for p, start in zip(parts, roots)]),
+        np.concatenate([p.feature for p in parts]),
+        np.concatenate([p.bound for p in parts]),
+        np.concatenate([p.value for p in parts]),
+        max(p.depth for p in parts),
+        base,
+        count,
+        version,
+        levels,
+        source,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tree:
+    """The tables of one tree, level by level, and how many steps its deepest leaf is away."""
+
+    left: IntArray
+    feature: IntArray
+    bound: npt.NDArray[np.float32]
+    value: npt.NDArray[np.float32]
+    depth: int
+
+    @staticmethod
+    def of(tree: Any, features: int) -> _Tree:
+        """ValueError for what is no tree, or asks for what is no feature."""
+        lefts, rights = tree["left_children"], tree["right_children"]
+        order, left, depth = [0], list[int](), -1
+        begin = 0
+        while begin < len(order):
+            level, begin = order[begin:], len(order)
+            depth += 1
+            for node in level:
+                left.append(len(left) if lefts[node] < 0 else len(order))
+                if lefts[node] >= 0:
+                    order += (lefts[node], rights[node])
+            if len(order) > len(lefts) or min(order[begin:], default=0) < 0:
+                raise ValueError("its nodes go round in circles")
+        places = np.array(order)
+        leaf = np.array(left) == np.arange(len(left))
+        feature = np.where(leaf, 0, np.array(tree["split_indices"], np.int64)[places])
+        said = np.array(tree["split_conditions"], np.float32)[places]
+        if feature.min() < 0 or feature.max() >= features:
+            raise ValueError("a node asks for what is no feature")
+        bound = np.where(leaf, np.float32(np.inf), said)
+        return _Tree(np.array(left), feature, bound, np.where(leaf, said, np.float32(0)), depth)

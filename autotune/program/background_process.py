@@ -1,0 +1,200 @@
+"""Tuning in a process beside the program that uses the kernels.
+
+It runs as ``python -m loopwright.autotune.program.background_process READ WRITE``: one frame comes
+in, the ``BackgroundJob``; after every round of tuning one goes out, with what the log
+now holds to be the best of each kernel, ready to be linked (``Winner``). Its end of the
+input pipe breaks when the program is gone, and then it ends, too.
+
+Unlike a worker it never runs a candidate itself: that happens in workers of its own, so what it
+says can be believed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...codegen.kernel import compile_kernel
+from ...codegen.machine import known_machine
+from ...codegen.objects import object_code
+from ..budget import Budget
+from ..interrupts import terminable
+from ..log.log_file import LogError
+from ..log.lookup import shipped_logs
+from ..log.record import MeasureRecord, schedule_key
+from ..log.tuning_log import TuningLog
+from ..measure.kernels import TOOLCHAIN, task_of
+from ..measure.measurer import NativeMeasurer, Workers
+from ..measure.transport import Frame, read_frame, write_frame
+from ..priority import Throttle, processor_seconds, yield_to_others
+from ..protocols import Candidate, Measurer
+from ..select import Chosen, choose_schedule
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+from ..task import Task
+from ..workload import kernel_symbol
+from .background import BackgroundJob, Winner
+from .native_tuning import suggested_rows
+from .program_tuner import ProgramResult, tune_program
+
+__all__ = ["main"]
+
+_FIRST_ROUND = 3.0
+"""Seconds of the first round: the first gain is to be seen soon. Each round is twice as long."""
+_LONGEST_ROUND = 30.0
+_ROUNDS_IN_VAIN = 3
+"""The search ends after so many of the longest rounds that found nothing better."""
+
+
+class _Paused:
+    """A measurer that pauses between two candidates. Closing it is left to whoever made it."""
+
+    def __init__(self, measurer: Measurer, throttle: Throttle) -> None:
+        self._measurer = measurer
+        self._throttle = throttle
+
+    def measure(
+        self, candidates: Sequence[Candidate], best_seconds: float = float("inf")
+    ) -> Iterator[tuple[int, MeasureRecord]]:
+        for found in self._measurer.measure(candidates, best_seconds):
+            yield found
+            self._throttle.pause()
+
+    def race(
+        self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
+    ) -> list[MeasureRecord]:
+        records = self._measurer.race(candidates, rounds, cache)
+        self._throttle.pause()
+        return records
+
+    def close(self) -> None:
+        """Nothing: the next round goes on with the same processes."""
+
+
+def patient(settings: TuneSettings) -> TuneSettings:
+    """Settings for a process that others may keep waiting for seconds."""
+    return replace(
+        settings,
+        least_timeout=10 * settings.least_timeout,
+        first_timeout=6 * settings.first_timeout,
+        build_timeout=6 * settings.build_timeout,
+    )
+
+
+def _tune(job: BackgroundJob, write: int) -> None:
+    log = TuningLog(job.log)
+    log.check_writable()
+    settings = patient(DEFAULT_SETTINGS)
+    tasks = [task_of(prim, job.target, job.threads, weight) for prim, weight, _ in job.kernels]
+    running = {
+        task.workload.hash: schedule_key(tuple(schedule))
+        for task, (_, _, schedule) in zip(tasks, job.kernels)
+    }
+    with Workers(job.threads, settings, beside=job.threads) as workers:
+        throttle = Throttle(job.processors, lambda: processor_seconds(w.pid for w in workers.all))
+        measurers = {
+            task.workload.hash: NativeMeasurer(task, TOOLCHAIN, settings, job.seed, workers)
+            for task in tasks
+        }
+        try:
+            for _ in _rounds(job, tasks, measurers, log, throttle, settings):
+                winners = _winners(job, tasks, log, running)
+                running.update({w.workload: _key(w.chosen) for w in winners})
+                write_frame(write, Frame({}, pickle.dumps(winners)))
+        finally:
+            for measurer in measurers.values():
+                measurer.close()
+
+
+def _rounds(
+    job: BackgroundJob,
+    tasks: Sequence[Task],
+    measurers: Mapping[str, Measurer],
+    log: TuningLog,
+    throttle: Throttle,
+    settings: TuneSettings,
+) -> Iterator[ProgramResult]:
+    """Tune in rounds, each going on from the log, until time is up or nothing more is found."""
+    machine = known_machine(job.target)
+    logs = [log, *shipped_logs()]
+    suggestions = {t.workload.hash: suggested_rows(t, logs) for t in tasks}
+    left, length, in_vain, number = job.seconds, _FIRST_ROUND, 0, 0
+    while left > 0 and in_vain < _ROUNDS_IN_VAIN:
+        result = tune_program(
+            tasks,
+            lambda task: _Paused(measurers[task.workload.hash], throttle),
+            log,
+            Budget(seconds=min(length, left)),
+            settings=settings,
+            seed=job.seed + number,
+            suggestions=suggestions,
+            peak_flops=machine.peak_flops(job.threads) if machine.measured else 0.0,
+        )
+        yield result
+        if result.stopped != "budget":
+            return
+        gained = result.after < (1 - settings.least_gain) * result.before
+        in_vain = 0 if gained or length < _LONGEST_ROUND else in_vain + 1
+        left -= result.seconds
+        length = min(2 * length, _LONGEST_ROUND)
+        number += 1
+
+
+def _winners(
+    job: BackgroundJob, tasks: Sequence[Task], log: TuningLog, running: Mapping[str, str]
+) -> list[Winner]:
+    """Kernels whose best schedule is not the one that runs."""
+    log.refresh()
+    winners: list[Winner] = []
+    for task in tasks:
+        chosen = choose_schedule(task.prim, job.target, job.threads, [log])
+        if chosen.origin != "exact" or _key(chosen) == running[task.workload.hash]:
+            continue
+        symbol = kernel_symbol(task.workload.hash)
+        kernel = compile_kernel(task.prim, chosen.schedule, job.target, symbol)
+        code = object_code(kernel.text, job.target)
+        winners.append(Winner(task.workload.hash, chosen, kernel, code))
+    return winners
+
+
+def _key(chosen: Chosen) -> str:
+    return schedule_key(tuple(chosen.schedule.to_json()))
+
+
+def _end_with_parent(read: int) -> None:
+    """End this process when the other end of the pipe is closed."""
+
+    def wait() -> None:
+        while os.read(read, 1):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main(arguments: list[str]) -> int:
+    """Take the job, tune, tell."""
+    read, write = (int(a) for a in arguments)
+    frame = read_frame(read)
+    if frame is None:
+        return 0
+    job: BackgroundJob = pickle.loads(frame.blob)
+    if job.idle:
+        yield_to_others()
+    _end_with_parent(read)
+    try:
+        with terminable():
+            _tune(job, write)
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 0
+    except LogError as error:
+        write_frame(write, Frame({"failed": str(error)}))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,306 @@
+"""Tuning all kernels of a program within one budget, and the report of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..budget import Budget, BudgetClock, parse_budget
+from ..interrupts import terminable
+from ..log.decision import COMPILED, Decision
+from ..log.journal import Journal
+from ..log.log_file import LogError
+from ..log.record import MeasureRecord
+from ..log.tuning_log import TuningLog
+from ..measure.worker_process import WorkerError
+from ..model.cost_model import JudgedModel, available_model
+from ..model.quality import ModelQuality, as_data
+from ..progress import Progress, Silent, format_seconds, format_time
+from ..protocols import CostModel, Measurer, Population
+from ..search.tuner import Tuner
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+from ..task import Task, feature_count
+from .in_program import InProgram, decision_line
+from .scheduler import Scheduler, TaskScheduler, TaskState
+
+__all__ = ["ProgramResult", "TaskResult", "tune_program"]
+
+
+_FLOPS_A_BYTE = 8.0
+"""Operations that take as long as moving a byte, roughly and on every machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What tuning did for one kernel. Seconds are per call; inf where nothing ran."""
+
+    task: Task
+    best: MeasureRecord | None
+    before: float
+    after: float
+    trials: int
+    errors: Mapping[str, int]
+    rolled_back: bool = False
+    confidence: float | None = None
+
+    def line(self, peak_flops: float = 0.0) -> str:
+        """``matmul_add   x4   0.51 -> 0.43 ms   99 % of peak    61 tried``."""
+        if not math.isfinite(self.after):
+            return f"nothing ran ({', '.join(self.errors) or 'not tried'})"
+        text = f"{format_time(self.before)} -> {format_time(self.after)}"
+        if self.task.flops and peak_flops:
+            text += f"   {100 * self.task.flops / self.after / peak_flops:.0f} % of peak"
+        elif self.task.flops:
+            text += f"   {self.task.flops / self.after * 1e-9:.3g} GFLOP/s"
+        sure = "" if self.confidence is None else f", {min(99.0, 100 * self.confidence):.0f} % sure"
+        return f"{text}   {self.trials} tried{sure}{', rolled back' if self.rolled_back else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """What tuning a program came to. ``stopped`` is as in ``TuneResult``; ``str`` is the report."""
+
+    tasks: tuple[TaskResult, ...]
+    seconds: float
+    budget: Budget
+    stopped: str
+    quality: ModelQuality | None = None
+    peak_flops: float = 0.0
+    history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
+    in_program: InProgram | None = None
+    decisions: tuple[Decision, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Stages that were left out, and why."""
+
+    @property
+    def before(self) -> float:
+        """Seconds all calls of the kernels took together before tuning, as far as they ran."""
+        return _total((t.task.weight, t.before) for t in self.tasks)
+
+    @property
+    def after(self) -> float:
+        """Seconds all calls of the kernels take together with the best schedules."""
+        return _total((t.task.weight, t.after) for t in self.tasks)
+
+    @property
+    def trials(self) -> int:
+        return sum(t.trials for t in self.tasks)
+
+    @property
+    def errors(self) -> Counter[str]:
+        return sum((Counter(t.errors) for t in self.tasks), Counter[str]())
+
+    def __str__(self) -> str:
+        width = max((len(t.task.name) for t in self.tasks), default=0)
+        lines = [
+            f"  {t.task.name:<{width}}  x{t.task.weight:<3} {t.line(self.peak_flops)}"
+            for t in sorted(self.tasks, key=lambda t: -t.task.weight * _finite(t.before))
+        ]
+        before, after = self.before, self.after
+        gain = f"  {before / after:.2f}x" if after > 0 else ""
+        failed = "".join(f", {count} {word}" for word, count in sorted(self.errors.items()))
+        spent = f"{format_seconds(self.seconds)} of {self.budget}"
+        lines.append(
+            f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
+            f"{self.trials} candidates{failed}   {spent}"
+        )
+        told = [d for d in self.decisions if d.about != "route" or d.winner.name != COMPILED]
+        lines += [f"  {decision_line(decision)}" for decision in told]
+        if self.in_program is not None:
+            lines.append(str(self.in_program))
+        lines += [f"  left out: {reason}" for reason in self.skipped]
+        if self.stopped == "converged":
+            left = (self.budget.seconds or self.seconds) - self.seconds
+            back = f"; {format_seconds(left)} given back" if left >= 1 else ""
+            less = f"less than {100 * DEFAULT_SETTINGS.least_gain:g} %"
+            lines.append(f"  stopped early: more candidates are expected to gain {less}{back}")
+        elif self.stopped not in ("budget", "exhausted"):
+            lines.append(f"  stopped: {self.stopped}")
+        return "\n".join(lines)
+
+
+def tune_program(
+    tasks: Sequence[Task],
+    measurer_of: Callable[[Task], Measurer],
+    log: TuningLog,
+    budget: str | float | Budget = "60s",
+    *,
+    model: CostModel | None = None,
+    strategy: str = "evolutionary",
+    settings: TuneSettings = DEFAULT_SETTINGS,
+    seed: int = 0,
+    suggestions: Mapping[str, Sequence[Population]] | None = None,
+    given: Mapping[str, Sequence[Any]] | None = None,
+    progress: Progress | None = None,
+    peak_flops: float = 0.0,
+    clock: BudgetClock | None = None,
+    scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler] = TaskScheduler,
+) -> ProgramResult:
+    """Tune the kernels of a program, spending where the whole program gains most.
+
+    Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
+    model; ``scheduler`` gives the turns. ``suggestions`` are rows and ``given`` schedules (JSON
+    data) to measure first, by workload hash; ``peak_flops`` per second is a bound for what can be
+    gained. LogError at once if the log cannot be written. With a ``clock`` (of a replay) the run is
+    not noted in the log.
+    """
+    log.check_writable()
+    progress = progress or Silent()
+    known = feature_count(tasks[0]) if tasks else None
+    judged = JudgedModel(model or available_model(settings, seed, known))
+    journal = None
+    if clock is None:
+        clock = BudgetClock(parse_budget(budget))
+        journal = Journal.begin(
+            log,
+            tasks,
+            clock.budget,
+            seed=seed,
+            strategy=strategy,
+            settings=settings,
+            model=judged.name,
+            suggested=suggestions or {},
+            given=given or {},
+            program=True,
+            peak_flops=peak_flops,
+        )
+    stopped = "budget"
+    history: list[tuple[float, float]] = []
+    failures: list[str] = []
+    with ExitStack() as stack:
+        tuners: list[Tuner] = []
+        for task in tasks:
+            first = (suggestions or {}).get(task.workload.hash, ())
+            own = (given or {}).get(task.workload.hash, ())
+            try:
+                measurer = measurer_of(task)
+                stack.callback(measurer.close)
+                tuners.append(
+                    Tuner(
+                        task, measurer, log, judged, strategy, settings, seed, first, own, journal
+                    )
+                )
+            except (LogError, WorkerError):
+                raise
+            except Exception as error:
+                failures.append(f"{task.name}: {type(error).__name__}: {error}")
+        states = [
+            TaskState(
+                t.weight,
+                max(t.floor, t.flops / peak_flops if peak_flops else 0.0),
+                max(t.flops, _FLOPS_A_BYTE * t.bytes),
+                tuner.best_seconds,
+                place=t.seconds,
+                start=tuner.best_seconds,
+            )
+            for t, tuner in ((tuner.task, tuner) for tuner in tuners)
+        ]
+        try:
+            with terminable(), progress:
+                stopped = _spend(tuners, states, clock, settings, progress, history, scheduler)
+                _finish(tuners, clock)
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        except (LogError, WorkerError) as error:
+            stopped = str(error)
+        results = tuple(_result(tuner) for tuner in tuners)
+        if journal is not None:
+            engine = sum(tuner.engine_seconds for tuner in tuners)
+            journal.end(stopped, clock.elapsed, engine, as_data(judged.quality()))
+    failures += [f"{t.task.name}: {t.failure}" for t in tuners if t.failure]
+    return ProgramResult(
+        results,
+        clock.elapsed,
+        clock.budget,
+        stopped,
+        judged.quality(),
+        peak_flops,
+        tuple(history),
+        skipped=tuple(failures),
+    )
+
+
+def _spend(
+    tuners: Sequence[Tuner],
+    states: Sequence[TaskState],
+    clock: BudgetClock,
+    settings: TuneSettings,
+    progress: Progress,
+    history: list[tuple[float, float]],
+    make_scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler],
+) -> str:
+    """Give turns until the budget is spent; why it ended."""
+    scheduler = make_scheduler(states, settings)
+    reserve = settings.leader_share * (clock.budget.seconds or 0.0)
+    while not clock.spent and clock.seconds_left > reserve:
+        index = scheduler.next()
+        if index is None:
+            return "converged" if any(t.converged for t in tuners) else "exhausted"
+        tuner, state = tuners[index], states[index]
+        count = settings.scheduler_batch if state.turns else _first_turn(states, clock, settings)
+        left = clock.trials_left
+        begun = clock.marked
+        try:
+            tuner.step(clock, count if left is None else min(count, left), progress)
+        except (LogError, WorkerError):
+            raise
+        except Exception as error:  # of this kernel: the others go on
+            tuner.fail(error)
+        state.start = min(state.start, tuner.first_seconds)
+        state.exhausted = tuner.exhausted or tuner.converged
+        state.after_turn(clock.marked - begun, tuner.best_seconds)
+        history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
+    return "budget"
+
+
+def _first_turn(states: Sequence[TaskState], clock: BudgetClock, settings: TuneSettings) -> int:
+    """Candidates of a task's first turn: few where there are many tasks for the time.
+
+    It goes by the clock's marks, so that a replay gives the same turns.
+    """
+    limits, most = clock.budget, settings.scheduler_batch
+    affordable = float(limits.trials or math.inf)
+    if limits.seconds is not None and clock.marked:
+        affordable = min(affordable, clock.trials / clock.marked * limits.seconds)
+    if not math.isfinite(affordable):
+        return most
+    each = settings.first_turn_share * affordable / max(1, len(states))
+    return round(max(settings.least_first_turn, min(most, each)))
+
+
+def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:
+    """Races of the leaders, the most important kernels first, while there is time."""
+    order = sorted(tuners, key=lambda t: -t.task.weight * _finite(t.best_seconds))
+    for tuner in order:
+        if tuner.trials and (clock.budget.seconds is None or clock.seconds_left > 0):
+            try:
+                tuner.finish(clock)
+            except (LogError, WorkerError):
+                raise
+            except Exception as error:
+                tuner.fail(error)
+
+
+def _result(tuner: Tuner) -> TaskResult:
+    best = tuner.best()
+    return TaskResult(
+        tuner.task,
+        best,
+        tuner.first_seconds,
+        tuner.best_seconds,
+        tuner.trials,
+        dict(tuner.errors),
+        confidence=tuner.confidence,
+    )
+
+
+def _finite(seconds: float) -> float:
+    return seconds if math.isfinite(seconds) else 0.0
+
+
+def _total(weighted: Iterable[tuple[float, float]]) -> float:
+    return sum(weight * _finite(seconds) for weight, seconds in weighted)

@@ -1,0 +1,76 @@
+"""When to stop: what another turn may gain, as the cost model sees it.
+
+The model ranks; how that translates into time is read off the candidates that it scored before they
+were measured: a line of log seconds against scores, and what is left over, the residuals. A batch
+about to be measured then has an expected gain: its candidates' times are drawn from the line and
+the residuals many times, and the part of the fastest that beats the best is averaged. When that is
+small for several turns, and nothing was gained in them either, tuning stops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from ..protocols import FloatArray
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+
+__all__ = ["GainForecast"]
+
+_DRAWS = 64
+_LEAST = 24  # judged candidates before a forecast means anything
+_SPREAD = 0.5  # seconds a factor e^0.5 apart or less: what is slower says nothing of the best
+
+
+class GainForecast:
+    """What the next turn of a task may gain, and whether it is worth it."""
+
+    def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> None:
+        self._settings = settings
+        self._rng = np.random.default_rng(seed)
+        self._scores: deque[float] = deque(maxlen=settings.gain_memory)
+        self._logs: deque[float] = deque(maxlen=settings.gain_memory)
+        self._small: int = 0
+        self.expected = math.inf
+
+    def learn(self, scores: FloatArray, costs: FloatArray) -> None:
+        """Scores float[n] the model gave before float[n] seconds were measured (inf: failed)."""
+        ran = np.isfinite(costs)
+        self._scores.extend(float(s) for s in scores[ran])
+        self._logs.extend(float(v) for v in np.log(costs[ran]))
+
+    def expect(self, scores: FloatArray, best: float) -> float:
+        """The share of ``best`` seconds that measuring candidates with these scores may save; inf
+        while too little is known."""
+        if len(self._logs) < _LEAST or not math.isfinite(best) or not len(scores):
+            return math.inf
+        known, logs = np.array(self._scores), np.array(self._logs)
+        near = logs <= logs.min() + _SPREAD
+        if near.sum() < _LEAST:
+            return math.inf
+        known, logs = known[near], logs[near]
+        spread = known.std()
+        slope = float(((known - known.mean()) * logs).mean() / spread**2) if spread > 0 else 0.0
+        slope = min(slope, 0.0)  # a higher score is never worse news
+        line = logs.mean() + slope * (known - known.mean())
+        left = logs - line
+        drawn = self._rng.choice(left, (_DRAWS, len(scores)))
+        times = logs.mean() + slope * (scores - known.mean()) + drawn
+        # No candidate is thought to be faster than what was seen by more than scores tell.
+        floor = logs.min() + slope * np.maximum(scores - known.max(), 0.0)
+        fastest = np.maximum(times, floor).min(axis=1)
+        return float(np.maximum(0.0, 1.0 - np.exp(fastest - math.log(best))).mean())
+
+    def turn(self, expected: float, before: float, after: float) -> None:
+        """Note a turn: what was expected of it, and the best seconds before and after."""
+        self.expected = expected
+        gained = 1.0 - after / before if math.isfinite(before) and before > 0 else 1.0
+        limit = self._settings.least_gain
+        self._small = self._small + 1 if max(expected, gained) < limit else 0
+
+    @property
+    def stop(self) -> bool:
+        """Whether the last turns were expected to gain next to nothing, and did not."""
+        return self._settings.least_gain > 0 and self._small >= self._settings.small_gain_turns

@@ -1,0 +1,129 @@
+"""What all search strategies share: memory of what was measured, and picking a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..protocols import FloatArray, Population, Score, SearchSpace
+from ..settings import DEFAULT_SETTINGS, TuneSettings
+
+__all__ = ["Explorer", "RowSet", "pick_batch", "unique_rows"]
+
+
+class RowSet:
+    """A set of rows, asked by the thousand. Rows are told apart by a 64-bit hash of theirs."""
+
+    def __init__(self, columns: int) -> None:
+        rng = np.random.default_rng(0x100_9)  # any odd multipliers do; equal in every process
+        self._multipliers = rng.integers(1, 2**63, size=columns, dtype=np.uint64) * 2 + 1
+        self._known = np.empty(0, np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def hashes(self, rows: Population) -> npt.NDArray[np.uint64]:
+        """uint64[n] of int32[n, K]."""
+        mixed = (rows.astype(np.uint64) + np.uint64(1)) * self._multipliers
+        mixed ^= mixed >> np.uint64(29)
+        total = mixed.sum(axis=1, dtype=np.uint64)
+        return total ^ (total >> np.uint64(32))
+
+    def add(self, rows: Population) -> None:
+        self._known = np.union1d(self._known, self.hashes(rows))
+
+    def contains(self, rows: Population) -> npt.NDArray[np.bool_]:
+        """bool[n]."""
+        return np.isin(self.hashes(rows), self._known)
+
+
+def unique_rows(rows: Population, memory: RowSet) -> Population:
+    """The rows without repetition and without those in ``memory``, in their order."""
+    if not len(rows):
+        return rows
+    hashes = memory.hashes(rows)
+    _, first = np.unique(hashes, return_index=True)
+    keep = np.sort(first)
+    fresh = ~np.isin(hashes[keep], memory._known)
+    return rows[keep[fresh]]
+
+
+class Explorer:
+    """Base of the strategies: starts with the rules' favourites, never repeats a row."""
+
+    def __init__(
+        self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
+    ) -> None:
+        self.space = space
+        self.settings = settings
+        self.rng = np.random.default_rng(seed)
+        self.measured = np.empty((0, len(space.knobs)), np.int32)
+        self.costs = np.empty(0, np.float64)
+        self._memory = RowSet(len(space.knobs))
+        self._queue = np.asarray(space.default(), np.int32).reshape(-1, len(space.knobs))
+
+    def suggest(self, rows: Population) -> None:
+        """Rows from elsewhere (a near shape, a user) to be measured before all others."""
+        self._queue = np.concatenate([np.asarray(rows, np.int32), self._queue])
+
+    @property
+    def queued(self) -> int:
+        """How many rows come before all that has to be searched for."""
+        return len(self._queue)
+
+    def observe(self, rows: Population, costs: FloatArray) -> None:
+        """Remember what measuring int32[n, K] rows gave, in seconds (inf: failed)."""
+        rows = np.asarray(rows, np.int32).reshape(-1, len(self.space.knobs))
+        self.measured = np.concatenate([self.measured, rows])
+        self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
+        self._memory.add(rows)
+
+    def propose(self, score: Score | None, count: int) -> Population:
+        """Up to ``count`` rows not measured yet; ``score`` is None while the model is untrained."""
+        queued = unique_rows(self._queue, self._memory)
+        batch, self._queue = queued[:count], queued[count:]
+        if len(batch) < count:
+            more = self.explore(score, count)
+            batch = unique_rows(np.concatenate([batch, more]), self._memory)[:count]
+        return batch if len(batch) == count else self._fill(batch, count)
+
+    def explore(self, score: Score | None, count: int) -> Population:
+        """The strategy itself: about ``count`` rows, best first."""
+        raise NotImplementedError
+
+    def fresh(self, count: int) -> Population:
+        """Up to ``count`` sampled rows that were not measured."""
+        return unique_rows(self.space.sample(count, self.rng), self._memory)
+
+    def best_measured(self, count: int) -> Population:
+        """Up to ``count`` measured rows that ran, fastest first."""
+        order = np.argsort(self.costs, kind="stable")[:count]
+        return self.measured[order[np.isfinite(self.costs[order])]]
+
+    def _fill(self, rows: Population, count: int) -> Population:
+        """Complete a batch from samples; a small space may give less."""
+        for _ in range(3):
+            rows = unique_rows(
+                np.concatenate([rows, self.space.sample(4 * count, self.rng)]), self._memory
+            )
+            if len(rows) >= count:
+                break
+        return rows[:count]
+
+
+def pick_batch(
+    rows: Population,
+    scores: FloatArray,
+    count: int,
+    rng: np.random.Generator,
+    settings: TuneSettings,
+) -> Population:
+    """``count`` of the rows: the best scored, and an epsilon at random.
+
+    That several of them differ in one knob only is no harm: a limit on that did not help
+    (docs/tuning.md).
+    """
+    chance = round(settings.epsilon * count)
+    order = np.argsort(-scores, kind="stable")
+    best, others = order[: count - chance], order[count - chance :]
+    return rows[np.concatenate([best, rng.permutation(others)[:chance]])]

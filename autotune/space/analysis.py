@@ -1,0 +1,280 @@
+"""What the sketch rules need to know of a PrimFunc: which stages share loops, who reads what how.
+
+Nothing here knows operators; everything is read off the tensor expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import gcd, prod
+
+from ...ir.dims import Dim, FloorDiv, as_int, linear, symbol, symbols
+from ...ir.loop.cases import flips, inside, longest_piece
+from ...ir.loop.expr import Expr, Op, Read, walk
+from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
+
+__all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "prim_flops"]
+
+MIN_PIECE = 8  # elements of the innermost axis that are worth a piece of their own
+MAX_BODIES = 64  # bodies that all pieces of a nest make together
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read: how many elements of ``buffer`` it moves on when an axis takes one step.
+
+    An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps
+    that are not constant (a division, a gather). Of these, ``runs`` says for how many steps from
+    one multiple of it to the next an axis moves it not at all: 16 where the index is ``i // 16``.
+    """
+
+    buffer: str
+    element_bytes: int
+    strides: Mapping[str, int]
+    irregular: frozenset[str]
+    size: int
+    runs: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def depends(self, axis: str) -> bool:
+        return axis in self.irregular or self.strides.get(axis, 0) != 0
+
+    def stride(self, axis: str) -> int | None:
+        """Elements moved per step of the axis, None if irregular."""
+        return None if axis in self.irregular else self.strides.get(axis, 0)
+
+    def places(self, axis: str, steps: int) -> int:
+        """How many elements tiles of so many steps of an axis read, each once."""
+        if not self.depends(axis):
+            return 1
+        run = self.runs.get(axis, 1)
+        return -(-steps // run) if steps % run == 0 or run % steps == 0 else steps
+
+    def lane_stride(self, axis: str, lanes: int) -> int | None:
+        """``stride`` within a vector of so many lanes: none where a run fills it."""
+        return 0 if self.places(axis, lanes) == 1 else self.stride(axis)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Stages that run in one nest: all of them walk the ``shared`` axes, in this order."""
+
+    prim: PrimFunc
+    stages: tuple[Stage, ...]
+    shared: tuple[str, ...]
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        return {a.name: as_int(a.extent) for s in self.stages for a in (*s.axes, *s.reduce_axes)}
+
+    @cached_property
+    def reductions(self) -> tuple[Stage, ...]:
+        return tuple(s for s in self.stages if s.combiner is not None)
+
+    @cached_property
+    def main(self) -> Stage:
+        """The stage with the most work."""
+        return max(self.stages, key=stage_flops)
+
+    @cached_property
+    def cuts(self) -> dict[str, tuple[int, ...]]:
+        """Where the axes of maps are worth being cut: a condition flips there.
+
+        The innermost axis also where its index into an operand turns round or jumps, which costs
+        nothing outside of vectors, but only into pieces that fill some. All pieces together make
+        no more than a few bodies.
+        """
+        if self.reductions or not self.shared:
+            return {}
+        reduced = {a.name for s in self.prim.stages for a in s.reduce_axes}
+        found: dict[str, set[int]] = {}
+        for stage in self.stages:
+            last = flips(stage.expr, self.extents).get(self.shared[-1], ())
+            others = flips(stage.expr, self.extents, indices=False)
+            for axis, points in {**others, self.shared[-1]: last}.items():
+                if axis not in reduced:
+                    found.setdefault(axis, set()).update(points)
+        kept: dict[str, tuple[int, ...]] = {}
+        bodies = 1
+        for axis in reversed(self.shared):
+            count = len(found.get(axis, ())) + 1
+            short = axis == self.shared[-1] and self.extents[axis] < MIN_PIECE * count
+            if count > 1 and not short and bodies * count <= MAX_BODIES:
+                kept[axis] = tuple(sorted(found[axis]))
+                bodies *= count
+        return kept
+
+    @cached_property
+    def typical(self) -> dict[str, Expr]:
+        """The expression of every stage where its axes are in their longest pieces."""
+        if not self.cuts:
+            return {s.name: s.expr for s in self.stages}
+        ranges = {
+            axis: longest_piece(self.cuts.get(axis, ()), extent)
+            for axis, extent in self.extents.items()
+        }
+        return {s.name: inside(s.expr, ranges) for s in self.stages}
+
+    @cached_property
+    def accesses(self) -> dict[str, tuple[Access, ...]]:
+        """The reads of every stage, in the longest pieces."""
+        return {s.name: accesses_of(self.prim, self.typical[s.name]) for s in self.stages}
+
+    @cached_property
+    def output_bytes(self) -> int:
+        """Bytes of the results that leave the kernel from this nest."""
+        outputs = [s.buffer for s in self.stages if s.name in self.prim.outputs]
+        return sum(as_int(b.size) * b.dtype.bytes for b in outputs)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of the results, and of the parameters that this nest reads."""
+        read = {a.buffer for reads in self.accesses.values() for a in reads}
+        sizes = (as_int(p.size) * p.dtype.bytes for p in self.prim.params if p.name in read)
+        return self.output_bytes + sum(sizes)
+
+    @cached_property
+    def flops(self) -> float:
+        return sum(stage_flops(s) for s in self.stages)
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Size of the widest element: what a vector's lanes are counted by.
+
+        At least 4 where some do not lie side by side: they are put together one by one.
+        """
+        least = 1 if all(self._is_smooth(s) for s in self.stages) else 4
+        widths = [least, *(s.buffer.dtype.bytes for s in self.stages)]
+        widths += [a.element_bytes for reads in self.accesses.values() for a in reads]
+        return max(widths)
+
+    def _is_smooth(self, stage: Stage) -> bool:
+        axes = (*stage.axes, *stage.reduce_axes)
+        last = axes[-1].name if axes else ""
+        return all(a.stride(last) in (0, 1) and not a.irregular for a in self.accesses[stage.name])
+
+
+def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
+    """The distinct reads in an expression."""
+    buffers = prim.buffers
+    found: list[Access] = []
+    for node in walk(expr):
+        if not isinstance(node, Read):
+            continue
+        buffer = buffers[node.buffer]
+        step = 1
+        strides: dict[str, int] = {}
+        irregular: set[str] = set()
+        runs: dict[str, int] = {}
+        for i, size in reversed(list(zip(node.indices, buffer.shape, strict=True))):
+            if not isinstance(i, int | Dim):
+                looked_up = {
+                    name
+                    for inner in walk(i)
+                    if isinstance(inner, Read)
+                    for j in inner.indices
+                    if isinstance(j, Dim)
+                    for name in symbols(j)
+                }
+                irregular |= looked_up
+                runs.update(dict.fromkeys(looked_up, 1))
+            elif isinstance(i, Dim):
+                parts = linear(i)
+                if parts is None:
+                    irregular |= symbols(i)
+                for name in symbols(i):
+                    runs[name] = gcd(runs.get(name, 0), _run(i, name))
+                for name, coefficient in parts[0].items() if parts is not None else ():
+                    strides[name] = strides.get(name, 0) + coefficient * step
+            step *= as_int(size)
+        found.append(
+            Access(
+                node.buffer,
+                buffer.dtype.bytes,
+                strides,
+                frozenset(irregular),
+                as_int(buffer.size),
+                {name: run for name, run in runs.items() if run > 1},
+            )
+        )
+    return tuple(found)
+
+
+def _run(index: Dim, axis: str) -> int:
+    """For how many steps from a multiple of it on the axis leaves an index alone."""
+    run = 0
+    for mono, _ in index.terms:
+        for atom in mono:
+            if isinstance(atom, FloorDiv) and atom.left == symbol(axis):
+                run = gcd(run, atom.right) if isinstance(atom.right, int) else 1
+            elif axis in symbols(Dim((((atom,), 1),))):
+                run = 1
+    return run or 1
+
+
+def expression_cost(stage: Stage) -> float:
+    """Arithmetic instructions for one evaluation of the stage's expression."""
+    cost = 0.0 if stage.combiner is None else SCALAR_OPS[COMBINERS[stage.combiner].op].cost
+    for node in walk(stage.expr):
+        if isinstance(node, Op) and node.name != "cast":
+            cost += SCALAR_OPS[node.name].cost
+    return max(cost, 0.5)
+
+
+def stage_points(stage: Stage) -> int:
+    """How often the stage's expression is evaluated."""
+    return prod(as_int(a.extent) for a in (*stage.axes, *stage.reduce_axes))
+
+
+def stage_flops(stage: Stage) -> float:
+    return expression_cost(stage) * stage_points(stage)
+
+
+def prim_flops(prim: PrimFunc) -> float:
+    """Arithmetic instructions of one call: twice the multiply-adds for a matmul."""
+    return sum(stage_flops(s) for s in prim.stages)
+
+
+def prim_bytes(prim: PrimFunc) -> float:
+    """Bytes that must be read and written at least once."""
+    outputs = sum(as_int(b.size) * b.dtype.bytes for b in prim.output_buffers)
+    return float(sum(as_int(p.size) * p.dtype.bytes for p in prim.params) + outputs)
+
+
+def groups_of(prim: PrimFunc) -> tuple[Group, ...]:
+    """The stages cut into runs that can share the loops of their common axes."""
+    groups: list[Group] = []
+    run: list[Stage] = []
+    shared: tuple[str, ...] = ()
+    for stage in prim.stages:
+        axes = tuple(a.name for a in stage.axes)
+        common = tuple(name for name in shared if name in axes)
+        if run and common and _may_join(run, stage, common):
+            run.append(stage)
+            shared = common
+            continue
+        if run:
+            groups.append(Group(prim, tuple(run), shared))
+        run, shared = [stage], axes
+    groups.append(Group(prim, tuple(run), shared))
+    return tuple(groups)
+
+
+def _may_join(run: list[Stage], stage: Stage, common: tuple[str, ...]) -> bool:
+    """Whether ``stage`` reads the run only at the place it is at itself, along the common axes.
+
+    A stage that reads nothing of the run may always join: two nests could not walk axes of one
+    name in different ways.
+    """
+    if any(tuple(a.name for a in s.axes if a.name in common) != common for s in (*run, stage)):
+        return False
+    made = {s.name: s for s in run}
+    for node in walk(stage.expr):
+        if not isinstance(node, Read) or node.buffer not in made:
+            continue
+        for axis, i in zip(made[node.buffer].axes, node.indices, strict=True):
+            if axis.name in common and (not isinstance(i, Dim) or i != symbol(axis.name)):
+                return False
+    return True

@@ -1,0 +1,422 @@
+"""The ``chain`` rule: a contraction, what follows it row by row, and a contraction of that: fused
+attention.
+
+Vectors run along the rows of the first contraction (the queries), in every stage: a maximum or a
+sum over a row is then a lane's own affair, and neither the keys nor the values have to be packed,
+since they are read element by element and spread over the lanes. What is kept is one block of
+scores, for as many rows as a register tile has lanes: ``[keys, rows]``. Long rows are cut into
+pieces (``blockwise``), so that the block stays in the first cache; the rows of the first operand
+are copied once per block, transposed; the result is transposed on its way out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import Target
+from ....ir.dims import Dim, as_int, symbols
+from ....ir.errors import ScheduleError
+from ....ir.loop.expr import Op, Read, walk
+from ....ir.loop.prim import PrimFunc, Stage
+from ....ir.schedule.primitives import state_of
+from ....ir.schedule.skipping import is_masked
+from ....ir.schedule.steps import (
+    Schedule,
+    Step,
+    blockwise,
+    cache_read,
+    cache_write,
+    compute_at,
+    layout,
+    own_axis,
+    reorder,
+    rfactor,
+    skip,
+    unroll,
+    vectorize,
+)
+from ...protocols import BoolArray
+from ..analysis import Group, accesses_of
+from .base import (
+    MAX_PARALLEL,
+    UNUSED,
+    Choices,
+    Sketch,
+    Values,
+    parallel_steps,
+    split_step,
+    up_to,
+)
+from .tile_defaults import FETCH, LATENCY, LOAD, SPILL, TILE, TURN
+
+__all__ = ["ChainSketch", "chain_sketches", "is_chain"]
+
+MAX_STACK = 224 * 1024  # bytes of the private buffers of one block of rows
+SHORT_ROW = 192  # elements of a row that is not cut
+BETWEEN = 12.0  # cycles a vector of scores costs between the contractions
+FAR = 6.0  # and so many more if the block of scores does not stay in the first cache
+CHAINS = 2  # accumulators of a maximum or sum along the keys, to hide its latency
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The stages of a chain: ``first`` and ``second`` contraction, the rows' ``maximum``."""
+
+    first: Stage
+    second: Stage
+    maximum: Stage
+    row: str  # the axis vectors run along
+
+
+def _contractions(stages: tuple[Stage, ...]) -> list[Stage]:
+    """Sums of products of two values, neither of which needs all the axes."""
+    found: list[Stage] = []
+    for stage in stages:
+        value = stage.expr
+        if stage.combiner != "sum" or not isinstance(value, Op) or value.name != "multiply":
+            continue
+        if all(isinstance(a, Read) for a in value.args):
+            found.append(stage)
+    return found
+
+
+def _reads(stage: Stage) -> list[Read]:
+    return [n for n in walk(stage.expr) if isinstance(n, Read)]
+
+
+def _walks(node: Read) -> set[str]:
+    return {name for i in node.indices if isinstance(i, Dim) for name in symbols(i)}
+
+
+def _roles(stages: tuple[Stage, ...]) -> _Roles | None:
+    """The parts of a chain among ``stages``, None if they are none."""
+    matrix = [s for s in _contractions(stages) if len(_reads(s)) == 2]
+    made = {s.name for s in stages}
+    first = next((s for s in matrix if len({r.buffer for r in _reads(s)} & made) <= 1), None)
+    rest = stages[stages.index(first) + 1 :] if first is not None else ()
+    maximum = next((s for s in rest if s.combiner == "max" and len(s.reduce_axes) == 1), None)
+    if first is None or maximum is None:
+        return None
+    exponents = {s.name for s in rest if _is_exponent(s)}
+    second = next(
+        (s for s in matrix if s is not first and any(r.buffer in exponents for r in _reads(s))),
+        None,
+    )
+    if second is None or len(second.reduce_axes) != 1:
+        return None
+    values = [r for r in _reads(second) if r.buffer not in exponents]
+    for axis in reversed(maximum.axes):
+        moved = [r for r in _reads(first) if axis.name in _walks(r)]
+        free = not any(axis.name in _walks(r) for r in values)
+        if len(moved) == 1 and free and as_int(axis.extent) > 1:
+            return _Roles(first, second, maximum, axis.name)
+    return None
+
+
+def _is_exponent(stage: Stage) -> bool:
+    return stage.combiner is None and any(
+        isinstance(n, Op) and n.name == "exp" for n in walk(stage.expr)
+    )
+
+
+def is_chain(stages: tuple[Stage, ...]) -> bool:
+    """Whether a contraction, a softmax of its rows and a contraction of that are among them."""
+    return _roles(stages) is not None
+
+
+# -- what comes before the loops -------------------------------------------------------------------
+
+
+def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[Step, ...]]:
+    """How rows are cut and values kept, best first; nothing for what is no chain."""
+    roles = _roles(prim.stages)
+    if roles is None:
+        return
+    for parts in _pieces(prim.stages, roles, target):
+        yield tuple(_storage(prim, roles, parts))
+
+
+def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[int]:
+    """Numbers of pieces: a block of scores takes a half, all, or a quarter of the first cache."""
+    length = as_int(roles.second.reduce_axes[0].extent)
+    bytes_ = roles.first.buffer.dtype.bytes
+    width = 3 * target.lanes(bytes_) * bytes_
+    outputs = _own_extent(roles)
+    found: list[int] = []
+    masked = any(is_masked(s) for s in stages)
+    for share in (4, 2, 1) if masked else (2, 1, 4):
+        size = max(32, target.l1 // share // width)
+        short = size if masked else max(SHORT_ROW, size)
+        parts = 1 if length <= short else -(-length // size)
+        while parts > 1 and parts * outputs * width > MAX_STACK * 3 // 4:
+            parts -= 1
+        parts = -(-length // -(-length // parts))  # no piece is empty
+        if parts not in found:
+            found.append(parts)
+    return found
+
+
+def _own_extent(roles: _Roles) -> int:
+    shared = {a.name for a in roles.maximum.axes}
+    return prod(as_int(a.extent) for a in roles.second.axes if a.name not in shared)
+
+
+def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
+    """Copies of what lies across the vectors, and every value with the row axis last."""
+    row = roles.row
+    batch = [a.name for a in roles.maximum.axes if a.name != row]
+    if parts > 1:
+        step = blockwise(roles.maximum.name, parts)
+        yield step
+        prim = state_of(prim, Schedule((step,))).prim
+    params = {p.name for p in prim.params}
+    copies: dict[str, tuple[str, ...]] = {}
+    for stage in prim.stages:
+        for access, node in zip(accesses_of(prim, stage.expr), _reads(stage), strict=True):
+            walked = _walks(node)
+            if node.buffer in params and row in walked and access.stride(row) != 1:
+                names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
+                own = tuple(n for n in names if n in walked and n not in (*batch, row))
+                copies.setdefault(node.buffer, own)
+    # The last copy stands first: those made once for all pieces.
+    for name, own in sorted(copies.items(), key=lambda item: -len(item[1])):
+        yield cache_read(name, *batch, *own, row)
+        if own:
+            yield own_axis(f"{name}.copy", own[-1])
+    for stage in prim.stages:
+        names = [a.name for a in stage.axes]
+        if stage.name not in prim.outputs and row in names and names[-1] != row:
+            yield layout(stage.name, *(n for n in names if n != row), row)
+        elif stage.name in prim.outputs and row in names and names[-1] != row:
+            yield own_axis(stage.name, names[-1])
+
+
+# -- the sketch ------------------------------------------------------------------------------------
+
+
+class ChainSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "chain"
+
+    @cached_property
+    def roles(self) -> _Roles:
+        roles = _roles(self.group.stages)
+        assert roles is not None
+        return roles
+
+    @cached_property
+    def block(self) -> str | None:
+        """The axis of the pieces of a row, if rows are cut."""
+        second = {a.name for a in self.roles.second.axes}
+        names = [a.name for a in self.roles.first.axes]
+        return next((n for n in names if n in second and n not in self.group.shared), None)
+
+    def tiled_axes(self) -> set[str | None]:
+        return {self.vector_axis}
+
+    def own(self, stage: Stage) -> list[str]:
+        """The axes of a stage that are neither shared nor the pieces'."""
+        return [a.name for a in stage.axes if a.name not in (*self.group.shared, self.block)]
+
+    def inside(self, stage: Stage) -> bool:
+        """Whether a stage runs once per piece of a row."""
+        stages = self.group.stages
+        early = stages.index(stage) <= stages.index(self.roles.second)
+        return early and self.block in {a.name for a in stage.axes}
+
+    def width(self, vectors: int) -> int:
+        return min(vectors * self.lanes, self.extent(self.vector_axis))
+
+    def unrolled(self, stage: Stage, choices: Choices) -> int:
+        """Turns of a contraction's innermost loop that are written out."""
+        extent = self.extent(stage.reduce_axes[-1].name)
+        most = choices["k_unroll"]
+        if stage is not self.roles.first:
+            most = max(4, most)
+        return max(u for u in range(1, most + 1) if extent % u == 0)
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        v = self.vector_axis
+        assert v is not None
+        outer = [*self.outer_axes, f"{v}.0"]
+        order = [*outer, *([self.block] if self.block else [])]
+        split_of: dict[str, int] = {v: self.width(choices["vectors"])}
+        unrolled: list[str] = []
+        tiles: list[Step] = []
+        places: list[Step] = []
+        begun = False  # whether the loop over pieces is there to be joined
+        for stage in self.group.stages:
+            own, reduced = self.own(stage), [a.name for a in stage.reduce_axes]
+            here = self.block if self.inside(stage) else f"{v}.0"
+            assert here is not None
+            at, inner = here, ""
+            if own:
+                at, inner = f"{own[-1]}.0", f"{own[-1]}.1"
+            matrix = stage in (self.roles.first, self.roles.second)
+            if own and own[-1] not in split_of:
+                rows = choices["rows"] if matrix else self.lanes
+                split_of[own[-1]] = min(rows, self.extent(own[-1]))
+                unrolled.append(inner)
+            long = reduced[-1] if reduced else None
+            if long is not None and (matrix or self.inside(stage) or self.block is None):
+                turns = self.unrolled(stage, choices) if matrix else CHAINS
+                if turns > 1 and self.extent(long) > turns:
+                    split_of[long] = turns
+                    unrolled.append(f"{long}.1")
+                    if not matrix:
+                        tiles.append(rfactor(stage.name, f"{long}.1"))
+            loops = [*own[:-1], at] if own else []
+            for name in reduced:
+                loops += [f"{name}.0", f"{name}.1"] if name in split_of else [name]
+            loops += [inner] if own else []
+            order += [loop for loop in loops if loop not in order]
+            if stage.combiner is not None:
+                scope = "stack" if own and not matrix else "registers"
+                tiles.insert(0, cache_write(stage.name, scope, at))
+            if stage is not self.group.stages[0]:
+                there = here if begun or here != self.block else f"{v}.0"
+                places.append(compute_at(stage.name, at if self.follows_first(stage) else there))
+            begun = begun or here == self.block
+        cuts = [split_step(axis, self.extent(axis), inner) for axis, inner in split_of.items()]
+        steps = [*cuts, reorder(*order, f"{v}.1"), *tiles, *places]
+        steps += [unroll(loop) for loop in unrolled]
+        if self.block is not None and self.masked is not None:
+            steps.append(skip(self.masked.name, self.block))
+        steps += [vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
+        return [], steps
+
+    @cached_property
+    def masked(self) -> Stage | None:
+        """The scores, if they are masked by a comparison of indices."""
+        return next((s for s in self.group.stages if is_masked(s)), None)
+
+    def follows_first(self, stage: Stage) -> bool:
+        """Whether a map is done on the tile of the first contraction while it is in registers."""
+        first = self.roles.first
+        same = [a.name for a in stage.axes] == [a.name for a in first.axes]
+        return (
+            stage.combiner is None
+            and same
+            and any(r.buffer == first.name for r in _reads(stage))
+            and not any(r.buffer == self.roles.maximum.name for r in _reads(stage))
+            and not _is_exponent(stage)
+        )
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        wide = -(-self.extent(self.vector_axis) // self.width(choices["vectors"]))
+        return (*(self.extent(a) for a in self.outer_axes), wide)
+
+    def favourites(self) -> list[Choices]:
+        tables = self.tables
+        ranked = sorted(
+            (self.cycles(v, r), -v * r, v, r)
+            for v, r in itertools.product(tables["vectors"], tables["rows"])
+            if v * (r + 1) < self.target.vector_registers and self.kept_bytes(v) <= MAX_STACK
+        )
+        found: list[Choices] = []
+        for _, _, v, r in ranked[:4]:
+            c = {**self.base_choices(), "vectors": v, "rows": r}
+            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= 4)
+            c["parallel"] = self.parallel_depth(c)
+            found.append(c)
+        return found
+
+    def cycles(self, vectors: int, rows: int) -> float:
+        """Estimated cycles of both contractions with this register tile."""
+        total = 0.0
+        width = vectors * self.lanes
+        for blocks, lanes in _cut(self.extent(self.vector_axis), width):
+            wide = -(-lanes // self.lanes)
+            for stage in (self.roles.first, self.roles.second):
+                depth = prod(self.extent(a.name) for a in stage.reduce_axes)
+                for tiles, tall in _cut(self.extent(self.own(stage)[-1]), rows):
+                    chains, loads = wide * tall, wide + tall
+                    spilled = max(0, chains + wide + 1 - self.target.vector_registers)
+                    step = max(chains, loads * LOAD, LATENCY) + spilled * SPILL
+                    step += loads * FETCH + TURN / 4
+                    again = prod(self.extent(a) for a in self.own(stage)[:-1])
+                    total += blocks * tiles * again * (depth * step + TILE)
+            # What is done between them costs about as much as this much more of the first.
+            keys = self.extent(self.own(self.roles.first)[-1])
+            far = 1 if self.kept_bytes(wide, inner=True) > 1.5 * self.target.l1 else 0
+            total += blocks * wide * keys * (BETWEEN + far * FAR)
+        return total
+
+    def fits(self, values: Values) -> BoolArray:
+        v = values
+        good = v["vectors"] * (v["rows"] + 1) < self.target.vector_registers
+        return np.asarray(good & (self.kept_bytes(1) * v["vectors"] <= MAX_STACK))
+
+    def kept_bytes(self, vectors: int, inner: bool = False) -> int:
+        """Bytes of the private buffers of a block of rows; of those of one piece only."""
+        kept = 0
+        for stage in self.group.stages:
+            inside = self.inside(stage) and stage is not self.roles.second
+            if stage.name in self.group.prim.outputs or (inner and not inside):
+                continue
+            names = [a.name for a in stage.axes if a.name not in self.group.shared]
+            if inside:
+                names = [n for n in names if n != self.block]
+            kept += prod(self.extent(n) for n in names) * stage.buffer.dtype.bytes
+        return kept * vectors * self.lanes
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.1" not in schedule.vectorized:
+            return None
+        first = self.roles.first
+        choices = self.shared_choices(schedule)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, width)) if axis == self.vector_axis:
+                    choices["vectors"] = -(-width // self.lanes)
+                case "split", (axis, (_, rows)) if axis == self.own(first)[-1]:
+                    choices["rows"] = rows
+                case "split", (axis, (_, turns)) if axis == first.reduce_axes[-1].name:
+                    choices["k_unroll"] = turns
+                case _:
+                    pass
+        return choices
+
+
+def _cut(extent: int, tile: int) -> list[tuple[int, int]]:
+    """How often a tile of which size runs: the main part and the rest."""
+    full, rest = divmod(extent, tile)
+    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
+
+
+def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], Sketch]]:
+    """The sketches of a chain, each with the steps that come before it; nothing for other prims."""
+    for steps in _preparations(prim, target):
+        try:
+            prepared = state_of(prim, Schedule(steps)).prim
+        except ScheduleError:
+            continue
+        roles = _roles(prepared.stages)
+        names = [{a.name for a in s.axes} for s in prepared.stages]
+        shared = tuple(a.name for a in prim.stages[-1].axes if all(a.name in n for n in names))
+        if roles is not None and roles.row in shared:
+            group = Group(prepared, prepared.stages, shared)
+            yield steps, _sketch(group, roles, target)
+
+
+def _sketch(group: Group, roles: _Roles, target: Target) -> Sketch:
+    lanes = target.lanes(group.element_bytes)
+    wide = -(-group.extents[roles.row] // lanes)
+    depth = group.extents[roles.first.reduce_axes[-1].name]
+    keys = group.extents[[a.name for a in roles.first.axes if a.name not in group.shared][-1]]
+    tables: dict[str, tuple[int, ...]] = {
+        **{knob: (value,) for knob, value in UNUSED.items()},
+        "vectors": up_to(wide, (1, 2, 3, 4, 5, 6)),
+        "rows": up_to(keys, tuple(range(1, 15))),
+        "k_unroll": tuple(u for u in (1, 2, 4, 8) if depth % u == 0 and u <= max(1, depth // 2)),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+    }
+    return ChainSketch(group, target, roles.row, tables=tables)

@@ -1,0 +1,295 @@
+"""The ``dots`` rule: products of bytes added up to int32, with the instructions made for it.
+
+Four neighbours of the reduced axis are one group, and an operand is packed so that the groups of a
+vector's lanes lie side by side. Either a register tile of vectors is kept, as in the ``tile`` rule
+(VNNI), or a tile of up to 32 x 32 sums in tile registers (AMX). VNNI multiplies bytes with signs by
+bytes without: where both operands are of one kind, the packed one is shifted by 128.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import Target
+from ....ir.loop.expr import Op, Read
+from ....ir.loop.prim import Stage
+from ....ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    compute_inline,
+    pack_grouped,
+    parallel,
+    reorder,
+    rfactor,
+    shift_bytes,
+    split,
+    unroll,
+    vectorize,
+)
+from ...protocols import BoolArray
+from ..analysis import Access, Group, stage_points
+from .base import (
+    MAX_PARALLEL,
+    UNUSED,
+    Choices,
+    Sketch,
+    Values,
+    own_axes,
+    parallel_steps,
+    reduced_axes,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+
+__all__ = ["DotSketch", "dot_offers"]
+
+GROUP = 4  # products that one lane adds up at once
+VECTORS, TILES = 1, 2  # values of the knob ``pack``: sums in vector registers, in tile registers
+TILE_SIDE = 32  # rows and columns of the sums that tile registers hold
+TILE_GROUPS = 16  # groups in a row of a tile register, and rows of one
+MAX_UNROLLED = 256  # statements of one register tile
+REST = 15
+CHAINS = 10  # vectors of sums that keep two ports busy, five cycles from one product to the next
+SPARE = 2  # registers beside sums and vectors: two elements of rows
+LOAD = 0.25  # of the time of a product, beside products
+FAR_LOAD = 0.25  # more, from the second cache
+COST = 0.02  # of a product, beside those that other rules count
+SHIFT_VECTORS = 4  # vectors of sums at once, of what is taken off for shifted bytes
+
+
+class DotSketch(Sketch):
+    """See the module. ``k_unroll`` counts groups, and ``pack`` says where the sums are kept."""
+
+    rule: ClassVar[str] = "dots"
+    in_tiles: ClassVar[bool] = True
+
+    def tiled_axes(self) -> set[str | None]:
+        return {self.row_axis, self.vector_axis}
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, v, r, k = self.group, self.vector_axis, self.row_axis, self.k_axis
+        assert v is not None and k is not None
+        width = choices["vectors"] * self.lanes
+        groups = choices["k_unroll"]
+        first = [pack_grouped(name, v, width, k, GROUP) for name, _ in self.packable]
+        main, after = group.main.name, [s.name for s in group.stages[1:]]
+        sums: list[Step] = []
+        if self.shifts and choices["pack"] == VECTORS:
+            first += [shift_bytes(main, f"{name}.packed") for name, _ in self.packable]
+            sums = self._shift_steps(choices)
+            if main in group.prim.outputs:
+                after = [main, *after]
+            else:
+                first.append(compute_inline(main))
+            main = f"{main}.raw"
+        turns = -(-self.extent(k) // (GROUP * groups))
+        steps = [
+            split_step(v, self.extent(v), choices["mid_v"], width),
+            split(k, (turns, groups, GROUP)),
+        ]
+        rows, mid, tile = [], [f"{v}.1"], [f"{v}.2"]
+        if r is not None:
+            steps.append(split_step(r, self.extent(r), choices["mid_r"], choices["rows"]))
+            rows = [f"{r}.0"]
+            mid = [f"{r}.1", f"{v}.1"] if choices["mid_order"] == 0 else [f"{v}.1", f"{r}.1"]
+            tile = [f"{r}.2", f"{v}.2"]
+        outer = [*self.outer_axes]
+        outer += [*rows, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *rows]
+        others = [a for a in reduced_axes(group) if a != k]
+        own = [a for a in own_axes(group) if a not in (*others, k)]
+        if choices["pack"] == TILES:  # tile registers take several groups at once
+            scope, inner = "tiles", [*tile, f"{k}.1", f"{k}.2"]
+        else:  # what one group reads stays in registers
+            scope, inner = "registers", [f"{k}.1", *tile, f"{k}.2"]
+        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *inner))
+        at = mid[-1]
+        steps += [cache_write(main, scope, at)]
+        steps += [compute_at(name, at) for name in after]
+        steps += [unroll(loop) for loop in inner if loop != tile[-1]]
+        steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        return first, [*sums, *steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def shifts(self) -> bool:
+        """Whether both operands have signs, or neither."""
+        return len({str(r.dtype) for r in _byte_reads(self.group.main)}) == 1
+
+    def _shift_steps(self, choices: Choices) -> list[Step]:
+        """The sums that are taken off, in vectors along the reduced axis."""
+        axis = f"{self.group.main.name}.shift.{self.k_axis}"
+        width = min(SHIFT_VECTORS * self.lanes, self.extent(self.k_axis))
+        steps = [split_step(axis, self.extent(self.k_axis), width)]
+        steps += [rfactor(f"{self.group.main.name}.shift", f"{axis}.1"), vectorize(f"{axis}.1")]
+        if choices["parallel"] and self.row_axis is not None:
+            steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
+        return steps
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        return self.cache_tile_trips(choices)
+
+    def favourites(self) -> list[Choices]:
+        found: list[Choices] = []
+        for where in sorted(self.tables["pack"], reverse=True):
+            ranked = sorted(
+                (self._cost(where, vectors, rows), vectors, rows)
+                for vectors in self.tables["vectors"]
+                for rows in self.tables["rows"]
+                if self._holds(where, vectors, rows)
+            )
+            for _, vectors, rows in ranked[:2]:
+                c = {**self.base_choices(), "pack": where, "vectors": vectors, "rows": rows}
+                c["k_unroll"] = self._groups(where)
+                c["order"] = self.tables["order"][-1]
+                panel = vectors * self.lanes * self.extent(self.k_axis)
+                room = max(1, self.target.l2 // 2 // panel)
+                c["mid_v"] = self._panels(vectors, room)
+                c["parallel"] = self.parallel_depth(c)
+                c["stream"] = self.stream_choice()
+                found.append(c)
+        return found
+
+    def _panels(self, vectors: int, room: int) -> int:
+        """Panels side by side that a cache has ``room`` for, as many as leave the fewest over."""
+        count = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
+        able = [m for m in self.tables["mid_v"] if m <= min(room, count)]
+        return min(able, key=lambda m: (-(-count // m) * m, -m))
+
+    def _holds(self, where: int, vectors: int, rows: int) -> bool:
+        if where == TILES:
+            return vectors * self.lanes <= TILE_SIDE and rows <= TILE_SIDE
+        return rows * vectors + vectors + SPARE <= self.target.vector_registers
+
+    def _cost(self, where: int, vectors: int, rows: int) -> float:
+        """Roughly the time of all tiles for one group of the reduced axis."""
+        wide = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
+        tall = -(-self.extent(self.row_axis) // rows)
+        if where == VECTORS:
+            panel = vectors * self.target.vector_bytes * self.extent(self.k_axis) // GROUP
+            far = FAR_LOAD * vectors if panel > self.target.l1 // 2 else 0.0
+            return wide * tall * (max(vectors * rows, CHAINS) + LOAD * (vectors + rows) + far)
+        high = -(-rows // TILE_GROUPS)  # a product takes a cycle a row, a load half of that
+        taken = min(rows, TILE_GROUPS)
+        return wide * tall * (high * vectors * max(taken, 8) + 0.5 * (high * taken + vectors * 16))
+
+    def _groups(self, where: int) -> int:
+        """Groups written out. What they leave over of the reduced axis is left to plain code, which
+        takes as long for a group as ``REST`` turns."""
+        wanted = [g for g in self.tables["k_unroll"] if where == TILES or g <= 2]
+        whole = self.extent(self.k_axis) // GROUP
+        return min(wanted, key=lambda g: (whole // g + REST * (whole % g), -g))
+
+    def fits(self, values: Values) -> BoolArray:
+        v = values
+        tile = v["vectors"] * v["rows"]
+        width = v["vectors"] * self.lanes
+        vector = tile + v["vectors"] + 2 <= self.target.vector_registers
+        vector &= (v["k_unroll"] <= 4) & (tile * v["k_unroll"] <= MAX_UNROLLED)
+        tiled = (width <= TILE_SIDE) & (v["rows"] <= TILE_SIDE)
+        good = np.where(v["pack"] == TILES, tiled, vector)
+        good &= (v["mid_v"] - 1) * width < self.extent(self.vector_axis)
+        good &= (v["mid_r"] - 1) * v["rows"] < self.extent(self.row_axis)
+        return np.asarray(good)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
+                    choices["mid_v"], choices["vectors"] = mid, -(-width // self.lanes)
+                case "split", (axis, (_, mid, rows)) if axis == self.row_axis:
+                    choices["mid_r"], choices["rows"] = mid, rows
+                case "split", (axis, (_, groups, _)) if axis == self.k_axis:
+                    choices["k_unroll"] = groups
+                case "pack_grouped", _:
+                    choices["pack"] = max(choices["pack"], VECTORS)
+                case "cache_write", (_, "tiles", _):
+                    choices["pack"] = TILES
+                case _:
+                    pass
+        return choices if choices["pack"] else None
+
+
+def dot_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+    main = group.main
+    able = target.has_dots or target.has_tiles
+    if not able or group.reductions != (group.stages[0],) or main is not group.stages[0]:
+        return []
+    if not _adds_up_bytes(main):
+        return []
+    reads = group.accesses[main.name]
+    reduced = sorted((a.name for a in main.reduce_axes), key=lambda n: -group.extents[n])
+    for left, right in (reads, reads[::-1]):
+        for k in reduced:
+            for v in reversed(group.shared):
+                if _fits(group, left, right, v, k):
+                    sketch = _dot_sketch(group, target, right, v, k)
+                    return [(COST * stage_points(main), sketch)] if sketch else []
+    return []
+
+
+def _adds_up_bytes(stage: Stage) -> bool:
+    """Whether a stage is an int32 sum of products of bytes of two different operands."""
+    expr = stage.expr
+    if stage.combiner != "sum" or not isinstance(expr, Op) or expr.name != "multiply":
+        return False
+    reads = _byte_reads(stage)
+    distinct = len({r.buffer for r in reads}) == 2
+    return str(stage.buffer.dtype) == "int32" and len(reads) == 2 and distinct
+
+
+def _byte_reads(stage: Stage) -> list[Read]:
+    args = stage.expr.args if isinstance(stage.expr, Op) else ()
+    reads = [a.args[0] for a in args if isinstance(a, Op) and a.name == "cast"]
+    return [r for r in reads if isinstance(r, Read) and str(r.dtype) in ("int8", "uint8")]
+
+
+def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
+    """Whether groups along ``k`` lie side by side on the left, and the right can be packed so."""
+    return (
+        not left.irregular
+        and not right.irregular
+        and left.stride(k) == 1
+        and not left.depends(v)
+        and right.buffer in {p.name for p in group.prim.params}
+        and right.depends(v)
+        and right.depends(k)
+        and all(left.depends(a.name) for a in group.main.reduce_axes)
+        and group.extents[k] >= GROUP
+        and group.extents[v] >= GROUP
+    )
+
+
+def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) -> Sketch | None:
+    rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
+    row = next((a for a in rows if not packed.depends(a)), None)
+    lanes = target.lanes(group.element_bytes)
+    wide = -(-group.extents[v] // lanes)
+    tall = group.extents[row] if row is not None else 1
+    places = [VECTORS] if target.has_dots else []
+    places += [TILES] if target.has_tiles and row is not None else []
+    if not places:
+        return None
+    constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
+    heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
+    tables: dict[str, tuple[int, ...]] = {
+        **{name: (value,) for name, value in UNUSED.items()},
+        "vectors": up_to(wide, (1, 2, 3, 4, 6)),
+        "rows": tuple(sorted({*heights, min(tall, TILE_SIDE)})),
+        "mid_v": up_to(wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))),
+        "mid_r": up_to(tall, (1, 2, 4, 8, 16)),
+        "k_unroll": up_to(group.extents[k] // GROUP, tuple(range(1, TILE_GROUPS + 1))),
+        "order": (0, 1) if row else (0,),
+        "mid_order": (0, 1) if row else (0,),
+        "pack": tuple(places),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": stream_choices(group, target),
+    }
+    return DotSketch(group, target, v, row, None, k, ((packed.buffer, constant),), tables)

@@ -1,0 +1,343 @@
+"""The ``lanes`` rule: vectors run along each stage's own innermost axis, reductions in lanes that
+are joined at the end: softmax and layer_norm over the last axis, row sums, dot products.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import Target
+from ....ir.dims import as_int
+from ....ir.loop.prim import Stage
+from ....ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    pack,
+    prefetch,
+    reorder,
+    rfactor,
+    unroll,
+    vectorize,
+)
+from ...protocols import BoolArray
+from ..analysis import Access, Group, expression_cost, stage_points
+from .base import (
+    KNOBS,
+    MAX_PARALLEL,
+    Choices,
+    Sketch,
+    Values,
+    parallel_steps,
+    rough_cost,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+from .tile import COPY, is_packable
+
+__all__ = ["LaneSketch", "lane_axis", "lane_offers"]
+
+AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
+SMOOTH = 0.2  # of an element whose neighbours lie in the lanes beside it
+USED_AGAIN = 8  # rows for which an operand is worth a copy
+COLUMNS = 4  # that are multiplied with a row at once
+NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
+COSTLY = 8.0  # instructions of an element that is summed, from which few sums fit the registers
+ROWS = 4  # that are walked together at most
+NEAR_READS = (
+    0.1,
+    0.25,
+    1.0,
+)  # of the time of an element from far: from the first cache, the second
+LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
+
+
+class LaneSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "lanes"
+
+    def inner_axis(self) -> str | None:
+        return lane_axis(self.group, self.group.main)
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, r = self.group, self.row_axis
+        steps: list[Step] = []
+        outer = list(self.outer_axes)
+        rows: list[str] = []
+        if r is not None:
+            steps.append(split_step(r, self.extent(r), choices["rows"]))
+            outer.append(f"{r}.0")
+            rows = [f"{r}.1"]
+        inner: list[str] = []
+        vectors: list[str] = []
+        after: list[Step] = []
+        for stage in group.stages:
+            axis = lane_axis(group, stage)
+            names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
+            own = [n for n in names if n not in group.shared and n not in inner]
+            for name in own:
+                if name != axis:
+                    inner.append(name)
+            if axis is None or f"{axis}.0" in inner:
+                if axis is not None and stage.combiner is not None:
+                    after.append(rfactor(stage.name, f"{axis}.1"))
+                continue
+            extent = self.extent(axis)
+            width = min(choices["vectors"] * self.lanes, extent)
+            steps.append(split_step(axis, extent, width))
+            inner.append(f"{axis}.0")
+            vectors.append(f"{axis}.1")
+            if stage.combiner is not None:
+                after.append(rfactor(stage.name, f"{axis}.1"))
+        steps.append(reorder(*outer, *inner, *rows, *vectors))
+        if outer:
+            steps += [cache_write(s.name, "registers", outer[-1]) for s in group.reductions]
+            steps += [compute_at(s.name, outer[-1]) for s in group.stages[1:]]
+        steps += after
+        steps += [unroll(loop) for loop in rows]
+        steps += [vectorize(loop) for loop in vectors]
+        if r is not None:
+            steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
+        steps += parallel_steps(outer, choices["parallel"])
+        turned = [pack(name, axis, 1) for name, axis in _turned(group).items()]
+        return [*turned], [*steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def waited_for(self) -> tuple[tuple[str, str], ...]:
+        """Stages and parameters whose next rows are asked for.
+
+        The first stage that reads a row waits for memory while nothing is computed, unless the last
+        one that reads it, which has it in a near cache, asks for the next one. That pays for what
+        no near cache holds as a whole.
+        """
+        group, far = self.group, self.target.l2 // 2
+        readers: dict[str, list[str]] = {}
+        for stage in group.stages:
+            accesses = [a for a in group.accesses[stage.name] if self._walks_rows(a)]
+            for name in dict.fromkeys(a.buffer for a in accesses):
+                readers.setdefault(name, []).append(stage.name)
+        sizes = {p.name: as_int(p.size) * p.dtype.bytes for p in group.prim.params}
+        return tuple(
+            (stages[-1], name)
+            for name, stages in readers.items()
+            if len(stages) > 1 and sizes.get(name, 0) > far
+        )
+
+    def _walks_rows(self, access: Access) -> bool:
+        row = self.row_axis
+        return row is not None and not access.irregular and access.depends(row)
+
+    @property
+    def packs_always(self) -> bool:
+        return bool(_turned(self.group))
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        others = [self.extent(a) for a in self.outer_axes]
+        if self.row_axis is not None:
+            others.append(-(-self.extent(self.row_axis) // choices["rows"]))
+        return tuple(others)
+
+    def favourites(self) -> list[Choices]:
+        most = self._rows_at_once()
+        found: list[Choices] = []
+        for vectors, rows in ((4, most), (2, most), (8, 1)):
+            c = self.base_choices()
+            c["vectors"] = max(v for v in self.tables["vectors"] if v <= vectors)
+            c["rows"] = max(r for r in self.tables["rows"] if r <= rows)
+            c["parallel"] = self.parallel_depth(c)
+            c["stream"] = self.stream_choice()
+            found.append(c)
+        return found
+
+    def _rows_at_once(self) -> int:
+        """How many rows to walk together, as many as the near cache holds.
+
+        They share what does not depend on the row, and while one waits for its sum or maximum the
+        others are worked on. Sums of costly elements need more registers for each, and long ones
+        wait for memory only, which comes fastest one row after the other. Rows that are read once
+        need not stay near, if they share an operand: of 4096 x 4096 by a vector, four rows at once
+        take 0.87 of the time of one.
+        """
+        group = self.group
+        if _turned(group):  # the columns of a narrow matrix, and all of them read the same row
+            return COLUMNS
+        turns = prod(self.extent(a) for a in group.shared)
+        width = max(stage_points(s) for s in group.stages) // max(1, turns)
+        read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
+        read &= {p.name for p in group.prim.params}
+        maps = len(group.stages) - len(group.reductions)
+        row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
+        costly = any(expression_cost(s) > COSTLY for s in group.reductions)
+        for rows in (2,) if costly else (ROWS, 2):
+            few = turns < 4 * rows * self.target.cores
+            long = costly and self.waited_for and rows * width > LONG_ROW
+            near = self._shares_once or rows * row_bytes <= self.target.l1 * NEAR_SHARE
+            if not few and not long and near:
+                return rows
+        return 1
+
+    @cached_property
+    def _shares_once(self) -> bool:
+        """Whether one stage reads the rows, together with something that all rows share."""
+        walking = [s for s in self.group.stages if lane_axis(self.group, s) is not None]
+        if len(walking) != 1 or walking[0].combiner is None:
+            return False
+        axis = lane_axis(self.group, walking[0])
+        reads = [a for a in self.group.accesses[walking[0].name] if a.stride(axis or "") == 1]
+        return any(map(self._walks_rows, reads)) and not all(map(self._walks_rows, reads))
+
+    def fits(self, values: Values) -> BoolArray:
+        tile = values["vectors"] * values["rows"] * values["rows2"]
+        return np.asarray(tile <= self.target.vector_registers)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.2" in schedule.vectorized:
+            return None
+        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
+            return None
+        choices = self.shared_choices(schedule)
+        vector_axes = {lane_axis(self.group, s) for s in self.group.stages}
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, rows)) if axis == self.row_axis:
+                    choices["rows"] = rows
+                case "split", (axis, (_, width)) if axis in vector_axes:
+                    choices["vectors"] = max(choices["vectors"], -(-width // self.lanes))
+                case _:
+                    pass
+        return choices
+
+
+def lane_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+    if not _lanes_apply(group):
+        return []
+    sketch = _lane_sketch(group, target)
+    return [(_lane_cost(group) + _again_cost(group, sketch), sketch)]
+
+
+def lane_axis(group: Group, stage: Stage) -> str | None:
+    """The axis a stage's vectors run along in the ``lanes`` rule, None if it has none."""
+    axes = stage.reduce_axes or tuple(a for a in stage.axes if a.name not in group.shared)
+    names = [a.name for a in axes if as_int(a.extent) > 1]
+    if not names:
+        return None
+    if stage.combiner is None:
+        return names[-1]
+    reads = group.accesses[stage.name]
+
+    def goodness(name: str) -> tuple[int, int]:
+        smooth = sum(a.size for a in reads if a.stride(name) == 1)
+        return smooth, group.extents[name]
+
+    return max(names, key=goodness)
+
+
+def _lanes_apply(group: Group) -> bool:
+    return any(lane_axis(group, s) is not None and s.combiner is not None for s in group.stages)
+
+
+def _lane_cost(group: Group) -> float:
+    cost = 0.0
+    for stage in group.stages:
+        axis = lane_axis(group, stage)
+        points = float(stage_points(stage))
+        width = group.extents[axis] if axis is not None else 1
+        waste = -(-width // 16) * 16 / width
+        reads = group.accesses[stage.name]
+        turned = tuple(a for a in reads if stage is group.main and a.buffer in _turned(group))
+        straight = tuple(a for a in reads if a not in turned)
+        cost += rough_cost(straight, axis, points) * (waste if axis else 10.0)
+        cost += sum(
+            SMOOTH * points * waste + COPY * a.size * _at_run_time(group, a) for a in turned
+        )
+        if stage.combiner is not None:  # joining the lanes of every output element
+            cost += 6.0 * prod(as_int(a.extent) for a in stage.axes)
+    return cost
+
+
+def _turned(group: Group) -> dict[str, str]:
+    """Operands whose elements along the lanes lie apart, and that all rows but those of one axis
+    read again, as the few columns of a narrow matrix; with that axis. They are copied so that the
+    elements lie side by side."""
+    main = group.main
+    axis = lane_axis(group, main)
+    if axis is None or main.combiner != "sum" or len(main.reduce_axes) > 1:
+        return {}
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    found: dict[str, str] = {}
+    for access in group.accesses[main.name]:
+        mine = [a for a in shared if access.depends(a)]
+        again = prod(group.extents[a] for a in shared if a not in mine)
+        if access.stride(axis) in (0, 1) or len(mine) != 1 or again < USED_AGAIN:
+            continue
+        if is_packable(group, main, access, mine[0]):
+            found[access.buffer] = mine[0]
+    return found
+
+
+def _at_run_time(group: Group, access: Access) -> bool:
+    return not any(p.constant for p in group.prim.params if p.name == access.buffer)
+
+
+def _again_cost(group: Group, sketch: Sketch) -> float:
+    """What it costs that operands no near cache holds are read again for every turn of the loops
+    around the rows: that is as slow for each element as many operations."""
+    cost = 0.0
+    for access in group.accesses[group.main.name]:
+        turns = prod(group.extents[a] for a in sketch.outer_axes if not access.depends(a))
+        if access.size * access.element_bytes > sketch.target.l2 and access.size > 1:
+            cost += AGAIN * access.size * (turns - 1)
+    return cost
+
+
+def _row_axis(group: Group, target: Target) -> str | None:
+    """The axis of which several steps are taken at once: the one for which the least is read of the
+    main stage's operands, an element from a near cache counted as a part of one. The last one, if
+    that is the same."""
+    reads = [a for a in group.accesses[group.main.name] if a.size > 1]
+    shared = [a for a in group.shared if group.extents[a] > 1]
+
+    def traffic(row: str) -> float:
+        total = 0.0
+        for a in reads:
+            size = a.size * a.element_bytes
+            level = target.l1, target.l2
+            part = NEAR_READS[sum(size > capacity for capacity in level)]
+            turns = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
+            again = 1 if a.depends(row) else -(-group.extents[row] // ROWS)
+            total += part * a.size * turns * again
+        return total
+
+    return min(reversed(shared), key=traffic, default=None)
+
+
+def _lane_sketch(group: Group, target: Target) -> Sketch:
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    row = _row_axis(group, target)
+    tall = group.extents[row] if row is not None else 1
+    widest = max(
+        (group.extents[axis] for s in group.stages if (axis := lane_axis(group, s)) is not None),
+        default=1,
+    )
+    lanes = target.lanes(group.element_bytes)
+    tables: dict[str, tuple[int, ...]] = {
+        **dict.fromkeys(KNOBS, (1,)),
+        "order": (0,),
+        "mid_order": (0,),
+        "pack": (0,),
+        "vectors": up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
+        "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
+        "stream": stream_choices(group, target),
+        "prefetch": (0,),
+    }
+    return LaneSketch(group, target, None, row, None, None, (), tables)

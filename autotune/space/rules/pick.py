@@ -1,0 +1,156 @@
+"""The ``pick`` rule: maps whose expression is another one at each place of a short axis.
+
+Where every value of an axis (or of its remainder) picks an expression of its own, as the transforms
+of Winograd's convolution do, the axis is unrolled: each turn is then its own expression, what the
+turns share is computed once, and vectors run along another axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import Target
+from ....ir.dims import Dim, Mod, Symbol, as_int
+from ....ir.loop.expr import Const, Index, Op, walk
+from ....ir.loop.prim import Stage
+from ....ir.schedule.steps import Schedule, Step, reorder, unroll, vectorize
+from ...protocols import BoolArray
+from ..analysis import Group
+from .base import (
+    KNOBS,
+    MAX_PARALLEL,
+    UNUSED,
+    Choices,
+    Sketch,
+    Values,
+    parallel_steps,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+
+__all__ = ["PickSketch", "pick_offers"]
+
+MOST_PLACES = 8  # of one axis
+MOST_TURNS = 64  # of all unrolled axes together
+
+
+@dataclass(frozen=True)
+class PickSketch(Sketch):
+    """See the module. ``periods``: after how many places the picks of an axis begin again."""
+
+    rule: ClassVar[str] = "pick"
+
+    periods: Mapping[str, int] = field(default_factory=dict)
+
+    def tiled_axes(self) -> set[str | None]:
+        return {*self.periods, self.vector_axis}
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        v = self.vector_axis
+        assert v is not None
+        width = min(choices["vectors"] * self.lanes, self.extent(v))
+        steps = [split_step(v, self.extent(v), width)]
+        outer = list(self.outer_axes)
+        turns: list[str] = []
+        for axis, period in self.periods.items():
+            if period == self.extent(axis):
+                turns.append(axis)
+                continue
+            steps.append(split_step(axis, self.extent(axis), period))
+            outer.append(f"{axis}.0")
+            turns.append(f"{axis}.1")
+        outer.append(f"{v}.0")
+        steps.append(reorder(*outer, *turns, f"{v}.1"))
+        steps += [*(unroll(loop) for loop in turns), vectorize(f"{v}.1")]
+        steps += parallel_steps(outer, choices["parallel"])
+        return [], [*steps, *stream_steps(self.group, choices["stream"])]
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        trips = [self.extent(a) for a in self.outer_axes]
+        trips += [-(-self.extent(a) // p) for a, p in self.periods.items() if p < self.extent(a)]
+        return (*trips, -(-self.extent(self.vector_axis) // (choices["vectors"] * self.lanes)))
+
+    def favourites(self) -> list[Choices]:
+        c = self.base_choices()
+        c["parallel"] = self.parallel_depth(c)
+        c["stream"] = self.stream_choice()
+        return [c]
+
+    def fits(self, values: Values) -> BoolArray:
+        return np.ones(len(values["vectors"]), np.bool_)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.1" not in schedule.vectorized:
+            return None
+        choices = self.shared_choices(schedule)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, width)) if axis == self.vector_axis:
+                    choices["vectors"] = -(-width // self.lanes)
+                case _:
+                    pass
+        return choices
+
+
+def pick_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """The sketch of this rule where it applies: then it is always the best."""
+    if len(group.stages) != 1 or group.main.combiner is not None:
+        return []
+    periods = _periods(group.main)
+    free = [a for a in group.shared if a not in periods and group.extents[a] > 1]
+    if not periods or not free or prod(periods.values()) > MOST_TURNS:
+        return []
+    reads = group.accesses[group.main.name]
+    vector = max(free, key=lambda a: (sum(r.stride(a) == 1 for r in reads), free.index(a)))
+    lanes = target.lanes(group.element_bytes)
+    tables: dict[str, tuple[int, ...]] = {
+        **{name: (UNUSED[name],) for name in KNOBS},
+        "vectors": up_to(-(-group.extents[vector] // lanes), (1, 2)),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": stream_choices(group, target),
+    }
+    return [(0.0, PickSketch(group, target, vector, tables=tables, periods=periods))]
+
+
+def _periods(stage: Stage) -> dict[str, int]:
+    """The axes all of whose places (up to a period) are told apart, in the stage's order."""
+    extents = {a.name: as_int(a.extent) for a in stage.axes}
+    bounds: dict[tuple[str, int], set[int]] = {}
+    for node in walk(stage.expr):
+        if not isinstance(node, Op) or node.name != "where":
+            continue
+        test = node.args[0]
+        if isinstance(test, Op) and test.name == "less":
+            place, bound = test.args
+            found = _place(place.value, extents) if isinstance(place, Index) else None
+            if found is not None and isinstance(bound, Const):
+                bounds.setdefault(found, set()).add(int(bound.value))
+    whole = {
+        axis: period
+        for (axis, period), known in bounds.items()
+        if known == set(range(1, period)) and 1 < period <= MOST_PLACES
+    }
+    return {axis: min(whole[axis], extents[axis]) for axis in extents if axis in whole}
+
+
+def _place(value: object, extents: Mapping[str, int]) -> tuple[str, int] | None:
+    """The axis that ``value`` is, or is the remainder of, and how many values it takes."""
+    if not isinstance(value, Dim) or len(value.terms) != 1:
+        return None
+    (mono, coefficient) = value.terms[0]
+    if coefficient != 1 or len(mono) != 1:
+        return None
+    atom = mono[0]
+    if isinstance(atom, Symbol) and atom.name in extents:
+        return atom.name, extents[atom.name]
+    if isinstance(atom, Mod) and isinstance(atom.right, int):
+        inner = _place(atom.left, extents)
+        return (inner[0], atom.right) if inner is not None else None
+    return None

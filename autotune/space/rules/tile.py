@@ -1,0 +1,465 @@
+"""The ``tile`` rule: vectors run along an axis that all stages share, and a register tile of rows
+and vectors is kept while reduced axes are walked: maps, contractions, convolutions, pooling,
+reductions over outer axes, softmax over an outer axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import CACHE_LINE, Target
+from ....ir.dims import as_int
+from ....ir.loop.prim import Stage
+from ....ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    cut,
+    pack,
+    pack_at,
+    prefetch,
+    reorder,
+    split,
+    unroll,
+    vectorize,
+)
+from ...protocols import BoolArray
+from ..analysis import Access, Group, expression_cost, stage_points
+from .base import (
+    MAX_PARALLEL,
+    PACKS_INSIDE,
+    PACKS_ROWS,
+    PACKS_VECTORS,
+    Choices,
+    Sketch,
+    Values,
+    own_axes,
+    parallel_steps,
+    reduced_axes,
+    rough_cost,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+from .map_defaults import map_favourites
+from .tile_defaults import MAX_PANEL_BYTES, panel_loops, tile_favourites
+
+__all__ = ["COPY", "TileSketch", "is_packable", "tile_cost", "tile_offers", "tile_sketch"]
+
+MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
+PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
+FEW_NEAR, FEW_FAR = 16, 32  # rows for which transposing an operand from the second cache, or from
+# behind it, takes longer than their products
+COPY = 8.0  # of an element transposed at run time, where one that is read costs 0.2
+LINE = 64  # bytes of a cache line
+SHORT_AXIS = 4  # elements of a last axis, colours say, that fill too few lanes for costly maps
+MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
+
+
+class TileSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "tile"
+    in_tiles: ClassVar[bool] = True
+
+    def tiled_axes(self) -> set[str | None]:
+        return {self.row_axis, self.row_axis2, self.vector_axis}
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, v, r, r2, k = (
+            self.group,
+            self.vector_axis,
+            self.row_axis,
+            self.row_axis2,
+            self.k_axis,
+        )
+        assert v is not None
+        width = choices["vectors"] * self.lanes
+        if self.extent(v) < width:
+            width = self.extent(v)
+        first: list[Step] = []
+        inside = choices["pack"] == PACKS_INSIDE
+        if choices["pack"] in PACKS_VECTORS:
+            first = [pack(name, v, width) for name, known in self.packable if known or not inside]
+        if choices["pack"] in PACKS_ROWS and r is not None:
+            first += [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
+        steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
+        row_loops: list[str] = []
+        mid = [f"{v}.1"]
+        tile: list[str] = []
+        if r2 is not None:
+            steps.append(split_step(r2, self.extent(r2), choices["rows2"]))
+            row_loops.append(f"{r2}.0")
+            tile.append(f"{r2}.1")
+        if r is not None:
+            steps.append(split_step(r, self.extent(r), choices["mid_r"], choices["rows"]))
+            row_loops.append(f"{r}.0")
+            mid = [f"{r}.1", f"{v}.1"] if choices["mid_order"] == 0 else [f"{v}.1", f"{r}.1"]
+            tile.append(f"{r}.2")
+        tile.append(f"{v}.2")
+        outer = [*self.outer_axes]
+        outer += [*row_loops, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *row_loops]
+        blocked = k is not None and choices["k_blocks"] > 1
+        reduced: list[str] = []
+        unrolled = list(tile[:-1])
+        for axis in reduced_axes(group):
+            if k is not None and axis == k:
+                blocks = choices["k_blocks"]
+                chunk = -(-self.extent(k) // blocks)
+                turns = -(-chunk // choices["k_unroll"])
+                steps.append(
+                    split(
+                        k,
+                        (
+                            -(-self.extent(k) // (turns * choices["k_unroll"])),
+                            turns,
+                            choices["k_unroll"],
+                        ),
+                    )
+                )
+                reduced += [f"{k}.1", f"{k}.2"] if blocked else [f"{k}.0", f"{k}.1", f"{k}.2"]
+                if choices["k_unroll"] > 1:
+                    unrolled.append(f"{k}.2")
+            else:
+                reduced.append(axis)
+        own = [a for a in own_axes(group) if a not in reduced]
+        order = [*outer, *([f"{k}.0"] if blocked else []), *mid, *own, *reduced, *tile]
+        steps.append(reorder(*order))
+        at = mid[-1]
+        join = outer[-1] if blocked else at
+        steps += [cache_write(s.name, "registers", at) for s in group.reductions]
+        steps += [compute_at(s.name, join) for s in group.stages[1:]]
+        steps += [unroll(loop) for loop in unrolled]
+        steps += self.prefetch_steps(choices)
+        steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        steps += [cut(axis, points) for axis, points in group.cuts.items()]
+        if inside:
+            last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
+            at = f"{k}.0" if blocked else "*".join(shared) if last in shared else last
+            steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
+        return first, [*steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def accumulators(self) -> int:
+        """Sums that are kept for every place in a tile: more than one along axes that only some
+        stages have."""
+        own = [
+            prod(as_int(a.extent) for a in stage.axes if a.name not in self.group.shared)
+            for stage in self.group.reductions
+        ]
+        return max(own, default=1)
+
+    def prefetch_steps(self, choices: Choices) -> list[Step]:
+        """What vectors read, asked for before it is needed."""
+        turns, k = choices["prefetch"], self.k_axis
+        if not turns:
+            return []
+        if k is None:
+            ahead = self.turns_ahead(turns, choices["vectors"])
+            main, loop = self.group.main.name, f"{self.vector_axis}.0"
+            return [prefetch(main, name, loop, ahead) for name in self.streamed]
+        inside = choices["pack"] == PACKS_INSIDE  # then they go by the name of what is packed
+        panels = choices["pack"] in PACKS_VECTORS
+        packed = {name for name, known in self.packable if panels and (known or not inside)}
+        names = [f"{name}.packed" if name in packed else name for name in self.streamed]
+        loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
+        return [prefetch(self.group.main.name, name, loop, turns) for name in names]
+
+    def prefetch_choice(self, turns: int, vectors: int) -> int:
+        """What ``prefetch`` was chosen to be, given the turns of a step."""
+        if self.k_axis is not None:
+            return turns
+        offered = self.tables["prefetch"]
+        fits = (n for n in offered if n and self.turns_ahead(n, vectors) == turns)
+        return next(fits, offered[-1])
+
+    def turns_ahead(self, lines: int, vectors: int) -> int:
+        """Register tiles along the vectors that many cache lines reach over, for maps."""
+        width = vectors * self.lanes * self.group.element_bytes
+        return max(1, lines * CACHE_LINE // width)
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        return self.cache_tile_trips(choices)
+
+    def transposes_for_few(self, choices: Choices) -> bool:
+        rows = self.extent(self.row_axis) * self.extent(self.row_axis2)
+        names = {name for name, known in self.packable if not known}
+        return choices["pack"] in PACKS_VECTORS and any(
+            rows < (FEW_FAR if a.size * a.element_bytes > self.target.l2 else FEW_NEAR)
+            for a in self.group.accesses[self.group.main.name]
+            if a.buffer in names and _turned(self.group, a, self.vector_axis or "")
+        )
+
+    def favourites(self) -> list[Choices]:
+        if self.group.main.combiner is None:
+            return map_favourites(self)
+        return tile_favourites(self)
+
+    def fits(self, values: Values) -> BoolArray:
+        v = values
+        registers = self.target.vector_registers
+        tile = v["vectors"] * v["rows"] * v["rows2"]
+        wide = -(-self.extent(self.vector_axis) // self.lanes)
+        tall = self.extent(self.row_axis)
+        limit = registers if self.group.main.combiner else 2 * registers
+        good = tile * self.accumulators <= limit
+        statements = max(1.0, expression_cost(self.group.main) / PLAIN_COST)
+        good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
+        good &= (v["mid_v"] - 1) * v["vectors"] < wide
+        good &= (v["mid_r"] - 1) * v["rows"] < tall
+        if PACKS_INSIDE in self.tables["pack"]:
+            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
+            panels = v["mid_v"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
+            panels = panels * v["rows2"]  # of which each may have panels of its own
+            alone = (v["order"] == 1) & (v["parallel"] <= panel_loops(self))
+            inside = (panels <= MAX_PANEL_BYTES) & ((v["k_blocks"] > 1) | alone)
+            good &= (v["pack"] != PACKS_INSIDE) | inside
+        if self.k_axis is not None:
+            if len(self.group.stages) > 1:
+                kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
+                good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
+            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
+            good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
+        else:
+            good &= v["k_blocks"] == 1
+        if self.group.main.combiner is None and not self.gathers:
+            good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
+        return np.asarray(good)
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        if f"{self.vector_axis}.2" not in schedule.vectorized:
+            return None
+        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
+            return None
+        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
+                    choices["mid_v"], choices["vectors"] = mid, -(-width // self.lanes)
+                case "split", (axis, (_, mid, rows)) if axis == self.row_axis:
+                    choices["mid_r"], choices["rows"] = mid, rows
+                case "split", (axis, (_, rows)) if axis == self.row_axis2:
+                    choices["rows2"] = rows
+                case "split", (axis, (blocks, _, unrolled)) if axis == self.k_axis:
+                    choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
+                case "pack", (_, axis, _):
+                    rows = axis == self.row_axis
+                    choices["pack"] = (3 if choices["pack"] == 0 else 2) if rows else 1
+                case "pack_at", _:
+                    choices["pack"] = PACKS_INSIDE
+                case "prefetch", (_, _, _, turns):
+                    choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
+                case _:
+                    pass
+        return choices
+
+
+def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """Sketches of this rule, each with a rough cost to rank it among those of other rules."""
+    lanes = target.lanes(group.element_bytes)
+    return [
+        (tile_cost(group, v, lanes), tile_sketch(group, target, v)) for v in _vector_axes(group)
+    ]
+
+
+def _vector_axes(group: Group) -> list[str]:
+    """Shared axes along which vectors may run: the last one, where most reads are smooth, and where
+    no operand has to be transposed at run time that would be along the last one."""
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    if not shared:
+        return []
+    reads = [a for found in group.accesses.values() for a in found]
+
+    def smooth(axis: str) -> int:
+        return sum(a.size for a in reads if a.stride(axis) == 1)
+
+    best = max(shared, key=smooth)
+    found = [shared[-1]]
+    if best not in found and smooth(best) > smooth(shared[-1]):
+        found.append(best)
+    main = group.main
+    if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= SHORT_AXIS:
+        longer = max(shared[:-1], key=lambda a: group.extents[a])
+        found += [longer] if longer not in found else []
+    for access in group.accesses[main.name]:
+        if _turned(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
+            found += [a for a in shared if a not in found and not access.depends(a)][-1:]
+    return found
+
+
+def _turned(group: Group, access: Access, axis: str) -> bool:
+    """Whether vectors along an axis take elements of a run-time parameter that lie apart."""
+    known = {p.name for p in group.prim.params if p.constant}
+    return access.stride(axis) not in (0, 1) and access.buffer not in known
+
+
+def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
+    """Rough cost of vectors along an axis, to rank it among other axes and rules, if a ``share`` of
+    the main stage is computed."""
+    cost = 0.0
+    width = group.extents[axis]
+    waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
+    for stage in group.stages:
+        points = stage_points(stage) * (share if stage is group.main else 1.0)
+        reads = group.accesses[stage.name]
+        for access in reads:
+            step = access.lane_stride(axis, lanes)
+            packed = step not in (0, 1) and is_packable(group, stage, access, axis)
+            if packed:
+                cost += 0.2 * points + COPY * access.size * _turned(group, access, axis)
+            else:
+                cost += rough_cost((access,), axis if step != 0 else None, points)
+        last = stage.axes[-1].name if stage.axes else None
+        if last != axis:
+            cost += 3.0 * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
+    return cost * waste
+
+
+def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
+    """A parameter read again by other rows, at places that follow from the axis alone."""
+    params = {p.name for p in group.prim.params}
+    return (
+        access.buffer in params
+        and stage.combiner is not None
+        and not access.irregular
+        and access.depends(axis)
+        and any(access.depends(a.name) for a in stage.reduce_axes)
+    )
+
+
+def tile_sketch(
+    group: Group, target: Target, v: str, rows: Sequence[str] | None = None
+) -> TileSketch:
+    """The sketch with vectors along ``v``, and rows along the best axes, or the given ones."""
+    main = group.main
+    reads = group.accesses[main.name]
+    rows = _row_axes(group, v) if rows is None else rows
+    row = rows[0] if rows else None
+    row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
+    k = _longest_reduced(group) if main.combiner is not None else None
+    packable: list[tuple[str, bool]] = []
+    if main.combiner is not None and row is not None:
+        constants = {p.name: p.constant for p in group.prim.params}
+        for access in reads:
+            reused = not access.depends(row)
+            known = access.buffer in {name for name, _ in packable}
+            if reused and not known and is_packable(group, main, access, v):
+                packable.append((access.buffer, constants[access.buffer]))
+    elif main.combiner is not None:
+        constants = {p.name: p.constant for p in group.prim.params}
+        for access in reads:
+            if constants.get(access.buffer) and is_packable(group, main, access, v):
+                packable.append((access.buffer, True))
+                break
+    streamed = _streamed(group, v, k, target.l2 // 2)
+    packable_rows = _packable_rows(group, row, v, k)
+    if not packable:
+        packable_rows = tuple((name, known) for name, known in packable_rows if known)
+    lanes = target.lanes(group.element_bytes)
+    wide = -(-group.extents[v] // lanes)
+    tall = group.extents[row] if row is not None else 1
+    k_extent = group.extents[k] if k is not None else 1
+    single = len(group.reductions) == 1
+    tables: dict[str, tuple[int, ...]] = {
+        "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
+        "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
+        "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
+        "mid_r": up_to(tall, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64, 128)) if row else (1,),
+        "k_blocks": tuple(
+            b
+            for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)
+            if b == 1 or (single and k_extent // b >= (8 if row else 4))
+        ),
+        "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
+        "order": (0, 1) if row else (0,),
+        "mid_order": (0, 1) if row else (0,),
+        "pack": _packs(group, row, packable, packable_rows),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": stream_choices(group, target),
+        "prefetch": (0,)
+        if not streamed
+        else (0, 1, 8, 32)
+        if k is not None
+        else (0, 8, 16, 32, 64),
+    }
+    return TileSketch(
+        group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows
+    )
+
+
+def _packs(
+    group: Group,
+    row: str | None,
+    packable: list[tuple[str, bool]],
+    packable_rows: tuple[tuple[str, bool], ...],
+) -> tuple[int, ...]:
+    """Values of the knob ``pack``. Panels are made inside of cache tiles where what a tile reads of
+    the operand is a block."""
+    block = row is not None and len(group.main.reduce_axes) == 1 and not group.cuts
+    names = [a.buffer for a in group.accesses[group.main.name]]
+    inside = block and any(not known and names.count(name) == 1 for name, known in packable)
+    return tuple(
+        n
+        for n in range(5)
+        if (packable or n not in PACKS_VECTORS)
+        and (packable_rows or n not in PACKS_ROWS or n == PACKS_INSIDE)
+        and (inside or n != PACKS_INSIDE)
+    )
+
+
+def _streamed(group: Group, v: str, k: str | None, near: int) -> tuple[str, ...]:
+    """Parameters whose next vectors can be asked for, each once: those that vectors walk in every
+    turn of the reduced axis; and of more than ``near`` bytes, those that a map reads in order."""
+    params = {p.name for p in group.prim.params}
+    reads = [a for a in group.accesses[group.main.name] if a.buffer in params and not a.irregular]
+    if group.main.combiner is not None:
+        moving = [a for a in reads if k is not None and a.depends(v) and a.depends(k)]
+    else:
+        moving = [a for a in reads if a.stride(v) == 1 and a.size * a.element_bytes > near]
+    return tuple(dict.fromkeys(a.buffer for a in moving))
+
+
+def _packable_rows(
+    group: Group, row: str | None, v: str, k: str | None
+) -> tuple[tuple[str, bool], ...]:
+    """Operands whose elements for the rows of a tile lie lines apart from step to step."""
+    main = group.main
+    found: dict[str, bool] = {}
+    constants = {p.name: p.constant for p in group.prim.params}
+    names = [a.buffer for a in group.accesses[main.name]]
+    for access in group.accesses[main.name]:
+        far = (access.stride(k or "") or 0) * access.element_bytes >= LINE
+        once = names.count(access.buffer) == 1 and not access.depends(v)
+        if row and far and once and is_packable(group, main, access, row):
+            found[access.buffer] = constants[access.buffer]
+    return tuple(found.items())
+
+
+def _row_axes(group: Group, v: str) -> list[str]:
+    """Axes for the rows of a tile: where vector loads are used again first, then innermost."""
+    reads = group.accesses[group.main.name]
+    moving = [a for a in reads if a.depends(v)]
+    candidates = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
+
+    def reuse(axis: str) -> int:
+        return -sum(1 for a in moving if not a.depends(axis) or axis in a.runs)
+
+    if group.main.combiner is None:
+        strided = [a for a in moving if a.stride(v) not in (0, 1)]
+        if strided:  # the axis along which the rough reads are smooth shares their cache lines
+            candidates.sort(key=lambda axis: -sum(1 for a in strided if a.stride(axis) == 1))
+        return candidates[:1]
+    return sorted(candidates, key=reuse)[:2]
+
+
+def _longest_reduced(group: Group) -> str | None:
+    names = [a.name for a in group.main.reduce_axes if as_int(a.extent) > 1]
+    return max(names, key=lambda n: (group.extents[n], names.index(n))) if names else None

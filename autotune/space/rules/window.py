@@ -1,0 +1,440 @@
+"""The ``window`` rule: reductions over short windows, all taps written out: depthwise convolution,
+pooling, sliding sums.
+
+Vectors run along the last axis, be it the width or the channels. Rows of outputs share the rows of
+the image that their windows have in common, and taps outside of the image are peeled off.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ....codegen.target import Target
+from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
+from ....ir.loop.expr import Expr, Op, Read, index_value, walk
+from ....ir.loop.prim import PrimFunc, Stage
+from ....ir.loop.scalar import SCALAR_OPS
+from ....ir.schedule.steps import (
+    Schedule,
+    Step,
+    cache_write,
+    compute_at,
+    peel,
+    reorder,
+    unroll,
+    vectorize,
+)
+from ...protocols import BoolArray
+from ..analysis import Access, Group, stage_points
+from .base import (
+    KNOBS,
+    MAX_PARALLEL,
+    Choices,
+    Sketch,
+    Values,
+    own_axes,
+    parallel_steps,
+    reduced_axes,
+    split_step,
+    stream_choices,
+    stream_steps,
+    up_to,
+)
+
+__all__ = ["WindowSketch", "is_windowed", "window_cycles", "window_offers"]
+
+MAX_TAPS = 64  # of one window: each is written out for every element of the tile
+MAX_MASKS = 7  # that there are registers for
+MAX_STRIDE = 4  # elements from lane to lane that still are picked from whole vectors
+MANY_SHARE = 4  # results along another axis that read the same window
+MAX_WRITTEN = 1500  # statements of all bodies together, borders included
+QUICK_WRITTEN = 150  # the same without a log, where as many more must pay with a tenth
+QUICK_TIMES = 8.0  # times QUICK_WRITTEN, beyond which each must pay with the whole time
+FAR_BYTES = 12.0  # a cycle, from where results larger than the near caches come; optimistic
+LOAD = 0.6  # cycles per vector load beside the multiply-adds, most of them across two lines
+PICK = 0.6  # cycles more where lanes are picked from two vectors
+TILE = 6.0  # cycles to begin and end a tile
+SPILL = 0.2  # cycles per value that does not fit the registers and use of it
+
+
+class WindowSketch(Sketch):
+    """See the module."""
+
+    rule: ClassVar[str] = "window"
+    in_tiles: ClassVar[bool] = True
+
+    @property
+    def taps(self) -> int:
+        return prod(as_int(a.extent) for a in self.group.main.reduce_axes)
+
+    def tiled_axes(self) -> set[str | None]:
+        return {self.row_axis, self.row_axis2, self.vector_axis}
+
+    def blocks(self, choices: Choices) -> list[tuple[str, int]]:
+        """The tiled axes, outer first, with the length of a tile along each."""
+        v, r, r2 = self.vector_axis, self.row_axis, self.row_axis2
+        assert v is not None
+        found = [(r2, choices["rows2"])] if r2 is not None else []
+        found += [(r, choices["rows"])] if r is not None else []
+        wide = (v, min(choices["vectors"] * self.lanes, self.extent(v)))
+        return [*found, wide] if choices["order"] == 0 else [wide, *found]
+
+    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+        group, v = self.group, self.vector_axis
+        blocks = self.blocks(choices)
+        steps = [split_step(axis, self.extent(axis), size) for axis, size in blocks]
+        outer = [*self.outer_axes, *(f"{axis}.0" for axis, _ in blocks)]
+        rows = [f"{axis}.1" for axis, _ in blocks if axis != v]
+        # The taps along the vectors come first: between two of them the rows stay in registers.
+        reduced = reduced_axes(group)[::-1]
+        own = [a for a in own_axes(group) if a not in reduced]
+        steps.append(reorder(*outer, *own, *reduced, *rows, f"{v}.1"))
+        at = outer[-1]
+        steps += [cache_write(s.name, "registers", at) for s in group.reductions]
+        steps += [compute_at(s.name, at) for s in group.stages[1:]]
+        steps += [unroll(loop) for loop in (*reduced, *rows)]
+        steps.append(vectorize(f"{v}.1"))
+        for axis, size in blocks:
+            first, last = self.border(axis).turns(self.extent(axis), size)
+            if (first or last) and axis not in self.masked:
+                steps.append(peel(f"{axis}.0", first, last))
+        steps += parallel_steps(outer, choices["parallel"])
+        return [], [*steps, *stream_steps(group, choices["stream"])]
+
+    @cached_property
+    def borders(self) -> dict[str, Border]:
+        """The borders of all axes: thousands of rows are asked for theirs."""
+        return {axis: border_of(self.group, axis) for axis in self.group.extents}
+
+    def border(self, axis: str) -> Border:
+        return self.borders[axis]
+
+    @cached_property
+    def masked(self) -> frozenset[str]:
+        """Axes whose border is left to the masks of loads, which cost nothing where there are masks
+        and lanes lie side by side: only few masks fit their registers."""
+        v = self.vector_axis or ""
+        taps = _taps_along(self.group, v)
+        few = taps is None or self.extent(taps) <= MAX_MASKS
+        reads = self.group.accesses[self.group.main.name]
+        smooth = all(a.stride(v) in (0, 1) for a in reads)
+        return frozenset({v} if self.target.has_masks and smooth and few else ())
+
+    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
+        others = [self.extent(a) for a in self.outer_axes]
+        return (*others, *(-(-self.extent(a) // size) for a, size in self.blocks(choices)))
+
+    def written(self, choices: Choices) -> int:
+        """Statements of the main stage in all bodies, the peeled ones included."""
+        tile, bodies = self.taps, 1
+        for axis, size in self.blocks(choices):
+            tile *= -(-size // self.lanes) if axis == self.vector_axis else size
+            border = NO_BORDER if axis in self.masked else self.border(axis)
+            bodies *= border.bodies(self.extent(axis), size)
+        return tile * bodies
+
+    def favourites(self) -> list[Choices]:
+        tables = self.tables
+        ranked: list[tuple[float, int, float, dict[str, int]]] = []
+        moved = self.group.output_bytes + sum(
+            a.size * a.element_bytes for a in self.group.accesses[self.group.main.name]
+        )
+        memory = moved / FAR_BYTES if moved > self.target.l2 else 0.0
+        for vectors, rows, rows2 in itertools.product(
+            tables["vectors"], tables["rows"], tables["rows2"]
+        ):
+            c = {**self.base_choices(), "vectors": vectors, "rows": rows, "rows2": rows2}
+            if vectors * rows * rows2 > self.target.vector_registers // 2:
+                continue
+            written = self.written(c)
+            slow = written * tap_cost(self.group.main) / QUICK_WRITTEN
+            cycles = max(memory, window_cycles(self, vectors, rows, rows2))
+            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - QUICK_TIMES))
+            ranked.append((score, written, cycles, c))
+        ranked.sort(key=lambda item: item[:2])
+        # Tuning has time to compile what is fastest, so that it comes early there.
+        able = [item for item in ranked[1:] if item[1] <= MAX_WRITTEN]
+        quickest = min(able, key=lambda item: item[2:3], default=None)
+        if quickest is not None and quickest[2] < ranked[0][2]:
+            ranked.remove(quickest)
+            ranked.insert(1, quickest)
+        found: list[Choices] = []
+        for *_, c in ranked[:4]:
+            c["order"] = tables["order"][-1] if self.turned else 0
+            c["parallel"] = self.parallel_depth(c)
+            c["stream"] = self.stream_choice()
+            found.append(c)
+        return found
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether to go down all rows with the vectors of a place: weights, or masks, then stay in
+        registers. An image that is not near would come from afar again for every place."""
+        v = self.vector_axis or ""
+        reads = self.group.accesses[self.group.main.name]
+        near = self.target.l1 if v in self.masked and not self.border(v).free else self.target.l2
+        image = sum(
+            a.size
+            * a.element_bytes
+            // max(1, prod(self.extent(o) for o in self.outer_axes if a.depends(o)))
+            for a in reads
+        )
+        return (self.border(v).free or v in self.masked) and image <= near // 2
+
+    def fits(self, values: Values) -> BoolArray:
+        v = values
+        tile = v["vectors"] * v["rows"] * v["rows2"]
+        good = tile <= self.target.vector_registers
+        good &= tile * self.taps * tap_cost(self.group.main) <= MAX_WRITTEN / 2
+        keep = np.asarray(good)
+        asked = np.flatnonzero(keep)
+        if not len(asked):
+            return keep
+        # Few different ones among thousands of rows.
+        names = ("vectors", "rows", "rows2", "order")
+        sizes = np.stack([v[name][asked] for name in names], axis=1)
+        tiles, which = np.unique(sizes, axis=0, return_inverse=True)
+        written = [self.written(dict(zip(names, map(int, tile), strict=True))) for tile in tiles]
+        keep[asked] = (np.array(written, np.int64) <= MAX_WRITTEN)[which.reshape(-1)]
+        return keep
+
+    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+        unrolled = {s.args[0] for s in schedule.steps if s.name == "unroll"}
+        if f"{self.vector_axis}.1" not in schedule.vectorized:
+            return None
+        if not unrolled >= set(reduced_axes(self.group)):
+            return None
+        choices = self.shared_choices(schedule)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, (_, size)) if axis == self.vector_axis:
+                    choices["vectors"] = -(-size // self.lanes)
+                case "split", (axis, (_, size)) if axis == self.row_axis:
+                    choices["rows"] = size
+                case "split", (axis, (_, size)) if axis == self.row_axis2:
+                    choices["rows2"] = size
+                case "reorder", (loops,) if self.row_axis is not None:
+                    v, r = f"{self.vector_axis}.0", f"{self.row_axis}.0"
+                    if v in loops and r in loops:
+                        choices["order"] = int(loops.index(v) < loops.index(r))
+                case _:
+                    pass
+        return choices
+
+
+@dataclass(frozen=True)
+class Border:
+    """How many places at the beginning and the end of an axis have windows that may reach out."""
+
+    first: int
+    last: int
+
+    @property
+    def free(self) -> bool:
+        return self.first == self.last == 0
+
+    def turns(self, extent: int, block: int) -> tuple[int, int]:
+        """The turns of a loop over blocks that hold such a place, at the two ends."""
+        count = -(-extent // block)
+        before = -(-self.first // block)
+        after = count - (extent - self.last) // block if self.last else 0
+        before = min(before, count)
+        return before, min(after, count - before)
+
+    def bodies(self, extent: int, block: int) -> int:
+        """How often the body of the loop over blocks is written."""
+        count = -(-extent // block)
+        before, after = self.turns(extent, block)
+        after = max(after, int(extent % block != 0 and before < count))
+        return before + after + int(count > before + after)
+
+
+NO_BORDER = Border(0, 0)
+
+
+def border_of(group: Group, axis: str) -> Border:
+    """Read off the conditions in the main stage; those that are no comparison leave all open."""
+    extent = group.extents[axis]
+    ranges = {name: (0, size - 1) for name, size in group.extents.items()}
+    first = last = 0
+    for node in walk(group.main.expr):
+        if not isinstance(node, Op) or node.name != "less_equal":
+            continue
+        left, right = (index_value(a) for a in node.args)
+        if left is None or right is None or not isinstance(left - right, Dim):
+            continue
+        parts = linear(left - right)
+        if parts is None or axis not in parts[0]:
+            continue
+        step = parts[0][axis]
+        rest = bounds(left - right, {**ranges, axis: (0, 0)})
+        if rest is None:
+            continue
+        if step > 0:  # holds up to a place
+            last = max(last, extent - 1 - (-rest[1]) // step)
+        else:
+            first = max(first, -(-rest[1] // -step))
+    return Border(min(max(first, 0), extent), min(max(last, 0), extent))
+
+
+def tap_cost(stage: Stage) -> float:
+    """Vector instructions of one tap: a multiply-add is one, greatest and least are three for the
+    sake of NaN. Conditions are decided at the border, and cost nothing."""
+    sums = stage.combiner == "sum"
+    cost = 0.0 if sums else 2.0
+    for node in walk(stage.expr):
+        if isinstance(node, Op) and node.name not in _OF_CONDITIONS:
+            cost += SCALAR_OPS[node.name].cost
+    return max(1.0, cost)
+
+
+_OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
+
+
+def window_cycles(sketch: WindowSketch, vectors: int, rows: int, rows2: int) -> float:
+    """Estimated cycles of the main stage with this tile."""
+    group = sketch.group
+    reads = group.accesses[group.main.name]
+    work = tap_cost(group.main) / 2.0
+    v, r, r2 = sketch.vector_axis, sketch.row_axis, sketch.row_axis2
+    total = 0.0
+    for n_v, wide in _tail(-(-sketch.extent(v) // sketch.lanes), vectors):
+        for n_r, tall in _tail(sketch.extent(r), rows):
+            for n_q, deep in _tail(sketch.extent(r2), rows2):
+                chains = wide * tall * deep
+                loads, kept = 0.0, 0
+                for access in reads:
+                    if not access.depends(v or ""):
+                        kept += sketch.taps if len(reads) > 1 else 0
+                        continue
+                    if not any(access.depends(a) for a in (r, r2) if a is not None):
+                        kept += sketch.taps * wide if len(reads) > 1 else 0
+                        continue
+                    picked = abs(access.stride(v or "") or 0) > 1
+                    count = wide * _rows_read(sketch, access, r, tall)
+                    count *= _rows_read(sketch, access, r2, deep)
+                    count *= _other_taps(sketch, access)
+                    loads += count * (2 * LOAD + PICK if picked else LOAD)
+                spilled = max(0, chains + kept + 3 - sketch.target.vector_registers)
+                cycles = chains * sketch.taps * work + loads + spilled * SPILL * chains + TILE
+                total += n_v * n_r * n_q * cycles
+    return total * prod(sketch.extent(a) for a in sketch.outer_axes)
+
+
+def _rows_read(sketch: Sketch, access: Access, axis: str | None, count: int) -> int:
+    """Rows of the image that ``count`` outputs along an axis read through their windows."""
+    if axis is None or not access.depends(axis):
+        return 1
+    step = access.stride(axis) or 1
+    taps = _taps_along(sketch.group, axis)
+    if taps is None:
+        return count
+    apart = access.stride(taps) or step
+    return len({step * n + apart * k for n in range(count) for k in range(sketch.extent(taps))})
+
+
+def _other_taps(sketch: Sketch, access: Access) -> int:
+    """Taps along axes that the rows do not share: each is a load of its own."""
+    shared = {_taps_along(sketch.group, a) for a in (sketch.row_axis, sketch.row_axis2) if a}
+    axes = [a.name for a in sketch.group.main.reduce_axes]
+    return prod(sketch.extent(a) for a in axes if a not in shared and access.depends(a))
+
+
+def _tail(extent: int, tile: int) -> list[tuple[int, int]]:
+    """How often a tile of which size runs: the main part and the rest."""
+    full, rest = divmod(extent, tile)
+    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
+
+
+def window_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
+    shared = [a for a in group.shared if group.extents[a] > 1]
+    if not shared or not _is_window(group.main) or len(group.reductions) != 1:
+        return []
+    v = shared[-1]
+    for access in group.accesses[group.main.name]:
+        step = access.stride(v)
+        if step is None or not 0 <= step <= MAX_STRIDE:
+            return []
+    main = group.main
+    lanes = target.lanes(group.element_bytes)
+    waste = -(-group.extents[v] // lanes) * lanes / group.extents[v]
+    return [(0.1 * stage_points(main) * waste, _window_sketch(group, target, v))]
+
+
+def is_windowed(prim: PrimFunc) -> bool:
+    """Whether every reduction is one over short windows, so that its operands are read a few times
+    only and a padded copy of them does not pay."""
+    reductions = [s for s in prim.stages if s.combiner is not None]
+    return bool(reductions) and all(_is_window(s) for s in reductions)
+
+
+def _is_window(stage: Stage) -> bool:
+    """Whether each reduced axis moves a read together with an axis of the result, and what it moves
+    is read by its own windows only: a first convolution, of one colour to many channels, is a
+    contraction whose tiles share the image among channels."""
+    taps = {a.name for a in stage.reduce_axes}
+    size = prod(as_int(a.extent) for a in stage.reduce_axes)
+    if not taps or size > MAX_TAPS or not taps <= _windows_in(stage).keys():
+        return False
+    windowed = set(_windows_in(stage).values())
+    many = {a.name for a in stage.axes if as_int(a.extent) >= MANY_SHARE}
+    for node in _reads(stage.expr):
+        names = {name for i in node.indices if isinstance(i, Dim) for name in symbols(i)}
+        if names & windowed and not many <= names:
+            return False
+    return True
+
+
+def _windows_in(stage: Stage) -> dict[str, str]:
+    """By reduced axis the axis of the result that moves some index of a read together with it."""
+    reduced = {a.name for a in stage.reduce_axes}
+    mine = [a.name for a in stage.axes]
+    found: dict[str, str] = {}
+    for node in _reads(stage.expr):
+        for i in node.indices:
+            names = _walking(i) if isinstance(i, Dim) else frozenset[str]()
+            for tap in names & reduced:
+                for axis in mine:
+                    if axis in names:
+                        found.setdefault(tap, axis)
+    return found
+
+
+def _walking(index: Dim) -> frozenset[str]:
+    """What moves an index in each of its steps, not only from group to group."""
+    atoms = (atom for mono, _ in index.terms for atom in mono)
+    return frozenset(atom.name for atom in atoms if isinstance(atom, Symbol))
+
+
+def _reads(expr: Expr) -> list[Read]:
+    return [node for node in walk(expr) if isinstance(node, Read)]
+
+
+def _taps_along(group: Group, axis: str) -> str | None:
+    return next((tap for tap, a in _windows_in(group.main).items() if a == axis), None)
+
+
+def _window_sketch(group: Group, target: Target, v: str) -> Sketch:
+    windowed = set(_windows_in(group.main).values())
+    rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1 and a in windowed]
+    row, row2 = (*rows[:2], None, None)[:2]
+    lanes = target.lanes(group.element_bytes)
+    wide = -(-group.extents[v] // lanes)
+    tables: dict[str, tuple[int, ...]] = {
+        **dict.fromkeys(KNOBS, (1,)),
+        **dict.fromkeys(("mid_order", "pack", "prefetch"), (0,)),
+        "vectors": up_to(wide, (1, 2, 3, 4)),
+        "rows": up_to(group.extents[row], (1, 2, 3, 4, 5, 6, 7, 8, 10, 14)) if row else (1,),
+        "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "order": (0, 1) if row else (0,),
+        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "stream": stream_choices(group, target),
+    }
+    return WindowSketch(group, target, v, row, row2, None, (), tables)

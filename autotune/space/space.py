@@ -1,0 +1,481 @@
+"""The search space of a PrimFunc: variants (what is inlined, which sketch), and knobs as arrays.
+
+A row of a population is ``[variant, knob, knob, ...]``; a knob's entry is an index into the table
+of values its variant offers. Sampling, mutation and validity are whole-array functions;
+only a row that is measured becomes a Schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import chain, combinations
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codegen.limits import check_limits
+from ...codegen.private_buffers import check_private_buffers
+from ...codegen.target import Target
+from ...ir.dims import as_int
+from ...ir.errors import ScheduleError
+from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.apply import apply_schedule
+from ...ir.schedule.primitives import state_of
+from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
+from ..protocols import BoolArray, Knob, Population
+from .analysis import Group, groups_of
+from .core_features import core_features
+from .features import space_features
+from .layouts import turned_copies
+from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_sketches
+from .rules.tile_defaults import tile_cycles
+from .rules.window import is_windowed
+from .variant import Variant
+
+__all__ = ["ScheduleSpace", "default_schedule", "default_variant"]
+
+MAX_VARIANTS = 8
+MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
+FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
+GATHERING = 1.6
+"""Convolutions of 8 to 24 channels, channels last, to images of channels first: vectors along the
+image took 1.5 to 1.74 times as long as those along the channels, at equal estimates."""
+CLEARLY = 1.5  # times the estimate of the usual order, below which another one goes first
+ROWS_PER_CORE = 4  # outputs that share the threads' work evenly enough without pieces
+
+
+class ScheduleSpace:
+    """All schedules offered for one PrimFunc on one target; see ``SearchSpace`` for the methods."""
+
+    def __init__(
+        self,
+        prim: PrimFunc,
+        target: Target,
+        threads: int | None = None,
+        variants: Sequence[Variant] | None = None,
+    ) -> None:
+        """With these ``variants`` alone (all); ``threads`` are to run it (all cores)."""
+        self.prim, self.target = prim, target
+        self.threads = threads or target.cores
+        self.variants = tuple(_variants(prim, target) if variants is None else variants)
+        sizes = [
+            max((len(v.tables[c]) for v in self.variants), default=1) for c in range(len(KNOBS))
+        ]
+        self._knobs = (
+            Knob("variant", max(1, len(self.variants))),
+            *(Knob(name, size) for name, size in zip(KNOBS, sizes)),
+        )
+        self.sizes = np.array(
+            [[len(t) for t in v.tables] for v in self.variants] or [[1] * len(KNOBS)], np.int32
+        )
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        return self._knobs
+
+    # -- populations ---------------------------------------------------------------------------
+
+    def values(self, rows: Population) -> npt.NDArray[np.int64]:
+        """int64[n, knobs]: the value each knob stands for."""
+        out = np.ones((len(rows), len(KNOBS)), np.int64)
+        for number, variant in enumerate(self.variants):
+            mine = rows[:, 0] == number
+            if mine.any():
+                for c, table in enumerate(variant.tables):
+                    out[mine, c] = table[np.minimum(rows[mine, c + 1], len(table) - 1)]
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator) -> Population:
+        if not self.variants:
+            return np.empty((0, len(self._knobs)), np.int32)
+        found = np.empty((0, len(self._knobs)), np.int32)
+        for _ in range(8):
+            rows = np.empty((2 * n, len(self._knobs)), np.int32)
+            rows[:, 0] = rng.integers(0, len(self.variants), 2 * n)
+            sizes = self.sizes[rows[:, 0]]
+            rows[:, 1:] = (rng.random(sizes.shape) * sizes).astype(np.int32)
+            found = np.concatenate([found, rows[self.valid(rows)]])
+            if len(found) >= n:
+                break
+        return found[:n]
+
+    def mutate(self, rows: Population, rng: np.random.Generator) -> Population:
+        """Each row with one or two knobs moved, a step or anywhere; rarely another variant."""
+        new = rows.copy()
+        count = len(rows)
+        for _ in range(2):
+            column = rng.integers(1, len(self._knobs), count)
+            sizes = self.sizes[new[:, 0], column - 1]
+            near = new[np.arange(count), column] + rng.choice([-1, 1], count)
+            far = (rng.random(count) * sizes).astype(np.int32)
+            value = np.where(rng.random(count) < 0.6, near, far)
+            apply = rng.random(count) < (1.0 if _ == 0 else 0.4)
+            value = np.clip(value, 0, sizes - 1)
+            new[apply, column[apply]] = value[apply]
+        if len(self.variants) > 1:
+            other = rng.random(count) < 0.05
+            new[other, 0] = rng.integers(0, len(self.variants), int(other.sum()))
+            new[:, 1:] = np.minimum(new[:, 1:], self.sizes[new[:, 0]] - 1)
+        good = self.valid(new)
+        new[~good] = rows[~good]
+        return new
+
+    def valid(self, rows: Population) -> BoolArray:
+        rows = np.asarray(rows)
+        good = (rows[:, 0] >= 0) & (rows[:, 0] < len(self.variants))
+        safe = np.where(good, rows[:, 0], 0)
+        good &= ((rows[:, 1:] >= 0) & (rows[:, 1:] < self.sizes[safe])).all(axis=1)
+        values = self.values(np.where(good[:, None], rows, 0).astype(np.int32))
+        v = {name: values[:, c] for c, name in enumerate(KNOBS)}
+        for number, variant in enumerate(self.variants):
+            mine = good & (rows[:, 0] == number)
+            if mine.any():
+                good[mine] = variant.sketch.fits({k: x[mine] for k, x in v.items()})
+        return good
+
+    def default(self) -> Population:
+        return self._default
+
+    @cached_property
+    def _default(self) -> Population:
+        rows = [
+            self._row(number, choices)
+            for number, variant in enumerate(self.variants)
+            for choices in variant.sketch.favourites()[: 3 if number == 0 else 1]
+        ]
+        found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
+        return found[self.valid(found)] if len(found) else found
+
+    # -- schedules -----------------------------------------------------------------------------
+
+    def choices(self, row: npt.NDArray[np.int32]) -> Choices:
+        """The value of every knob of a row."""
+        variant = self.variants[int(row[0])]
+        return {name: int(variant.tables[c][int(row[c + 1])]) for c, name in enumerate(KNOBS)}
+
+    def sketch_name(self, row: npt.NDArray[np.int32]) -> str:
+        return self.variants[int(row[0])].name
+
+    def schedule(self, row: npt.NDArray[np.int32]) -> Schedule:
+        return self.variants[int(row[0])].schedule(self.choices(row))
+
+    def _row(self, variant: int, choices: Choices) -> list[int]:
+        """The row with the values nearest to ``choices``."""
+        tables = self.variants[variant].tables
+        nearest = [
+            int(np.argmin(np.abs(np.log2(np.maximum(t, 0.5)) - np.log2(max(choices[name], 0.5)))))
+            for name, t in zip(KNOBS, tables)
+        ]
+        return [variant, *nearest]
+
+    def with_choice(
+        self, row: npt.NDArray[np.int32], knob: str, value: int
+    ) -> npt.NDArray[np.int32] | None:
+        """The row with another value of a knob, the nearest there is; None if it is not valid."""
+        changed = np.array([self._row(int(row[0]), {**self.choices(row), knob: value})], np.int32)
+        return changed[0] if self.valid(changed)[0] else None
+
+    def row_of(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
+        for number, variant in enumerate(self.variants):
+            if schedule.steps[: len(variant.prepare)] != variant.prepare:
+                continue
+            choices = variant.sketch.decode(schedule)
+            if choices is None:
+                continue
+            # A value may stand for a near one: 584 steps in 32 pieces are 31 of 19.
+            row = np.array(self._row(number, choices), np.int32)
+            if self.schedule(row) == schedule:
+                return row
+        return None
+
+    def refit(self, schedule: Schedule, origin: object = None) -> npt.NDArray[np.int32] | None:
+        """The row nearest to a schedule of the same kind of workload at other sizes.
+
+        Canonical names are the same at all sizes, so the schedule says all by itself; ``origin``
+        is not needed.
+        """
+        wanted = _preparation(schedule)
+        for number, variant in enumerate(self.variants):
+            if _preparation(Schedule(variant.prepare)) != wanted:
+                continue
+            choices = variant.sketch.decode(schedule)
+            if choices is None:
+                continue
+            for closer in (choices, {**choices, "mid_v": 1, "mid_r": 1, "k_blocks": 1}):
+                fitted = np.array([self._row(number, closer)], np.int32)
+                if self.valid(fitted)[0]:
+                    return fitted[0]
+        return None
+
+    def features(self, rows: Population) -> npt.NDArray[np.float32]:
+        return space_features(self, rows)
+
+
+def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
+    """The steps that make a variant, without the sizes in them."""
+    kinds = (
+        "compute_inline",
+        "split_reduction",
+        "blockwise",
+        "layout",
+        "cache_read",
+        "own_axis",
+    )
+    return [
+        (s.name, *(a for a in s.args if not isinstance(a, int)))
+        for s in schedule.steps
+        if s.name in kinds
+    ]
+
+
+def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """What the rules offer, most promising first, then what users' rules do."""
+    yield from _built_in(prim, target)
+    for sketch in user_sketches(prim, target):
+        yield Variant(sketch.name, (), sketch, ())
+
+
+def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """What may be inlined times what sketches the main group is offered."""
+    chained = False
+    for prepare, sketch in chain_sketches(prim, target):
+        variant = Variant(_name(sketch, prepare), prepare, sketch, ())
+        if _works(prim, variant):
+            chained = True
+            yield variant
+    if chained:
+        return
+    made = False
+    for variant in _together(prim, target):
+        made = True
+        yield variant
+    if not made:
+        yield from _prepared_variants(prim, target, _apart(prim))
+
+
+def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
+    """Variants whose stages share loops where they can."""
+    turned = turned_copies(prim)
+    if turned:  # which order is best depends on how wide the groups are, and the images
+        both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, turned))
+        yield from sorted(both, key=_cycles)[:MAX_VARIANTS]
+        return
+    variants = _prepared_variants(prim, target)
+    first = next(variants, None)
+    if first is None:
+        return
+    if is_windowed(prim) and first.sketch.rule != "window":
+        # Borders that are too long to be written out: windows on a padded copy have none.
+        yield from sorted((first, *variants), key=lambda v: v.sketch.rule != "window")
+        return
+    if not any(doubt(first.sketch) for doubt in (_lies_across, _reads_again, _runs_empty)):
+        yield first
+        yield from variants
+        return
+    # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
+    # is read anew for each of its taps.
+    every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
+    estimates = {id(v): _core_cycles(v) * _gathering(v.sketch) for v in every}
+    if min(estimates.values()) * CLEARLY < estimates[id(first)]:
+        every.sort(key=lambda v: estimates[id(v)])
+    yield from every[:MAX_VARIANTS]
+
+
+def _lies_across(sketch: Sketch) -> bool:
+    """Whether the vectors of a register tile lie across what is read or written."""
+    main = sketch.group.main
+    if sketch.rule != "tile" or main.combiner is None:
+        return False
+    last = sketch.group.stages[-1].axes[-1:]
+    return sketch.gathers or (bool(last) and last[0].name != sketch.vector_axis)
+
+
+def _reads_again(sketch: Sketch) -> bool:
+    """Whether lanes along the reduced axis read operands anew for every result, of which register
+    tiles would use each element several times."""
+    main = sketch.group.main
+    if sketch.rule != "lanes" or main.combiner is None:
+        return False
+    axes = [a.name for a in main.axes if sketch.extent(a.name) > 1]
+    reads = sketch.group.accesses[main.name]
+    return len(reads) > 1 and all(any(not r.depends(a) for a in axes) for r in reads)
+
+
+def _runs_empty(sketch: Sketch) -> bool:
+    """Whether the vectors of a map are so short that most lanes compute nothing."""
+    short = 2 * sketch.extent(sketch.vector_axis) <= sketch.lanes
+    return sketch.rule == "tile" and sketch.group.main.combiner is None and short
+
+
+def _gathering(sketch: Sketch) -> float:
+    """By how much to multiply the estimate of a register tile: it is too low where vectors of an
+    operand that is not packed are put together lane by lane in every step."""
+    reads = sketch.group.accesses[sketch.group.main.name]
+    packed = {name for name, _ in sketch.packable}
+    v = sketch.vector_axis or ""
+    gathers = any(a.stride(v) not in (0, 1) and a.buffer not in packed for a in reads)
+    return GATHERING if sketch.rule == "tile" and sketch.k_axis and gathers else 1.0
+
+
+def _core_cycles(variant: Variant) -> float:
+    """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
+    where one is made for few rows."""
+    sketch = variant.sketch
+    default = sketch.favourite()
+    if sketch.transposes_for_few(default):
+        return inf
+    choices = sketch.settled({n: np.array([c], np.int64) for n, c in default.items()})
+    return float(sketch.share(choices)[0] * core_features(sketch, choices)["cycles"][0])
+
+
+def _apart(prim: PrimFunc) -> tuple[Step, ...]:
+    """Steps that give every stage loops of its own, for stages that no rule can do together: each
+    is then done well by itself, and what is between them goes through memory."""
+    steps: list[Step] = []
+    taken: set[str] = set()
+    for stage in prim.stages:
+        steps += [own_axis(stage.name, a.name) for a in stage.axes if a.name in taken]
+        taken |= {a.name for a in stage.axes}
+    return tuple(steps)
+
+
+def _cycles(variant: Variant) -> float:
+    """Estimated cycles of the best tile; no other rule has as good an estimate."""
+    if variant.sketch.rule != "tile":
+        return inf
+    c = variant.sketch.favourite()
+    return tile_cycles(variant.sketch, c["vectors"], c["rows"], c["rows2"])
+
+
+def _prepared_variants(
+    prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
+) -> Iterator[Variant]:
+    made = 0
+    for prepare, prepared in _preparations(prim, target, before):
+        groups = groups_of(prepared)
+        main = max(groups, key=lambda g: g.flops)
+        if any(_too_large(g) for g in groups):
+            continue
+        others: list[Sketch] = []
+        for group in groups:
+            if group is not main and (offers := sketches_of(group, target)):
+                others.append(offers[0])
+        for sketch in sketches_of(main, target):
+            variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
+            if _works(prim, variant):
+                yield variant
+                made += 1
+                if made == MAX_VARIANTS:
+                    return
+
+
+def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
+    kept = ("layout", "cache_read", "own_axis")
+    names = [str(s.args[0]) for s in prepare if s.name not in kept]
+    return f"{sketch.name}({','.join(names)})"
+
+
+def _works(prim: PrimFunc, variant: Variant) -> bool:
+    try:
+        _check(prim, variant.schedule(variant.sketch.favourite()), variant.sketch.target)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _check(prim: PrimFunc, schedule: Schedule, target: Target) -> None:
+    """ScheduleError if a schedule is illegal, or asks for what no kernel may have."""
+    nest = apply_schedule(prim, schedule)
+    check_private_buffers(nest, target)
+    check_limits(prim, nest, target)
+
+
+def _too_large(group: Group) -> bool:
+    """Whether a stage would keep too long a row between it and its readers."""
+    if len(group.stages) == 1 or not group.shared:
+        return False
+    for stage in group.stages[:-1]:
+        if stage.combiner is not None or stage.name in group.prim.outputs:
+            continue
+        own = [as_int(a.extent) for a in stage.axes if a.name not in group.shared]
+        size = stage.buffer.dtype.bytes
+        for extent in own:
+            size *= extent
+        if size > MAX_STACK_ROW:
+            return True
+    return False
+
+
+def _preparations(
+    prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
+) -> Iterator[tuple[tuple[Step, ...], PrimFunc]]:
+    """Which maps are inlined; whether a long reduction is cut into pieces for the threads. With
+    other layouts of maps ``before``, those are not."""
+    pieces = _pieces(prim, target)
+    maps = [s.name for s in prim.stages if s.combiner is None and s.name not in prim.outputs]
+    subsets: list[tuple[str, ...]] = [(), tuple(maps)] if maps else [()]
+    if maps and is_windowed(prim):
+        subsets = [tuple(maps), ()]  # each element is read a few times: no copy pays
+    elif 1 < len(maps) <= 3:
+        subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
+    laid_out = {step.args[0] for step in before}
+    for cut in pieces:
+        for subset in subsets:
+            if laid_out & set(subset):
+                continue
+            steps = (*before, *cut, *(compute_inline(name) for name in subset))
+            try:
+                yield steps, state_of(prim, Schedule(steps)).prim
+            except ScheduleError:
+                continue
+
+
+def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
+    """The cuts of long reductions, and none: first what is best without measuring.
+
+    A reduction with a few outputs for every core needs no cut to keep the threads busy, and the
+    pieces would only have to be joined.
+    """
+    found: list[tuple[Step, ...]] = []
+    needed = False
+    for stage in prim.stages:
+        outputs = as_int(stage.buffer.size)
+        long = max(stage.reduce_axes, key=lambda a: as_int(a.extent), default=None)
+        if stage.combiner is None or long is None or outputs > FEW_OUTPUTS:
+            continue
+        extent = as_int(long.extent)
+        total = outputs * extent
+        for parts in (4 * target.cores, 16 * target.cores, 64 * target.cores):
+            if total // parts >= 4096 and extent >= 2 * parts:
+                exact = next((p for p in range(parts, parts // 2, -1) if extent % p == 0), parts)
+                step = split_reduction(stage.name, long.name, exact)
+                needed |= outputs < ROWS_PER_CORE * target.cores
+                if (step,) not in found:
+                    found.append((step,))
+    return [*found[:1], (), *found[1:]] if needed and target.cores > 1 else [(), *found]
+
+
+def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
+    """The rules' favourite for a PrimFunc, and its sketch; the plain nest where no rule applies."""
+    schedule, variant = default_variant(prim, target)
+    return schedule, variant.name if variant is not None else "plain"
+
+
+def default_variant(
+    prim: PrimFunc, target: Target, refused: Collection[Schedule] = ()
+) -> tuple[Schedule, Variant | None]:
+    """The rules' favourite for a PrimFunc that is not ``refused``, and the variant it belongs to;
+    the plain nest and None where there is none."""
+    for variant in _variants(prim, target):
+        for choices in variant.sketch.favourites():
+            schedule = variant.schedule(choices)
+            if schedule in refused:
+                continue
+            try:
+                _check(prim, schedule, target)
+            except ScheduleError:
+                continue
+            return schedule, variant
+    return Schedule(), None

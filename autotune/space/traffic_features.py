@@ -1,0 +1,175 @@
+"""What moves between the levels of memory, estimated for whole populations from the arrays.
+
+The loops of a candidate are listed from the innermost to the outermost, each with its turns. The
+largest part of the nest whose data a cache holds is run through once from there; what is read in it
+comes from the next level as often as the loops around it turn, but for operands that the first of
+them does not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ...ir.dims import as_int
+from .analysis import Access, Group
+from .rules import Sketch
+from .rules.base import own_axes, reduced_axes
+
+__all__ = ["LINE", "loops_of", "touched", "traffic_features"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Loop = tuple[str, IntArray]
+"""An axis and the turns int64[n] of one of its loops."""
+
+LINE = 64  # bytes
+WARM = 1.0 / 16  # of what is moved that still counts where all data stays in a cache between calls
+
+
+def loops_of(sketch: Sketch, v: Mapping[str, IntArray]) -> list[Loop]:
+    """The loops of the main stage, innermost first, as the rules order them."""
+    one = np.ones(len(v["rows"]), np.int64)
+    axis = sketch.inner_axis()
+    sizes: dict[str, IntArray] = {}
+    if axis is not None:
+        sizes[axis] = np.minimum(v["vectors"] * sketch.lanes, sketch.extent(axis)) * one
+    for name, knob in ((sketch.row_axis, "rows"), (sketch.row_axis2, "rows2")):
+        if name is not None:
+            sizes[name] = np.minimum(v[knob], sketch.extent(name)) * one
+    names = [a.name for a in (*sketch.group.main.axes, *sketch.group.main.reduce_axes)]
+    names += [a for a in (*own_axes(sketch.group), *reduced_axes(sketch.group)) if a not in names]
+    loops: list[Loop] = list(sizes.items())
+    done = dict(sizes)
+
+    def add(name: str | None, turns: IntArray | int) -> None:
+        if name is not None:
+            turns = np.minimum(turns, rest(name))  # a tile that is larger than the axis ends there
+            loops.append((name, turns * one))
+            done[name] = done.get(name, one) * turns
+
+    def rest(name: str) -> IntArray:
+        return -(-sketch.extent(name) // done.get(name, one))
+
+    blocks = v["k_blocks"]
+    inside = [a for a in names if a not in sketch.group.shared]
+    for name in reversed(inside):
+        whole = rest(name)
+        add(name, -(-whole // blocks) if name == sketch.k_axis else whole)
+    if sketch.in_tiles:
+        _alternating(add, v["mid_order"] == 1, [(sketch.row_axis, v["mid_r"])], (axis, v["mid_v"]))
+        if sketch.k_axis is not None:
+            add(sketch.k_axis, blocks)
+    tiled = [a for a in (sketch.row_axis, sketch.row_axis2) if a is not None]
+    outer = [(a, rest(a)) for a in tiled]
+    if axis is not None and axis in sketch.group.shared:
+        _alternating(add, v["order"] == 1, outer, (axis, rest(axis)))
+    else:
+        for name, turns in outer:
+            add(name, turns)
+    for name in reversed(sketch.group.shared):
+        if name not in tiled and name != axis:
+            add(name, rest(name))
+    return loops
+
+
+def _alternating(
+    add: object,
+    vectors_outside: npt.NDArray[np.bool_],
+    rows: Sequence[tuple[str | None, IntArray]],
+    vector: tuple[str | None, IntArray],
+) -> None:
+    """Loops over rows and vectors, of which one or the other stands inside: written twice, each
+    time with the turns of those candidates where it stands there."""
+    assert callable(add)
+    name, turns = vector
+    add(name, np.where(vectors_outside, 1, turns))
+    for row, count in rows:
+        add(row, count)
+    add(name, np.where(vectors_outside, turns, 1))
+
+
+def _operands(group: Group) -> list[Access]:
+    """All reads of the group's stages, and the results it stores."""
+    found = {
+        a.buffer + str(sorted(a.strides.items())): a for r in group.accesses.values() for a in r
+    }
+    for stage in group.stages:
+        if stage.name not in group.prim.outputs:
+            continue
+        step = 1
+        strides: dict[str, int] = {}
+        for axis in reversed(stage.axes):
+            strides[axis.name] = step
+            step *= as_int(axis.extent)
+        size = as_int(stage.buffer.size)
+        found[f"{stage.name}="] = Access(
+            stage.name, stage.buffer.dtype.bytes, strides, frozenset(), size
+        )
+    return list(found.values())
+
+
+def touched(
+    access: Access, sizes: Mapping[str, IntArray], unit: int, smooth_anyway: npt.NDArray[np.bool_]
+) -> FloatArray:
+    """Bytes of an operand that are reached within ``sizes``, in whole units (lines or pages).
+
+    ``smooth_anyway``: the operand was packed in the order in which it is read.
+    """
+    count: FloatArray = np.ones(len(smooth_anyway))
+    run: FloatArray = np.ones(len(smooth_anyway))
+    for axis, size in sizes.items():
+        if not access.depends(axis):
+            continue
+        if access.stride(axis) == 1:
+            run = run * size
+        else:
+            count = count * size
+    one = access.element_bytes
+    apart = count * np.ceil(run * one / unit) * unit
+    close = np.ceil(count * run * one / unit) * unit
+    whole = np.ceil(access.size * one / unit) * unit
+    return np.minimum(np.where(smooth_anyway, close, apart), whole)
+
+
+def traffic_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+    """Bytes that all cores together move into their first caches (``l1``), into the second
+    (``l2``) and from memory (``l3``) in one call, for each candidate."""
+    n = len(v["rows"])
+    target = sketch.target
+    loops = loops_of(sketch, v)
+    operands = _operands(sketch.group)
+    if not operands:
+        return {level: np.zeros(n) for level in ("l1", "l2", "l3")}
+    names = {name for name, _ in (*sketch.packable, *sketch.packable_rows)}
+    packed = [(v["pack"] > 0) & (a.buffer in names) for a in operands]
+    sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in sketch.group.extents}
+    reached = np.stack([touched(a, sizes, LINE, p) for a, p in zip(operands, packed)])
+    found = {level: reached.copy() for level in ("l1", "l2", "l3")}
+    inside = {level: np.ones(n, np.bool_) for level in found}
+    room = {"l1": target.l1, "l2": target.l2, "l3": target.l3}
+    again = {level: np.ones((len(operands), n)) for level in found}
+    for name, turns in loops:
+        full = sketch.group.extents[name]
+        sizes[name] = np.minimum(sizes[name] * turns, full)
+        moved = [i for i, a in enumerate(operands) if a.depends(name)]
+        reached = reached.copy()
+        for i in moved:
+            reached[i] = touched(operands[i], sizes, LINE, packed[i])
+        total = reached.sum(axis=0)
+        stays = np.array([not a.depends(name) for a in operands])[:, None]
+        for level, part in found.items():
+            fits = inside[level] & (total <= room[level])
+            leaves = inside[level] & ~fits & (turns > 1)
+            # The first loop that no longer fits leaves alone what it does not move.
+            first = np.where(stays & leaves, 1.0, np.where(inside[level] & fits, 1.0, turns))
+            again[level] = again[level] * np.where(fits, 1.0, first)
+            found[level] = np.where(fits, reached, part)
+            inside[level] = fits | (inside[level] & (turns == 1))
+    out: dict[str, FloatArray] = {}
+    for level, part in found.items():
+        moved_bytes = (part * again[level]).sum(axis=0)
+        out[level] = np.where(inside[level], moved_bytes * WARM, moved_bytes)
+    return out

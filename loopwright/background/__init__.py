@@ -1,0 +1,1 @@
+"""Tuning while the program runs: ``@lw.compile(tune="background")``."""

@@ -1,0 +1,398 @@
+"""Tuning while the program runs: ``@lw.compile(tune="background")``.
+
+::
+
+    program's threads     call the function: old build, a trial of two builds, new build
+    manager thread        takes winners, links them into a build, puts a trial in place, judges
+    reader thread         waits for what the side process has found
+    side process          autotune.background_process: tunes, at low priority, within its share
+
+There is one manager in a process, and one side process at a time: functions wait for their turn.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..autotune.budget import parse_budget
+from ..autotune.log.log_file import LogError
+from ..autotune.log.tuning_log import TuningLog
+from ..autotune.measure.transport import Frame, read_frame, write_frame
+from ..autotune.measure.worker_process import worker_environment
+from ..autotune.program.background import BackgroundJob, Winner
+from ..autotune.workload import workload_of
+from ..background_options import Background
+from ..codegen.objects import remember_object
+from ..ir.loop.prim import PrimFunc
+from ..kernels import remember_kernel
+from ..pipeline import Built, called_kernels, rebuilt, session_log
+from ..tuning.confirm import schedule_decision
+from ..tuning.trial import Trial
+
+__all__ = ["BackgroundTuning"]
+
+_SWITCH_SECONDS = 2e-5
+"""While a build is put together, how long another thread may have to wait for the interpreter. With
+0.5 ms the slowest hundredth of calls of 0.2 ms took 42 % longer in the second of a swap; with this,
+no longer than before (``bench.serving``)."""
+_IDLE_SECONDS = 3.0
+"""A program that made no call for this long is not waited for."""
+_LAST_WORDS = 2000
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """One build to be improved. ``install(old, new)`` swaps builds in, unless another one is in."""
+
+    name: str
+    built: Built
+    log: Path
+    options: Background
+    install: Callable[[Built, Built], bool]
+    handle: BackgroundTuning
+    stop: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class BackgroundTuning:
+    """What tunes a function while the program runs: ``f.background``.
+
+    ``str`` of it says what has happened so far, a line each.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        """What happened: what was swapped in, with both times, and what was taken back."""
+        self.failure: str | None = None
+        """Why tuning ended before its time, None if it did not."""
+        self._jobs: list[_Job] = []
+
+    @property
+    def state(self) -> str:
+        """ "waiting" for a first call or its turn, "tuning", "done", "stopped" or "failed"."""
+        if self.failure is not None:
+            return "failed"
+        if any(not job.ended.is_set() for job in self._jobs):
+            return "tuning" if MANAGER.works_on(self._jobs) else "waiting"
+        if any(job.stop.is_set() for job in self._jobs):
+            return "stopped"
+        return "done" if self._jobs else "waiting"
+
+    def start(
+        self,
+        name: str,
+        built: Built,
+        log: Path | None,
+        options: Background,
+        install: Callable[[Built, Built], bool],
+    ) -> None:
+        """Queue one build of the function."""
+        job = _Job(name, built, log or session_log(), options, install, self)
+        self._jobs.append(job)
+        MANAGER.add(job)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until tuning has ended (``timeout`` in seconds); whether it has."""
+        until = None if timeout is None else time.monotonic() + timeout
+        for job in list(self._jobs):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not job.ended.wait(left):
+                return False
+        return True
+
+    def stop(self) -> None:
+        """End tuning now. What was found and swapped in stays."""
+        for job in list(self._jobs):
+            job.stop.set()
+        MANAGER.wake()
+        self.wait(10.0)
+
+    def __str__(self) -> str:
+        lines = [self.state, *self.lines, *([self.failure] if self.failure else [])]
+        return "\n".join(lines)
+
+
+class _Manager:
+    """The thread that works on one job after another."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._current: _Job | None = None
+
+    def add(self, job: _Job) -> None:
+        self._jobs.put(job)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._serve, name="loopwright-background", daemon=True
+                )
+                self._thread.start()
+
+    def works_on(self, jobs: Sequence[_Job]) -> bool:
+        return any(job is self._current for job in jobs)
+
+    def wake(self) -> None:
+        """Let the thread see that a job is to be stopped."""
+        self._events.put(_Event("wake"))
+
+    def forget(self) -> None:
+        """In a process that was forked off: the thread and its side process are not here."""
+        self.__init__()
+
+    def shut_down(self) -> None:
+        current = self._current
+        if current is not None:
+            current.stop.set()
+            self.wake()
+            current.ended.wait(5.0)
+
+    def _serve(self) -> None:
+        while True:
+            job = self._jobs.get()
+            self._current = job
+            try:
+                if not job.stop.is_set():
+                    self._events = queue.SimpleQueue()
+                    _Session(job, self._events).run()
+            except Exception as error:  # the program goes on, whatever becomes of its tuning
+                job.handle.failure = f"{type(error).__name__}: {error}"
+            finally:
+                self._current = None
+                job.ended.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """``what`` is "news", "end", "decided" or "wake"."""
+
+    what: str
+    winners: tuple[Winner, ...] = ()
+    words: str = ""
+    won: bool = False
+    old: float = 0.0
+    new: float = 0.0
+
+
+class _Session:
+    """One job from its start to its end."""
+
+    def __init__(self, job: _Job, events: queue.SimpleQueue[_Event]) -> None:
+        self.job = job
+        self.built = job.built  # what the program runs, beside a trial
+        self._shown = job.built  # what is installed: that, or a trial of it
+        self._events = events
+        self._waiting: list[dict[str, Winner]] = []
+        self._trial: Trial | None = None
+        self._tried: dict[str, Winner] = {}
+        self._next: Built | None = None
+        self._left_alone = False
+
+    def run(self) -> None:
+        job = self.job
+        with _side_process(job, self._events) as process:
+            ended, calls, since = False, 0, time.monotonic()
+            while not (ended and self._trial is None):
+                if job.stop.is_set():
+                    self._take_back()
+                    return
+                with contextlib.suppress(queue.Empty):
+                    event = self._events.get(timeout=0.5)
+                    if event.what == "news" and event.winners:
+                        self._waiting.append({w.workload: w for w in event.winners})
+                    elif event.what == "decided":
+                        self._conclude(event)
+                    elif event.what == "end":
+                        ended = True
+                        if process.wait() > 0:
+                            job.handle.failure = event.words or "the tuning process died"
+                if self._trial is None and self._waiting and not self._begin():
+                    return  # the program uses another build by now
+                if self._trial is not None and self._trial.calls != calls:
+                    calls, since = self._trial.calls, time.monotonic()
+                elif ended and self._trial is not None and time.monotonic() - since > _IDLE_SECONDS:
+                    self._left_alone = True
+                    job.handle.lines.append(
+                        "the program is idle: its next calls decide what they use"
+                    )
+                    return
+
+    def _begin(self) -> bool:
+        """Put a trial of the winners that came first in place; whether the build is still ours."""
+        self._tried = self._waiting.pop(0)
+        source = self.built.source
+        assert source is not None
+        for winner in self._tried.values():
+            remember_object(winner.kernel.text, source.target, winner.code)
+            remember_kernel(winner.workload, winner.chosen, source.target, winner.kernel)
+        with _brief_turns():
+            made = rebuilt(self.built, {w.workload: w.chosen for w in self._tried.values()})
+        made.call([np.zeros(s.shape, s.dtype) for s in made.inputs])  # fresh memory, cold code
+        assert made.direct is not None and self.built.direct is not None
+        self._next = made
+        self._trial = Trial(self.built.direct, made.direct, self.built.call, self._decided)
+        return self._install(replace(made, call=self._trial.call, direct=self._trial.direct))
+
+    def _decided(self, won: bool, old: float, new: float) -> None:
+        event = _Event("decided", won=won, old=old, new=new)
+        if self._left_alone:
+            self._conclude(event)
+        else:
+            self._events.put(event)
+
+    def _conclude(self, event: _Event) -> None:
+        assert self._next is not None
+        names = ", ".join(sorted(w.kernel.nest.name for w in self._tried.values()))
+        times = f"{event.old * 1e6:.4g} -> {event.new * 1e6:.4g} us a call"
+        if event.won:
+            self.built = self._next
+            self.job.handle.lines.append(f"{self.job.name}: {names} swapped in, {times}")
+        else:
+            self.job.handle.lines.append(f"{self.job.name}: {names} taken back, {times}")
+            if len(self._tried) > 1:  # one of them may be to blame
+                self._waiting[:0] = [{h: w} for h, w in self._tried.items()]
+            else:
+                self._roll_back((event.old, event.new))
+        self._trial, self._next = None, None
+        self._install(self.built)
+
+    def _roll_back(self, seconds: tuple[float, float]) -> None:
+        """Have every later build keep what runs now; ``seconds`` are those of whole calls."""
+        assert self._next is not None and self.built.parts is not None
+        (workload,) = self._tried
+        parts = self.built.parts
+        name = next(n for n, p in parts.prims.items() if workload_of(p).hash == workload)
+        program = f"{self.job.name}, whole calls while it served"
+        samples = [(took,) for took in seconds]
+        decision = schedule_decision((self.built, self._next), name, samples, 0, program)
+        try:
+            TuningLog(self.job.log).append(decision)
+        except LogError as error:
+            self.job.handle.lines.append(f"not written down: {error}")
+
+    def _take_back(self) -> None:
+        if self._trial is not None:
+            self._install(self.built)
+
+    def _install(self, built: Built) -> bool:
+        fits = self.job.install(self._shown, built)
+        if fits:
+            self._shown = built
+        else:
+            self.job.stop.set()
+        return fits
+
+
+def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
+    """Each kernel that is a loop nest, how often it is called, and the schedule it has."""
+    source = built.source
+    assert source is not None
+    nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != "library"}
+    schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in nests.items()}
+    calls = {workload_of(prim).hash: prim for prim in nests.values()}
+    counts = Counter(workload_of(prim).hash for prim in called_kernels(source.lowered))
+    for workload, prim in calls.items():
+        yield prim, counts[workload], schedules[workload].to_json()
+
+
+@contextlib.contextmanager
+def _side_process(
+    job: _Job, events: queue.SimpleQueue[_Event]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process that tunes, and a thread that turns its frames into events."""
+    built = job.built
+    assert built.parts is not None
+    child_read, write = os.pipe()
+    read, child_write = os.pipe()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "loopwright.autotune.program.background_process",
+            str(child_read),
+            str(child_write),
+        ],
+        pass_fds=(child_read, child_write),
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        env=worker_environment(),
+    )
+    os.close(child_read)
+    os.close(child_write)
+    reader = threading.Thread(target=_listen, args=(read, errors, events), daemon=True)
+    try:
+        reader.start()
+        processors = job.options.share * len(os.sched_getaffinity(0))
+        seconds = parse_budget(job.options.budget).seconds
+        assert seconds is not None
+        order = BackgroundJob(
+            tuple(_kernels(built)),
+            built.parts.target,
+            built.parts.threads,
+            job.log,
+            processors,
+            seconds,
+            idle=job.options.priority == "idle",
+        )
+        write_frame(write, Frame({}, pickle.dumps(order)))
+        yield process
+    finally:
+        os.close(write)  # it ends when it sees that
+        try:
+            process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join()
+        os.close(read)
+        errors.close()
+
+
+def _listen(read: int, errors: Any, events: queue.SimpleQueue[_Event]) -> None:
+    """Read what the side process says until it ends. It runs no candidates: it can be believed."""
+    words = ""
+    while (frame := read_frame(read)) is not None:
+        words = str(frame.header.get("failed", ""))
+        winners: tuple[Winner, ...] = tuple(pickle.loads(frame.blob)) if frame.blob else ()
+        events.put(_Event("news", winners))
+    if not words:
+        size = errors.seek(0, os.SEEK_END)
+        errors.seek(max(0, size - _LAST_WORDS))
+        words = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    events.put(_Event("end", words=words))
+
+
+@contextlib.contextmanager
+def _brief_turns() -> Iterator[None]:
+    """Other threads of the program get the interpreter soon when they want it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+MANAGER = _Manager()
+os.register_at_fork(after_in_child=MANAGER.forget)
+atexit.register(MANAGER.shut_down)

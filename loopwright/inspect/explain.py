@@ -1,0 +1,254 @@
+"""Where the time of a call goes, and how near each kernel is to what the machine allows.
+
+::
+
+    build, arguments -> timed program -> seconds of each kernel
+    loop nests -> traffic -> the roof of each                       -> Explanation
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..autotune.log.lookup import LookupResult, related
+from ..autotune.log.record import target_key
+from ..autotune.logtool.tools import machine_text
+from ..autotune.select import Chosen
+from ..autotune.space.least_work import least_flops
+from ..autotune.space.rules.base import UNUSED
+from ..autotune.space.space import ScheduleSpace
+from ..autotune.workload import workload_of
+from ..codegen.kernel import Kernel
+from ..codegen.machine import MachineModel
+from ..codegen.reuse import reuse_distances
+from ..codegen.roofline import Roof, Work
+from ..codegen.target import Target
+from ..codegen.timed_program import timed_program
+from ..codegen.traffic import LEVELS, Traffic, traffic_of
+from ..ir.dims import as_int
+from ..ir.errors import UnsupportedError
+from ..ir.loop.expr import Read, walk
+from ..ir.loop.prim import PrimFunc
+from ..ir.program.nodes import Call
+from ..ir.schedule.steps import Schedule
+from ..pipeline import Built, Parts
+
+__all__ = ["Explained", "Explanation", "explain", "work_of"]
+
+Array = np.ndarray[Any, Any]
+
+LIMIT_NOISE = 1.1
+"""How many times as fast as its limit a kernel may seem to be by noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One kernel: ``seconds`` of all its ``calls`` together, and the work of one.
+
+    ``roof`` is that of the threads it runs on. ``source`` says where the schedule came from,
+    ``choices`` what it is made of, and ``nest`` is the loop nest it gives.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    work: Work
+    roof: Roof
+    source: str
+    sketch: str
+    choices: Mapping[str, int]
+    nest: str
+
+    @property
+    def bound(self) -> str:
+        """The roof it cannot get past: "compute" or a level of memory."""
+        return self.roof.bound(self.work)[0]
+
+    @property
+    def limit(self) -> float:
+        """The least seconds of all calls."""
+        return self.roof.bound(self.work)[1] * self.calls
+
+    @property
+    def share(self) -> float:
+        """How much of what the roof allows is reached; nan where more is: then it is no limit.
+
+        The machine was slower when it was measured, or the kernel moves less than its loops say.
+        """
+        share = self.limit / self.seconds
+        return min(1.0, share) if share <= LIMIT_NOISE else math.nan
+
+    @property
+    def flops_per_second(self) -> float:
+        """The rate that was measured."""
+        return self.work.flops * self.calls / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All kernels in the order of their first call, and the seconds ``between`` them in a call."""
+
+    kernels: tuple[Explained, ...]
+    between: float
+    machine: MachineModel
+    threads: int
+
+    @property
+    def in_kernels(self) -> float:
+        """Seconds that the kernels take together."""
+        return sum(k.seconds for k in self.kernels)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a whole call."""
+        return self.in_kernels + self.between
+
+
+def explain(
+    built: Built, arrays: Sequence[Array], machine: MachineModel, seconds: float = 1.0
+) -> Explanation:
+    """Run ``built`` on ``arrays`` for about ``seconds`` and hold each kernel against its roof.
+
+    Times are the best of all runs, since whatever disturbs them only makes them longer.
+    """
+    parts = built.parts
+    if parts is None:
+        raise UnsupportedError("this build does not say what it is made of")
+    per_call, between = _measure(parts, arrays, seconds)
+    spent: defaultdict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
+    for name, took in per_call:
+        spent[name] += took
+        calls[name] += 1
+    far = _distances(parts)
+    kernels = tuple(
+        _explained(parts, name, built.chosen[name], calls[name], spent[name], machine, far[name])
+        for name in calls
+    )
+    return Explanation(kernels, between, machine, parts.threads)
+
+
+def _measure(
+    parts: Parts, arrays: Sequence[Array], seconds: float
+) -> tuple[list[tuple[str, float]], float]:
+    """Best seconds of every kernel call, by kernel, and of what stands between them."""
+    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
+    best = timed.run(arrays)
+    between = np.inf
+    end = time.perf_counter() + seconds
+    runs = 0
+    while runs < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        took = timed.run(arrays)
+        between = min(between, time.perf_counter() - start - took.sum())
+        best = np.minimum(best, took)
+        runs += 1
+    names = [call.kernel for call in timed.calls]
+    return [(n, max(float(s), 1e-9)) for n, s in zip(names, best)], max(0.0, float(between))
+
+
+def _distances(parts: Parts) -> dict[str, dict[str, float]]:
+    """By kernel (its first call) and operand: how far away its other uses are."""
+    calls = [i for i in parts.program.body if isinstance(i, Call)]
+    found: dict[str, dict[str, float]] = {}
+    for call, distances in zip(calls, reuse_distances(parts.program)):
+        names = [o.buffer.name for o in parts.kernels[call.kernel].operands]
+        found.setdefault(call.kernel, dict(zip(names, map(float, distances))))
+    return found
+
+
+def work_of(
+    prim: PrimFunc,
+    kernel: Kernel,
+    target: Target,
+    threads: int = 1,
+    distances: Mapping[str, float] | None = None,
+) -> Work:
+    """The work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
+    wide = any(o.buffer.dtype.bytes == 8 and o.buffer.dtype.kind == "f" for o in kernel.operands)
+    used = threads if kernel.parallel else 1
+    moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
+    rate = target.byte_products if _sums_bytes(prim) else 1
+    return Work(least_flops(prim), moved, 8 if wide else 4, rate)
+
+
+def _sums_bytes(prim: PrimFunc) -> bool:
+    """Whether it adds up what it reads from arrays of bytes, for which there are instructions."""
+    buffers = prim.buffers
+    for stage in prim.stages:
+        reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
+        if stage.combiner == "sum" and reads:
+            return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
+    return False
+
+
+def _once(kernel: Kernel) -> dict[str, Traffic]:
+    """The traffic of a kernel whose loops nobody here knows: every operand once, at least."""
+    moved = Traffic()
+    for operand in kernel.operands:
+        size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)
+        moved += Traffic(written=size) if operand.role == "out" else Traffic(read=size)
+    return dict.fromkeys(LEVELS, moved)
+
+
+def _explained(
+    parts: Parts,
+    name: str,
+    chosen: Chosen,
+    calls: int,
+    seconds: float,
+    machine: MachineModel,
+    distances: Mapping[str, float],
+) -> Explained:
+    prim, kernel = parts.prims[name], parts.kernels[name]
+    return Explained(
+        name=name,
+        calls=calls,
+        seconds=seconds,
+        work=work_of(prim, kernel, machine.seen_by(parts.target), parts.threads, distances),
+        roof=Roof(machine, parts.threads if kernel.parallel else 1),
+        source=_source(parts, prim, chosen),
+        sketch=chosen.sketch,
+        choices=_choices(prim, parts, chosen.schedule),
+        nest=str(kernel.nest),
+    )
+
+
+def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
+    if chosen.origin == "rules" and (chosen.passed or chosen.refused):
+        return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
+    if chosen.origin == "rules":
+        return "by the rules, the logs have nothing like it"
+    if chosen.origin == "library":
+        return f"its product by {chosen.sketch}, NumPy's library, which was faster in the program"
+    if chosen.origin == "model":
+        return "picked by the cost model near to the rules' favourite"
+    if chosen.origin == "near":
+        return "fitted to this shape from the log's record of a near one"
+    took = f"{chosen.seconds * 1e3:.3g} ms"
+    if chosen.origin == "exact":
+        return f"from the log, measured {took}"
+    key = target_key(parts.target, parts.threads)
+    (found, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
+    if found.record is None:
+        return chosen.origin
+    where = found.record.target
+    return f"from the log of another machine ({machine_text(where)}: {took})"
+
+
+def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:
+    """The knobs that the schedule makes use of; none if the rules cannot make it."""
+    if not schedule.steps:
+        return {}
+    space = ScheduleSpace(prim, parts.target)
+    row = space.row_of(schedule)
+    if row is None:
+        return {}
+    return {k: v for k, v in space.choices(row).items() if v != UNUSED[k]}

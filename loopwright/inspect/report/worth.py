@@ -1,0 +1,249 @@
+"""What each decision of a winner was worth: the winner with one decision taken back.
+
+A decision is a knob of the rules' space (``KNOBS``), and the sketch itself. It is taken back to the
+favourite's value, or where the winner has the favourite's, to the value that did best otherwise.
+What that costs is known if the log has measured the schedule; else the cost model, trained on the
+kernel's own records, says it, and it is marked as predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...autotune.log.record import MeasureRecord, robust_seconds, schedule_key
+from ...autotune.model.cost_model import available_model
+from ...autotune.protocols import Population
+from ...autotune.space.rules.base import KNOBS, UNUSED
+from ...autotune.space.space import ScheduleSpace
+from ...ir.errors import LoopwrightError
+from ...ir.schedule.steps import Schedule
+
+__all__ = ["MEANING", "Worth", "reverted_schedules", "worth_of"]
+
+MEANING = {
+    "vectors": "native vectors along the vector axis in a register tile",
+    "rows": "steps of the row axis in a register tile",
+    "rows2": "steps of the second row axis in a register tile",
+    "mid_v": "register tiles along the vectors in a cache tile",
+    "mid_r": "register tiles along the rows in a cache tile",
+    "k_blocks": "pieces of the longest sum outside the cache tile",
+    "k_unroll": "turns of the innermost sum written out",
+    "order": "order of the outer loops (0: rows outside)",
+    "mid_order": "order inside a cache tile (0: rows outside)",
+    "pack": "operands copied into panels (1: those along the vectors, 2: also the rows')",
+    "parallel": "outer loops shared among the threads",
+    "stream": "results stored past the caches",
+    "prefetch": "how far ahead what is read is asked for",
+    "sketch": "the rule that the loops follow",
+}
+
+_NEIGHBOURS = 5
+"""Measured records whose scores are nearest say what a score is in seconds: their median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """``seconds`` per call with ``knob`` at ``reverted`` in place of ``chosen``. ``source`` is
+    "measured" or "predicted"; "none" if that schedule is not possible or nothing can be said."""
+
+    knob: str
+    chosen: str
+    reverted: str
+    seconds: float
+    source: str
+    against: str
+    factor: float
+
+    @property
+    def meaning(self) -> str:
+        return MEANING.get(self.knob, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Revert:
+    knob: str
+    chosen: str
+    reverted: str
+    row: Population
+    against: str
+
+
+def worth_of(
+    space: ScheduleSpace,
+    records: Sequence[MeasureRecord],
+    winner: MeasureRecord,
+) -> list[Worth]:
+    """Every decision of the winner, the most valuable first; none if the rules cannot make it."""
+    times = _times(records)
+    rows, costs = _known(space, records)
+    own = _row_of(space, winner)
+    if own is None:
+        return []
+    found: list[Worth] = []
+    reverts = _reverts(space, rows, costs, winner)
+    predict = _predictor(space, rows, costs) if reverts else None
+    for revert in reverts:
+        key = schedule_key(space.schedule(revert.row).to_json())
+        if key == winner.schedule_key:
+            continue  # the decision changes nothing here
+        seconds, source, best = math.nan, "none", math.nan
+        compared = _compared(times, key, winner.schedule_key)
+        if compared is not None:
+            seconds, best = compared
+            source = "measured"
+        elif predict is not None:
+            seconds, best, source = predict(revert.row), predict(own), "predicted"
+        found.append(
+            Worth(
+                revert.knob,
+                revert.chosen,
+                revert.reverted,
+                seconds,
+                source,
+                revert.against,
+                seconds / best,
+            )
+        )
+    order = {"measured": 0, "predicted": 0, "none": 1}
+    return sorted(
+        found, key=lambda w: (order[w.source], -(w.factor if w.factor == w.factor else 0))
+    )
+
+
+def reverted_schedules(
+    space: ScheduleSpace, records: Sequence[MeasureRecord], winner: MeasureRecord
+) -> list[tuple[Population, Schedule]]:
+    """The schedules that ``worth_of`` asks about, to be measured."""
+    rows, costs = _known(space, records)
+    return [(r.row, space.schedule(r.row)) for r in _reverts(space, rows, costs, winner)]
+
+
+_Times = Mapping[str, tuple[float, float]]
+
+
+def _times(records: Sequence[MeasureRecord]) -> _Times:
+    """By schedule, the seconds it took on its own and among the leaders; 0 if it never did."""
+    samples: dict[str, tuple[list[float], list[float]]] = {}
+    for record in records:
+        if record.ok:
+            samples.setdefault(record.schedule_key, ([], []))[record.raced].extend(record.seconds)
+    return {
+        key: tuple(robust_seconds(tuple(group)) if group else 0.0 for group in groups)  # type: ignore[misc]
+        for key, groups in samples.items()
+    }
+
+
+def _compared(times: _Times, key: str, winner: str) -> tuple[float, float] | None:
+    """Seconds of both under the same circumstances: raced, else each on its own."""
+    if key not in times or winner not in times:
+        return None
+    for way in (1, 0):
+        if times[key][way] and times[winner][way]:
+            return times[key][way], times[winner][way]
+    return None
+
+
+def _known(
+    space: ScheduleSpace, records: Sequence[MeasureRecord]
+) -> tuple[Population, np.ndarray[Any, np.dtype[np.float64]]]:
+    """The rows of the space that were measured, and their seconds (inf: failed)."""
+    best: dict[str, tuple[Population, float]] = {}
+    for record in records:
+        row = _row_of(space, record)
+        if row is not None:
+            known = best.get(record.schedule_key)
+            best[record.schedule_key] = (row, min(record.cost, known[1] if known else math.inf))
+    if not best:
+        return space.default()[:0], np.empty(0)
+    return np.stack([row for row, _ in best.values()]), np.array([c for _, c in best.values()])
+
+
+def _row_of(space: ScheduleSpace, record: MeasureRecord) -> Population | None:
+    try:
+        return space.row_of(Schedule.from_json(_lists(record.schedule)))
+    except LoopwrightError:
+        return None
+
+
+def _lists(data: Any) -> Any:
+    return [_lists(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def _reverts(
+    space: ScheduleSpace, rows: Population, costs: Any, winner: MeasureRecord
+) -> list[_Revert]:
+    row = _row_of(space, winner)
+    if row is None:
+        return []
+    found: list[_Revert] = []
+    favourite = space.default()[0]
+    same_sketch = favourite[0] == row[0]
+    values, chosen = space.values(rows), space.choices(row)
+    alike = rows[:, 0] == row[0] if len(rows) else np.empty(0, bool)
+    wanted = space.choices(favourite) if same_sketch else dict(UNUSED)
+    for column, knob in enumerate(KNOBS):
+        table = space.variants[int(row[0])].tables[column]
+        if len(table) < 2:
+            continue
+        against = "the favourite's" if same_sketch else "none"
+        value = wanted[knob] if wanted[knob] != chosen[knob] else None
+        if value is None:
+            against = "next best"
+            other = alike & (values[:, column] != chosen[knob]) & np.isfinite(costs)
+            if not other.any():
+                continue
+            value = int(values[other][np.argmin(costs[other]), column])
+        places = np.flatnonzero(table == value)
+        if not len(places):
+            continue
+        changed = row.copy()
+        changed[column + 1] = places[0]
+        if space.valid(changed[None])[0] and _possible(space, changed):
+            found.append(_Revert(knob, str(chosen[knob]), str(value), changed, against))
+    other = (rows[:, 0] != row[0]) & np.isfinite(costs) if len(rows) else np.empty(0, bool)
+    if other.any():
+        place = np.flatnonzero(other)[np.argmin(costs[other])]
+        found.append(
+            _Revert(
+                "sketch",
+                space.sketch_name(row),
+                space.sketch_name(rows[place]),
+                rows[place],
+                "best of another",
+            )
+        )
+    return found
+
+
+def _possible(space: ScheduleSpace, row: Population) -> bool:
+    try:
+        space.schedule(row)
+    except LoopwrightError:
+        return False
+    return True
+
+
+def _predictor(
+    space: ScheduleSpace, rows: Population, costs: Any
+) -> Callable[[Population], float] | None:
+    """Seconds of a row as the model sees it; None with too little to learn from."""
+    ran = np.isfinite(costs)
+    if ran.sum() < 2 * _NEIGHBOURS:
+        return None
+    model = available_model()
+    model.update("here", space.features(rows), costs)
+    if not model.trained:
+        return None
+    scores, seconds = model.predict(space.features(rows[ran])), costs[ran]
+
+    def predict(row: Population) -> float:
+        score = float(model.predict(space.features(row[None]))[0])
+        nearest = np.argsort(np.abs(scores - score), kind="stable")[:_NEIGHBOURS]
+        return float(np.median(seconds[nearest]))
+
+    return predict

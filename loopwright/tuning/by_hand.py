@@ -1,0 +1,47 @@
+"""Schedules that users hand to the tuner: found, checked for being legal, and made data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..autotune.task import Task
+from ..autotune.workload import as_lists
+from ..ir.errors import LoopwrightValueError, ScheduleError
+from ..ir.loop.prim import PrimFunc
+from ..ir.schedule.apply import apply_schedule
+from ..ir.schedule.steps import Schedule, Step
+
+__all__ = ["Given", "schedules_by_hand"]
+
+Steps: TypeAlias = Schedule | Iterable[Any]
+Given: TypeAlias = Steps | Callable[[PrimFunc], Steps]
+"""A schedule as users hand it: a Schedule, its steps, their JSON data, or a function of the
+PrimFunc that gives one of these."""
+
+
+def schedules_by_hand(
+    tasks: Sequence[Task], schedules: Mapping[str, Given]
+) -> dict[str, list[Any]]:
+    """The schedules as data, by workload hash; ``schedules`` has them by the name of a kernel.
+
+    LoopwrightValueError if there is no such kernel, ScheduleError for what is illegal.
+    """
+    kernels = {task.name: task for task in tasks}
+    found: dict[str, list[Any]] = {}
+    for name, given in schedules.items():
+        if name not in kernels:
+            raise LoopwrightValueError(
+                f"a schedule is given for {name}, but the kernels are {', '.join(kernels)}"
+            )
+        task = kernels[name]
+        made = given(task.prim) if callable(given) else given
+        steps = list(made.steps if isinstance(made, Schedule) else made)
+        ours = all(isinstance(step, Step) for step in steps)
+        schedule = Schedule(tuple(steps)) if ours else Schedule.from_json(as_lists(steps))
+        try:
+            apply_schedule(task.prim, schedule)
+        except ScheduleError as error:
+            raise ScheduleError(f"the schedule given for {name} is illegal: {error}") from error
+        found.setdefault(task.workload.hash, []).append(schedule.to_json())
+    return found

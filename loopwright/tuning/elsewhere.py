@@ -1,0 +1,102 @@
+"""Tuning on other machines: kernels are measured on a Dask cluster, for each kind of its machines.
+
+The space of a kernel, and the choice of algorithms before it, depend on the machine. So a cluster
+of several kinds is tuned kind by kind, each with its share of the budget, and each kind's records
+bear its own key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..autotune.budget import Budget
+from ..autotune.log.lookup import shipped_logs
+from ..autotune.log.tuning_log import TuningLog
+from ..autotune.measure.dask_runner import Machine, RunnerError, connect
+from ..autotune.measure.kernels import TOOLCHAIN, tasks_of
+from ..autotune.program.native_tuning import tune_tasks
+from ..autotune.program.program_tuner import ProgramResult
+from ..autotune.progress import Progress, make_progress
+from ..autotune.settings import DEFAULT_SETTINGS
+from ..ir.errors import LoopwrightValueError
+from ..ir.graph.nodes import Module
+from ..ir.pass_context import PassContext
+from ..pipeline import called_kernels, lower_module, preferences_of
+from ..precision import Precision
+from .by_hand import Given, schedules_by_hand
+
+__all__ = ["tune_elsewhere"]
+
+
+def tune_elsewhere(
+    runner: Any,
+    module: Module,
+    log: TuningLog,
+    limits: Budget,
+    threads: int | None,
+    precision: Precision | None,
+    passes: PassContext,
+    strategy: str,
+    seed: int,
+    progress: Progress | None,
+    schedules: Mapping[str, Given] | None,
+) -> ProgramResult:
+    """Tune on the cluster ``runner``: ``dask://host:port``, or a ``distributed.Client``.
+
+    ``threads`` are those of a kernel, by default as many as a machine has cores. Raises
+    LoopwrightValueError if there is no such cluster; one that goes away ends tuning.
+    """
+    try:
+        cluster = connect(runner)
+    except RunnerError as error:
+        raise LoopwrightValueError(str(error)) from error
+    with cluster:
+        reports: list[ProgramResult] = []
+        share = _share(limits, len(cluster.machines))
+        for machine in cluster.machines:
+            target = machine.target
+            lowered = lower_module(module, preferences_of(precision, target), None, passes)
+            tasks = tasks_of(called_kernels(lowered), target, threads or target.cores)
+            reports.append(
+                tune_tasks(
+                    tasks,
+                    TOOLCHAIN,
+                    log,
+                    share,
+                    others=shipped_logs(),
+                    strategy=strategy,
+                    seed=seed,
+                    progress=progress or make_progress(),
+                    given=schedules_by_hand(tasks, schedules or {}),
+                    measurer_of=lambda task, on=machine: cluster.measurer(
+                        task, on, DEFAULT_SETTINGS, seed
+                    ),
+                )
+            )
+            if reports[-1].stopped not in ("budget", "exhausted", "converged"):
+                break
+    return _together(reports, cluster.machines, limits)
+
+
+def _share(limits: Budget, count: int) -> Budget:
+    return Budget(
+        None if limits.seconds is None else limits.seconds / count,
+        None if limits.trials is None else max(1, limits.trials // count),
+    )
+
+
+def _together(
+    reports: list[ProgramResult], machines: list[Machine], limits: Budget
+) -> ProgramResult:
+    """One report of all kinds of machines; with several, kernels are named with their machine."""
+    if len(reports) == 1:
+        return replace(reports[0], budget=limits)
+    tasks = tuple(
+        replace(result, task=replace(result.task, name=f"{result.task.name} on {m.target.cpu}"))
+        for report, m in zip(reports, machines)
+        for result in report.tasks
+    )
+    seconds = sum(r.seconds for r in reports)
+    return replace(reports[-1], tasks=tasks, seconds=seconds, budget=limits)

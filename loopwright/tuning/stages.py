@@ -1,0 +1,53 @@
+"""The stages of tuning a program: each has a deadline, and none ends the others by failing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..autotune.log.log_file import LogError
+from .time_plan import TimePlan
+
+__all__ = ["Stages"]
+
+_T = TypeVar("_T")
+_MESSAGE = 200
+
+
+@dataclass(slots=True)
+class Stages:
+    """Runs stages while ``plan`` has time for them; ``skipped`` says which were left out, and why.
+
+    A log that cannot be written and an interrupt end tuning, as nothing else does.
+    """
+
+    plan: TimePlan
+    skipped: list[str] = field(default_factory=list[str])
+
+    def run(
+        self,
+        name: str,
+        work: Callable[[], _T],
+        otherwise: Callable[[], _T],
+        calls: int = 0,
+        builds: int = 0,
+        late: float = 0.0,
+    ) -> _T:
+        """What ``work`` gives, or ``otherwise`` where it fails, or where so many calls of the
+        program and builds of it do not fit into what is left and the seconds ``late``."""
+        if not self.plan.fits(calls, builds, late):
+            self.skipped.append(f"{name}: no time left for it")
+            return otherwise()
+        try:
+            return work()
+        except LogError:
+            raise
+        except Exception as error:
+            self.failed(name, error)
+            return otherwise()
+
+    def failed(self, name: str, error: Exception) -> None:
+        """Note that a stage failed, in a line."""
+        reason = " ".join(str(error).split())[:_MESSAGE]
+        self.skipped.append(f"{name}: {type(error).__name__}: {reason}")

@@ -1,0 +1,1 @@
+"""Deriving the coefficients of the elementary functions, and measuring their errors."""

@@ -1,0 +1,122 @@
+"""Making what ships: winners to be reused, samples to learn from, the model trained on them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from loopwright.autotune.log.record import MeasureRecord
+from loopwright.autotune.model.cost_model import XGBoostModel
+from loopwright.autotune.model.quality import ModelQuality, pairwise_accuracy, recall_at
+from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
+from loopwright.autotune.space.feature_list import FEATURE_VERSION
+
+from .samples import Samples, grouped
+
+__all__ = ["cross_validated", "samples_to_ship", "train_model", "winners_to_ship", "write_records"]
+
+WORTH = 1.15
+"""How many times faster than the rules' favourite a schedule has to be, to be worth shipping."""
+CLEAR = 1.05
+"""Factor between seconds that measuring again would not turn round."""
+
+
+def winners_to_ship(samples: Iterable[Samples]) -> list[MeasureRecord]:
+    """The rules' favourite and the best schedule of every task in which there was something to be
+    gained over the favourite."""
+    found: list[MeasureRecord] = []
+    for one in samples:
+        favourites = one.task.space.default()[:1]
+        own = [
+            n for n, row in enumerate(one.rows) if len(favourites) and (row == favourites[0]).all()
+        ]
+        best = int(np.argmin(one.costs))
+        first = one.costs[own[0]] if own else math.inf
+        if math.isfinite(first) and first > WORTH * one.costs[best]:
+            found += [_record(one, own[0]), _record(one, best)]
+    return found
+
+
+def _record(samples: Samples, place: int) -> MeasureRecord:
+    task, row = samples.task, samples.rows[place]
+    schedule = tuple(task.space.schedule(row).to_json())
+    seconds = (float(samples.costs[place]),)
+    return MeasureRecord(task.workload, task.key, schedule, task.sketch_of(row), seconds)
+
+
+def samples_to_ship(records: Iterable[MeasureRecord], keep: int) -> list[MeasureRecord]:
+    """Of every task ``keep`` schedules from the fastest to the slowest, with a few that failed. The
+    text of a workload stands in the first record of it only."""
+    found: list[MeasureRecord] = []
+    for group in grouped(records).values():
+        best: dict[str, MeasureRecord] = {}
+        for record in group:
+            known = best.get(record.schedule_key)
+            if known is None or record.cost < known.cost:
+                best[record.schedule_key] = record
+        ranked = sorted(best.values(), key=lambda r: r.cost)
+        if not ranked or not ranked[0].ok:
+            continue
+        places = np.unique(np.linspace(0, len(ranked) - 1, keep).round().astype(int))
+        for number, place in enumerate(places):
+            record = _short(ranked[int(place)])
+            if number:
+                workload = replace(record.workload, text="", prim="")
+                record = replace(record, workload=workload)
+            found.append(record)
+    return found
+
+
+def _short(record: MeasureRecord) -> MeasureRecord:
+    seconds = (record.cost,) if record.ok else ()
+    return replace(record, seconds=seconds, detail="", checked=None, time="", raced=False)
+
+
+def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:
+    """A log of just these, without the fields that say nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for record in records:
+            data = {k: v for k, v in json.loads(record.to_json()).items() if v not in ("", None)}
+            file.write(json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n")
+
+
+def train_model(
+    samples: Sequence[Samples], path: Path, settings: TuneSettings = DEFAULT_SETTINGS
+) -> None:
+    """Train on all samples and write the model file."""
+    model = XGBoostModel(settings)
+    model.learn((s.features, s.costs) for s in samples)
+    model.save(path, FEATURE_VERSION, {s.task.target.isa for s in samples})
+
+
+def cross_validated(
+    samples: Sequence[Samples], folds: int, settings: TuneSettings = DEFAULT_SETTINGS
+) -> list[ModelQuality]:
+    """The quality on each task of a model that has learnt from the tasks of the other folds."""
+    order = np.random.default_rng(0).permutation(len(samples))
+    fold_of = dict(zip(order.tolist(), (np.arange(len(samples)) % folds).tolist()))
+    found: dict[int, ModelQuality] = {}
+    for fold in range(folds):
+        mine = [i for i in range(len(samples)) if fold_of[i] == fold]
+        model = XGBoostModel(settings)
+        model.learn((s.features, s.costs) for i, s in enumerate(samples) if fold_of[i] != fold)
+        for i in mine:
+            found[i] = quality_on(model.predict(samples[i].features), samples[i].costs)
+    return [found[i] for i in range(len(samples))]
+
+
+def quality_on(predicted: np.ndarray, costs: np.ndarray, k: int = 30) -> ModelQuality:
+    """Accuracy and recall; k is 30 of 200, and as large a share where there are fewer."""
+    k = min(k, max(1, math.ceil(len(costs) * k / 200)))
+    return ModelQuality(
+        len(costs),
+        pairwise_accuracy(predicted, costs),
+        recall_at(predicted, costs, k),
+        k,
+        pairwise_accuracy(predicted, costs, CLEAR),
+    )
