@@ -92,7 +92,7 @@ def _variant_features(
     trips, per_core = _parallel(sketch, v, threads)
     operations = whole["flops"] / sketch.lanes
     packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
-    if sketch.packs_always:
+    if sketch.always_packed:
         packed = np.ones_like(packed)
     runtime = sum(
         a.size * a.element_bytes

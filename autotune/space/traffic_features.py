@@ -144,7 +144,10 @@ def traffic_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, Flo
     if not operands:
         return {level: np.zeros(n) for level in ("l1", "l2", "l3")}
     names = {name for name, _ in (*sketch.packable, *sketch.packable_rows)}
-    packed = [(v["pack"] > 0) & (a.buffer in names) for a in operands]
+    always = sketch.always_packed
+    packed = [
+        (v["pack"] > 0) & (a.buffer in names) | np.full(n, a.buffer in always) for a in operands
+    ]
     sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in sketch.group.extents}
     reached = np.stack([touched(a, sizes, LINE, p) for a, p in zip(operands, packed)])
     found = {level: reached.copy() for level in ("l1", "l2", "l3")}

@@ -56,6 +56,6 @@ KINDS = (
             {"op": "log", "n": 1 << 15, "dtype": "float64"},
         ),
         _draw,
-        {"op": "power_2.4", "n": 20, "dtype": "float64"},
+        {"op": "power_2.4", "n": 20},
     ),
 )

@@ -67,7 +67,7 @@ def test_it_answers_as_the_whole_log_does(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "log"
     path.write_bytes(b"\n".join(found) + b"\n")
     log = TuningLog(path)
-    assert len(log) > 50 and len(log.decisions) > 5
+    assert len(log) > 50 and len(log.decisions) >= 5
     for _ in range(2):  # the second goes by what the first has saved
         same(LogIndex(path), log)
 

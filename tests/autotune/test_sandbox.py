@@ -112,7 +112,7 @@ def test_the_program_is_no_child_that_the_user_meets() -> None:
         job.call(code["f"], 0)
         job.start()
         with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
+            os.waitpid(job._pid, os.WNOHANG)
         assert job.wait().died == "it took too long"
         job.close()
     finally:

@@ -156,9 +156,9 @@ class Sketch:
         return f"{self.rule}.{self.vector_axis or 'k'}"
 
     @property
-    def packs_always(self) -> bool:
-        """Whether an operand is packed whatever is chosen."""
-        return False
+    def always_packed(self) -> frozenset[str]:
+        """Operands that are packed whatever is chosen."""
+        return frozenset()
 
     @property
     def taps(self) -> int:

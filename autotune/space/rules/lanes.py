@@ -135,9 +135,9 @@ class LaneSketch(Sketch):
         row = self.row_axis
         return row is not None and not access.irregular and access.depends(row)
 
-    @property
-    def packs_always(self) -> bool:
-        return bool(_turned(self.group))
+    @cached_property
+    def always_packed(self) -> frozenset[str]:
+        return frozenset(_turned(self.group))
 
     def outer_trips(self, choices: Choices) -> tuple[int, ...]:
         others = [self.extent(a) for a in self.outer_axes]
