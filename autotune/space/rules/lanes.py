@@ -135,7 +135,7 @@ class LaneSketch(Sketch):
         row = self.row_axis
         return row is not None and not access.irregular and access.depends(row)
 
-    @cached_property
+    @property
     def always_packed(self) -> frozenset[str]:
         return frozenset(_turned(self.group))
 
