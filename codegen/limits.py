@@ -70,17 +70,25 @@ def check_text(text: str) -> None:
             " LLVM would take too long for them"
         )
     for body in functions.values():
-        if body.count("\n") <= LIMITS.accesses:
+        if body.count("\n") <= LIMITS.byte_stores:
             continue
-        most = max(sum(map(block.count, _ACCESSES)) for block in _LABEL.split(body))
+        blocks = _LABEL.split(body)
+        most = max(sum(map(block.count, _ACCESSES)) for block in blocks)
         if most > LIMITS.accesses:
             raise ScheduleError(
                 f"the kernel has {most} loads and stores in a row, more than {LIMITS.accesses}: "
                 "LLVM would take too long for them"
             )
+        most = max(block.count(_BYTE_STORE) for block in blocks)
+        if most > LIMITS.byte_stores:
+            raise ScheduleError(
+                f"the kernel has {most} stores of single bytes in a row, more than "
+                f"{LIMITS.byte_stores}: LLVM would take too long for them"
+            )
 
 
 _SHORT = 300  # lines of a module that are too few to look at
+_BYTE_STORE = "\n  store i8 "
 _ACCESSES = ("= load ", "\n  store ", "@llvm.masked.")
 _LABEL = re.compile(r"\n[\w.]+:")
 

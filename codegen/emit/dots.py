@@ -91,8 +91,10 @@ def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value)
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     """Store all turns of an unrolled loop inside a vector loop at once, if they fill the gaps
     between the lanes: four turns store lanes that are four elements apart."""
+    if len(loop.body) != 1:  # none, where what it would add is zero
+        return False
     stmt, lanes, count = loop.body[0], env.lanes, loop.extent
-    if len(loop.body) != 1 or not isinstance(stmt, Store) or stmt.stream or lanes is None:
+    if not isinstance(stmt, Store) or stmt.stream or lanes is None:
         return False
     place = e.places.get(stmt.buffer)
     if place is None or count not in (2, 4):

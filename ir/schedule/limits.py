@@ -36,6 +36,9 @@ class Limits:
     accesses: int = 2_500
     """Loads and stores in a row, without a branch between them: LLVM's time grows with the square
     of their number, and is one to four seconds for so many."""
+    byte_stores: int = 128
+    """Stores of single bytes in a row. LLVM looks whether it can join them, in time that grows with
+    the cube of their number: 0.5 seconds for 80 among loads, 4 for 160, 42 for 320."""
     stack_bytes: int = 1 << 20
     """Private buffers; the stack of a thread has 8 MiB."""
     copy_factor: int = 4

@@ -127,3 +127,24 @@ class TestLanes:
             vectorize("j.1"),
         )
         check(prim, steps, target)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.isa}{'+' * bool(t.features)}")
+def test_unrolled_loops_may_be_empty(target: Target) -> None:
+    """Of a padded array, the rows that lie in the padding add nothing."""
+    rows = "(0 <= index(k - 3)) and (index(k - 3) <= 3)"
+    inside = f"({rows}) and ((0 <= index(i - 1)) and (index(i - 1) <= 2))"
+    prim = parse_prim(
+        "prim @sum(x: int64[4, 3]) -> out: int64[7] {\n"
+        f"  out[i] = sum(k: 8) where({inside}, x[k - 3, i - 1], 0)\n}}"
+    )
+    schedule = Schedule.of(
+        split("i", (2, 4)),
+        split("k", (1, 8)),
+        reorder("k.0", "i.0", "k.1", "i.1"),
+        cache_write("out", "registers", "i.0"),
+        rfactor("out", "k.1"),
+        unroll("i.1"),
+        vectorize("k.1"),
+    )
+    check(prim, schedule, target)

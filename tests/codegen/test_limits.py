@@ -24,6 +24,7 @@ from loopwright.ir.schedule.steps import (
     cache_read,
     pack,
     pack_grouped,
+    reorder,
     split,
     split_reduction,
     unroll,
@@ -93,6 +94,17 @@ def test_what_would_take_llvm_long_is_refused(value: str, size: int, reason: str
     prim = parse_prim(ROWS.replace("F", value).replace("N", f"{size}"))
     with pytest.raises(ScheduleError, match=reason):
         compile_kernel(prim, S.of(unroll("r")), TARGET)
+
+
+def test_many_stores_of_single_bytes_are_refused() -> None:
+    """LLVM tries to join them, in time that grows with the cube of their number."""
+    prim = parse_prim(
+        "prim @f(x: uint8[640, 5]) -> out: uint8[640, 5] {\n"
+        "  out[i, j] = where(index(j) < 3, x[i, j + 2], x[i, j - 3]) + 1:uint8\n}"
+    )
+    schedule = S.of(reorder("j", "i"), pack_grouped("x", "i", 2, "j", 3), vectorize("i"))
+    with pytest.raises(ScheduleError, match="640 stores of single bytes in a row, more than 128"):
+        compile_kernel(prim, schedule, replace(TARGET.with_isa("x86-64"), features=frozenset()))
 
 
 def test_a_long_chain_of_minima_takes_no_time_that_grows_with_its_square() -> None:
