@@ -5,7 +5,7 @@
     build     graph passes -> groups -> PrimFuncs -> schedules (log or rules) -> kernels
               -> program -> native entry                                       -> Built
 
-Tuning takes the same way down to the PrimFuncs; see ``tuning.py``.
+Tuning takes the same way down to the PrimFuncs; see ``tuning/tune.py``.
 """
 
 from __future__ import annotations
