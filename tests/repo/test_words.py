@@ -1,0 +1,269 @@
+"""The words of the product and its pages: the field's, one meaning each (docs/glossary.md).
+
+``python tests/repo/test_words.py autotune/log docs`` lists what is left below some paths.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("autotune", "codegen", "ir", "loopwright", "tracer", "tools", "docs")
+
+# What still stands below each folder. A number may only fall; the end is an empty table.
+ALLOWED: dict[str, int] = {
+    "autotune": 770,
+    "codegen": 209,
+    "ir": 530,
+    "loopwright": 312,
+    "tracer": 125,
+    "tools": 28,
+    "docs": 28,
+}
+
+# Constants that have one name and several values, module by module. May only fall, too.
+ALLOWED_TWICE = {
+    "AGAIN",
+    "CHAINS",
+    "CHUNK",
+    "CLEARLY",
+    "DRAWS",
+    "FAR",
+    "FETCH",
+    "GUARD",
+    "HOPELESS",
+    "IDLE_SECONDS",
+    "IMAGE",
+    "LEAST",
+    "LEAST_BYTES",
+    "LINE",
+    "LOAD",
+    "LONGEST_ROW",
+    "LONG_EXPRESSION",
+    "MARGIN",
+    "MAX_UNROLLED",
+    "MOST_BYTES",
+    "MOST_PLACES",
+    "MOST_POINTS",
+    "MOST_TURNS",
+    "MOST_WORK",
+    "PATIENCE",
+    "PIECE",
+    "QUADRATIC_LIMIT",
+    "ROW",
+    "ROWS",
+    "SECONDS",
+    "SHORT",
+    "SHOWN",
+    "SOILED_STACK",
+    "SPILL",
+    "SPREAD",
+    "TILE",
+    "VERSION",
+    "WIDTH",
+}
+
+# In prose (docstrings, comments, messages, pages), whatever the case, over line ends.
+IN_PROSE = {
+    r"favou?rites?": "default schedule, heuristic",
+    r"stairs|staircases?": "causal mask, triangular mask",
+    # "turns a view into a copy" and "turned off" are English.
+    r"turn(s|ed|ing)?(?!( \S+){0,8}? (into|off|on|out|round)\b)": "iteration, transpose, slice",
+    r"ask(s|ed|ing)? (for )?(\S+ ){0,4}early|asked early": "prefetch",
+    r"lines ahead": "prefetch distance",
+    r"past (the|all) caches?": "non-temporal store",
+    r"writ(es|e|ing|ten) (\S+ )?out(?! (of|to))": "unrolled",
+    r"side by side": "contiguous, adjacent",
+    r"(lie|lies|lying) (far |well )?apart|lies? well": "strided, contiguous",
+    r"(first|second|near|nearest|far|last|innermost|outermost) caches?\b": "L1, L2, LLC",
+    r"seams?": "choice point",
+    r"yardsticks?": "canary kernel",
+    r"what is no": "name the thing",
+    r"(?!there\b)\w+`* is no (?!longer|more|less|better|worse|faster|slower|need|way)\w+": "is not a",
+    r"by luck|no luck|chance goes": "random sampling, noise",
+}
+# Words of an identifier: ``_asks_early`` has two.
+IN_NAMES = {
+    r"favou?rites?": "default",
+    r"stairs|staircase": "causal, triangular",
+    r"turns?|turned|turning": "iteration, transpose, slice",
+    r"early": "prefetch",
+    r"seams?": "choice point",
+    r"yardsticks?": "canary",
+}
+# Names that say nothing about what they hold.
+VAGUE = {"found", "known", "told", "shown", "own", "again", "taken"}
+# A docstring is a sentence: it doesn't begin with a clause that stands for a noun.
+CLAUSE = re.compile(r"(What|Whether|How|Which|Who|Why|Where|Of|By)\b")
+
+
+class Finding(NamedTuple):
+    """One offence: a line of a file, the words, and what they should be."""
+
+    path: str
+    line: int
+    words: str
+    instead: str
+
+
+def files() -> list[Path]:
+    """The sources of the product and its tools, and the pages."""
+    sources = [p for part in FOLDERS for p in sorted((ROOT / part).rglob("*.py"))]
+    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    pages.append(ROOT / "tuning_logs" / "README.md")
+    return [*sources, *(p for p in pages if p.name not in ("glossary.md", "measurements.md"))]
+
+
+def folder_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first if first in FOLDERS else "docs"
+
+
+def findings(path: Path) -> list[Finding]:
+    """Every offence in a file, in the order of its lines."""
+    text = path.read_text()
+    name = str(path.relative_to(ROOT))
+    made: list[Finding] = []
+    if path.suffix == ".md":
+        text = re.sub(r"```.*?```", lambda m: re.sub(r"\S", " ", m[0]), text, flags=re.DOTALL)
+        made += _in_prose(name, 1, text)
+        return made
+    tree = ast.parse(text)
+    docstrings = set(_docstrings(tree))
+    strings = (f for f in ast.walk(tree) if isinstance(f, ast.JoinedStr))
+    pieces = {piece for f in strings for piece in f.values}
+    for line, words in _comments(text):
+        made += _in_prose(name, line, words)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            pieces = (p.value if isinstance(p, ast.Constant) else "x" for p in node.values)
+            made += _in_prose(name, node.lineno, "".join(map(str, pieces)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # A string without a space is data: an operator, a key of the log.
+            if " " in node.value.strip() and node not in pieces:
+                made += _in_prose(name, node.lineno, node.value)
+            if node in docstrings and CLAUSE.match(node.value.strip()):
+                start = " ".join(node.value.split()[:5])
+                made.append(Finding(name, node.lineno, start, 'a sentence: "Returns ..."'))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            made += _vague(name, node.lineno, node.id)
+        elif isinstance(node, ast.arg):
+            made += _vague(name, node.lineno, node.arg)
+    for word in sorted({*_identifiers(text), path.stem}):
+        made += _in_name(name, word)
+    return sorted(made, key=lambda f: f.line)
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Docstrings, and the strings below constants and fields that describe them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """(first line, text) of comments; those on lines that follow each other are one."""
+    block: list[str] = []
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT or token.string.startswith("# noqa"):
+            continue
+        line = token.start[0]
+        if block and line != last + 1:
+            yield last - len(block) + 1, "\n".join(block)
+            block = []
+        block.append(token.string.lstrip("# "))
+        last = line
+    if block:
+        yield last - len(block) + 1, "\n".join(block)
+
+
+def _identifiers(text: str) -> set[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return {t.string for t in tokens if t.type == tokenize.NAME}
+
+
+def _in_prose(path: str, line: int, text: str) -> Iterator[Finding]:
+    for pattern, instead in IN_PROSE.items():
+        spaced = rf"\b(?:{pattern}\b)".replace(" ", r"\s+")
+        for match in re.finditer(spaced, text, re.IGNORECASE):
+            words = " ".join(text[max(0, match.start() - 25) : match.end() + 20].split())
+            yield Finding(path, line + text.count("\n", 0, match.start()), words, instead)
+
+
+def _in_name(path: str, identifier: str) -> Iterator[Finding]:
+    words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", identifier)
+    for pattern, instead in IN_NAMES.items():
+        if any(re.fullmatch(pattern, word.lower()) for word in words):
+            yield Finding(path, 0, identifier, instead)
+
+
+def _vague(path: str, line: int, identifier: str) -> Iterator[Finding]:
+    if identifier in VAGUE:
+        yield Finding(path, line, identifier, "a noun for the thing")
+
+
+def _constants() -> dict[str, dict[str, float]]:
+    """Numeric constants of modules: name -> file -> value."""
+    made: dict[str, dict[str, float]] = defaultdict(dict)
+    for path in files():
+        if path.suffix != ".py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(target, ast.Name) and target.id.isupper():
+                value = _number(node.value)
+                if value is not None:
+                    made[target.id.strip("_")][str(path.relative_to(ROOT))] = value
+    return made
+
+
+def _number(node: ast.expr) -> float | None:
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) in (int, float) else None
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        try:
+            value = eval(compile(ast.Expression(node), "", "eval"), {})
+        except (NameError, TypeError):
+            return None
+        return value if type(value) in (int, float) else None
+    return None
+
+
+def test_the_words_are_those_of_the_field() -> None:
+    by_folder: dict[str, list[Finding]] = {folder: [] for folder in FOLDERS}
+    for path in files():
+        by_folder[folder_of(path)] += findings(path)
+    more = {f: x for f, x in by_folder.items() if len(x) > ALLOWED.get(f, 0)}
+    assert not more, "\n".join(
+        [
+            *(f"{f}: {len(x)}, allowed {ALLOWED.get(f, 0)}" for f, x in more.items()),
+            *(_shown(x) for f in more for x in by_folder[f][:30]),
+            "all of them: python tests/repo/test_words.py FOLDER",
+        ]
+    )
+
+
+def test_a_constant_has_one_meaning() -> None:
+    several = {n: v for n, v in _constants().items() if len(set(v.values())) > 1}
+    more = {n: v for n, v in several.items() if n not in ALLOWED_TWICE}
+    assert not more, "one name, several values: " + "; ".join(f"{n}: {v}" for n, v in more.items())
+
+
+def _shown(finding: Finding) -> str:
+    return f"{finding.path}:{finding.line}: {finding.words!r}: {finding.instead}"
+
+
+if __name__ == "__main__":
+    wanted = [(ROOT / p).resolve() for p in sys.argv[1:] or FOLDERS]
+    left = [f for p in files() if any(p.is_relative_to(w) for w in wanted) for f in findings(p)]
+    print("\n".join(map(_shown, left)))
+    print(Counter(f.path.split("/")[0] for f in left))
