@@ -16,6 +16,7 @@ import numpy as np
 
 from ..ir.dims import as_int
 from ..ir.loop.block_sums import block_sums
+from ..ir.loop.kinds import Role
 from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.apply import apply_schedule
@@ -79,7 +80,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")
-        places[operand.buffer.name] = Place(operand.buffer, base, operand.role == "out")
+        places[operand.buffer.name] = Place(operand.buffer, base, operand.role == Role.OUT)
     offset = 0
     for buffer in nest.workspace:
         base = writer.offset(Value("%workspace", "ptr"), "i8", None, offset)
@@ -123,7 +124,7 @@ def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]
         buffer = operand.buffer
         if operand.pack is not None:
             arrays.append(operand.pack.array(inputs[operand.pack.source]))
-        elif operand.role == "out":
+        elif operand.role == Role.OUT:
             shape = [as_int(s) for s in buffer.shape]
             arrays.append(np.empty(shape, buffer.dtype.numpy))
         else:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from ..ir.dims import Dim
 from ..ir.errors import ScheduleError
 from ..ir.loop.expr import Expr, Read, walk
+from ..ir.loop.kinds import LoopKind, Scope
 from ..ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.stride import stride_along
@@ -35,7 +36,7 @@ LOOP = 12
 def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
     """ScheduleError if a nest of ``prim`` makes too many instructions, or takes too many bytes of
     workspace."""
-    held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == "tiles"]
+    held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == Scope.TILES]
     most = max(LIMITS.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
     _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
     natural = (*prim.params, *(stage.buffer for stage in prim.stages))
@@ -115,9 +116,9 @@ class _Count:
         """Count statements that are written ``copies`` times, inside of a ``vector`` loop."""
         for stmt in body:
             if isinstance(stmt, Loop):
-                if stmt.kind == "unroll":
+                if stmt.kind == LoopKind.UNROLL:
                     self.body(stmt.body, copies * stmt.extent, vector)
-                elif stmt.kind == "vectorize":
+                elif stmt.kind == LoopKind.VECTORIZE:
                     self.body(stmt.body, copies * -(-stmt.extent // self.lanes), stmt)
                 else:
                     self.add(LOOP * copies)

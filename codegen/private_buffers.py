@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir.dims import as_int
 from ..ir.errors import ScheduleError
+from ..ir.loop.kinds import Scope
 from ..ir.loop.nest import Alloc, Nest, statements
 from ..ir.schedule.limits import LIMITS
 from .target import Target
@@ -23,7 +24,7 @@ def check_private_buffers(nest: Nest, target: Target) -> None:
             continue
         size = as_int(stmt.buffer.size) * stmt.buffer.dtype.bytes
         stack[stmt.buffer.name] = max(size, stack.get(stmt.buffer.name, 0))
-        if stmt.scope == "registers" and size > SPILLED * target.register_bytes:
+        if stmt.scope == Scope.REGISTERS and size > SPILLED * target.register_bytes:
             raise ScheduleError(f"{stmt.buffer.name} is larger than the registers")
     if sum(stack.values()) > LIMITS.stack_bytes:
         raise ScheduleError(f"private buffers take more than {LIMITS.stack_bytes} bytes of stack")

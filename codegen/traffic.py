@@ -26,6 +26,7 @@ import numpy as np
 
 from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
+from ..ir.loop.kinds import LoopKind, Scope
 from ..ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import Buffer
 from .target import CACHE_LINE, Target
@@ -126,7 +127,7 @@ class _Reader:
             s.buffer.name
             for s in statements(nest.body)
             if isinstance(s, Alloc)
-            if s.scope == "registers"
+            if s.scope == Scope.REGISTERS
         }
 
     def body(
@@ -313,12 +314,12 @@ class _Model:
         if loop is None:
             return self.body(part.parts, free).times(part.share)
         everything = free | {loop.var}
-        alone = loop.kind == "parallel" and self.threads > 1
+        alone = loop.kind == LoopKind.PARALLEL and self.threads > 1
         own = min(self.threads, loop.extent) if alone else 1
         if self.capacity:
             fits = self._touched(part.parts, free, {}) <= self.capacity
         else:
-            fits = loop.kind in ("unroll", "vectorize")
+            fits = loop.kind in (LoopKind.UNROLL, LoopKind.VECTORIZE)
         if fits:
             narrowed = {loop.var: (0, -(-loop.extent // own) - 1)} if own > 1 else {}
             return self._once(part.parts, everything, narrowed).times(own)

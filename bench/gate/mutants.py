@@ -16,6 +16,7 @@ from loopwright.ir.dims import as_int, symbols
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
 from loopwright.ir.loop.expr import rewrite as rewrite_expr
+from loopwright.ir.loop.kinds import LoopKind, Role, Scope
 from loopwright.ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
 from loopwright.ir.loop.prim import Buffer
 
@@ -104,7 +105,7 @@ def _exprs(stmt: Stmt) -> list[Expr]:
 
 
 def _outputs(nest: Nest) -> dict[str, Buffer]:
-    return {o.buffer.name: o.buffer for o in nest.operands if o.role == "out"}
+    return {o.buffer.name: o.buffer for o in nest.operands if o.role == Role.OUT}
 
 
 # -- kinds of mistakes -----------------------------------------------------------------------------
@@ -190,14 +191,14 @@ def race(nest: Nest, rng: random.Random) -> Iterator[Site]:
     shared = set(_outputs(nest)) | {b.name for b in nest.workspace}
     sizes = {o.buffer.name for o in nest.operands} | shared
     for path, stmt, loops in _walk(nest.body):
-        parallel = [loop for loop in loops if loop.kind == "parallel" and loop.extent > 1]
+        parallel = [loop for loop in loops if loop.kind == LoopKind.PARALLEL and loop.extent > 1]
         rare = any(name in ("then", "orelse") for _, name in path)  # for one turn alone, perhaps
-        if isinstance(stmt, Alloc) and parallel and stmt.scope != "tiles" and not rare:
+        if isinstance(stmt, Alloc) and parallel and stmt.scope != Scope.TILES and not rare:
             made = replace(stmt.buffer, name=f"{stmt.buffer.name}.shared")
             yield Site(f"shared {path}", lambda p=path, s=stmt, b=made: _shared(nest, p, s, b))
-        if isinstance(stmt, Loop) and stmt.kind == "for" and stmt.extent > 1:
+        if isinstance(stmt, Loop) and stmt.kind == LoopKind.FOR and stmt.extent > 1:
             inner = {s.kind for s in statements(stmt.body) if isinstance(s, Loop)}
-            around = any(loop.kind != "for" for loop in loops)
+            around = any(loop.kind != LoopKind.FOR for loop in loops)
             own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
             if around or "parallel" in inner or not _accesses(stmt.body) - own <= sizes:
                 continue
@@ -272,7 +273,7 @@ def past_the_end(nest: Nest, rng: random.Random) -> Iterator[Site]:
     for path, stmt, _ in _walk(nest.body):
         if (
             isinstance(stmt, Loop)
-            and stmt.kind != "vectorize"
+            and stmt.kind != LoopKind.VECTORIZE
             and _writes((stmt,)) & set(_outputs(nest))
         ):
             first = any(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.dims import Dim, symbols
 from ...ir.loop.expr import Const, Index, Read, walk
+from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, If, Loop, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
@@ -50,7 +51,7 @@ def mentions(expr: object, var: str) -> bool:
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:
     """Along which axis the buffer can be held in vectors, and whether it is used by vectors at all;
     None if some element is used whose place is not known when the code is written."""
-    kinds: dict[str, str] = {}
+    kinds: dict[str, LoopKind] = {}
     uses: list[Sequence[object]] = []
     for stmt in statements(tuple(rest)):
         if isinstance(stmt, Loop):
@@ -75,10 +76,10 @@ def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | No
                 return None
             for name in symbols(i):
                 kind = kinds.get(name)
-                if kind == "vectorize":
+                if kind == LoopKind.VECTORIZE:
                     moves.add((dim, name))
                     steps.add(stride_along(i, name))
-                elif kind != "unroll":
+                elif kind != LoopKind.UNROLL:
                     return None
     walked = {dim for dim, _ in moves}
     if len(walked) > 1 or not steps <= {1}:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from ...ir.dims import Dim, IntExpr
 from ...ir.dtype import DType
 from ...ir.loop.expr import Expr, Op, Read
+from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, Loop, Store
 from ...ir.loop.stride import stride_along
 from .access import mentions
@@ -48,7 +49,7 @@ class Dot:
 
 def dot_of(loop: Loop) -> Dot | None:
     """The product that a loop over a group adds up, or None if it does something else."""
-    if loop.kind != "unroll" or loop.extent != GROUP or len(loop.body) != 1:
+    if loop.kind != LoopKind.UNROLL or loop.extent != GROUP or len(loop.body) != 1:
         return None
     stmt = loop.body[0]
     if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":

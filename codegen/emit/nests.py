@@ -15,6 +15,7 @@ from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
+from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
@@ -76,7 +77,7 @@ class NestEmitter(ValueEmitter):
         vectors = [
             (loop.var, inner)
             for loop in statements(tuple(stmts))
-            if isinstance(loop, Loop) and loop.kind == "vectorize"
+            if isinstance(loop, Loop) and loop.kind == LoopKind.VECTORIZE
             for inner in statements(loop.body)
         ]
         least = 1 if vectors and all(is_smooth(inner, var) for var, inner in vectors) else 4
@@ -168,14 +169,14 @@ class NestEmitter(ValueEmitter):
 
     def loop(self, stmt: Loop, env: Env) -> None:
         self.ranges[stmt.var] = (0, stmt.extent - 1)
-        if stmt.kind == "vectorize":
+        if stmt.kind == LoopKind.VECTORIZE:
             self.vector_loop(stmt, env)
-        elif stmt.kind == "unroll":
+        elif stmt.kind == LoopKind.UNROLL:
             if self.turned_stores(stmt, env):
                 return
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
-        elif stmt.kind == "parallel" and self.parallel is not None and not env.values:
+        elif stmt.kind == LoopKind.PARALLEL and self.parallel is not None and not env.values:
             self.parallel.write(self, stmt)
         else:
             self.serial_loop(stmt, env)
@@ -187,7 +188,7 @@ class NestEmitter(ValueEmitter):
         False, having done nothing, if it is no such loop.
         """
         inner = stmt.body[0] if len(stmt.body) == 1 else None
-        if not isinstance(inner, Loop) or inner.kind != "vectorize" or stmt.extent < 2:
+        if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE or stmt.extent < 2:
             return False
         lanes = self._lanes_for(inner.extent)
         stores: list[tuple[Store, Place, IntExpr]] = []
@@ -297,7 +298,7 @@ class NestEmitter(ValueEmitter):
         return found
 
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
-        if isinstance(stmt, Loop) and stmt.kind == "unroll":
+        if isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
             self.ranges[stmt.var] = (0, stmt.extent - 1)
             dot = dot_of(stmt)
             if dot is not None and emit_dot(self, dot, stmt, env):
@@ -344,7 +345,7 @@ class NestEmitter(ValueEmitter):
         for stmt in body:
             if isinstance(stmt, Accumulate):
                 yield stmt, env
-            elif isinstance(stmt, Loop) and stmt.kind == "unroll":
+            elif isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
                 self.ranges[stmt.var] = (0, stmt.extent - 1)
                 for i in range(stmt.extent):
                     yield from self._written_out(stmt.body, env.bind(stmt.var, i))

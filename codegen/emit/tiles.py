@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from ...ir.dims import IntExpr, as_int
 from ...ir.loop.expr import Const, Read
+from ...ir.loop.kinds import LoopKind, Scope
 from ...ir.loop.nest import Accumulate, Alloc, Loop, Stmt, Store, statements
 from ...ir.loop.stride import stride_along
 from .dots import GROUP, dot_of, plain_indices
@@ -167,7 +168,7 @@ def tile_block(e: ValueEmitter, alloc: Alloc, rest: Sequence[Stmt]) -> TileBlock
     the second add to it in the loops that the module's text shows.
     """
     name = alloc.buffer.name
-    if alloc.scope != "tiles" or not e.target.has_tiles or len(rest) < 2:
+    if alloc.scope != Scope.TILES or not e.target.has_tiles or len(rest) < 2:
         return None
     clear, add = rest[:2]
     if not _clears(clear, name) or not isinstance(add, Loop):
@@ -177,14 +178,14 @@ def tile_block(e: ValueEmitter, alloc: Alloc, rest: Sequence[Stmt]) -> TileBlock
         return None
     kinds = [loop.kind for loop in path]
     dot = dot_of(path[-1])
-    vectors = [n for n, kind in enumerate(kinds) if kind == "vectorize"]
+    vectors = [n for n, kind in enumerate(kinds) if kind == LoopKind.VECTORIZE]
     if dot is None or len(vectors) != 1:
         return None
     (at,) = vectors
     column, inner = path[at], path[:at:-1]
-    if len(inner) > 2 or any(loop.kind != "unroll" for loop in inner):
+    if len(inner) > 2 or any(loop.kind != LoopKind.UNROLL for loop in inner):
         return None
-    row = path[at - 1] if at and kinds[at - 1] == "unroll" else None
+    row = path[at - 1] if at and kinds[at - 1] == LoopKind.UNROLL else None
     depth = GROUP * (inner[1].extent if len(inner) > 1 else 1)
     rows = row.extent if row else 1
     if max(rows, column.extent) > SIDE * ROWS or depth > ROW_BYTES:

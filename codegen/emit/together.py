@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...ir.loop.expr import Expr, Op, Read, walk
+from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Loop, Stmt, Store
 from .memory import Env, Lanes
 from .writer import Value
@@ -96,7 +97,7 @@ def _find_runs(stmts: Sequence[Stmt]) -> Runs:
 
 
 def _store_of(loop: Loop) -> Store | None:
-    if loop.kind == "vectorize" and len(loop.body) == 1 and isinstance(loop.body[0], Store):
+    if loop.kind == LoopKind.VECTORIZE and len(loop.body) == 1 and isinstance(loop.body[0], Store):
         return loop.body[0]
     return None
 

@@ -33,6 +33,7 @@ from math import prod
 from ..dims import IntExpr, as_int, symbol, symbols
 from .block_tiles import block_length, block_tiles
 from .expr import Read, const, read, walk
+from .kinds import LoopKind, Scope
 from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
 from .prim import Buffer
 from .stride import stride_along
@@ -76,7 +77,7 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
     while at < len(stmts):
         alloc = stmts[at]
         at += 1
-        if not isinstance(alloc, Alloc) or alloc.scope == "tiles":
+        if not isinstance(alloc, Alloc) or alloc.scope == Scope.TILES:
             continue
         if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > MOST_BYTES:
             continue
@@ -127,7 +128,7 @@ class _Sum:
             return [replace(stmt, then=then, orelse=orelse)]
         if not isinstance(stmt, Loop):
             return [stmt]
-        if stmt.kind != "parallel" and self._only_adds(stmt):
+        if stmt.kind != LoopKind.PARALLEL and self._only_adds(stmt):
             return self._in_blocks([stmt])[0]
         return [replace(stmt, body=tuple(new for s in stmt.body for new in self.limited(s)))]
 
@@ -161,7 +162,7 @@ class _Sum:
             elif isinstance(stmt, Loop):
                 inside, times = self._in_blocks(stmt.body)
                 moves = self._moves_with(stmt)
-                if stmt.kind == "vectorize":
+                if stmt.kind == LoopKind.VECTORIZE:
                     times *= 1 if moves else -(-stmt.extent // LANES)
                 else:
                     new = [replace(stmt, body=tuple(inside))]
@@ -202,7 +203,7 @@ class _Sum:
 
         made, times = self._cut(Loop(loop.kind, outer, whole, block(symbol(outer), turns)), 1)
         if rest:  # in a body of its own, with which its accumulators end
-            made = [*made, Loop("unroll", outer, 1, block(whole, rest))]
+            made = [*made, Loop(LoopKind.UNROLL, outer, 1, block(whole, rest))]
             times += 1
         return made, times
 
@@ -236,8 +237,8 @@ def _each(
     order = sorted(range(len(sizes)), key=lambda d: (d == lanes, d))
     for d in reversed(order):
         if sizes[d] > 1:
-            written_out = "unroll" if prod(sizes) <= MOST_UNROLLED else "for"
-            kind = "vectorize" if d == lanes else written_out
+            plain = LoopKind.UNROLL if prod(sizes) <= MOST_UNROLLED else LoopKind.FOR
+            kind = LoopKind.VECTORIZE if d == lanes else plain
             stmt = Loop(kind, f"{buffer.name}.{d}", sizes[d], (stmt,))
     return stmt
 
@@ -245,7 +246,7 @@ def _each(
 def _lane_axis(body: Sequence[Stmt], name: str) -> int | None:
     """The axis of an accumulator along which vectors add to it."""
     for loop in statements(tuple(body)):
-        if isinstance(loop, Loop) and loop.kind == "vectorize":
+        if isinstance(loop, Loop) and loop.kind == LoopKind.VECTORIZE:
             for stmt in statements(loop.body):
                 if isinstance(stmt, Accumulate) and stmt.buffer == name:
                     for axis, index in enumerate(stmt.indices):

@@ -26,6 +26,7 @@ from math import prod
 from ..dims import IntExpr, substitute, symbol, symbols
 from ..dtype import DType
 from .expr import Op, Read, const, index, index_value, op, read, walk
+from .kinds import LoopKind, Scope
 from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
 from .prim import Buffer
 
@@ -112,7 +113,7 @@ class _Tiles:
             return [stmt]
         body = tuple(new for s in stmt.body for new in self.limited(s))
         loop = replace(stmt, body=body)
-        return self._cut(loop) if stmt.kind == "for" else [loop]
+        return self._cut(loop) if stmt.kind == LoopKind.FOR else [loop]
 
     def _cut(self, loop: Loop) -> list[Stmt]:
         sums = self._sums(loop)
@@ -127,9 +128,13 @@ class _Tiles:
             return [loop]  # loops inside add to it nearly as often: they are cut
         whole, rest = divmod(loop.extent, turns)
         outer = f"{loop.var}.a"
-        made = self._cut(Loop("for", outer, whole, self._block(loop, sums, symbol(outer), turns)))
+        made = self._cut(
+            Loop(LoopKind.FOR, outer, whole, self._block(loop, sums, symbol(outer), turns))
+        )
         if rest:
-            made.append(Loop("unroll", outer, 1, self._block(loop, sums, whole, rest, turns)))
+            made.append(
+                Loop(LoopKind.UNROLL, outer, 1, self._block(loop, sums, whole, rest, turns))
+            )
         return made
 
     def _sums(self, loop: Loop) -> list[_Sum]:
@@ -173,7 +178,7 @@ class _Tiles:
             inside, added = _chain(stmt.orelse[0]) if len(stmt.orelse) == 1 else ((), stmt)
         if not isinstance(added, Accumulate) or added.combiner != "sum":
             return None
-        if added.buffer != self.name or any(l.kind == "parallel" for l in around):
+        if added.buffer != self.name or any(l.kind == LoopKind.PARALLEL for l in around):
             return None
         if any(isinstance(n, Read) and n.buffer == self.name for n in walk(added.value)):
             return None
@@ -195,7 +200,7 @@ class _Tiles:
             tile = Buffer(f"{self.name}.t{self.blocks}", shape, self.dtype)
             zero = const(0.0, self.dtype)
             before += [
-                Alloc(tile, "stack"),
+                Alloc(tile, Scope.STACK),
                 one.each(lambda place, tile=tile, zero=zero: Store(tile.name, place, zero)),
             ]
             place = tuple(symbol(l.var) for l in one.tile)
@@ -207,7 +212,7 @@ class _Tiles:
             substituted(_replaced(stmt, instead), {loop.var: first + symbol(inner)})
             for stmt in loop.body
         )
-        return (*before, Loop("for", inner, extent, body), *after)
+        return (*before, Loop(LoopKind.FOR, inner, extent, body), *after)
 
     def _flush(self, one: _Sum, tile: Buffer, start: Mapping[str, IntExpr]) -> Stmt:
         """Add a tile to the buffer, or set it in the first turn of all loops over sums."""

@@ -43,6 +43,7 @@ from .expr import (
     substitute_indices,
     within,
 )
+from .kinds import LoopKind, Role, Scope
 from .prim import Axis, Buffer, Stage
 
 __all__ = [
@@ -70,9 +71,9 @@ SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``kind`` is for, parallel, vectorize or unroll; ``var`` runs from 0 to ``extent - 1``."""
+    """``var`` runs from 0 to ``extent - 1``."""
 
-    kind: str
+    kind: LoopKind
     var: str
     extent: int
     body: tuple[Stmt, ...]
@@ -89,7 +90,7 @@ class Alloc:
     """A buffer that lives until the end of the enclosing body, in ``scope``."""
 
     buffer: Buffer
-    scope: str
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +268,10 @@ def _grouped(values: Array, axis: int, count: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What the kernel is handed: ``role`` is in, const, packed (then ``pack`` says how) or out."""
+    """A buffer that the kernel is handed; ``pack`` says how a packed one is made."""
 
     buffer: Buffer
-    role: str
+    role: Role
     pack: Pack | None = None
 
     def __str__(self) -> str:
@@ -280,7 +281,7 @@ class Operand:
             grouped = f" by {group[1]} of {group[0]}" if group else ""
             grouped += " shifted" if self.pack.shifted else ""
             return f"{self.buffer} packs {self.pack.source}[{shape}] {self.pack.dim}{grouped}"
-        return f"{self.buffer} const" if self.role == "const" else str(self.buffer)
+        return f"{self.buffer} const" if self.role == Role.CONST else str(self.buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +308,8 @@ class Nest:
 
     def lines(self) -> Iterator[tuple[str, Stmt | None]]:
         """The lines of the text, each with the statement that begins on it."""
-        operands = ", ".join(str(o) for o in self.operands if o.role != "out")
-        outs = ", ".join(str(o) for o in self.operands if o.role == "out")
+        operands = ", ".join(str(o) for o in self.operands if o.role != Role.OUT)
+        outs = ", ".join(str(o) for o in self.operands if o.role == Role.OUT)
         yield f"prim @{self.name}({operands}) -> {outs} {{", None
         for buffer in self.workspace:
             yield f"  workspace {buffer}", None

@@ -16,6 +16,7 @@ from ..dtype import DTYPES, FLOAT32, INT64, DType
 from ..errors import InternalError, ParseError
 from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
+from .kinds import PRIVATE_SCOPES, LoopKind, Role, Scope
 from .nest import (
     COMBINE_SIGNS,
     SHIFTED,
@@ -46,8 +47,8 @@ _SIGNS = {sign: name for name, sign in COMBINE_SIGNS.items()}
 _SYMBOLS = {row.symbol: row.name for row in SCALAR_OPS.values() if row.symbol}
 _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)))
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
-_KIND = re.compile(r"(for|parallel|vectorize|unroll)\b(?!\s*[\[.])")
-_SCOPE = re.compile(r"(registers|stack)\b(?!\s*[\[.])")
+_KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
+_SCOPE = re.compile(rf"({'|'.join(PRIVATE_SCOPES)})\b(?!\s*[\[.])")
 _WORD = re.compile(r"(let|if|else|prefetch|stream)\b(?!\s*[\[.])")
 INDENT = 2
 
@@ -241,7 +242,7 @@ class _Parser:
             if operands:
                 self.scan.expect(",")
             operands.append(self.operand())
-        operands += [Operand(b, "out") for b in self.outputs()]
+        operands += [Operand(b, Role.OUT) for b in self.outputs()]
         self.scan.expect("{")
         lines = self.lines()
         workspace: list[Buffer] = []
@@ -260,9 +261,9 @@ class _Parser:
     def operand(self) -> Operand:
         buffer = self.buffer()
         if self.word("const"):
-            return Operand(Buffer(buffer.name, buffer.shape, buffer.dtype, True), "const")
+            return Operand(Buffer(buffer.name, buffer.shape, buffer.dtype, True), Role.CONST)
         if not self.word("packs"):
-            return Operand(buffer, "in")
+            return Operand(buffer, Role.IN)
         at = self.scan.skip()
         source = self.name(_NAME, "the name of a parameter")
         shape = self.sizes()
@@ -286,7 +287,7 @@ class _Parser:
         if pack.stage.buffer != buffer:
             self.scan.fail(f"packed so, {source} becomes {pack.stage.buffer}", at)
         buffer = Buffer(buffer.name, buffer.shape, buffer.dtype, True)
-        return Operand(buffer, "packed", pack)
+        return Operand(buffer, Role.PACKED, pack)
 
     def lines(self) -> list[tuple[int, int, int]]:
         """The lines up to the closing brace, as (depth, begin, end); empty ones are left out."""
@@ -340,11 +341,11 @@ class _Parser:
             if not self.word("in"):
                 self.scan.fail(f"expected 'in', found {self.scan.found()}")
             extent = self.integer()
-            return Loop(kind[1], var, extent, self.inner(lines, depth))
+            return Loop(LoopKind(kind[1]), var, extent, self.inner(lines, depth))
         if scope := self.scan.match(_SCOPE):
             buffer = self.buffer()
             self.leave()
-            return Alloc(buffer, scope[1])
+            return Alloc(buffer, Scope(scope[1]))
         word = self.scan.match(_WORD)
         if word is None:
             return self.store()

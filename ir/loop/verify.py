@@ -15,6 +15,7 @@ from ..dims import Dim, IntExpr, Symbol, bounds, symbols
 from ..dtype import DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .kinds import PRIVATE_SCOPES, LoopKind, Role
 from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .scalar import COMBINERS
@@ -22,8 +23,6 @@ from .scalar import COMBINERS
 __all__ = ["verify_nest", "verify_prim"]
 
 Ranges = Mapping[str, tuple[int, int]]
-LOOPS = ("for", "parallel", "vectorize", "unroll")
-SCOPES = ("registers", "stack", "tiles")
 
 
 def verify_prim(prim: PrimFunc) -> None:
@@ -127,8 +126,8 @@ class _Scope:
 class _NestVerifier:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        self.outputs = {o.buffer.name for o in nest.operands if o.role == "out"}
-        self.inputs = {o.buffer.name for o in nest.operands if o.role != "out"}
+        self.outputs = {o.buffer.name for o in nest.operands if o.role == Role.OUT}
+        self.inputs = {o.buffer.name for o in nest.operands if o.role != Role.OUT}
         self.written: set[str] = set()
 
     def run(self) -> None:
@@ -147,10 +146,10 @@ class _NestVerifier:
             elif isinstance(stmt, Let):
                 self.let(stmt, scope)
             elif isinstance(stmt, Alloc):
-                if stmt.scope not in SCOPES or not all(
-                    isinstance(s, int) for s in stmt.buffer.shape
-                ):
-                    self.fail(stmt, f"a private buffer has constant sizes and a scope of {SCOPES}")
+                fixed = all(isinstance(s, int) for s in stmt.buffer.shape)
+                if stmt.scope not in PRIVATE_SCOPES or not fixed:
+                    scopes = ", ".join(PRIVATE_SCOPES)
+                    self.fail(stmt, f"a private buffer has constant sizes and a scope of {scopes}")
                 scope.buffers[stmt.buffer.name] = stmt.buffer
                 scope.private[stmt.buffer.name] = scope.parallel
                 self.written.discard(stmt.buffer.name)
@@ -162,7 +161,7 @@ class _NestVerifier:
                 self.store(stmt, scope)
 
     def loop(self, stmt: Loop, scope: _Scope) -> None:
-        if stmt.kind not in LOOPS or stmt.extent < 0:
+        if stmt.kind not in tuple(LoopKind) or stmt.extent < 0:
             self.fail(stmt, "this is no loop")
         if stmt.var in scope.ranges:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
@@ -170,7 +169,7 @@ class _NestVerifier:
             return
         inner = scope.inner()
         inner.ranges[stmt.var] = (0, stmt.extent - 1)
-        if stmt.kind == "parallel" and stmt.extent > 1:
+        if stmt.kind == LoopKind.PARALLEL and stmt.extent > 1:
             inner.parallel = (*scope.parallel, stmt.var)
         self.body(stmt.body, inner)
 
@@ -201,7 +200,7 @@ class _NestVerifier:
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
         """The place may lie anywhere; but there must be such a buffer."""
-        results = {o.buffer.name for o in self.nest.operands if o.role == "out"}
+        results = {o.buffer.name for o in self.nest.operands if o.role == Role.OUT}
         if stmt.buffer not in scope.buffers or stmt.buffer in results:
             self.fail(stmt, f"{stmt.buffer} is no operand that is only read, nor a copy of one")
         if len(stmt.indices) != len(scope.buffers[stmt.buffer].shape):

@@ -24,6 +24,7 @@ from ..loop.expr import (
     read,
     walk,
 )
+from ..loop.kinds import LoopKind, Role, Scope
 from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
@@ -80,10 +81,10 @@ def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:
     operands: list[Operand] = []
     for param in state.prim.params:
         if param.name in state.packs:
-            operands.append(Operand(param, "packed", state.packs[param.name]))
+            operands.append(Operand(param, Role.PACKED, state.packs[param.name]))
         else:
-            operands.append(Operand(param, "const" if param.constant else "in"))
-    operands += [Operand(b, "out") for b in prim.output_buffers]
+            operands.append(Operand(param, Role.CONST if param.constant else "in"))
+    operands += [Operand(b, Role.OUT) for b in prim.output_buffers]
     return tuple(operands)
 
 
@@ -158,7 +159,7 @@ class _Writer(LoopWriter):
 
         stmts = self.block(item, values, limits, local, image)
         self.kept.clear()
-        allocs = [Alloc(kept.buffer, "stack")] if kept is not None else []
+        allocs = [Alloc(kept.buffer, Scope.STACK)] if kept is not None else []
         return _only_if(computed, [*allocs, *stmts])
 
     def block(
@@ -173,12 +174,12 @@ class _Writer(LoopWriter):
         allocs: list[Stmt] = []
         for stage in item.stores:
             made = self.private(stage, stage.buffer.name, values, limits)
-            allocs.append(Alloc(made.buffer, "stack"))
+            allocs.append(Alloc(made.buffer, Scope.STACK))
             local = {**local, stage.name: made}
         inner = self.items(item.items, values, limits, local)
         for name, panels in self.state.panels.items():
             if panels.loop == item.loop:
-                if self.state.kinds.get(item.loop) in ("vectorize", "unroll"):
+                if self.state.kinds.get(item.loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
                     raise ScheduleError(f"pack_at: {item.loop} is written out")
                 inner = packed_inside(panels, inner, self.ranges)
                 self.panelled.add(name)
@@ -241,7 +242,7 @@ class _Writer(LoopWriter):
         assert stage.combiner is not None
         combiner = stage.combiner
         cache = state.caches.get(stage.name)
-        scope = cache.scope if cache else "registers"
+        scope = cache.scope if cache else Scope.REGISTERS
         tile = self.private(stage, f"{stage.name}.acc", values, limits)
         spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
         reduced = [l for l in item.inner if state.is_reduction(stage, l)]
@@ -268,7 +269,7 @@ class _Writer(LoopWriter):
         def lane_loop(make: Body, v: Values, l: Limits) -> list[Stmt]:
             if not lanes:
                 return make(v, l)
-            kind = state.kinds.get(lanes, "for")
+            kind = state.kinds.get(lanes, LoopKind.FOR)
             width = as_int(acc.buffer.shape[-1])
             if width == 1:
                 return make({**v, lanes: 0}, l)

@@ -24,6 +24,7 @@ from ..loop.expr import (
     substitute_indices,
     walk,
 )
+from ..loop.kinds import LoopKind
 from ..loop.prim import Axis, Stage
 from .state import State
 
@@ -138,7 +139,7 @@ def peel(state: State, loop: str, first: int, last: int) -> State:
     state.require_loop(loop, "peel")
     if loop in state.fused or loop in state.peels or first + last > MAX_PEELED:
         raise ScheduleError(f"peel: {loop} is fused, peeled, or peeled of more than {MAX_PEELED}")
-    if state.kinds.get(loop) == "vectorize":
+    if state.kinds.get(loop) == LoopKind.VECTORIZE:
         raise ScheduleError(f"peel: {loop} runs in vector lanes")
     if any(state.is_reduction(s, loop) for s in state.prim.stages):
         raise ScheduleError(f"peel: {loop} is a reduced loop")

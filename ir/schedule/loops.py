@@ -11,6 +11,7 @@ from math import prod
 from ..dims import Dim, IntExpr, resolve, symbol
 from ..errors import ScheduleError
 from ..loop.expr import index, op
+from ..loop.kinds import LoopKind
 from ..loop.nest import If, Let, Loop, Stmt
 from .limits import LIMITS
 from .runs import Limits, Run, runs
@@ -65,12 +66,12 @@ class LoopWriter:
         """A loop around ``body``, which is written again where the axis has a rest or is cut."""
         if name in self.state.fused:
             return self.fused_loop(name, values, limits, body)
-        kind = self.state.kinds.get(name, "for")
+        kind = self.state.kinds.get(name, LoopKind.FOR)
         self.count += 1
         if self.count > LIMITS.loops:
             raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
         turns = runs(self.state, name, limits, self.short)
-        if kind == "parallel" and len(turns) > 1:
+        if kind == LoopKind.PARALLEL and len(turns) > 1:
             total = turns[-1].last + 1
             return [
                 Loop(kind, name, total, tuple(self.branches(name, turns, values, limits, body)))
@@ -137,7 +138,7 @@ class LoopWriter:
         stmts = self.fused_parts(list(zip(parts, turns)), values, limits, body)
         if total == 1:
             return stmts
-        kind = self.state.kinds.get(name, "for")
+        kind = self.state.kinds.get(name, LoopKind.FOR)
         return [Loop(kind, name, total, (*lets, *stmts))]
 
     def fused_parts(

@@ -10,6 +10,7 @@ from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.decide import decide, worked_out
 from ..loop.expr import Expr, const, index, map_reads, read
+from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer, Stage
 from ..loop.symmetry import symmetric_axes
@@ -130,23 +131,25 @@ def mirror_image(
     row, column = f"{stage.name}.row", f"{stage.name}.column"
     rows, columns = block.sizes[b], block.sizes[a]
     image = Buffer(f"{stage.name}.image", (rows, columns), stage.buffer.dtype)
-    stmts: list[Stmt] = [Alloc(image, "stack")]
+    stmts: list[Stmt] = [Alloc(image, Scope.STACK)]
 
     def transposed(at: IntExpr) -> Stmt:
         here = {**block.axes, a: block.axes[a] + symbol(column), b: block.axes[b] + at}
         places = [here[x.name] - f for x, f in zip(stage.axes, block.fixed, strict=True)]
         value = read(block.buffer.name, places, image.dtype)
-        return Loop("vectorize", column, columns, (Store(image.name, (at, symbol(column)), value),))
+        return Loop(
+            LoopKind.VECTORIZE, column, columns, (Store(image.name, (at, symbol(column)), value),)
+        )
 
     whole, rest = divmod(rows, TURNED_ROWS)
     if whole:
         first = symbol(f"{row}.0") * TURNED_ROWS if whole > 1 else 0
         inner = transposed(first + symbol(row))
-        inner = Loop("unroll", row, TURNED_ROWS, (inner,))
-        stmts.append(Loop("for", f"{row}.0", whole, (inner,)) if whole > 1 else inner)
+        inner = Loop(LoopKind.UNROLL, row, TURNED_ROWS, (inner,))
+        stmts.append(Loop(LoopKind.FOR, f"{row}.0", whole, (inner,)) if whole > 1 else inner)
     if rest:
         inner = transposed(symbol(row) + whole * TURNED_ROWS)
-        stmts.append(Loop("unroll", row, rest, (inner,)))
+        stmts.append(Loop(LoopKind.UNROLL, row, rest, (inner,)))
     known = read(image.name, (symbol(row), symbol(column)), image.dtype)
     there = {**block.axes, a: block.axes[b] + symbol(row), b: block.axes[a] + symbol(column)}
     ranges = {**block.ranges, row: (0, rows - 1), column: (0, columns - 1)}
@@ -160,6 +163,6 @@ def mirror_image(
             value = worked_out(value, there, ranges, {})
         places = tuple(there[x.name] for x in target.axes)
         stored = Store(target.name, places, value, target.name in state.streams)
-        lanes = Loop("vectorize", column, columns, (stored,))
-        stmts.append(Loop("for", row, rows, (lanes,)))
+        lanes = Loop(LoopKind.VECTORIZE, column, columns, (stored,))
+        stmts.append(Loop(LoopKind.FOR, row, rows, (lanes,)))
     return stmts

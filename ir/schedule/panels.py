@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ..dims import Dim, IntExpr, bounds, floordiv, linear, mod, resolve, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, map_reads, read, walk
+from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store
 from ..loop.prim import Buffer
 from .state import Panels, State
@@ -46,7 +47,7 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
     if source is None or tile < 1 or name in taken:
         raise ScheduleError(f"pack_at: {name!r} is not a parameter that can be packed")
     state.require_loop(loop, "pack_at")
-    if state.kinds.get(loop) in ("vectorize", "unroll"):
+    if state.kinds.get(loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
         raise ScheduleError(f"pack_at: {loop} is written out")
     dim = walked_dimension(state, "pack_at", name, axis)
     panels = Panels(source, dim, tile, loop)
@@ -82,7 +83,7 @@ def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[
         return list(body)
     piece = _piece(panels, reads, around)
     inside = _instead(piece, tuple(body), {})
-    return [Alloc(piece.buffer, "stack"), *_copy(piece), *inside]
+    return [Alloc(piece.buffer, Scope.STACK), *_copy(piece), *inside]
 
 
 def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Read, Ranges]]:
@@ -190,10 +191,10 @@ def _copy(piece: _Piece) -> list[Stmt]:
         indices[panels.dim] = along
         value = read(panels.source.name, indices, panels.source.dtype)
         target = (at, *(steps[d] for d in others), symbol(lane))
-        return Loop("vectorize", lane, width, (Store(buffer.name, target, value),))
+        return Loop(LoopKind.VECTORIZE, lane, width, (Store(buffer.name, target, value),))
 
     def each_panel(
-        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[str, str, int]]
+        steps: Mapping[int, IntExpr], wrap: Sequence[tuple[LoopKind, str, int]]
     ) -> list[Stmt]:
         """The vectors of all panels, with the loops of ``wrap`` between panel and vector."""
         made: list[Stmt] = []
@@ -204,11 +205,11 @@ def _copy(piece: _Piece) -> list[Stmt]:
             stmt = stored(at, width, steps)
             for kind, name, extent in reversed(wrap):
                 stmt = Loop(kind, name, extent, (stmt,))
-            made.append(Loop("for", panel, count, (stmt,)) if count > 1 else stmt)
+            made.append(Loop(LoopKind.FOR, panel, count, (stmt,)) if count > 1 else stmt)
         return made
 
     steps: dict[int, IntExpr] = {d: symbol(names[d]) for d in others}
-    loops = [("for", names[d], piece.extents[d]) for d in others]
+    loops = [(LoopKind.FOR, names[d], piece.extents[d]) for d in others]
     if not strided:
         body = each_panel(steps, ())
     else:
@@ -219,11 +220,11 @@ def _copy(piece: _Piece) -> list[Stmt]:
         inner = f"{names[last]}.1"
         if blocks:
             at = symbol(names[last]) * TURNED_ROWS + symbol(inner)
-            wrap = (("for", names[last], blocks), ("unroll", inner, TURNED_ROWS))
+            wrap = ((LoopKind.FOR, names[last], blocks), (LoopKind.UNROLL, inner, TURNED_ROWS))
             body += each_panel({**steps, last: at}, wrap)
         if left:
             at = symbol(inner) + blocks * TURNED_ROWS
-            body += each_panel({**steps, last: at}, (("unroll", inner, left),))
+            body += each_panel({**steps, last: at}, ((LoopKind.UNROLL, inner, left),))
     for kind, name, extent in reversed(loops):
         body = [Loop(kind, name, extent, tuple(body))]
     return body

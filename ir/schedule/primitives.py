@@ -24,6 +24,7 @@ from ..loop.expr import (
     walk,
     within,
 )
+from ..loop.kinds import PRIVATE_SCOPES, LoopKind, Scope
 from ..loop.nest import Pack
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
@@ -40,7 +41,6 @@ from .storage import cache_read, layout, own_axis, walked_dimension
 
 __all__ = ["PRIMITIVES", "state_of"]
 
-KINDS = ("parallel", "vectorize", "unroll")
 COPIED_ROWS = 16  # rows copied of one panel before the next: a line of 4-byte elements
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
 MAX_BLOCK = 1 << 31  # elements of an axis that one turn of a loop may cover
@@ -119,14 +119,14 @@ def fuse(state: State, loops: tuple[str, ...]) -> State:
     )
 
 
-def _annotate(kind: str) -> Callable[[State, str], State]:
+def _annotate(kind: LoopKind) -> Callable[[State, str], State]:
     def annotate(state: State, loop: str) -> State:
         state.require_loop(loop, kind)
         if loop in state.kinds:
             raise ScheduleError(f"{kind}: {loop} is already {state.kinds[loop]}")
-        if kind != "parallel" and loop in state.fused:
+        if kind != LoopKind.PARALLEL and loop in state.fused:
             raise ScheduleError(f"{kind}: {loop} is a fused loop")
-        if kind == "vectorize" and loop in state.peels:
+        if kind == LoopKind.VECTORIZE and loop in state.peels:
             raise ScheduleError(f"{kind}: {loop} is peeled")
         return replace(state, kinds={**state.kinds, loop: kind})
 
@@ -190,11 +190,11 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     """
     stage = state.require_stage(name, "cache_write")
     state.require_loop(at, "cache_write")
-    if stage.combiner is None or scope not in ("registers", "stack", "tiles"):
+    if stage.combiner is None or scope not in PRIVATE_SCOPES:
         raise ScheduleError(
             f"cache_write: {name} is no reduction, or {scope!r} is no private scope"
         )
-    return replace(state, caches={**state.caches, name: Cache(scope, at)})
+    return replace(state, caches={**state.caches, name: Cache(Scope(scope), at)})
 
 
 def rfactor(state: State, name: str, loop: str) -> State:
@@ -344,7 +344,7 @@ def _copy_nest(state: State, record: Pack) -> State:
     transposed in registers.
     """
     panels, *rest, lanes = (a.name for a in record.stage.axes)
-    splits, kinds = dict(state.splits), {**state.kinds, lanes: "vectorize"}
+    splits, kinds = dict(state.splits), {**state.kinds, lanes: LoopKind.VECTORIZE}
     order = [*rest, panels, lanes]
     if rest:
         extent = state.extents[rest[-1]]
@@ -355,18 +355,18 @@ def _copy_nest(state: State, record: Pack) -> State:
         elif record.strided:
             rows, row = [], rows
         if record.strided:
-            kinds[row[0]] = "unroll"
+            kinds[row[0]] = LoopKind.UNROLL
             order = [*rest[:-1], panels, *rows, *row, lanes]
         else:
             order = [*rest[:-1], *rows, panels, *row, lanes]
     new = replace(state, splits=splits, kinds=kinds, order=(*order, *state.order))
     if prod(record.shape) < SHARED_COPY:
         return new
-    outer = [name for name in order if name != lanes and kinds.get(name) != "unroll"]
+    outer = [name for name in order if name != lanes and kinds.get(name) != LoopKind.UNROLL]
     outer = outer[: outer.index(panels) + 1]
     if len(outer) > 1:
         new, outer = fuse(new, tuple(outer)), ["*".join(outer)]
-    return replace(new, kinds={**new.kinds, outer[0]: "parallel"})
+    return replace(new, kinds={**new.kinds, outer[0]: LoopKind.PARALLEL})
 
 
 def _grouping_nest(state: State, record: Pack) -> State:
@@ -374,9 +374,9 @@ def _grouping_nest(state: State, record: Pack) -> State:
     their vectors are interleaved in registers."""
     panels, *rest, lanes, group = (a.name for a in record.stage.axes)
     order = [*rest, panels, lanes, group]
-    kinds = {**state.kinds, lanes: "vectorize", group: "unroll"}
+    kinds = {**state.kinds, lanes: LoopKind.VECTORIZE, group: LoopKind.UNROLL}
     if prod(record.shape) >= SHARED_COPY:
-        kinds[order[0]] = "parallel"
+        kinds[order[0]] = LoopKind.PARALLEL
     return replace(state, kinds=kinds, order=(*order, *state.order))
 
 
@@ -446,7 +446,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "split": split,
     "reorder": reorder,
     "fuse": fuse,
-    **{kind: _annotate(kind) for kind in KINDS},
+    **{kind: _annotate(kind) for kind in LoopKind if kind != LoopKind.FOR},
     "compute_inline": compute_inline,
     "compute_at": compute_at,
     "cache_write": cache_write,

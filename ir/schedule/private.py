@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
+from ..loop.kinds import LoopKind
 from ..loop.nest import Accumulate, Alloc, If, Loop, Stmt, Store
 
 __all__ = ["check_private"]
@@ -22,7 +23,7 @@ def _check(body: Sequence[Stmt], private: set[str], parallel: str | None) -> Non
     outside = private - own if parallel else private | own
     for stmt in body:
         if isinstance(stmt, Loop):
-            inside = stmt.var if stmt.kind == "parallel" else parallel
+            inside = stmt.var if stmt.kind == LoopKind.PARALLEL else parallel
             if outside or inside is None:
                 _check(stmt.body, outside, inside)
         elif isinstance(stmt, If):

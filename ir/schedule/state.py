@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..dims import IntExpr, as_int
 from ..errors import ScheduleError
+from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Pack
 from ..loop.prim import Buffer, PrimFunc, Stage
 
@@ -22,7 +23,7 @@ __all__ = ["Cache", "Mirror", "Panels", "State"]
 class Cache:
     """Where a reduction accumulates: in ``scope``, allocated inside the loop ``at``."""
 
-    scope: str
+    scope: Scope
     at: str
 
 
@@ -52,7 +53,7 @@ class State:
     order: tuple[str, ...]
     splits: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, LoopKind] = field(default_factory=dict)
     at: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, Cache] = field(default_factory=dict)
     rfactors: Mapping[str, str] = field(default_factory=dict)

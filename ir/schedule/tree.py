@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ..dims import Dim, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.expr import Read, walk
+from ..loop.kinds import LoopKind
 from ..loop.prim import Stage
 from .state import State
 
@@ -98,7 +99,7 @@ def _check_loops(state: State) -> None:
             earlier.append(part)
     for stage in state.prim.stages:
         for loop in state.loops(stage):
-            if state.kinds.get(loop) == "parallel" and state.is_reduction(stage, loop):
+            if state.kinds.get(loop) == LoopKind.PARALLEL and state.is_reduction(stage, loop):
                 raise ScheduleError(f"parallel: {stage.name} accumulates over {loop}")
 
 
@@ -124,10 +125,9 @@ def _tree_depth(state: State, stage: Stage, loops: tuple[str, ...], wanted: set[
     else:
         reduced = [n for n, l in enumerate(loops) if state.is_reduction(stage, l)]
         depth = reduced[0] if reduced else len(loops)
-        if any(l in state.kinds and state.kinds[l] == "vectorize" for l in loops[:depth]):
-            depth = min(
-                depth, *(n for n, l in enumerate(loops) if state.kinds.get(l) == "vectorize")
-            )
+        vectors = {l for l in loops if state.kinds.get(l) == LoopKind.VECTORIZE}
+        if vectors & {*loops[:depth]}:
+            depth = min(depth, *(n for n, l in enumerate(loops) if l in vectors))
     if any(j > depth for j in joins):
         # Loops further in belong to the tile; whoever asked for them meant another nest.
         own_join = loops.index(own) + 1 if own is not None else 0

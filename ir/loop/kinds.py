@@ -1,0 +1,37 @@
+"""The words of the nest's language that name a kind of thing: each is its own text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["PRIVATE_SCOPES", "LoopKind", "Role", "Scope"]
+
+
+class LoopKind(StrEnum):
+    """How the iterations of a loop run: in order, on threads, in vector lanes, or unrolled."""
+
+    FOR = "for"
+    PARALLEL = "parallel"
+    VECTORIZE = "vectorize"
+    UNROLL = "unroll"
+
+
+class Scope(StrEnum):
+    """Where a buffer lives that is no operand; see the grammar of nests."""
+
+    WORKSPACE = "workspace"
+    REGISTERS = "registers"
+    STACK = "stack"
+    TILES = "tiles"
+
+
+PRIVATE_SCOPES = (Scope.REGISTERS, Scope.STACK, Scope.TILES)
+
+
+class Role(StrEnum):
+    """What an operand of a kernel is: only read, a constant, a packed constant, or a result."""
+
+    IN = "in"
+    CONST = "const"
+    PACKED = "packed"
+    OUT = "out"
