@@ -4,7 +4,6 @@
 - ``variant``    what is prepared (inlined, cut, laid out anew), and a sketch for each group
 - ``space``      all variants and choices of a PrimFunc as arrays of integers, and the default
 - ``features``   named numbers for the cost model; with ``core_features``, ``traffic_features``,
-  ``footprint_features`` and their names in ``feature_list``; ``nest_features`` reads the same
-  numbers off loop nests, which tests compare
+  ``footprint_features`` and their names in ``feature_list``
 - ``analysis``, ``layouts``, ``least_work``   what rules and limits ask of a PrimFunc
 """

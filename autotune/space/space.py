@@ -143,7 +143,7 @@ class ScheduleSpace:
         rows = [
             self._row(number, choices)
             for number, variant in enumerate(self.variants)
-            for choices in variant.sketch.favourites()[: 3 if number == 0 else 1]
+            for choices in variant.favourites[: 3 if number == 0 else 1]
         ]
         found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
         return found[self.valid(found)] if len(found) else found
@@ -234,7 +234,9 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """What the rules offer, most promising first, then what users' rules do."""
     yield from _built_in(prim, target)
     for sketch in user_sketches(prim, target):
-        yield Variant(sketch.name, (), sketch, ())
+        variant = Variant(sketch.name, (), sketch, ())
+        if _works(prim, variant):
+            yield variant
 
 
 def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
@@ -323,7 +325,7 @@ def _core_cycles(variant: Variant) -> float:
     """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
     where one is made for few rows."""
     sketch = variant.sketch
-    default = sketch.favourite()
+    default = variant.favourites[0]
     if sketch.transposes_for_few(default):
         return inf
     choices = sketch.settled({n: np.array([c], np.int64) for n, c in default.items()})
@@ -345,7 +347,7 @@ def _cycles(variant: Variant) -> float:
     """Estimated cycles of the best tile; no other rule has as good an estimate."""
     if variant.sketch.rule != "tile":
         return inf
-    c = variant.sketch.favourite()
+    c = variant.favourites[0]
     return tile_cycles(variant.sketch, c["vectors"], c["rows"], c["rows2"])
 
 
@@ -378,18 +380,18 @@ def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
 
 
 def _works(prim: PrimFunc, variant: Variant) -> bool:
+    return _is_legal(prim, variant.schedule(variant.favourites[0]), variant.sketch.target)
+
+
+def _is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:
+    """True if a schedule applies, and its nest stays within what a kernel may have."""
     try:
-        _check(prim, variant.schedule(variant.sketch.favourite()), variant.sketch.target)
+        nest = apply_schedule(prim, schedule)
+        check_private_buffers(nest, target)
+        check_limits(prim, nest, target)
     except ScheduleError:
         return False
     return True
-
-
-def _check(prim: PrimFunc, schedule: Schedule, target: Target) -> None:
-    """ScheduleError if a schedule is illegal, or asks for what no kernel may have."""
-    nest = apply_schedule(prim, schedule)
-    check_private_buffers(nest, target)
-    check_limits(prim, nest, target)
 
 
 def _too_large(group: Group) -> bool:
@@ -468,14 +470,9 @@ def default_variant(
 ) -> tuple[Schedule, Variant | None]:
     """The rules' favourite for a PrimFunc that is not ``refused``, and the variant it belongs to;
     the plain nest and None where there is none."""
-    for variant in _variants(prim, target):
-        for choices in variant.sketch.favourites():
+    for variant in _variants(prim, target):  # the first choices of each were checked
+        for place, choices in enumerate(variant.favourites):
             schedule = variant.schedule(choices)
-            if schedule in refused:
-                continue
-            try:
-                _check(prim, schedule, target)
-            except ScheduleError:
-                continue
-            return schedule, variant
+            if schedule not in refused and (place == 0 or _is_legal(prim, schedule, target)):
+                return schedule, variant
     return Schedule(), None

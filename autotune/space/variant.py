@@ -27,11 +27,19 @@ class Variant:
         first, then = self.sketch.steps(choices)
         before: list[Step] = [*self.prepare, *first]
         after: list[Step] = list(then)
-        for other in self.others:
-            early, late = other.steps(other.favourite())
+        for early, late in self._others:
             before += early
             after += late
         return Schedule((*before, *after))
+
+    @cached_property
+    def favourites(self) -> list[Choices]:
+        """Choices that are good without any log, the best first."""
+        return self.sketch.favourites()
+
+    @cached_property
+    def _others(self) -> list[tuple[list[Step], list[Step]]]:
+        return [other.steps(other.favourite()) for other in self.others]
 
     @cached_property
     def tables(self) -> tuple[npt.NDArray[np.int64], ...]:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from loopwright.autotune.space.feature_list import FEATURE_NAMES
-from loopwright.autotune.space.nest_features import nest_features
 from loopwright.autotune.space.space import ScheduleSpace
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.apply import apply_schedule
+from nest_features import nest_features
 from prims import make_prim
 
 WORKLOADS = [

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ...ir.loop.nest import Accumulate, If, Loop, Nest, Stmt, Store
-from ...ir.loop.prim import Stage
+from loopwright.ir.loop.nest import Accumulate, If, Loop, Nest, Stmt, Store
+from loopwright.ir.loop.prim import Stage
 
 __all__ = ["nest_features"]
 
