@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .comparison import COMPARISON, ComparisonSettings
+
 __all__ = ["DEFAULT_SETTINGS", "TuneSettings"]
 
 
@@ -84,24 +86,19 @@ class TuneSettings:
     """With fewer rows the model says nothing and candidates are taken as they come."""
 
     # -- measuring
+    comparison: ComparisonSettings = COMPARISON
+    """What counts as equal, better, and not worth another look."""
     least_sample_seconds: float = 2e-4
     """A sample repeats the kernel until it lasts this long: 10,000 ticks of the clock."""
     least_samples: int = 3
     """Samples every candidate gets that may win."""
     least_losing_samples: int = 2
-    """Samples a candidate has before it is dropped because it cannot win; of calls as long as
-    ``telling_seconds`` one, unless this asks for more than two."""
+    """Samples a candidate has before it is dropped because it is no contender; of calls as long as
+    ``telling_seconds`` one."""
     contender_samples: int = 12
     """Samples of a candidate at most."""
-    contender_factor: float = 1.25
-    """A candidate within this factor of the best so far is a contender."""
-    hopeless_factor: float = 4.0
-    """A candidate this many times slower than the best is timed once, if one call is telling."""
     telling_seconds: float = 1e-3
     """A single call that lasts this long says as much as a sample."""
-    screening_seconds: float = 1.5e-3
-    """Time spent on the samples of a candidate that is no contender: a tenth of what building and
-    checking it takes."""
     measure_seconds: float = 0.02
     """Time spent on the samples of a contender before they are called enough."""
     patience: float = 0.01
@@ -126,8 +123,6 @@ class TuneSettings:
     """Candidates after which a worker is replaced, since loaded code is never all given back."""
     leaders: int = 6
     """Schedules re-measured, interleaved, before one is called best."""
-    leader_factor: float = 1.15
-    """Only schedules within this factor of the best are leaders."""
     leader_rounds: int = 8
     """Rounds in which every leader is measured once, between two looks at the confidence."""
     most_leader_rounds: int = 48
@@ -139,18 +134,10 @@ class TuneSettings:
     """Places in memory between which the rounds of a race change (see places.py)."""
     race_seconds: float = 2.0
     """No more rounds are begun after this time: of slow kernels a few rounds are telling."""
-    leader_tolerance: float = 0.03
-    """The best is known when no other leader is faster by more than this."""
-    confidence: float = 0.95
-    """A race goes on until this share of its resampled rounds agrees on that."""
     other_cache_rounds: int = 3
     """Rounds in the cache mode that does not count, for the record."""
     cold_calls: int = 8
     """Calls of a cold sample at most: each needs a flush, which can take longer than the call."""
-    doubt_factor: float = 1.1
-    """A schedule outside the leaders' race must have been this much faster to be preferred."""
-    tie_factor: float = 1.015
-    """Schedules this close are equal; races of the same code in two runs differ by as much."""
     batch_seconds: float = 2.0
     """A batch is made as large as fits into this time, so that the model learns often enough."""
     leader_share: float = 0.08
@@ -201,8 +188,6 @@ class TuneSettings:
     """Share of the budget for the last comparison: the whole program before and after, in turn."""
     comparison_seconds: float = 6.0
     """The most it takes; a program of 30 ms then runs a hundred times each way."""
-    rounds_agreeing: float = 0.6
-    """Share of the rounds that must agree on which of two schedules is faster."""
 
     # -- log
     sync_seconds: float = 1.0

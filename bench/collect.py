@@ -51,9 +51,7 @@ MOST_TEXT = 1000
 schedules differ little."""
 ENOUGH = 8
 """A task with so many records was measured by an earlier run, as far as its time allowed."""
-CAREFUL = replace(
-    DEFAULT_SETTINGS, least_samples=7, screening_seconds=5e-3, telling_seconds=4e-3, patience=0.03
-)
+CAREFUL = replace(DEFAULT_SETTINGS, least_samples=7, telling_seconds=4e-3, patience=0.03)
 """Labels are measured with more care than a search needs: what is noise now is never learnt."""
 
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from loopwright.autotune.comparison import COMPARISON
 from loopwright.autotune.log.lookup import fastest, pooled_costs
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -40,11 +41,9 @@ _ROUNDS = 41
 CAREFUL = replace(
     DEFAULT_SETTINGS,
     least_losing_samples=DEFAULT_SETTINGS.contender_samples,
-    screening_seconds=DEFAULT_SETTINGS.measure_seconds,
-    hopeless_factor=math.inf,
+    comparison=replace(COMPARISON, hopeless=math.inf, contender=math.inf),
     telling_seconds=math.inf,
     obvious_seconds=math.inf,
-    contender_factor=math.inf,
 )
 """Every candidate is a contender."""
 

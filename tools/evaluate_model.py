@@ -47,7 +47,6 @@ CAREFUL = replace(
     DEFAULT_SETTINGS,
     least_samples=7,
     least_losing_samples=7,
-    screening_seconds=6e-3,
     telling_seconds=4e-3,
     patience=0.03,
 )

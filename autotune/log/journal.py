@@ -20,7 +20,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
@@ -118,14 +118,12 @@ class Journal:
 
 def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
     """Every setting by name."""
-    return {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return asdict(settings)
 
 
 def settings_from_json(data: Any) -> TuneSettings:
     """The settings a run had; those this version does not know, or cannot take, are its own."""
-    given = data if isinstance(data, dict) else {}
-    known = {f.name: _setting(given.get(f.name), f.default) for f in fields(TuneSettings)}
-    return replace(TuneSettings(), **known)
+    return _setting(data, TuneSettings())
 
 
 def _setting(value: Any, default: Any) -> Any:
@@ -134,6 +132,10 @@ def _setting(value: Any, default: Any) -> Any:
     >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
     (512, 1024, (('eta', 0.2),))
     """
+    if is_dataclass(default):
+        given = value if isinstance(value, dict) else {}
+        each = {f.name: _setting(given.get(f.name), f.default) for f in fields(default)}
+        return type(default)(**each)
     if isinstance(default, tuple):
         alike = isinstance(value, list) and len(value) == len(default)
         return tuple(map(_setting, value, default)) if alike else default

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ...codegen.target import ISA_LEVELS, Target
-from ..settings import DEFAULT_SETTINGS
+from ..comparison import COMPARISON
 from .decision import Decision
 from .log_index import LogIndex, log_index
 from .record import MeasureRecord, TargetKey, Workload, robust_seconds, target_key
@@ -228,7 +228,7 @@ def pooled_costs(
         cost = robust_seconds(
             tuple(s for r in group for s in r.seconds_when("warm")) or group[0].seconds
         )
-        doubt = DEFAULT_SETTINGS.doubt_factor if any_raced else 1.0
+        doubt = COMPARISON.doubt if any_raced else 1.0
         pooled[key] = (cost * doubt * slower, group[-1])
     return _without_losers(pooled, decisions)
 
@@ -259,7 +259,7 @@ def _without_losers(
             pooled = {**pooled, kept.key: (kept.cost, _record_of(decision))}
         lost = [pooled[o.key][0] for o in decision.losers if o.key in pooled]
         if lost:
-            limit = min(lost) / DEFAULT_SETTINGS.tie_factor
+            limit = min(lost) / COMPARISON.tie
             pooled = {k: v for k, v in pooled.items() if k == kept.key or v[0] < limit}
     return pooled
 
@@ -288,7 +288,7 @@ def fastest(
     """
     if not pooled:
         return None
-    limit = DEFAULT_SETTINGS.tie_factor * min(cost for cost, _ in pooled.values())
+    limit = COMPARISON.tie * min(cost for cost, _ in pooled.values())
     return next(entry for entry in pooled.values() if entry[0] <= limit)
 
 

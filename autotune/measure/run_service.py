@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import pickle
+import resource
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,17 +24,16 @@ from ...ir.dims import as_int
 from ..log.record import robust_seconds
 from ..settings import TuneSettings
 from .build_service import BuiltKernel
+from .canary import Canary
 from .guarded import GuardedBuffer
 from .guarded_input import GuardedInput
 from .harness import Harness
-from .noise import Noise, interruptions
 from .places import Operand, Place, matters, placed
 from .probes import make_probes
 from .races import TurnWatch
 from .reference import Reference, Verdict, make_inputs
 from .toolchain import Toolchain
 from .transport import Frame
-from .yardstick import Yardstick
 
 __all__ = ["RaceRequest", "RunRequest", "RunService"]
 
@@ -97,13 +97,12 @@ class RunService:
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
         self._stands: deque[Place] = deque(maxlen=self.settings.race_places)
-        self._noise = Noise()
-        self._yardstick = Yardstick()
+        self._canary = Canary(self.settings.comparison)
         self._pool_ready = False
 
     def close(self) -> None:
         self._stands.clear()
-        self._yardstick.close()
+        self._canary.close()
         for buffer in self._outside.values():
             buffer.close()
         for operand in self._inside.values():
@@ -137,7 +136,7 @@ class RunService:
             if not verdict.right:
                 return _refusal(verdict)
             checked = [b.bytes.copy() for b in self._outside.values()]
-            if first <= max(self.settings.hopeless_factor * request.best_seconds, _QUICK):
+            if first <= max(self.settings.comparison.hopeless * request.best_seconds, _QUICK):
                 doubt = self._by_turns(loaded, checked, first) or self._on_probes(loaded)
                 if doubt is not None:
                     return doubt
@@ -152,7 +151,7 @@ class RunService:
                         return _refusal(verdict)
                 if not seconds or _robust(again) < _robust(seconds):
                     seconds = again
-                if len(again) < 2 or not self._yardstick.slowed():
+                if len(again) < 2 or not self._canary.slowed():
                     break  # the machine is as fast as it was
             run = time.perf_counter() - ready
             self._keep(loaded, _robust(seconds), stack)
@@ -225,33 +224,26 @@ class RunService:
         return None
 
     def _keep(self, loaded: _Loaded, cost: float, stack: ExitStack) -> None:
-        """Keep the fastest candidate as the yardstick, unless it takes long."""
+        """Keep the fastest candidate as the canary, unless it takes long."""
         least = self.settings.least_sample_seconds
-        if cost >= self._yardstick.cost or cost > 10 * least:
+        if cost >= self._canary.cost or cost > 10 * least:
             return
         calls = max(1, round(least / cost))
 
         def run() -> float:
             return self._harness.seconds(loaded.function, loaded.aligned, calls) / calls
 
-        self._yardstick.adopt(cost, run, stack.pop_all().close)
+        self._canary.adopt(cost, run, stack.pop_all().close)
 
     def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
-        """Seconds per call: one sample of the hopeless, few until it is sure that a candidate
-        cannot win, more for a contender.
-
-        A candidate cannot win when its fastest sample is slower than the best by more than samples
-        are seen to differ.
-        """
+        """Seconds per call: one sample of the hopeless, few of a candidate that is no contender,
+        more of a contender."""
         settings = self.settings
-        hopeless = settings.hopeless_factor * best
-        if first > max(hopeless, settings.obvious_seconds):
+        contender = settings.comparison.contender * best
+        if first > max(settings.comparison.hopeless * best, settings.obvious_seconds):
             return [first]
         once = self._undisturbed(loaded, 1)
-        if once > max(hopeless, settings.telling_seconds):
-            return [once]
-        telling = once > settings.telling_seconds and settings.least_losing_samples <= 2
-        if telling and once > self._noise.limit(1) * best:
+        if once > max(contender, settings.telling_seconds):
             return [once]
         calls = max(1, round(settings.least_sample_seconds / max(once, 1e-9)))
         samples: list[float] = []
@@ -260,15 +252,11 @@ class RunService:
             samples.append(max(self._undisturbed(loaded, calls) / calls, 1e-10))
             spent = time.perf_counter() - begun  # with what was repeated
             count = len(samples)
-            told = count >= settings.least_losing_samples
-            if told and min(samples) > self._noise.limit(count) * best:
+            if min(samples) > contender and count >= settings.least_losing_samples:
                 break
-            contends = min(samples) <= settings.contender_factor * best
-            limit = settings.measure_seconds if contends else settings.screening_seconds
-            enough = count >= settings.least_samples and spent > limit
+            enough = count >= settings.least_samples and spent > settings.measure_seconds
             if enough or spent > 10 * settings.measure_seconds:
                 break
-        self._noise.learn(samples)
         return samples
 
     def _undisturbed(self, loaded: _Loaded, calls: int) -> float:
@@ -278,11 +266,11 @@ class RunService:
         """
         best, spent = math.inf, 0.0
         while spent < self.settings.patience:
-            before = interruptions()
+            before = _interruptions()
             seconds = self._harness.seconds(loaded.function, loaded.aligned, calls)
             best = min(best, seconds)
             spent += seconds
-            if interruptions() == before:
+            if _interruptions() == before:
                 return seconds
         return best
 
@@ -429,6 +417,11 @@ class _Loaded:
     """Where the operands lie: what a flush empties the caches of."""
     operands: tuple[Operand, ...]
     """In the order of the arguments, each where it is for timing."""
+
+
+def _interruptions() -> int:
+    """How often the system took the core from a thread of this process that was not done."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _robust(samples: Sequence[float]) -> float:

@@ -7,20 +7,14 @@ program as it was before, and as it would be now, run in turn on the caller's ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..log.decision import COMPILED, Decision
-from ..log.record import robust_seconds
 from ..progress import format_time
-from ..settings import DEFAULT_SETTINGS, TuneSettings
 
-__all__ = ["InProgram", "RolledBack", "decision_line", "faster_of"]
+__all__ = ["InProgram", "RolledBack", "decision_line"]
 
 _SHOWN_TEXT = 72
-
-_TICK = 2e-8
-"""Seconds that reading the clock twice may differ by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +71,3 @@ def decision_line(decision: Decision) -> str:
     text = decision.workload.text
     short = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 4] + " ..."
     return f"{decision.about}: {short}   {times}, taken"
-
-
-def faster_of(
-    before: Sequence[float], after: Sequence[float], settings: TuneSettings = DEFAULT_SETTINGS
-) -> int:
-    """1 if ``after`` is faster, -1 if it is slower, 0 if the two are as good as equal.
-
-    Seconds of rounds in which both ran, one soon after the other. The difference must show in what
-    they usually take, and in most of the rounds.
-
-    >>> faster_of([1.0, 1.1, 1.0], [0.8, 0.9, 0.8]), faster_of([1.0, 1.0], [1.01, 1.0])
-    (1, 0)
-    """
-    old, new = robust_seconds(tuple(before)), robust_seconds(tuple(after))
-    if abs(old - new) <= _TICK or max(old, new) <= settings.tie_factor * min(old, new):
-        return 0
-    sign = 1 if new < old else -1
-    agreeing = sum((b - a) * sign > 0 for b, a in zip(before, after))
-    return sign if agreeing >= settings.rounds_agreeing * min(len(before), len(after)) else 0

@@ -50,7 +50,7 @@ class TuneResult:
     ``stopped`` is "budget", "exhausted" (the space has no more), "converged" (the model expects
     less than ``settings.least_gain`` of more turns, and they gained no more), "interrupted", or
     what is wrong with the log. ``confidence`` is how sure it is that no other leader is faster by
-    more than ``settings.leader_tolerance``, None if there was no race. ``model_failure`` says why a
+    more than ``settings.comparison.clear``, None if there was no race. ``model_failure`` says why a
     simpler cost model had to take over. ``engine_seconds`` went into proposing and learning.
     ``history`` has an entry (seconds since the start, candidates, best) per batch.
     """
@@ -192,7 +192,7 @@ class Tuner:
         leaders = self._leaders()
         if len(leaders) > 1:
             again = [Candidate(r.schedule, r.sketch) for r in leaders]
-            found = race(again, self.measurer, self.task.cache, self.settings, self.seed)
+            found = race(again, self.measurer, self.task.cache, self.settings)
             if clock is not None:
                 clock.mark()
             for record in found.records:
@@ -297,7 +297,7 @@ class Tuner:
     def _leaders(self) -> list[MeasureRecord]:
         pooled = self._pooled()
         ranked = sorted(pooled, key=lambda key: pooled[key][0])[: self.settings.leaders]
-        limit = self.settings.leader_factor
+        limit = self.settings.comparison.contender
         leaders = {key for key in ranked if pooled[key][0] <= limit * pooled[ranked[0]][0]}
         # In the order in which they were first tried, which decides between equals.
         return [pooled[key][1] for key in pooled if key in leaders or key == self._first]

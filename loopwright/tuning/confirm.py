@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autotune.comparison import compare
 from ..autotune.log.decision import Decision, Option
 from ..autotune.log.record import own_version, robust_seconds, target_key, timestamp
 from ..autotune.log.tuning_log import TuningLog
-from ..autotune.program.in_program import InProgram, RolledBack, faster_of
+from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.workload import workload_of
 from ..pipeline import Built
 from .in_turn import Rounds, least_calls, run_in_turn, whole_calls
@@ -67,10 +68,10 @@ def confirm(
         report = InProgram(robust_seconds(old), robust_seconds(new))
         return Confirmed(after, report, (old, new))
     rounds = run_in_turn([before, after], arrays, seconds * _KERNELS_SHARE)
-    signs = {name: _faster(rounds, workload) for name, workload in changed.items()}
+    faster = {name: _is_faster(rounds, workload) for name, workload in changed.items()}
     # What is not faster in place is not worth a change: the schedule from before stays.
-    slower = {name for name, sign in signs.items() if sign <= 0}
-    log.append([_decision(before, after, n, rounds, program, s) for n, s in signs.items()])
+    slower = {name for name in changed if not faster[name]}
+    log.append([_decision(before, after, n, rounds, program, f) for n, f in faster.items()])
     built = rebuild() if slower else after
 
     def whole() -> tuple[tuple[float, ...], ...]:
@@ -81,9 +82,9 @@ def confirm(
 
     calls = whole()
     still = {name for name in changed if name not in slower}
-    if calls and still and faster_of(calls[0], calls[1]) < 0:
+    if calls and still and compare(calls[:2]).slower:
         # Kernels that gained each on their own, but made the others lose more: none of it is kept.
-        log.append([_decision(before, after, n, rounds, program, -1) for n in sorted(still)])
+        log.append([_decision(before, after, n, rounds, program, False) for n in sorted(still)])
         slower, built = {*changed}, rebuild()
         calls = whole() or (calls[0], calls[0], calls[2])
     if calls:
@@ -96,7 +97,7 @@ def confirm(
         robust_seconds(old),
         robust_seconds(new),
         changed=len(changed),
-        confirmed=sum(sign > 0 and name not in slower for name, sign in signs.items()),
+        confirmed=len(changed) - len(slower),
         rolled_back=tuple(_told(rounds, n, w) for n, w in changed.items() if n in slower),
     )
     return Confirmed(built, report, (old, new) if calls else ())
@@ -120,9 +121,9 @@ def _changed(before: Built, after: Built) -> dict[str, str]:
     return {name: workload for workload, name in found.items()}
 
 
-def _faster(rounds: Sequence[Rounds], workload: str) -> int:
+def _is_faster(rounds: Sequence[Rounds], workload: str) -> bool:
     old, new = (r.seconds.get(workload, ()) for r in rounds)
-    return faster_of(old, new) if old and new else 0
+    return bool(old and new) and compare([old, new]).faster
 
 
 def _told(rounds: Sequence[Rounds], name: str, workload: str) -> RolledBack:
@@ -131,12 +132,12 @@ def _told(rounds: Sequence[Rounds], name: str, workload: str) -> RolledBack:
 
 
 def _decision(
-    before: Built, after: Built, name: str, rounds: Sequence[Rounds], program: str, sign: int
+    before: Built, after: Built, name: str, rounds: Sequence[Rounds], program: str, faster: bool
 ) -> Decision:
     assert after.parts is not None
     workload = workload_of(after.parts.prims[name]).hash
     seconds = [each.seconds[workload] for each in rounds]
-    return schedule_decision((before, after), name, seconds, int(sign > 0), program)
+    return schedule_decision((before, after), name, seconds, int(faster), program)
 
 
 def schedule_decision(

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..autotune.comparison import compare
 from ..autotune.log.decision import Decision, Option
 from ..autotune.log.record import TargetKey, Workload, own_version, robust_seconds, timestamp
-from ..autotune.program.in_program import faster_of
 from ..ir.graph.choices import Site
 from ..ir.loop.prim import PrimFunc
 from ..pipeline import Built
@@ -34,9 +34,6 @@ Array = np.ndarray[Any, Any]
 
 LEAST_SHARE = 0.01
 """Share of a call's time below which what a flip touches is not worth measuring."""
-
-CONTENDER = 1.15
-"""An option this many times slower untuned may still win once it is tuned."""
 
 CONTENDER_SHARE = 0.05
 """Share of a call's time from which that is worth tuning kernels which may never be used."""
@@ -149,7 +146,7 @@ class GraphTuner:
             least = (2 * FEWEST_ROUNDS + 2) * whole  # seconds that calls take, at the very least
             longest = max(longest, least, 0.5 * (time.monotonic() - start))
         large = {id(f) for f in worth if weight[id(f)] >= CONTENDER_SHARE * whole}
-        near = [f for f, old, new in measured if id(f) in large and _near(old, new)]
+        near = [f for f, old, new in measured if id(f) in large and compare([old, new]).close]
         decided = self._judged(taken, base, measured, near, arrays, min(1.0, JUDGING * seconds))
         return replace(decided, place=place)
 
@@ -189,13 +186,13 @@ class GraphTuner:
             by_site.setdefault(entry[0].site.key, []).append(entry)
         wanted = dict(taken)
         for key, entries in by_site.items():
-            quicker = [e for e in entries if faster_of(e[1], e[2]) > 0]
+            quicker = [e for e in entries if compare(e[1:]).faster]
             if quicker:
                 best = min(quicker, key=lambda e: robust_seconds(e[2]) / robust_seconds(e[1]))
                 wanted[key] = best[0].option
         if wanted != dict(taken):
             old, new = whole_calls([base, self.make(wanted)], arrays, seconds)
-            if faster_of(old, new) < 0:
+            if compare([old, new]).slower:
                 wanted = dict(taken)
         decisions = tuple(self._decision(entries, taken, wanted) for entries in by_site.values())
         prims = [p for f in near for p in f.prims]
@@ -235,8 +232,3 @@ def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:
         return (1e-9,) * max((len(s) for s in rounds.seconds.values()), default=1)
     each = [[n * s for s in rounds.seconds[workload]] for workload, n in calls.items()]
     return tuple(max(1e-9, sum(seconds)) for seconds in zip(*each))
-
-
-def _near(old: tuple[float, ...], new: tuple[float, ...]) -> bool:
-    ratio = robust_seconds(new) / robust_seconds(old)
-    return 1 / CONTENDER < ratio < CONTENDER

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ..autotune.comparison import compare
 from ..autotune.log.decision import COMPILED, Decision, Option
-from ..autotune.log.record import own_version, robust_seconds, target_key, timestamp
+from ..autotune.log.record import own_version, target_key, timestamp
 from ..autotune.measure.reference import Reference, make_inputs
-from ..autotune.program.in_program import faster_of
 from ..autotune.workload import workload_of
 from ..codegen.kernel import Kernel, prepare_operands
 from ..codegen.library import library_of
@@ -38,10 +38,6 @@ from .in_turn import Rounds, run_in_turn, whole_calls
 __all__ = ["Routed", "offered", "route"]
 
 Array = np.ndarray[Any, Any]
-
-LEAST_GAIN = 1.03
-"""How many times faster the library has to be: code of ours is the same on every machine of a kind,
-whatever NumPy is installed."""
 
 _KERNELS_SHARE = 0.6
 
@@ -72,13 +68,17 @@ def route(built: Built, arrays: Sequence[Array], seconds: float, program: str = 
         return Routed(built)
     other = _by_libraries(built, libraries, libraries)
     old, new = run_in_turn([built, other], arrays, _KERNELS_SHARE * seconds)
-    won = {w for w in libraries if _gain(old, new, w) >= LEAST_GAIN}
-    won = {w for w in won if _is_right(other, w)}
+    # Compiled code is the same on every machine of a kind, whatever NumPy is installed there.
+    won = {
+        w
+        for w in libraries
+        if compare([old.seconds[w], new.seconds[w]]).clearly_faster and _is_right(other, w)
+    }
     ended = built
     if won:
         ended = _by_libraries(built, libraries, won)
         before, after = whole_calls([built, ended], arrays, (1 - _KERNELS_SHARE) * seconds)
-        if faster_of(before, after) < 0:
+        if compare([before, after]).slower:
             won, ended = set[str](), built
     decisions = [
         _decision(built, w, name, w in won, old, new, program) for w, name in libraries.items()
@@ -88,14 +88,6 @@ def route(built: Built, arrays: Sequence[Array], seconds: float, program: str = 
 
 def _by_libraries(built: Built, libraries: Mapping[str, str], which: Iterable[str]) -> Built:
     return rebuilt(built, {w: by_library(libraries[w]) for w in which})
-
-
-def _gain(old: Rounds, new: Rounds, workload: str) -> float:
-    """How many times faster the library is, 1 where that is not sure."""
-    before, after = old.seconds[workload], new.seconds[workload]
-    if faster_of(before, after) <= 0:
-        return 1.0
-    return robust_seconds(before) / robust_seconds(after)
 
 
 def _decision(

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from ..autotune.comparison import COMPARISON, compare
 from ..autotune.log.decision import COMPILED, Decision, Option
 from ..autotune.log.record import TargetKey, Workload, own_version, robust_seconds, timestamp
 from ..autotune.log.tuning_log import TuningLog
-from ..autotune.program.in_program import faster_of
 from ..autotune.workload import workload_of
 from ..ir.errors import LoopwrightError
 from ..ir.graph.choices import Site
@@ -36,12 +36,6 @@ from .variants import Taken, current
 __all__ = ["Settled", "settle"]
 
 Array = np.ndarray[Any, Any]
-
-LEAST_GAIN = 1.03
-"""How many times faster NumPy has to be to be preferred to code of ours."""
-
-HOPELESS = 2.0
-"""NumPy's first call may take so many times as long before it is not asked any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +75,12 @@ def settle(
     decisions: list[Decision] = []
     built, took = ended, rounds[1]
     left_alone = is_plain(first)
-    if not left_alone and faster_of(rounds[0], rounds[1]) < 0:
+    if not left_alone and compare(rounds[:2]).slower:
         decisions += _back(first, ended, choices, key, rounds, program)
         log.append(decisions)
         built, took = rebuild(), rounds[0]
     if plain is not None:
-        taken = faster_of(took, rounds[2]) > 0 and _ratio(took, rounds[2]) >= LEAST_GAIN
+        taken = compare([took, rounds[2]]).clearly_faster
         options = Option(COMPILED, took), Option(numpy_name(), rounds[2])
         site = Workload(program_key(module), f"the whole of {program}" if program else "all")
         decision = _decision("route", site, key, options, int(taken), program)
@@ -119,11 +113,7 @@ def _is_hopeless(plain: Built, ended: Built, arrays: Sequence[Array]) -> bool:
         plain.call(arrays)
     except LoopwrightError:  # NumPy does not give what the graph promises
         return True
-    return time.perf_counter() - begun > HOPELESS * min(once)
-
-
-def _ratio(old: Sequence[float], new: Sequence[float]) -> float:
-    return robust_seconds(tuple(old)) / robust_seconds(tuple(new))
+    return time.perf_counter() - begun > COMPARISON.hopeless * min(once)
 
 
 def _back(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from ..autotune.comparison import COMPARISON, compare
 
 __all__ = ["Direct", "Trial"]
 
@@ -22,10 +23,6 @@ _FEWEST, _MOST = 8, 256
 """Samples of each build at least and at most."""
 _TELLING_SECONDS = 0.05
 """Samples that last this long together are enough, if they are not too few."""
-_HOPELESS = 1.3
-"""A build this much slower after half of the fewest samples is not tried any longer."""
-_EQUAL = 1.01
-"""Builds this close are equal: what tuning measured decides then."""
 
 
 class Trial:
@@ -33,8 +30,9 @@ class Trial:
 
     It stands in for a build: ``direct`` and ``call`` are those of ``pipeline.Built``. The order is
     old, new, new, old, so that drift hits both alike. ``decided`` is called once, from within the
-    call that decides, with True if the new build won, and the median seconds of both; from then on
-    the winner is called. Any number of threads may call at once.
+    call that decides, with True if the new build won, and the seconds of both; from then on the
+    winner is called. Between equals the new build wins, since tuning found it faster. Any number of
+    threads may call at once.
     """
 
     def __init__(
@@ -81,17 +79,17 @@ class Trial:
         if count < _FEWEST // 2:
             return
         if count < _FEWEST:
-            if statistics.median(new) > _HOPELESS * statistics.median(old):
+            if min(new) > COMPARISON.contender * max(old):
                 self._settle()
-            return
-        if count >= _MOST or min(sum(old), sum(new)) >= _TELLING_SECONDS:
+        elif count >= _MOST or min(sum(old), sum(new)) >= _TELLING_SECONDS:
             self._settle()
 
     def _settle(self) -> None:
-        old, new = (statistics.median(samples) for samples in self._samples)
-        won = new <= _EQUAL * old
+        verdict = compare(self._samples)
+        won = not verdict.slower
         with self._lock:
             if self._winner is not None:
                 return
             self._winner = self._builds[won]
-        self._decided(won, old, new)
+        old, new = verdict.seconds
+        self._decided(won, float(old), float(new))

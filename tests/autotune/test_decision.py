@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from loopwright.autotune.comparison import compare
 from loopwright.autotune.log.decision import Decision, Option
 from loopwright.autotune.log.line import FutureRecordError, RecordError
 from loopwright.autotune.log.lookup import lookup
@@ -17,7 +18,6 @@ from loopwright.autotune.log.record import (
 )
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.tools import best, list_records, merge, prune, verify
-from loopwright.autotune.program.in_program import faster_of
 
 WORK = Workload("9f1c", "take float32 i=1024", "prim (float32[1024])")
 HERE = TargetKey("x86-64-v4", "cpu", 2, 1, 1 << 15, 1 << 20, 1 << 25)
@@ -140,4 +140,5 @@ def test_log_tools_keep_decisions(tmp_path: Path) -> None:
     ],
 )
 def test_what_counts_as_faster(before: list[float], after: list[float], sign: int) -> None:
-    assert faster_of(before, after) == sign
+    verdict = compare([before, after])
+    assert verdict.faster - verdict.slower == sign

@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 import planted_kernels as planted
 import pytest
+from loopwright.autotune.comparison import compare
 from loopwright.autotune.log.lookup import fastest, pooled_costs
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.autotune.measure.measurer import NativeMeasurer
-from loopwright.autotune.measure.racing import confidence_in, race, wins_of
+from loopwright.autotune.measure.racing import race
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
 from loopwright.autotune.search.tuner import tune
@@ -77,14 +78,12 @@ def test_confidence_is_what_it_says() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         samples = np.array([[1.06], [1.0]]) * (1 + np.abs(rng.normal(0, 0.08, (2, 7))))
-        claimed.append(confidence_in(samples, 1.015, 0.03, rng))
-        half = np.sort(samples, axis=1)[:, :4]
-        times = np.median(half, axis=1)
-        true.append(times[1] * 1.015 < times[0])
+        verdict = compare(samples)
+        claimed.append(verdict.confidence)
+        true.append(verdict.best == 1)
     assert abs(np.mean(claimed) - np.mean(true)) < 0.1
     assert 0.6 < np.mean(true) < 0.999
-    wins = wins_of(np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]), 0.03, np.random.default_rng(0))
-    assert wins.tolist() == [1.0, 0.0]
+    assert compare([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]).wins.tolist() == [1.0, 0.0]
 
 
 def test_what_counts_decides() -> None:

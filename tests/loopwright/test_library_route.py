@@ -11,6 +11,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.autotune.budget import Budget
+from loopwright.autotune.comparison import Verdict
 from loopwright.autotune.log.decision import COMPILED, Decision, Option
 from loopwright.autotune.log.record import target_key
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -23,9 +24,10 @@ from loopwright.codegen.runtime.blas import numpy_blas
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
-from loopwright.tuning import library_route, settle
+from loopwright.tuning import library_route
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.library_route import offered, route
+from loopwright.tuning.plain_numpy import PlainNumpy
 
 pytestmark = pytest.mark.skipif(numpy_blas() is None, reason="NumPy has no known BLAS here")
 
@@ -103,7 +105,8 @@ def test_a_kernel_that_is_slow_goes_to_the_library_and_later_builds_heed_it(
 
 def test_the_library_is_not_taken_where_it_loses(monkeypatch: pytest.MonkeyPatch) -> None:
     built = slow()
-    monkeypatch.setattr(library_route, "_gain", lambda *_: 1.02)
+    monkeypatch.setattr(Verdict, "faster", True)
+    monkeypatch.setattr(Verdict, "speedup", 1.02)
     routed = route(built, [X], 0.05)
     assert routed.built is built and {d.winner.name for d in routed.decisions} == {COMPILED}
 
@@ -111,8 +114,8 @@ def test_the_library_is_not_taken_where_it_loses(monkeypatch: pytest.MonkeyPatch
 def test_what_makes_the_whole_slower_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = first_and_second(slow())
     built = slow(first)
-    monkeypatch.setattr(library_route, "faster_of", lambda old, new: -1)
-    monkeypatch.setattr(library_route, "_gain", lambda *_: 2.0)
+    monkeypatch.setattr(Verdict, "slower", True)
+    monkeypatch.setattr(Verdict, "clearly_faster", True)
     routed = route(built, [X], 0.05)
     assert routed.built is built and {d.winner.name for d in routed.decisions} == {COMPILED}
 
@@ -151,9 +154,9 @@ def test_programs_without_products_are_not_asked() -> None:
 def test_tuning_tells_and_tools_show_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(library_route, "_gain", lambda *_: 1.3)
-    monkeypatch.setattr(library_route, "faster_of", lambda old, new: 1)
-    monkeypatch.setattr(settle, "faster_of", lambda old, new: 0)
+    monkeypatch.setattr(Verdict, "clearly_faster", True)
+    monkeypatch.setattr(Verdict, "slower", False)
+    monkeypatch.setattr(PlainNumpy, "fits", lambda module: False)
     file, log = tmp_path / "net.py", tmp_path / "log"
     file.write_text("import loopwright as lw\n@lw.compile\ndef f(x, w):\n    return x @ w\n")
     where = [

@@ -11,6 +11,7 @@ from typing import Any
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.autotune.comparison import Verdict
 from loopwright.autotune.log.decision import COMPILED, Decision, Option
 from loopwright.autotune.log.record import MeasureRecord, Workload, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
@@ -157,7 +158,7 @@ def test_choices_that_made_the_whole_slower_are_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PlainNumpy, "fits", staticmethod(lambda module: False))
-    monkeypatch.setattr(settled_module, "faster_of", lambda old, new: -1)
+    monkeypatch.setattr(Verdict, "slower", True)
     log = tmp_path / "log"
     variants = Variants(MODULE, Preferences())
     tuner = GraphTuner(variants, lambda t: build(MODULE, threads=1, taken=t), KEY)

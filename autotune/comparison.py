@@ -1,0 +1,148 @@
+"""Is B faster than A? The one answer, with one statistic and one set of numbers.
+
+Candidates are run in *rounds*: each once per round, soon after one another, so that whatever slows
+the machine down for a while meets all of them (a paired design). A candidate's time is the median
+of the faster half of its samples, since noise only ever adds time (Chen and Revels, "Robust
+benchmarking in noisy environments", 2016); it is also the time that a log's records stand for. How
+sure a difference is, is found by drawing whole rounds again, with replacement: the bootstrap (Efron
+and Tibshirani, "An Introduction to the Bootstrap", 1993; for ratios of run times: Kalibera and
+Jones, "Rigorous benchmarking in reasonable time", 2013).
+
+On simulated rounds in which a quarter of the samples is disturbed, a median of ratios with a sign
+test at the same confidence finds 30 % of the gains of 3 % in eight rounds, this statistic 70 %; it
+calls equal candidates different half as often as a majority of 60 % of the rounds does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["COMPARISON", "ComparisonSettings", "Verdict", "compare"]
+
+_Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSettings:
+    """What counts as equal, better, and not worth another look. Factors are ratios of times."""
+
+    tie: float = 1.015
+    """Times this close are equal, and the candidate that was there first is kept: two races of the
+    same code differ by as much."""
+    clear: float = 1.03
+    """A gain that is worth a change of another kind, such as a library instead of compiled code. A
+    race ends when no other candidate is faster than the winner by more than this."""
+    doubt: float = 1.1
+    """A schedule that was measured alone must be this much faster than one that won a race."""
+    contender: float = 1.15
+    """Who is slower than the best by more than this is measured no further: it cannot win, whatever
+    luck its few samples had. A known kernel that is this much slower than usual shows that the
+    machine is slower."""
+    hopeless: float = 4.0
+    """A first call, with cold caches, that takes this many times as long is the last one."""
+    confidence: float = 0.95
+    """A difference is there if this share of the redrawn rounds shows it."""
+    draws: int = 200
+    """How many times the rounds are drawn again."""
+    resolution: float = 2e-8
+    """Seconds that two readings of the clock may differ by."""
+
+
+COMPARISON = ComparisonSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What some rounds say about candidates, which are ordered by preference between equals.
+
+    ``seconds`` float[E] are the candidates' times, and ``drawn`` float[E, draws] what they would be
+    in redrawn rounds.
+    """
+
+    seconds: _Floats
+    drawn: _Floats
+    settings: ComparisonSettings
+
+    @functools.cached_property
+    def best(self) -> int:
+        """The first candidate that ties with the fastest."""
+        return int(np.flatnonzero(self.seconds <= self.settings.tie * self.seconds.min())[0])
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is that no candidate is faster than ``best`` by more than ``clear``; below 1,
+        since a finite number of draws proves nothing, unless there is one candidate only."""
+        if len(self.seconds) == 1:
+            return 1.0
+        held = self.drawn[self.best] <= self.settings.clear * self.drawn.min(axis=0)
+        return float((held.sum() + 0.5) / (len(held) + 1))
+
+    @property
+    def wins(self) -> _Floats:
+        """float[E]: how often each candidate is within ``clear`` of the fastest one."""
+        return (self.drawn <= self.settings.clear * self.drawn.min(axis=0)).mean(axis=1)
+
+    # -- of two candidates: is the second one faster than the first?
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the second candidate is than the first."""
+        return float(self.seconds[0] / self.seconds[1])
+
+    @property
+    def faster(self) -> bool:
+        """True if the second candidate is faster than the first, and this is no chance."""
+        return self._beats(1, 0)
+
+    @property
+    def slower(self) -> bool:
+        """True if the second candidate is slower than the first, and this is no chance."""
+        return self._beats(0, 1)
+
+    @property
+    def clearly_faster(self) -> bool:
+        """True if the second candidate is faster by enough for a change of another kind."""
+        return self.faster and self.speedup >= self.settings.clear
+
+    @property
+    def close(self) -> bool:
+        """True if either candidate may yet win: neither is out of contention."""
+        return 1 / self.settings.contender < self.speedup < self.settings.contender
+
+    def _beats(self, winner: int, loser: int) -> bool:
+        fast, slow = self.seconds[winner], self.seconds[loser]
+        if slow <= self.settings.tie * fast or slow - fast <= self.settings.resolution:
+            return False
+        share = (self.drawn[winner] < self.drawn[loser]).mean()
+        return bool(share >= self.settings.confidence)
+
+
+def compare(
+    samples: Sequence[Sequence[float]], settings: ComparisonSettings = COMPARISON
+) -> Verdict:
+    """The verdict on candidates: of each its seconds in every round, as far as all have them.
+
+    The same samples always give the same verdict.
+
+    >>> compare([[1.0, 1.1, 1.0, 1.3], [0.8, 0.9, 0.8, 0.8]]).faster
+    True
+    >>> verdict = compare([[1.0, 1.0, 1.1], [1.0, 1.01, 1.0]])
+    >>> verdict.faster, verdict.slower, verdict.best
+    (False, False, 0)
+    """
+    count = min(len(times) for times in samples)
+    rounds = np.array([list(times)[:count] for times in samples], np.float64)
+    again = np.random.default_rng(0).integers(0, count, (settings.draws, count))
+    return Verdict(_typical(rounds), _typical(rounds[:, again]), settings)
+
+
+def _typical(samples: _Floats) -> _Floats:
+    """The median of the faster half along the last axis; see ``record.robust_seconds``."""
+    half = np.sort(samples, axis=-1)[..., : (samples.shape[-1] + 1) // 2]
+    return np.median(half, axis=-1)
