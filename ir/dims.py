@@ -117,26 +117,35 @@ class Dim:
         return Dim, (self.terms,)  # a hash of strings is no other process's hash
 
     def __add__(self, other: IntExpr) -> IntExpr:
+        if isinstance(other, int):
+            if not other:
+                return self
+            old, rest = 0, self.terms
+            if not rest[0][0]:  # the constant term comes first
+                old, rest = rest[0][1], rest[1:]
+            return Dim((((), old + other), *rest) if old + other else rest)
         return _sum(((self, 1), (other, 1)))
 
     __radd__ = __add__
 
     def __sub__(self, other: IntExpr) -> IntExpr:
-        return _sum(((self, 1), (other, -1)))
+        return self + -other if isinstance(other, int) else _sum(((self, 1), (other, -1)))
 
     def __rsub__(self, other: IntExpr) -> IntExpr:
-        return _sum(((other, 1), (self, -1)))
+        return -self + other
 
     def __neg__(self) -> IntExpr:
-        return _sum(((self, -1),))
+        return self * -1
 
     def __mul__(self, other: IntExpr) -> IntExpr:
         if isinstance(other, int):
-            return _sum(((self, other),))
+            if other in (0, 1):
+                return self if other else 0
+            return Dim(tuple((mono, coef * other) for mono, coef in self.terms))
         gathered: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in other.terms:
-                mono = tuple(sorted(mono_a + mono_b, key=str))
+                mono = tuple(sorted(mono_a + mono_b, key=_text))
                 gathered[mono] = gathered.get(mono, 0) + coef_a * coef_b
         return _normal(gathered)
 
@@ -188,15 +197,17 @@ def _factor(atom: Atom) -> str:
     return f"({atom})" if isinstance(atom, FloorDiv | Mod) else str(atom)
 
 
+def _text(atom: Atom) -> str:
+    return atom.name if isinstance(atom, Symbol) else str(atom)
+
+
 def _normal(gathered: Mapping[Monomial, int]) -> IntExpr:
-    terms = tuple(
-        sorted(((m, c) for m, c in gathered.items() if c), key=lambda t: [str(a) for a in t[0]])
-    )
-    if not terms:
-        return 0
-    if len(terms) == 1 and not terms[0][0]:
-        return terms[0][1]
-    return Dim(terms)
+    terms = [(mono, coef) for mono, coef in gathered.items() if coef]
+    if len(terms) > 1:
+        terms.sort(key=lambda term: [_text(atom) for atom in term[0]])
+    elif not terms or not terms[0][0]:
+        return terms[0][1] if terms else 0
+    return Dim(tuple(terms))
 
 
 def _sum(parts: Iterable[tuple[IntExpr, int]]) -> IntExpr:

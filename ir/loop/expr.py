@@ -225,8 +225,13 @@ def walk(root: Expr) -> Iterator[Expr]:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        below = children(node)
+        if not below:
+            yield node
+            continue
         stack.append((node, True))
-        stack.extend((child, False) for child in reversed(children(node)))
+        for child in reversed(below):
+            stack.append((child, False))
 
 
 def expr_text(root: Expr) -> str:
@@ -307,7 +312,7 @@ def children(node: Expr) -> tuple[Expr, ...]:
     if isinstance(node, Op):
         return node.args
     if isinstance(node, Read):
-        return tuple(i for i in node.indices if not isinstance(i, int | Dim))
+        return tuple([i for i in node.indices if not isinstance(i, int | Dim)])
     return ()
 
 
