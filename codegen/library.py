@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..ir.dims import as_int
+from ..ir.dtype import FLOAT32, FLOAT64
 from ..ir.loop.expr import Read, walk
 from ..ir.loop.matrix_product import Factor, MatrixProduct, matrix_product
 from ..ir.loop.nest import Nest
@@ -38,7 +39,7 @@ ALONE = 1 << 17
 BLOCK = 16
 """Rows (or columns) at the border between two threads are a multiple of this."""
 
-_LETTERS = {32: ("s", "float"), 64: ("d", "double")}
+_LETTERS = {FLOAT32: "s", FLOAT64: "d"}
 
 
 def library_of(prim: PrimFunc) -> str | None:
@@ -170,7 +171,8 @@ class _ProductWriter:
     def __init__(self, product: MatrixProduct, blas: Blas) -> None:
         self.product = product
         self.size = f"i{blas.size_bits}"
-        self.letter, self.float = _LETTERS[product.stage.buffer.dtype.bits]
+        dtype = product.stage.buffer.dtype
+        self.letter, self.float = _LETTERS[dtype], dtype.llvm
         self.lines: list[str] = []
 
     @property

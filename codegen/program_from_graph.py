@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..ir.derived import derived, interned
-from ..ir.dtype import DTYPES, DType
+from ..ir.dtype import UINT8, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
@@ -221,7 +221,7 @@ class _Conversion:
         found = self.constant_names.get(key)
         if found is None:
             shape = tuple(value.shape) if pack is None else pack.packed_shape
-            dtype = DTYPES[value.dtype.name] if pack is None else pack.packed_dtype
+            dtype = dtype_of(value.dtype) if pack is None else pack.packed_dtype
             type = TensorType(shape, dtype)
             found = self.constant_names[key] = self.region(name, type).name
             self.constants[found] = value, pack
@@ -260,7 +260,7 @@ class _Conversion:
         self.body.extend(Alloc(region) for region in made)
         workspace = None
         if kernel is not None and kernel.workspace_bytes:
-            size = TensorType((kernel.workspace_bytes,), DTYPES["uint8"])
+            size = TensorType((kernel.workspace_bytes,), UINT8)
             space = self.region(f"{var.name}.workspace", size)
             self.body.append(Alloc(space))
             workspace = space.name

@@ -1,39 +1,102 @@
 """Element types of tensors, and how two of them meet.
 
-The eleven dtypes of the language are the rows of one table. Promotion is NumPy 2's, with one stated
-difference: the language has no float16, so where NumPy would answer float16 (``np.exp`` of an int8
-array) the answer is float32.
+The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
+of an element type is a column of it. Promotion is NumPy 2's, with one stated difference: the
+language has no float16, so where NumPy would answer float16 (``np.exp`` of an int8 array) the
+answer is float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
+
+from .errors import UnsupportedError
 
 __all__ = [
     "BOOL",
     "DTYPES",
     "FLOAT32",
     "FLOAT64",
+    "INT8",
     "INT32",
     "INT64",
+    "LLVM_TYPES",
+    "UINT8",
+    "UINT64",
     "DType",
+    "Kind",
     "dtype_of",
     "float_for",
+    "literal_dtypes",
     "promote",
 ]
 
 
-@dataclass(frozen=True, slots=True)
+class Kind(StrEnum):
+    """The family of a dtype; the values are NumPy's letters."""
+
+    BOOL = "b"
+    INT = "i"
+    UINT = "u"
+    FLOAT = "f"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element type. ``kind`` is NumPy's letter: b(ool), i(nt), u(nsigned), f(loat)."""
+    """One element type. There is one object per type, so ``is`` and ``==`` mean the same."""
 
     name: str
-    kind: str
+    """In every text of the compiler and in tuning logs."""
+    numpy: np.dtype[Any] = field(repr=False)
+    short: str
+    """In specs (``lw.f32[64]``); for floats also in the names of LLVM's overloaded intrinsics."""
+    suffix: str
+    """Behind a literal of this dtype in the text of the graph: ``0.5f``, ``3i64``."""
+    kind: Kind
     bits: int
-    numpy: np.dtype[Any] = field(compare=False, repr=False)
+    llvm_name: str | None
+    """The LLVM type of a value in a register; None where no code can be generated."""
+    accumulator_name: str
+    """The dtype in which such elements are added up, if the user names none."""
+    fraction_bits: int = 0
+    """Stored bits of the significand of a float."""
+    wide_name: str | None = None
+    """The dtype in which a result is computed to judge its rounding; None: its own."""
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM type of a value in a register.
+
+        Raises UnsupportedError if the code generator cannot compute with this dtype.
+
+        >>> FLOAT32.llvm, BOOL.llvm
+        ('float', 'i1')
+        """
+        if self.llvm_name is None:
+            raise UnsupportedError(
+                f"no machine code can be generated for {self} yet", hint=".astype(np.float32)"
+            )
+        return self.llvm_name
+
+    @property
+    def llvm_memory(self) -> str:
+        """The LLVM type of an element in memory, where a bool is a byte."""
+        return "i8" if self.is_bool else self.llvm
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype in which sums and products of such elements are accumulated."""
+        return DTYPES[self.accumulator_name]
+
+    @property
+    def wide(self) -> DType:
+        """The dtype in which a result is computed to judge its rounding, ``self`` at the widest."""
+        return DTYPES[self.wide_name] if self.wide_name else self
 
     @property
     def bytes(self) -> int:
@@ -41,47 +104,70 @@ class DType:
         return max(1, self.bits // 8)
 
     @property
+    def exponent_bits(self) -> int:
+        return self.bits - 1 - self.fraction_bits
+
+    @property
+    def exponent_bias(self) -> int:
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
     def is_float(self) -> bool:
-        return self.kind == "f"
+        return self.kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
         """Signed or unsigned integer; bool is neither."""
-        return self.kind in "iu"
+        return self.kind is Kind.INT or self.kind is Kind.UINT
+
+    @property
+    def is_signed(self) -> bool:
+        """True for signed integers."""
+        return self.kind is Kind.INT
 
     @property
     def is_bool(self) -> bool:
-        return self.kind == "b"
+        return self.kind is Kind.BOOL
 
     def __str__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dtype_of, (self.name,)
 
-def _row(name: str, kind: str, bits: int) -> DType:
-    return DType(name, kind, bits, np.dtype(name))
 
+_B, _I, _U, _F = Kind
 
-DTYPES: dict[str, DType] = {
-    d.name: d
-    for d in (
-        _row("bool", "b", 1),
-        _row("int8", "i", 8),
-        _row("int16", "i", 16),
-        _row("int32", "i", 32),
-        _row("int64", "i", 64),
-        _row("uint8", "u", 8),
-        _row("uint16", "u", 16),
-        _row("uint32", "u", 32),
-        _row("uint64", "u", 64),
-        _row("float32", "f", 32),
-        _row("float64", "f", 64),
-    )
-}
+# name, NumPy dtype, short, literal suffix, kind, bits, LLVM type, accumulator, fraction bits, wide
+_ROWS = (
+    DType("bool", np.dtype("?"), "bool_", "", _B, 1, "i1", "int64"),
+    DType("int8", np.dtype("i1"), "i8", "i8", _I, 8, "i8", "int64"),
+    DType("int16", np.dtype("i2"), "i16", "i16", _I, 16, "i16", "int64"),
+    DType("int32", np.dtype("i4"), "i32", "", _I, 32, "i32", "int64"),
+    DType("int64", np.dtype("i8"), "i64", "i64", _I, 64, "i64", "int64"),
+    DType("uint8", np.dtype("u1"), "u8", "u8", _U, 8, "i8", "uint64"),
+    DType("uint16", np.dtype("u2"), "u16", "u16", _U, 16, "i16", "uint64"),
+    DType("uint32", np.dtype("u4"), "u32", "u32", _U, 32, "i32", "uint64"),
+    DType("uint64", np.dtype("u8"), "u64", "u64", _U, 64, "i64", "uint64"),
+    DType("float32", np.dtype("f4"), "f32", "f", _F, 32, "float", "float32", 23, "float64"),
+    DType("float64", np.dtype("f8"), "f64", "f64", _F, 64, "double", "float64", 52),
+)
+DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 
-_BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values()}
+LLVM_TYPES: Mapping[str, DType] = {row.llvm: row for row in reversed(_ROWS) if row.llvm_name}
+"""A dtype by its LLVM type in registers; the signed one of two integers."""
 
-BOOL, INT32, INT64 = DTYPES["bool"], DTYPES["int32"], DTYPES["int64"]
+_BY_NUMPY: dict[np.dtype[Any], DType] = {row.numpy: row for row in _ROWS}
+
+BOOL, INT8, INT32, INT64 = (DTYPES[name] for name in ("bool", "int8", "int32", "int64"))
+UINT8, UINT64 = DTYPES["uint8"], DTYPES["uint64"]
 FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
+
+
+def literal_dtypes() -> dict[str, DType]:
+    """The dtypes of number literals by what stands behind the digits."""
+    numbers = [row for row in DTYPES.values() if not row.is_bool]
+    return {row.short: row for row in numbers} | {row.suffix: row for row in numbers}
 
 
 def dtype_of(value: object) -> DType:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy._core import umath as _umath  # pyright: ignore
 
-from ..ir.dtype import BOOL, INT64, DType
+from ..ir.dtype import BOOL, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import by_element, implements, method, views
 from .emitting import copied, emit, lift, one_array
@@ -100,7 +100,7 @@ def _is_traced_int(value: Any) -> bool:
 
 
 def _fits_int64(dtype: DType) -> bool:
-    return dtype.is_integer and dtype.name != "uint64"
+    return dtype.is_integer and dtype != UINT64
 
 
 def _bound(value: Any, wide: DType, target: DType, low: bool = False, high: bool = False) -> Proxy:

@@ -306,7 +306,7 @@ def take(
         raise misuse.index_of(position.type.short)
     if mode == "wrap":
         return emit("take", x, position, axis=axis, mode="wrap")
-    if mode == "clip" and position.type.dtype.kind == "i":  # a negative one means 0 here
+    if mode == "clip" and position.type.dtype.is_signed:  # a negative one means 0 here
         position = emit("maximum", position, lift(0, position.type.dtype))
     return emit("take", x, position, axis=axis, mode="clip")
 

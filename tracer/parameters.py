@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..ir.dtype import dtype_of
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from .emitting import lift
 from .misuse import refuse_subclass, unsupported_dtype
-from .promotion import dtype_argument
+from .promotion import dtype_argument, known_dtype
 from .proxy import Proxy, complete, is_number, run
 from .trace import active
 
@@ -105,8 +104,7 @@ def _array(value: Any) -> Any:
     refuse_subclass(value)
     try:
         array = np.asarray(value)
-        if array.dtype != np.float16:  # computed in float32, as results of NumPy's are
-            dtype_of(array.dtype)
+        known_dtype(array.dtype)
     except TypeError as error:
         raise unsupported_dtype(error) from None
     except (ValueError, OverflowError) as error:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import FLOAT32, DType, dtype_of, promote
+from ..ir.dtype import DTYPES, FLOAT32, DType, dtype_of, promote
 from ..ir.errors import LoopwrightTypeError
 from .emitting import lift
 from .misuse import unsupported_dtype
@@ -22,6 +22,7 @@ __all__ = [
     "common_dtype",
     "common_strong",
     "dtype_argument",
+    "known_dtype",
     "promoted",
     "to_float",
     "ufunc_dtypes",
@@ -61,11 +62,15 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
     except TypeError:
         names = " and ".join(k.__name__ if isinstance(k, type) else k.name for k in kinds)
         raise LoopwrightTypeError(f"{ufunc.__name__} is not defined for {names}") from None
-    return tuple(_known(d) for d in found)
+    return tuple(known_dtype(d) for d in found)
 
 
-def _known(dtype: np.dtype[Any]) -> DType:
-    return FLOAT32 if dtype == np.float16 else dtype_of(dtype)
+def known_dtype(dtype: np.dtype[Any]) -> DType:
+    """The language's dtype for one of NumPy's: float32 for float16, as long as that has no row.
+
+    Raises TypeError for a dtype the language does not have.
+    """
+    return FLOAT32 if dtype == np.float16 and dtype.name not in DTYPES else dtype_of(dtype)
 
 
 def common_dtype(*values: Any) -> DType:
@@ -76,7 +81,7 @@ def common_dtype(*values: Any) -> DType:
 @functools.lru_cache(maxsize=4096)
 def _common(kinds: tuple[Kind, ...]) -> DType:
     weak = {int: 0, float: 0.0}
-    return _known(np.result_type(*(weak.get(k, k) for k in kinds)))
+    return known_dtype(np.result_type(*(weak.get(k, k) for k in kinds)))
 
 
 def common(*values: Any) -> list[Proxy]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import IntExpr
-from ..ir.dtype import BOOL, DTYPES, INT64, DType
+from ..ir.dtype import BOOL, INT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import METHODS, UNSET, implements, method
 from .elementwise import cast, isclose
@@ -57,20 +57,29 @@ def _reduce(
     return emit(join, result, lift(initial, result.type.dtype))
 
 
-def _accumulator(x: Proxy, dtype: Any) -> DType:
-    """The dtype in which NumPy adds up: small integers and bools become 64 bits wide."""
-    if dtype is not None:
-        return dtype_argument(dtype)
-    own = x.type.dtype
-    if own.is_float:
-        return own
-    return DTYPES["uint64"] if own.kind == "u" else INT64
-
-
 def _masked(x: Proxy, where: Any, otherwise: Any) -> Proxy:
     if where is UNSET or where is True:
         return x
     return where_(where, x, lift(otherwise, x.type.dtype))
+
+
+def _accumulate(
+    name: str,
+    join: str,
+    identity: int,
+    a: Any,
+    axis: Axis,
+    dtype: Any,
+    keepdims: Any,
+    initial: Any,
+    where: Any,
+) -> Proxy:
+    """A sum or product: small integers and bools become 64 bits wide, floats keep their dtype."""
+    x = lift(a)
+    own = x.type.dtype
+    wide = own.accumulator if dtype is None else dtype_argument(dtype)
+    total = _reduce(name, _masked(lift(x, wide), where, identity), axis, keepdims, initial, join)
+    return lift(total, own) if dtype is None and own.is_float else total
 
 
 @implements(np.sum)
@@ -85,9 +94,7 @@ def reduce_sum(
     where: Any = UNSET,
 ) -> Proxy:
     """The sum over ``axis``, with 64 bits for small integers."""
-    x = lift(a)
-    x = _masked(lift(x, _accumulator(x, dtype)), where, 0)
-    return _reduce("sum", x, axis, keepdims, initial, "add")
+    return _accumulate("sum", "add", 0, a, axis, dtype, keepdims, initial, where)
 
 
 @implements(np.prod)
@@ -101,9 +108,7 @@ def _prod(
     initial: Any = UNSET,
     where: Any = UNSET,
 ) -> Proxy:
-    x = lift(a)
-    x = _masked(lift(x, _accumulator(x, dtype)), where, 1)
-    return _reduce("prod", x, axis, keepdims, initial, "multiply")
+    return _accumulate("prod", "multiply", 1, a, axis, dtype, keepdims, initial, where)
 
 
 def _extremum(name: str, x: Proxy, axis: Axis, keepdims: Any, initial: Any, where: Any) -> Proxy:

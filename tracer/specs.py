@@ -43,7 +43,7 @@ class Spec:
 
     def __repr__(self) -> str:
         sizes = ", ".join(repr(str(s)) if isinstance(s, Dim) else str(s) for s in self.shape)
-        return f"{_SHORT[self.type.dtype]}[{sizes or '()'}]"
+        return f"{self.type.dtype.short}[{sizes or '()'}]"
 
 
 @register_leaf
@@ -73,7 +73,7 @@ class DTypeSpec:
         return Spec(TensorType(tuple(_size(s) for s in shape), self.of))
 
     def __repr__(self) -> str:
-        return _SHORT[self.of]
+        return self.of.short
 
 
 def _size(size: object) -> IntExpr:
@@ -90,10 +90,7 @@ def _size(size: object) -> IntExpr:
     return int(size)
 
 
-_SHORT: dict[DType, str] = {
-    dtype: "bool_" if dtype.is_bool else f"{dtype.kind}{dtype.bits}" for dtype in DTYPES.values()
-}
-SPEC_DTYPES: dict[str, DTypeSpec] = {name: DTypeSpec(dtype) for dtype, name in _SHORT.items()}
+SPEC_DTYPES: dict[str, DTypeSpec] = {row.short: DTypeSpec(row) for row in DTYPES.values()}
 
 
 def parse_spec(text: str) -> Spec:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import BOOL, DTYPES, FLOAT64
+from ..ir.dtype import BOOL, FLOAT64, UINT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
@@ -146,13 +146,10 @@ def _strong_ints(x: Any, y: Any) -> tuple[Any, Any]:
 def _compare_signs_apart(name: str, x: Proxy, y: Proxy) -> Proxy:
     """int64 against uint64, which have no common integer dtype: below zero, the sign decides."""
     signed, below = (
-        (x, name.startswith("less"))
-        if x.type.dtype.kind == "i"
-        else (y, name.startswith("greater"))
+        (x, name.startswith("less")) if x.type.dtype.is_signed else (y, name.startswith("greater"))
     )
     negative = emit("less", signed, lift(0, signed.type.dtype))
-    unsigned = DTYPES["uint64"]
-    compared = emit(name, lift(x, unsigned), lift(y, unsigned))
+    compared = emit(name, lift(x, UINT64), lift(y, UINT64))
     answer = lift(below or name == "not_equal", BOOL)
     return emit("where", negative, answer, compared)
 

@@ -209,7 +209,7 @@ def _assigned(value: Any, target: Proxy) -> Any:
     it wraps. Whether it is depends on both dtypes, so NumPy itself is asked."""
     dtype = target.type.dtype
     if isinstance(value, Proxy):
-        if value.is_scalar and value.type.dtype.is_integer and dtype.numpy.kind == "i":
+        if value.is_scalar and value.type.dtype.is_integer and dtype.is_signed:
             trace = target.owner
             trace.numbers.require(value.atom, dtype, trace.span)
         return value

@@ -17,6 +17,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from ...ir.dtype import DTYPES, Kind
+from ...ir.errors import UnsupportedError
 from ..target import Target
 from .emitter import ElementaryFunction, Emitter, Value
 from .erf import erf32, erf64
@@ -32,6 +34,8 @@ from .trig import cos, sin, tan
 __all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
 
 Body = Callable[..., Value]
+
+_FLOATS = ("float32", "float64")  # for which there is code
 
 _GENERIC: dict[str, Body] = {
     "exp": exp,
@@ -64,9 +68,9 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
     "tanh": {"float32": tanh32, "float64": tanh64},
     "erf": {"float32": erf32, "float64": erf64},
     "power": {
-        **dict.fromkeys(("float32", "float64"), power),
-        **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), unsigned_power),
-        **dict.fromkeys(("int8", "int16", "int32", "int64"), signed_power),
+        **dict.fromkeys(_FLOATS, power),
+        **{d.name: unsigned_power for d in DTYPES.values() if d.kind is Kind.UINT},
+        **{d.name: signed_power for d in DTYPES.values() if d.kind is Kind.INT},
     },
 }
 FUNCTIONS: tuple[str, ...] = tuple(sorted((*_GENERIC, *_BY_DTYPE)))
@@ -79,7 +83,7 @@ _EXACT = frozenset(("truncate_mod", "floor_mod", "floor_divide"))
 
 def error_bound(name: str, dtype: str) -> float:
     """The stated bound in units in the last place; 0 where the result is NumPy's bit for bit."""
-    if name in _EXACT or dtype not in ("float32", "float64"):
+    if name in _EXACT or dtype not in _FLOATS:
         return 0.0
     return 1.0 if name in _ONE_ULP and dtype == "float32" else 2.0
 
@@ -90,11 +94,12 @@ def function(name: str, dtype: str, lanes: int, target: Target) -> ElementaryFun
 
     It defines ``internal <lanes x T> @symbol(<lanes x T> %x[, <lanes x T> %y])``, with scalars
     instead of vectors when there is one lane; the result has the operands' type. The symbol tells
-    name, dtype and lanes, so one module needs each text once. KeyError if there is no such code.
+    name, dtype and lanes, so one module needs each text once. Raises UnsupportedError for other
+    dtypes.
     """
     table = _BY_DTYPE.get(name)
-    if table is None and dtype not in ("float32", "float64"):
-        raise KeyError((name, dtype))
+    if table is None and dtype not in _FLOATS:
+        raise UnsupportedError(f"there is no machine code for {name} of {dtype}")
     body = _GENERIC[name] if table is None else table[dtype]
     e = Emitter(f"lw.{name}.{dtype}.x{lanes}", dtype, lanes, target)
     operands = e.parameters("x", "y") if name in BINARY else e.parameters("x")

@@ -15,20 +15,18 @@ from __future__ import annotations
 
 import copy
 import itertools
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...ir.dtype import DTYPES, LLVM_TYPES
+from ..llvm_text import float_literal, overload, rounded
 from ..target import Target
 
 __all__ = ["ElementaryFunction", "Emitter", "Value"]
 
 Number = int | float
 
-_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
-_KINDS = {"float32": "float", "float64": "double"}
-_SUFFIX = {"float": "f32", "double": "f64"}
-_MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
+_FLOATS = {32: "float", 64: "double"}  # by their bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Value:
 
     @property
     def is_float(self) -> bool:
-        return self.kind in _SUFFIX
+        return LLVM_TYPES[self.kind].is_float
 
     def _binary(self, other: Value | Number, on_floats: str, on_integers: str) -> Value:
         e = self.emitter
@@ -152,7 +150,7 @@ class Emitter:
         self.symbol = symbol
         self.lanes = lanes
         self.target = target
-        self.kind = _KINDS.get(dtype) or "i" + dtype.strip("uint")
+        self.kind = DTYPES[dtype].llvm
         self._parameters: tuple[Value, ...] = ()
         self._lines: list[str] = []
         self._declarations: dict[str, None] = {}
@@ -163,8 +161,7 @@ class Emitter:
         return kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
 
     def mangle(self, kind: str) -> str:
-        suffix = _SUFFIX.get(kind, kind)
-        return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
+        return overload(kind, self.lanes)
 
     def parameters(self, *names: str) -> tuple[Value, ...]:
         self._parameters = tuple(Value(self, f"%{name}", self.kind) for name in names)
@@ -173,7 +170,7 @@ class Emitter:
     def twin(self, dtype: str) -> Emitter:
         """An emitter of another dtype that writes into this function."""
         other = copy.copy(self)
-        other.kind = _KINDS[dtype]
+        other.kind = DTYPES[dtype].llvm
         return other
 
     def adopt(self, x: Value) -> Value:
@@ -234,18 +231,18 @@ class Emitter:
     def constant(self, number: Number, kind: str | None = None) -> Value:
         """``number`` in all lanes, rounded to the kind (the function's own by default)."""
         kind = kind or self.kind
-        if kind in _SUFFIX:
-            text = f"0x{struct.unpack('Q', struct.pack('d', self.rounded(number, kind)))[0]:016X}"
+        dtype = LLVM_TYPES[kind]
+        if dtype.is_float:
+            text = float_literal(number, kind)
         else:
-            bits = _BITS[kind]
+            bits = dtype.bits
             wrapped = int(number) & ((1 << bits) - 1)
             text = str(wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped)
         return Value(self, text if self.lanes == 1 else f"splat ({kind} {text})", kind)
 
     def rounded(self, number: Number, kind: str | None = None) -> Number:
         """``number`` as the kind (the function's own by default) can hold it."""
-        single = (kind or self.kind) == "float"
-        return struct.unpack("f", struct.pack("f", number))[0] if single else number
+        return rounded(number, kind or self.kind)
 
     def value(self, x: Value | Number, kind: str) -> Value:
         return x if isinstance(x, Value) else self.constant(x, kind)
@@ -350,10 +347,10 @@ class Emitter:
 
     def bits(self, x: Value) -> Value:
         """The float's representation as an integer of its width."""
-        return self.cast("bitcast", x, f"i{_BITS[x.kind]}")
+        return self.cast("bitcast", x, f"i{LLVM_TYPES[x.kind].bits}")
 
     def float_of_bits(self, x: Value) -> Value:
-        return self.cast("bitcast", x, "float" if _BITS[x.kind] == 32 else "double")
+        return self.cast("bitcast", x, _FLOATS[LLVM_TYPES[x.kind].bits])
 
     def cast(self, instruction: str, x: Value, kind: str) -> Value:
         """LLVM's conversions: fpext, fptrunc, fptosi, sitofp, zext, sext, trunc, bitcast."""
@@ -378,7 +375,7 @@ class Emitter:
 
     def sign_bit(self, x: Value) -> Value:
         """The sign bit of ``x`` alone, as an integer."""
-        return self.bits(x) & (1 << (_BITS[x.kind] - 1))
+        return self.bits(x) & (1 << (LLVM_TYPES[x.kind].bits - 1))
 
     def copy_sign_of(self, x: Value, odd: Value) -> Value:
         """``odd`` of |x| made odd in x: negated where x is negative."""
@@ -392,19 +389,19 @@ class Emitter:
     @property
     def fraction_bits(self) -> int:
         """Stored bits of the significand of the function's float kind."""
-        return 23 if self.kind == "float" else 52
+        return LLVM_TYPES[self.kind].fraction_bits
 
     @property
     def exponent_bias(self) -> int:
-        return 127 if self.kind == "float" else 1023
+        return LLVM_TYPES[self.kind].exponent_bias
 
     @property
     def exponent_bits(self) -> int:
-        return 8 if self.kind == "float" else 11
+        return LLVM_TYPES[self.kind].exponent_bits
 
     @property
     def bit_width(self) -> int:
-        return _BITS[self.kind]
+        return LLVM_TYPES[self.kind].bits
 
     @property
     def sign_mask(self) -> int:
@@ -412,7 +409,7 @@ class Emitter:
 
     def magic(self, kind: str | None = None) -> float:
         """1.5 * 2^(p-1): adding it to a small number rounds that to an integer in the low bits."""
-        return _MAGIC[kind or self.kind]
+        return 1.5 * 2.0 ** LLVM_TYPES[kind or self.kind].fraction_bits
 
     def any(self, condition: Value) -> str:
         """The name of a scalar i1: does the condition hold in some lane?"""

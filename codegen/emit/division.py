@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .writer import FunctionWriter, Value, float_literal
+from ...ir.dtype import LLVM_TYPES
+from ..llvm_text import float_literal
+from .writer import FunctionWriter, Value
 
 __all__ = ["Divisor", "divide_by_one", "inverse_square"]
-
-FRACTION_BITS = {"float": 23, "double": 52}
-EXPONENT_BITS = {"float": 8, "double": 11}
-INTEGER = {"float": "i32", "double": "i64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ def divide_by_one(w: FunctionWriter, x: Value, y: Value) -> Value:
 
 
 def _divisor(w: FunctionWriter, y: Value) -> Divisor:
-    type, whole, places = y.type, INTEGER[y.type], FRACTION_BITS[y.type]
-    bias = (1 << (EXPONENT_BITS[type] - 1)) - 1
+    type, dtype = y.type, LLVM_TYPES[y.type]
+    whole, places, bias = f"i{dtype.bits}", dtype.fraction_bits, dtype.exponent_bias
 
     def number(value: float) -> Value:
         return w.splat(Value(float_literal(value, type), type), y.lanes)

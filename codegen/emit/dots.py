@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.dims import Dim, IntExpr
-from ...ir.dtype import DType
+from ...ir.dtype import INT8, INT32, UINT8
 from ...ir.loop.expr import Expr, Op, Read
 from ...ir.loop.kinds import LoopKind
 from ...ir.loop.nest import Accumulate, Loop, Store
@@ -57,7 +57,7 @@ def dot_of(loop: Loop) -> Dot | None:
     if any(mentions(i, loop.var) for i in stmt.indices):
         return None
     value = stmt.value
-    if not isinstance(value, Op) or value.name != "multiply" or str(value.dtype) != "int32":
+    if not isinstance(value, Op) or value.name != "multiply" or value.dtype != INT32:
         return None
     left, right = (_bytes_of(arg) for arg in value.args)
     if left is None or right is None:
@@ -70,11 +70,7 @@ def _bytes_of(expr: Expr) -> Read | None:
     if not isinstance(expr, Op) or expr.name != "cast" or not isinstance(expr.args[0], Read):
         return None
     inner = expr.args[0]
-    return inner if _is_byte(inner.dtype) and plain_indices(inner) is not None else None
-
-
-def _is_byte(dtype: DType) -> bool:
-    return str(dtype) in ("int8", "uint8")
+    return inner if inner.dtype in (INT8, UINT8) and plain_indices(inner) is not None else None
 
 
 def plain_indices(node: Read) -> tuple[IntExpr, ...] | None:
@@ -132,7 +128,7 @@ def emit_dot(e: ValueEmitter, dot: Dot, loop: Loop, env: Env) -> bool:
     if held is None or lanes is None or not e.target.has_dots or lanes.lanes not in (4, 8, 16):
         return False
     start = env.bind(loop.var, 0)
-    signs = [str(node.dtype) == "int8" for node in (dot.left, dot.right)]
+    signs = [node.dtype == INT8 for node in (dot.left, dot.right)]
     if sum(signs) != 1:
         return False
     shared: Value | None = None

@@ -17,7 +17,7 @@ __all__ = ["divide_integers"]
 def divide_integers(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     """``floor_divide``, ``floor_mod`` or ``truncate_mod`` of values of equal lanes."""
     constant = _literal(b)
-    if constant is not None and a.lanes > 1 and not (dtype.kind == "i" and constant < 0):
+    if constant is not None and a.lanes > 1 and not (dtype.is_signed and constant < 0):
         return _by_constant(w, name, a, constant, dtype)
     return _by_variable(w, name, a, b, dtype)
 
@@ -40,7 +40,7 @@ def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DT
 
     if divisor == 0:
         return integer(0)
-    signed = dtype.kind == "i"
+    signed = dtype.is_signed
     bits = divisor.bit_length() - 1
     if divisor == 1 << bits and (name != "truncate_mod" or not signed):
         if name == "floor_divide":
@@ -94,7 +94,7 @@ def _upper_product(w: FunctionWriter, a: Value, factor: int) -> Value:
 def _by_variable(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     zero, one = _integer(w, 0, a), _integer(w, 1, a)
     by_zero = w.op("icmp eq", b, zero, type="i1")
-    if dtype.kind == "u":
+    if not dtype.is_signed:
         safe = w.select(by_zero, one, b)
         quotient = _quotient(w, a, safe, dtype)
         value = quotient if name == "floor_divide" else _rest(w, a, safe, quotient)
@@ -121,7 +121,7 @@ def _by_variable(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType)
 
 def _quotient(w: FunctionWriter, a: Value, b: Value, dtype: DType) -> Value:
     """The quotient rounded to zero, of operands for which there is one."""
-    signed = dtype.kind == "i"
+    signed = dtype.is_signed
     if a.lanes == 1 or dtype.bits == 64 or _literal(b) is not None:
         return w.op("sdiv" if signed else "udiv", a, b)
     if dtype.bits == 32:

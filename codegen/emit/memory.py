@@ -19,8 +19,9 @@ from ...ir.dims import (
 )
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
+from ..llvm_text import overload
 from ..target import Target
-from .writer import FunctionWriter, Value, llvm_type
+from .writer import FunctionWriter, Value
 
 __all__ = ["Env", "Lanes", "Memory", "Place", "without_mod"]
 
@@ -65,7 +66,7 @@ class Place:
 
     @property
     def type(self) -> str:
-        return "i8" if self.buffer.dtype.is_bool else llvm_type(self.buffer.dtype)
+        return self.buffer.dtype.llvm_memory
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -270,10 +271,9 @@ class Memory:
         self, place: Place, address: Value, mask: Value, other: Value | None = None
     ) -> Value:
         """A load that touches only the lanes of ``mask``; the others are ``other``, or zero."""
-        kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
         lanes = mask.lanes
         full = Value("", place.type, lanes).full_type
-        symbol = f"llvm.masked.load.v{lanes}{kind}.p0"
+        symbol = f"llvm.masked.load.{overload(place.type, lanes)}.p0"
         self.w.calls.add(f"declare {full} @{symbol}(ptr, <{lanes} x i1>, {full})")
         depth = self._load_depth(place, max(address.depth, mask.depth))
         align = place.buffer.dtype.bytes
@@ -365,9 +365,8 @@ class Memory:
         # Not for one lane: LLVM 22.1 makes a masked store of a truncated value with one lane a
         # scalar store of the value before it was truncated, which also writes what is behind it.
         if self.target.has_masks and active > 1:
-            kind = {"float": "f32", "double": "f64"}.get(place.type, place.type)
             lanes = value.lanes
-            symbol = f"llvm.masked.store.v{lanes}{kind}.p0"
+            symbol = f"llvm.masked.store.{overload(place.type, lanes)}.p0"
             self.w.calls.add(f"declare void @{symbol}({value.full_type}, ptr, <{lanes} x i1>)")
             mask = self.active_mask(lanes, active)
             self.w.line(f"call void @{symbol}({value}, ptr align {align} {address.name}, {mask})")

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.dtype import DType
+from ...ir.dtype import LLVM_TYPES, DType
 from ...ir.errors import InternalError
 from ..elementary import function as elementary_function
+from ..llvm_text import float_literal
 from ..target import Target
 from .division import divide_by_one, inverse_square
 from .integer_division import divide_integers
-from .writer import FunctionWriter, Value, float_literal, llvm_type
+from .writer import FunctionWriter, Value
 
 __all__ = ["ScalarEmitter", "literal"]
 
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
     """A constant of that dtype."""
-    type = llvm_type(dtype)
+    type = dtype.llvm
     if dtype.is_float:
         return Value(float_literal(float(value), type), type)
     if dtype.is_bool:
@@ -73,7 +74,6 @@ _FLOAT_INTRINSICS = {
     "round": "rint",
     "copysign": "copysign",
 }
-_WIDTHS = {"float": 4, "double": 8}  # bytes
 
 
 class ScalarEmitter:
@@ -114,7 +114,7 @@ class ScalarEmitter:
             if dtype.is_float:
                 return self.w.op(f"fcmp {_FLOAT_COMPARE[name]}", *args, type="i1")
             relation = _INT_COMPARE[name]
-            sign = "" if relation in ("eq", "ne") else ("s" if dtype.kind == "i" else "u")
+            sign = "" if relation in ("eq", "ne") else ("s" if dtype.is_signed else "u")
             return self.w.op(f"icmp {sign}{relation}", *args, type="i1")
         return None
 
@@ -180,7 +180,7 @@ class ScalarEmitter:
             a, b = b, a
         symbol = self._machine_extreme(relation, a)
         if symbol:
-            rounding = (Value("4", "i32"),) if a.lanes * _WIDTHS[a.type] == 64 else ()
+            rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()
             chosen = self.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
         else:
             chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
@@ -190,7 +190,7 @@ class ScalarEmitter:
 
     def _machine_extreme(self, relation: str, a: Value) -> str:
         """The machine's instruction by name: LLVM would merge a comparison with the next one."""
-        size = a.lanes * _WIDTHS[a.type]
+        size = a.lanes * LLVM_TYPES[a.type].bytes
         if a.lanes == 1 or size not in (16, 32, 64) or size > self.target.vector_bytes:
             return ""
         kind = {"float": "ps", "double": "pd"}[a.type]
@@ -227,7 +227,7 @@ class ScalarEmitter:
 
     def _int(self, name: str, args: list[Value], dtype: DType) -> Value:
         w = self.w
-        signed = dtype.kind == "i"
+        signed = dtype.is_signed
         if name in _INT_ARITHMETIC:
             return w.op(_INT_ARITHMETIC[name], *args)
         if name in ("maximum", "fmax", "minimum", "fmin"):
@@ -261,7 +261,7 @@ class ScalarEmitter:
     def _shift(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
         w = self.w
         inside = w.op("icmp ult", b, self.integer(dtype.bits, b), type="i1")
-        arithmetic = name == "right_shift" and dtype.kind == "i"
+        arithmetic = name == "right_shift" and dtype.is_signed
         limit = self.integer(dtype.bits - 1 if arithmetic else 0, b)
         count = w.select(inside, b, limit)
         if arithmetic:
@@ -274,7 +274,7 @@ class ScalarEmitter:
     def cast(self, x: Value, source: DType, target: DType) -> Value:
         """``astype``; a float outside the integer's range gives what x86-64 gives, never poison."""
         w = self.w
-        to = llvm_type(target)
+        to = target.llvm
         if source == target:
             return x
         if target.is_bool:
@@ -283,17 +283,17 @@ class ScalarEmitter:
         if source.is_float and target.is_float:
             return w.convert("fpext" if target.bits > source.bits else "fptrunc", x, to)
         if target.is_float:
-            return w.convert("sitofp" if source.kind == "i" else "uitofp", x, to)
+            return w.convert("sitofp" if source.is_signed else "uitofp", x, to)
         if source.is_float:
-            unsigned = target.kind == "u" and target.bits == 64
-            bits = 64 if target.bits == 64 or (target.kind == "u" and target.bits == 32) else 32
+            unsigned = not target.is_signed and target.bits == 64
+            bits = 64 if target.bits == 64 or (not target.is_signed and target.bits == 32) else 32
             wide = w.op("freeze", w.convert("fptoui" if unsigned else "fptosi", x, f"i{bits}"))
             return wide if bits == target.bits else w.convert("trunc", wide, to)
         if target.bits == source.bits:
             return x
         if target.bits < source.bits:
             return w.convert("trunc", x, to)
-        return w.convert("sext" if source.kind == "i" else "zext", x, to)
+        return w.convert("sext" if source.is_signed else "zext", x, to)
 
     def combine(self, combiner_op: str, old: Value, new: Value, dtype: DType) -> Value:
         """One step of a reduction. For min and max the new value comes first: see ``_extreme``."""

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.dims import IntExpr, as_int
+from ...ir.dtype import INT8
 from ...ir.loop.expr import Const, Read
 from ...ir.loop.kinds import LoopKind, Scope
 from ...ir.loop.nest import Accumulate, Alloc, Loop, Stmt, Store, statements
@@ -258,4 +259,4 @@ def _operand(
         pitch = strides[row] if row is not None else ROW_BYTES
     if not fits or not pitch:
         return None
-    return Operand(place, flat, pitch, str(node.dtype) == "int8")
+    return Operand(place, flat, pitch, node.dtype == INT8)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.dtype import LLVM_TYPES
 from .writer import FunctionWriter, Value
 
 __all__ = ["transpose"]
 
 ZIPPED_BYTES = 16  # of a vector whose halves can be zipped with another's by one instruction
-SMALL_TYPES = {"i8": 1, "i16": 2}  # bytes of elements of which blocks are cut out and zipped
-WORD_TYPES = {"float": 4, "i32": 4, "double": 8, "i64": 8}  # of those zipped side by side
 
 
 def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
@@ -28,12 +27,12 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
     lanes = rows[0].lanes
     count = 1 << (len(rows) - 1).bit_length()
     block = [*rows, *[Value("poison", rows[0].type, lanes)] * (count - len(rows))]
-    small = ZIPPED_BYTES // SMALL_TYPES.get(rows[0].type, ZIPPED_BYTES)
-    if small > 1 and count % small == 0 and lanes % small == 0:
-        return _in_small_blocks(w, block, small)
-    words = ZIPPED_BYTES // WORD_TYPES.get(rows[0].type, ZIPPED_BYTES)
-    if words > 1 and count == lanes and lanes % words == 0:
-        return _square_of_words(w, block, words)
+    width = LLVM_TYPES[rows[0].type].bits // 8 or ZIPPED_BYTES  # bytes; bits are not zipped
+    zipped = ZIPPED_BYTES // width
+    if width < 4 and count % zipped == 0 and lanes % zipped == 0:
+        return _in_small_blocks(w, block, zipped)
+    if 4 <= width < ZIPPED_BYTES and count == lanes and lanes % zipped == 0:
+        return _square_of_words(w, block, zipped)
     distance = count // 2
     while distance:
         # Lane k of a pair (a, b): the first half of each run of 2 * distance lanes, or the second.

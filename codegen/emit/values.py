@@ -17,7 +17,7 @@ from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
 from .transpose import transpose
-from .writer import FunctionWriter, Value, llvm_type
+from .writer import FunctionWriter, Value
 
 __all__ = ["ValueEmitter"]
 
@@ -496,4 +496,4 @@ class ValueEmitter:
 def _zero(held: Registers, lanes: int) -> Value:
     if lanes == 1:
         return literal(0, held.buffer.dtype)
-    return Value("zeroinitializer", llvm_type(held.buffer.dtype), lanes)
+    return Value("zeroinitializer", held.buffer.dtype.llvm, lanes)

@@ -8,16 +8,16 @@ text stays short. (Writing text takes 0.2 us an instruction; llvmlite's builder 
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from ...ir.dtype import DType
+from ...ir.dtype import LLVM_TYPES
 from ...ir.errors import ScheduleError
+from ..llvm_text import overload
 
-__all__ = ["FunctionWriter", "Value", "float_literal", "llvm_type"]
+__all__ = ["FunctionWriter", "Value"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -36,25 +36,6 @@ class Value(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.full_type} {self.name}"
-
-
-def llvm_type(dtype: DType) -> str:
-    """The type of a dtype in registers; in memory bool is i8.
-
-    >>> from loopwright.ir.dtype import FLOAT32
-    >>> llvm_type(FLOAT32)
-    'float'
-    """
-    if dtype.is_float:
-        return "float" if dtype.bits == 32 else "double"
-    return f"i{dtype.bits}"
-
-
-def float_literal(value: float, type: str) -> str:
-    """The exact spelling of a float constant: the bits of it as a double."""
-    if type == "float":
-        value = struct.unpack("f", struct.pack("f", value))[0]
-    return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
 
 
 @dataclass
@@ -182,9 +163,7 @@ class FunctionWriter:
     def intrinsic(self, name: str, *args: Value, extra: str = "") -> Value:
         """An overloaded intrinsic of the operands' type, such as ``llvm.sqrt``."""
         first = args[0]
-        kind = {"float": "f32", "double": "f64"}.get(first.type, first.type)
-        suffix = kind if first.lanes == 1 else f"v{first.lanes}{kind}"
-        symbol = f"llvm.{name}.{suffix}"
+        symbol = f"llvm.{name}.{overload(first.type, first.lanes)}"
         if not extra:
             return self.call(symbol, *args, type=first.type, lanes=first.lanes)
         flag = Value(extra, "i1")
@@ -247,7 +226,7 @@ class FunctionWriter:
 
     def fence(self, value: Value) -> Value:
         """The same value; of floats, LLVM does not look through it. It costs no instruction."""
-        if value.type not in ("float", "double"):
+        if not LLVM_TYPES[value.type].is_float:
             return value
         return self.intrinsic("arithmetic.fence", value)
 

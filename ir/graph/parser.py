@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dims import IntExpr
 from ..dims_parser import parse_dim
-from ..dtype import DTYPES
+from ..dtype import DTYPES, literal_dtypes
 from ..errors import LoopwrightError, ParseError
 from ..loop.prim import PrimFunc
 from ..scanner import Scanner
@@ -38,13 +38,13 @@ _META = re.compile(r"meta\[([^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _KEY = re.compile(r"([A-Za-z_]\w*)\s*=")
 _FIELD = re.compile(r"\.(\d+)")
+_SUFFIXES = literal_dtypes()
 _SCALAR = re.compile(
-    r"(-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan))(f64|f|[iu](?:8|16|32|64))?(?![\w.])"
+    rf"(-?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan))({'|'.join(_SUFFIXES)})(?![\w.])"
 )
 _BOOL = re.compile(r"(True|False)\b")
 _LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
 _PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
-_SUFFIX = {"": "int32", "f": "float32", "f64": "float64"}
 
 
 def parse_module(
@@ -338,15 +338,13 @@ class _Parser:
         return self.constants[name]
 
     def _scalar(self, match: re.Match[str], start: int) -> Constant:
-        digits, suffix = match[1], match[2] or ""
+        digits, dtype = match[1], _SUFFIXES[match[2]]
         integer = re.fullmatch(r"-?\d+", digits)
-        dtype = _SUFFIX.get(suffix) or suffix.replace("i", "int").replace("u", "uint")
-        if not DTYPES[dtype].is_float and not integer:
+        if not dtype.is_float and not integer:
             self.scan.fail(f"a fraction is float32 ({digits}f) or float64 ({digits}f64)", start)
         try:
-            return Constant(
-                np.array(int(digits) if integer and suffix[:1] != "f" else float(digits), dtype)
-            )
+            value = float(digits) if dtype.is_float else int(digits)
+            return Constant(np.array(value, dtype.numpy))
         except OverflowError:
             self.scan.fail(f"{digits} does not fit {dtype}", start)
 

@@ -49,10 +49,6 @@ from .operator import Operator
 
 __all__ = ["as_text", "constants_of", "scalar_text", "value_text"]
 
-_SUFFIX = {"float32": "f", "float64": "f64", "int32": ""} | {
-    name: name.replace("uint", "u").replace("int", "i")
-    for name in ("int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
-}
 _COMMENT_COLUMN = 48
 _WIDTH = 100
 
@@ -104,13 +100,13 @@ def scalar_text(value: np.ndarray[Any, Any]) -> str:
     if dtype.is_bool:
         return str(item)
     if not dtype.is_float:
-        return f"{item}{_SUFFIX[dtype.name]}"
+        return f"{item}{dtype.suffix}"
     if not math.isfinite(item):
         digits = "nan" if math.isnan(item) else "inf"
         sign = "-" if np.signbit(item) else ""
-        return f"{sign}{digits}{_SUFFIX[dtype.name]}"
+        return f"{sign}{digits}{dtype.suffix}"
     digits = str(dtype.numpy.type(item))
-    return f"{digits.removesuffix('.0')}{_SUFFIX[dtype.name]}"
+    return f"{digits.removesuffix('.0')}{dtype.suffix}"
 
 
 class _Printer:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..dims import Dim, as_int, linear
+from ..dtype import FLOAT32, FLOAT64
 from .expr import Op, Read
 from .prim import Buffer, PrimFunc, Stage
 
@@ -128,7 +129,7 @@ def _factors(
 ) -> tuple[tuple[Buffer, Mapping[str, int], int], tuple[Buffer, Mapping[str, int], int]] | None:
     """Both operands with their strides by axis, and where they begin."""
     value, dtype = stage.expr, stage.buffer.dtype
-    if stage.combiner != "sum" or not dtype.is_float or dtype.bits not in (32, 64):
+    if stage.combiner != "sum" or dtype not in (FLOAT32, FLOAT64):
         return None
     if not isinstance(value, Op) or value.name != "multiply" or value.dtype != dtype:
         return None

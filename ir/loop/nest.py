@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
-from ..dtype import DTYPES, DType
+from ..dtype import INT8, UINT8, DType, dtype_of
 from .expr import (
     Expr,
     cast,
@@ -64,7 +64,6 @@ __all__ = [
     "substituted",
 ]
 
-INT8, UINT8 = DTYPES["int8"], DTYPES["uint8"]
 SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
 """What bytes of each kind are when they are shifted by 128."""
 
@@ -247,7 +246,7 @@ class Pack:
         """An array of bytes shifted by 128 in its own memory, or shifted back."""
         bits = values.view(np.uint8)
         np.bitwise_xor(bits, 128, out=bits)
-        return values.view(SHIFTED[DTYPES[values.dtype.name]].numpy)
+        return values.view(SHIFTED[dtype_of(values.dtype)].numpy)
 
 
 def _highest_bit(kind: DType) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dims import Dim
-from ..dtype import FLOAT32, FLOAT64, DType
 from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
 from .prim import Buffer, PrimFunc, Stage
 
@@ -33,12 +32,8 @@ def widened(prim: PrimFunc) -> PrimFunc:
     return replace(prim, params=params, stages=stages)
 
 
-def _wide(dtype: DType) -> DType:
-    return FLOAT64 if dtype == FLOAT32 else dtype
-
-
 def _wide_buffer(buffer: Buffer) -> Buffer:
-    return replace(buffer, dtype=_wide(buffer.dtype))
+    return replace(buffer, dtype=buffer.dtype.wide)
 
 
 def _wide_stage(stage: Stage) -> Stage:
@@ -49,10 +44,10 @@ def _wide_expr(root: Expr) -> Expr:
     done: dict[int, Expr] = {}
     for node in walk(root):
         if isinstance(node, Const):
-            new: Expr = const(node.value, _wide(node.dtype))
+            new: Expr = const(node.value, node.dtype.wide)
         elif isinstance(node, Read):
             places = [i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices]
-            new = read(node.buffer, places, _wide(node.dtype))
+            new = read(node.buffer, places, node.dtype.wide)
         elif isinstance(node, Index):
             new = node
         else:
@@ -63,5 +58,5 @@ def _wide_expr(root: Expr) -> Expr:
 
 def _wide_op(node: Op, args: list[Expr]) -> Expr:
     if node.name == "cast":
-        return cast(args[0], _wide(node.dtype))
+        return cast(args[0], node.dtype.wide)
     return op(node.name, *args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dims import Dim, IntExpr, symbol, symbols
+from ..dtype import UINT8
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -64,7 +65,7 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     def shifted(node: Read) -> Expr | None:
         return read(packed, node.indices, buffer.dtype) if node.buffer == packed else None
 
-    added = SHIFT if str(buffer.dtype) == "uint8" else -SHIFT
+    added = SHIFT if buffer.dtype == UINT8 else -SHIFT
     own = [symbol(a.name) for a in stage.axes]
     excess = read(sums.name, [i for i, a in zip(own, stage.axes) if a.name in walked], dtype)
     total = op("multiply", excess, const(-added, dtype))

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..ir.dtype import dtype_of
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
@@ -89,11 +90,9 @@ def _as(value: Any, wide: bool) -> Value:
     if isinstance(value, tuple | list):
         return tuple(_as(v, wide) for v in value)
     array = np.asarray(value)
-    return array.astype(np.float64) if wide and array.dtype == np.float32 else array
+    return array.astype(dtype_of(array).wide.numpy, copy=False) if wide else array
 
 
 def _attrs(attrs: Mapping[str, Any], wide: bool) -> Mapping[str, Any]:
     """Attributes that name a dtype name the wider one."""
-    return {
-        k: "float64" if wide and k == "dtype" and v == "float32" else v for k, v in attrs.items()
-    }
+    return {k: dtype_of(v).wide.name if wide and k == "dtype" else v for k, v in attrs.items()}

@@ -21,6 +21,7 @@ from ..autotune.space.space import default_schedule
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
 from ..codegen.target import Target
 from ..ir.dims import as_int
+from ..ir.dtype import dtype_of
 from ..ir.errors import ScheduleError
 from ..ir.graph.nodes import Atom, Binding, Block, Call, Function, Var
 from ..ir.graph.walk import operands
@@ -167,7 +168,7 @@ def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: A
         return not difference(found.reshape(right.shape), right, right, bound).differs
 
     given = {b.name: inputs[b.name].reshape([as_int(n) for n in b.shape]) for b in prim.params}
-    wide = {k: a.astype(np.float64) if a.dtype == np.float32 else a for k, a in given.items()}
+    wide = {k: a.astype(dtype_of(a).wide.numpy, copy=False) for k, a in given.items()}
     name = prim.outputs[0]
     if not agrees(evaluate_prim(widened(prim), wide)[name]):
         return "the tensor expressions are wrong: lowering the operators to loops"

@@ -33,6 +33,7 @@ from ..codegen.target import Target
 from ..codegen.timed_program import timed_program
 from ..codegen.traffic import LEVELS, Traffic, traffic_of
 from ..ir.dims import as_int
+from ..ir.dtype import FLOAT64
 from ..ir.errors import UnsupportedError
 from ..ir.loop.expr import Read, walk
 from ..ir.loop.prim import PrimFunc
@@ -172,7 +173,7 @@ def work_of(
     distances: Mapping[str, float] | None = None,
 ) -> Work:
     """The work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
-    wide = any(o.buffer.dtype.bytes == 8 and o.buffer.dtype.kind == "f" for o in kernel.operands)
+    wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
     used = threads if kernel.parallel else 1
     moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
     rate = target.byte_products if _sums_bytes(prim) else 1

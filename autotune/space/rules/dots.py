@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ....codegen.target import Target
+from ....ir.dtype import INT8, INT32, UINT8
 from ....ir.loop.expr import Op, Read
 from ....ir.loop.prim import Stage
 from ....ir.schedule.steps import (
@@ -119,7 +120,7 @@ class DotSketch(Sketch):
     @cached_property
     def shifts(self) -> bool:
         """Whether both operands have signs, or neither."""
-        return len({str(r.dtype) for r in _byte_reads(self.group.main)}) == 1
+        return len({r.dtype for r in _byte_reads(self.group.main)}) == 1
 
     def _shift_steps(self, choices: Choices) -> list[Step]:
         """The sums that are taken off, in vectors along the reduced axis."""
@@ -242,13 +243,13 @@ def _adds_up_bytes(stage: Stage) -> bool:
         return False
     reads = _byte_reads(stage)
     distinct = len({r.buffer for r in reads}) == 2
-    return str(stage.buffer.dtype) == "int32" and len(reads) == 2 and distinct
+    return stage.buffer.dtype == INT32 and len(reads) == 2 and distinct
 
 
 def _byte_reads(stage: Stage) -> list[Read]:
     args = stage.expr.args if isinstance(stage.expr, Op) else ()
     reads = [a.args[0] for a in args if isinstance(a, Op) and a.name == "cast"]
-    return [r for r in reads if isinstance(r, Read) and str(r.dtype) in ("int8", "uint8")]
+    return [r for r in reads if isinstance(r, Read) and r.dtype in (INT8, UINT8)]
 
 
 def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:

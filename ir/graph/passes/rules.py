@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...dims import Dim
+from ...dtype import DType
 from ...errors import InternalError
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
@@ -77,7 +78,7 @@ class Known:
             )
         if call is not None and operator_name(call) == "full":
             value = call.attrs["fill_value"]
-            return None if isinstance(value, Dim) else np.asarray(value, dtype_name(atom))[()]
+            return None if isinstance(value, Dim) else np.asarray(value, dtype(atom).numpy)[()]
         return None
 
 
@@ -86,10 +87,10 @@ def operator_name(call: Call) -> str:
     return call.op.name
 
 
-def dtype_name(atom: Atom) -> str:
+def dtype(atom: Atom) -> DType:
     """The dtype of a tensor."""
     assert isinstance(atom.type, TensorType)
-    return atom.type.dtype.name
+    return atom.type.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class _Emitter:
         if isinstance(term, Name):
             return self.bound[term.id]
         if isinstance(term, Number):
-            return Constant(np.array(term.value, dtype_name(self.var)))
+            return Constant(np.array(term.value, dtype(self.var).numpy))
         if term.op in self.helpers:
             return _evaluate(term, self.bound, self.helpers, self.known)
         args = [self.emit(a) for a in term.args]

@@ -49,7 +49,7 @@ from ..types import TensorType
 from ..walk import free_variables, operands
 from .eliminate_dead_code import without_dead_code
 from .rewrite import map_functions, rewrite_function
-from .rules import Helper, Known, apply_rules, dtype_name, operator_name, parse_rules
+from .rules import Helper, Known, apply_rules, dtype, operator_name, parse_rules
 
 __all__ = ["simplify"]
 
@@ -241,7 +241,7 @@ def _is_never_negative_zero(call: Call, known: Known) -> bool:
     if name == "add":  # a sum is -0 only if both terms are
         return any(_not_negative_zero(known, a) for a in call.args)
     if name == "cast":
-        return _dtype_kind(call.args[0]) != "f"
+        return not dtype(call.args[0]).is_float
     return name in _NEVER_NEGATIVE_ZERO
 
 
@@ -253,11 +253,7 @@ def _not_negative_zero(known: Known, atom: Atom) -> bool:
 
 
 def _zero_sign_does_not_matter(known: Known, x: Atom, result: Var) -> bool:
-    return _dtype_kind(x) != "f" or result in known.unseen_zero_sign or _not_negative_zero(known, x)
-
-
-def _dtype_kind(atom: Atom) -> str:
-    return DTYPES[dtype_name(atom)].kind
+    return not dtype(x).is_float or result in known.unseen_zero_sign or _not_negative_zero(known, x)
 
 
 def _shape(atom: Atom) -> tuple[Any, ...]:
@@ -295,7 +291,7 @@ def _complement(known: Known, c: Atom) -> Constant:
 def _can_double(known: Known, c: Atom) -> bool:
     """Whether ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
     number = known.number(c)
-    if number is None or _dtype_kind(c) != "f":
+    if number is None or not dtype(c).is_float:
         return False
     limits = np.finfo(number.dtype)
     return bool(limits.tiny <= abs(number) <= limits.max / 2)
@@ -308,9 +304,9 @@ def _twice(known: Known, c: Atom) -> Constant:
 
 def _holds_all_of(known: Known, wide: str, x: Atom) -> bool:
     """Whether every value of the dtype of ``x`` is one of ``wide``."""
-    narrow, target = DTYPES[dtype_name(x)], DTYPES[wide]
+    narrow, target = dtype(x), DTYPES[wide]
     if narrow.is_integer and target.is_float:
-        return narrow.bits <= np.finfo(target.numpy).nmant
+        return narrow.bits <= target.fraction_bits
     return bool(np.can_cast(narrow.numpy, target.numpy, "safe"))
 
 
@@ -344,19 +340,19 @@ def _one_element_each(known: Known, x: Atom, axis: Any) -> bool:
 HELPERS: dict[str, Helper] = {
     "all_ones": lambda known, values: all(v == 1 for v in values),
     "can_double": _can_double,
-    "floating": lambda known, x: _dtype_kind(x) == "f",
-    "has_dtype": lambda known, x, dtype: dtype_name(x) == dtype,
+    "floating": lambda known, x: dtype(x).is_float,
+    "has_dtype": lambda known, x, name: dtype(x).name == name,
     "has_shape": lambda known, x, shape: _shape(x) == shape,
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
-    "integer": lambda known, x: _dtype_kind(x) in "iu",
+    "integer": lambda known, x: dtype(x).is_integer,
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
     "one_after_the_other": _one_after_the_other,
     "one_element_each": _one_element_each,
     "power_of_two": _power_of_two,
-    "signed": lambda known, x: _dtype_kind(x) in "if",
+    "signed": lambda known, x: dtype(x).is_float or dtype(x).is_signed,
     "twice": _twice,
     "upper_triangle": _upper_triangle,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,
