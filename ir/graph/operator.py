@@ -1,7 +1,9 @@
 """What an operator is, and the table of all of them, which ``ir/ops`` fills.
 
-One definition holds everything: documentation, attributes, type rule, fusion pattern, tensor
-expression or decomposition, NumPy reference, samples. ``register`` refuses one without samples.
+One declaration holds everything: documentation, operands and attributes, type rule, fusion pattern,
+meaning (a tensor expression, or a decomposition into other operators), NumPy reference, samples and
+traits. ``ir/ops/declare.py`` makes an Operator from a decorated function; ``register`` refuses an
+incomplete one. A gradient, a batching rule or a quantised form would be further fields.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
 from ..loop.tensor import Map, Reduction, Tensor
+from ..traits import Trait
 from .types import TensorType, Type
 
 __all__ = [
@@ -55,11 +58,15 @@ REQUIRED = _Required()
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an operator. Values are hashable: numbers, strings, bools, None, tuples."""
+    """An attribute of an operator. Values are hashable: numbers, strings, bools, None, tuples.
+
+    ``kind`` is the annotation of the parameter that declares it (``int``, ``Axes``, ...).
+    """
 
     name: str
     doc: str
     default: Any = REQUIRED
+    kind: str = "Any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +84,18 @@ class Sample:
 class Operator:
     """An operator of the graph IR.
 
-    ``params`` names the operands; a last name that starts with ``*`` takes any number.
-    ``infer(types, attrs)`` gives the result type or raises LoopwrightTypeError / ...ValueError.
-    Exactly one of ``compute(tensors, attrs, type)``, which gives the tensor expression of the
-    result, and ``decompose(builder, atoms, attrs)``, which emits other operators through a Builder
-    and gives the result's atom, is there. ``reference(arrays, attrs)`` is NumPy.
-    ``samples(rng)`` are at least one ``Sample``. ``cost`` is the arithmetic instructions that one
-    element of the result takes; fusion decides by it what may be computed twice. ``maps`` says that
-    the result is a map though the pattern is that of a contraction: what follows becomes a part of
-    its expression.
+    - ``params`` names the operands; a last name that starts with ``*`` takes any number of them.
+    - ``infer(types, attrs)`` returns the result type, or raises LoopwrightTypeError or
+      LoopwrightValueError.
+    - Either ``compute(tensors, attrs, type)`` returns the tensor expression of the result, or
+      ``decompose(builder, atoms, attrs)`` emits other operators and returns the result's atom.
+    - ``reference(arrays, attrs)`` computes the result with NumPy.
+    - ``samples(rng)`` returns at least one ``Sample``.
+    - ``dtypes`` are the kinds of dtype (NumPy's letters) that all operands may have.
+    - ``cost`` is the number of arithmetic instructions for one element of the result; fusion
+      decides by it which values may be computed twice.
+    - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
+      operators that follow become a part of its expression.
     """
 
     name: str
@@ -100,8 +110,10 @@ class Operator:
         None
     )
     decompose: Callable[..., Any] | None = None
+    dtypes: str = "biuf"
     cost: float = 1.0
     maps: bool = False
+    traits: Trait = Trait.NONE
 
     def __repr__(self) -> str:
         return f"Operator({self.name})"
@@ -132,13 +144,32 @@ def _frozen(value: Any) -> Any:
 
 
 def register(operator: Operator) -> Operator:
-    """Add an operator to the table; the name must be new, a meaning and samples must be given."""
-    if operator.name in OPERATORS:
-        raise InternalError(f"operator {operator.name} is registered twice")
-    if (operator.compute is None) == (operator.decompose is None):
-        raise InternalError(f"operator {operator.name} needs a compute or a decompose, not both")
+    """Add an operator to the table. Raises InternalError if its declaration is incomplete."""
+    missing = _missing(operator)
+    if missing:
+        raise InternalError(f"operator {operator.name}: {missing}")
     OPERATORS[operator.name] = operator
     return operator
+
+
+def _missing(operator: Operator) -> str:
+    """What the declaration lacks, or an empty string."""
+    summary, _, body = operator.doc.partition("\n")
+    if operator.name in OPERATORS:
+        return "another operator has this name"
+    if not summary.endswith("."):
+        return "the documentation does not begin with a sentence, such as 'Sum.'"
+    if f"{operator.name}(" not in body:
+        return f"the documentation has no example that calls {operator.name}(...)"
+    if (operator.compute is None) == (operator.decompose is None):
+        return "exactly one of a tensor expression and a decomposition gives its meaning"
+    for attr in operator.attrs:
+        if not attr.doc:
+            return f"the attribute {attr.name} has no documentation"
+    for part in ("infer", "reference", "samples"):
+        if not callable(getattr(operator, part)):
+            return f"{part} is missing"
+    return ""
 
 
 def get(name: str) -> Operator:

@@ -1,7 +1,9 @@
 """The scalar operators: one row each. The graph's elementwise operators have the same names.
 
-A row says how many operands there are, what NumPy function defines the meaning, how the result's
-dtype follows, and roughly what one application costs in arithmetic instructions.
+A row holds the documentation of the operator, the NumPy function that defines its meaning, its
+dtypes, its cost and its traits. Its machine code is a ``composition`` of other rows, or a function
+of that name in ``codegen/emit/scalars.py`` or ``codegen/elementary``. A derivative would be another
+column.
 """
 
 from __future__ import annotations
@@ -15,24 +17,44 @@ import numpy as np
 
 from ..dtype import BOOL, DType
 from ..errors import InternalError
+from ..traits import Trait
 
 __all__ = ["COMBINERS", "SCALAR_OPS", "Combiner", "ScalarOp"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """``kinds`` are the dtype kinds the operands may have (NumPy's letters)."""
+    """One row of the table.
+
+    - ``arity`` is the number of operands: 1, 2, or 3 for ``where``.
+    - ``numpy`` is the function that defines the meaning.
+    - ``kinds`` are the kinds of dtype (NumPy's letters) that the operands may have.
+    - ``text`` is the documentation; it begins with a sentence.
+    - ``cost`` is the number of arithmetic instructions, roughly.
+    - ``symbol`` is the infix operator that prints and parses it.
+    - ``to_bool`` is True if the result is a bool, False if it has the dtype of the operands.
+    - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
+      if the greatest floats are no samples.
+    - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
+      applies one of them, and numbers are constants.
+    """
 
     name: str
     arity: int
     numpy: Callable[..., Any]
     kinds: str
+    text: str
     cost: float = 1.0
     symbol: str = ""
     to_bool: bool = False
+    domain: tuple[float, float] = (-4.0, 4.0)
+    largest: bool = True
+    traits: Trait = Trait.NONE
+    composition: Callable[..., Any] | None = None
 
     def result(self, dtypes: Sequence[DType]) -> DType:
-        values = dtypes[1:] if self.name == "where" else dtypes
+        """The dtype of the result; InternalError if the operands' dtypes do not fit."""
+        values = dtypes[1:] if self.arity == 3 else dtypes
         if any(d != values[0] for d in values) or values[0].kind not in self.kinds:
             raise InternalError(f"scalar {self.name} on {', '.join(map(str, dtypes))}")
         return BOOL if self.to_bool else values[0]
@@ -56,115 +78,174 @@ def _rsqrt(x: Any) -> Any:
 
 
 _ALL, _NUM, _INT, _FLT, _BITS = "biuf", "iuf", "iu", "f", "biu"
+_COMMUTATIVE = Trait.COMMUTATIVE
+_EITHER_ZERO = Trait.EITHER_ZERO
+_BLIND = Trait.IGNORES_ZERO_SIGN
+_NOT_MINUS_0 = Trait.NEVER_NEGATIVE_ZERO
+_JUMPS = Trait.JUMPS
+_POSITIVE = Trait.POSITIVE_DOMAIN
 
+r = ScalarOp
+# fmt: off
+_ROWS = (
+    r("add", 2, np.add, _ALL, symbol="+", traits=_COMMUTATIVE,
+      text="Sum. Integers wrap around; of bools, logical or."),
+    r("subtract", 2, np.subtract, _NUM, "Difference. Integers wrap around.", symbol="-"),
+    r("multiply", 2, np.multiply, _ALL, symbol="*", traits=_COMMUTATIVE,
+      text="Product. Integers wrap around; of bools, logical and."),
+    r("divide", 2, np.divide, _FLT, cost=4, symbol="/",
+      text="Quotient of floats; x / 0 is inf, -inf or nan."),
+    r("floor_divide", 2, np.floor_divide, _NUM, cost=6, symbol="//", largest=False, traits=_JUMPS,
+      text="Quotient rounded to minus infinity, Python's //. An integer divided by 0 is 0."),
+    r("floor_mod", 2, np.mod, _NUM, cost=6, symbol="%", largest=False, traits=_JUMPS,
+      text="Remainder with the sign of the divisor, Python's %. An integer modulo 0 is 0."),
+    r("truncate_mod", 2, np.fmod, _NUM, cost=6, largest=False, traits=_JUMPS,
+      text="Remainder with the sign of the dividend, C's fmod; an integer by 0 is 0."),
+    r("negative", 1, np.negative, _NUM,
+      text="The opposite; of an unsigned integer, its two's complement."),
+    r("abs", 1, np.abs, _NUM, traits=_BLIND | _NOT_MINUS_0,
+      text="Absolute value; of the least signed integer, itself."),
+    r("sign", 1, np.sign, _NUM, "-1, 0 or 1; of nan, nan.", cost=2, traits=_JUMPS),
+    r("maximum", 2, np.maximum, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+      text="The greater; nan if either is nan."),
+    r("minimum", 2, np.minimum, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+      text="The lesser; nan if either is nan."),
+    r("fmax", 2, np.fmax, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+      text="The greater; of a number and nan, the number."),
+    r("fmin", 2, np.fmin, _ALL, traits=_COMMUTATIVE | _EITHER_ZERO,
+      text="The lesser; of a number and nan, the number."),
+    r("power", 2, np.power, _NUM, cost=40, symbol="**", domain=(0.1, 4), traits=_POSITIVE,
+      text="The first to the power of the second. Integers wrap around; their exponents must "
+           "not be negative (the result is then not specified, NumPy raises)."),
+    r("sqrt", 1, np.sqrt, _FLT, cost=4, domain=(0, 100), traits=_POSITIVE,
+      text="Square root; nan below 0."),
+    r("rsqrt", 1, _rsqrt, _FLT,
+      cost=6, domain=(0.01, 100), traits=_POSITIVE,
+      text="1 / sqrt(x); inf at 0.", composition=lambda s, x: s("divide", 1, s("sqrt", x))),
+    r("cbrt", 1, np.cbrt, _FLT, cost=20, domain=(-100, 100),
+      text="Cube root, of negative numbers too."),
+    r("ceil", 1, np.ceil, _FLT, "The least integer that is not less.", traits=_JUMPS),
+    r("floor", 1, np.floor, _FLT, "The greatest integer that is not greater.", traits=_JUMPS),
+    r("trunc", 1, np.trunc, _FLT, "The integer part.", traits=_JUMPS),
+    r("round", 1, np.rint, _FLT, traits=_JUMPS,
+      text="The nearest integer, halves to the even one."),
+    r("copysign", 2, np.copysign, _FLT,
+      text="The magnitude of the first with the sign of the second, of -0 and nan too."),
+    r("exp", 1, np.exp, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
+      text="e to the power of x."),
+    r("exp2", 1, np.exp2, _FLT, cost=12, domain=(-20, 20), traits=_BLIND | _NOT_MINUS_0,
+      text="2 to the power of x."),
+    r("expm1", 1, np.expm1, _FLT, "exp(x) - 1, exact near 0.", cost=20),
+    r("log", 1, np.log, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
+      text="Natural logarithm; -inf at 0, nan below."),
+    r("log1p", 1, np.log1p, _FLT, cost=20, domain=(-0.9, 10), traits=_POSITIVE,
+      text="log(1 + x), exact near 0."),
+    r("log2", 1, np.log2, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
+      text="Logarithm to base 2; -inf at 0, nan below."),
+    r("log10", 1, np.log10, _FLT, cost=16, domain=(0.01, 100), traits=_POSITIVE,
+      text="Logarithm to base 10; -inf at 0, nan below."),
+    r("sin", 1, np.sin, _FLT, "Sine of radians.", cost=25, domain=(-20, 20), largest=False),
+    r("cos", 1, np.cos, _FLT, cost=25, domain=(-20, 20), largest=False, traits=_BLIND,
+      text="Cosine of radians."),
+    r("tan", 1, np.tan, _FLT, "Tangent of radians.", cost=35, domain=(-20, 20), largest=False),
+    r("asin", 1, np.arcsin, _FLT, cost=20, domain=(-1, 1),
+      text="Inverse sine; nan outside [-1, 1]."),
+    r("acos", 1, np.arccos, _FLT, cost=20, domain=(-1, 1), traits=_NOT_MINUS_0,
+      text="Inverse cosine; nan outside [-1, 1]."),
+    r("atan", 1, np.arctan, _FLT, "Inverse tangent.", cost=20, domain=(-20, 20)),
+    r("atan2", 2, np.arctan2, _FLT, cost=30,
+      text="The angle of the point (second, first), with the signs of zeros."),
+    r("sinh", 1, np.sinh, _FLT, "Hyperbolic sine.", cost=25),
+    r("cosh", 1, np.cosh, _FLT, "Hyperbolic cosine.", cost=25, traits=_BLIND | _NOT_MINUS_0),
+    r("tanh", 1, np.tanh, _FLT, "Hyperbolic tangent.", cost=18),
+    r("asinh", 1, np.arcsinh, _FLT, "Inverse hyperbolic sine.", cost=25, domain=(-20, 20)),
+    r("acosh", 1, np.arccosh, _FLT, cost=25, domain=(1, 20), traits=_NOT_MINUS_0,
+      text="Inverse hyperbolic cosine; nan below 1."),
+    r("atanh", 1, np.arctanh, _FLT, cost=25, domain=(-1, 1),
+      text="Inverse hyperbolic tangent; nan outside [-1, 1]."),
+    r("erf", 1, _erf, _FLT, "The error function.", cost=20),
+    r("sigmoid", 1, _sigmoid, _FLT, cost=18, domain=(-10, 10), traits=_BLIND | _NOT_MINUS_0,
+      text="1 / (1 + exp(-x))."),
+    r("equal", 2, np.equal, _ALL, symbol="==", to_bool=True, traits=_COMMUTATIVE | _BLIND | _JUMPS,
+      text="True where both are equal; nan equals nothing."),
+    r("not_equal", 2, np.not_equal, _ALL,
+      symbol="!=", to_bool=True, traits=_COMMUTATIVE | _BLIND | _JUMPS,
+      text="True where both differ; nan differs from everything."),
+    r("less", 2, np.less, _ALL, symbol="<", to_bool=True, traits=_BLIND | _JUMPS,
+      text="True where the first is less; False for nan."),
+    r("less_equal", 2, np.less_equal, _ALL, symbol="<=", to_bool=True, traits=_BLIND | _JUMPS,
+      text="True where the first is less or equal; False for nan."),
+    r("greater", 2, np.greater, _ALL, symbol=">", to_bool=True, traits=_BLIND | _JUMPS,
+      text="True where the first is greater; False for nan."),
+    r("greater_equal", 2, np.greater_equal, _ALL,
+      symbol=">=", to_bool=True, traits=_BLIND | _JUMPS,
+      text="True where the first is greater or equal; False for nan."),
+    r("isnan", 1, np.isnan, _FLT, "True where x is nan.", to_bool=True, traits=_BLIND),
+    r("isinf", 1, np.isinf, _FLT,
+      to_bool=True, traits=_BLIND, composition=lambda s, x: s("equal", s("abs", x), math.inf),
+      text="True where x is inf or -inf."),
+    r("isfinite", 1, np.isfinite, _FLT,
+      to_bool=True, traits=_BLIND, composition=lambda s, x: s("less", s("abs", x), math.inf),
+      text="True where x is neither nan nor infinite."),
+    r("logical_and", 2, np.logical_and, "b", symbol="and", traits=_COMMUTATIVE,
+      text="True where both are True."),
+    r("logical_or", 2, np.logical_or, "b", symbol="or", traits=_COMMUTATIVE,
+      text="True where at least one of both is True."),
+    r("logical_xor", 2, np.logical_xor, "b", symbol="xor", traits=_COMMUTATIVE,
+      text="True where exactly one of both is True."),
+    r("logical_not", 1, np.logical_not, "b", "True where x is False."),
+    r("bitwise_and", 2, np.bitwise_and, _BITS, symbol="&", traits=_COMMUTATIVE,
+      text="The bits that both have."),
+    r("bitwise_or", 2, np.bitwise_or, _BITS, symbol="|", traits=_COMMUTATIVE,
+      text="The bits that one of both has."),
+    r("bitwise_xor", 2, np.bitwise_xor, _BITS, symbol="^", traits=_COMMUTATIVE,
+      text="The bits that exactly one of both has."),
+    r("bitwise_not", 1, np.invert, _BITS,
+      text="The bits that x does not have; of a bool, logical not."),
+    r("left_shift", 2, np.left_shift, _INT, symbol="<<",
+      text="Bits moved up; 0 where the count is negative or not less than the number of bits."),
+    r("right_shift", 2, np.right_shift, _INT, symbol=">>",
+      text="Bits moved down, the sign repeated. It is 0 or -1 where the count is negative or "
+           "not less than the number of bits."),
+    r("where", 3, np.where, _ALL,
+      text="The second operand where the condition is True, else the third."),
+    r("cast", 1, lambda x: x, _ALL, "The element converted to another dtype."),
+)
+# fmt: on
 
-def _rows() -> list[ScalarOp]:
-    r = ScalarOp
-    return [
-        r("add", 2, np.add, _ALL, symbol="+"),
-        r("subtract", 2, np.subtract, _NUM, symbol="-"),
-        r("multiply", 2, np.multiply, _ALL, symbol="*"),
-        r("divide", 2, np.divide, _FLT, 4, symbol="/"),
-        r("floor_divide", 2, np.floor_divide, _NUM, 6, symbol="//"),
-        r("floor_mod", 2, np.mod, _NUM, 6, symbol="%"),
-        r("truncate_mod", 2, np.fmod, _NUM, 6),
-        r("negative", 1, np.negative, _NUM),
-        r("abs", 1, np.abs, _NUM),
-        r("sign", 1, np.sign, _NUM, 2),
-        r("maximum", 2, np.maximum, _ALL),
-        r("minimum", 2, np.minimum, _ALL),
-        r("fmax", 2, np.fmax, _ALL),
-        r("fmin", 2, np.fmin, _ALL),
-        r("power", 2, np.power, _NUM, 40, symbol="**"),
-        r("sqrt", 1, np.sqrt, _FLT, 4),
-        r("rsqrt", 1, _rsqrt, _FLT, 6),
-        r("cbrt", 1, np.cbrt, _FLT, 20),
-        r("ceil", 1, np.ceil, _FLT),
-        r("floor", 1, np.floor, _FLT),
-        r("trunc", 1, np.trunc, _FLT),
-        r("round", 1, np.rint, _FLT),
-        r("copysign", 2, np.copysign, _FLT),
-        r("exp", 1, np.exp, _FLT, 12),
-        r("exp2", 1, np.exp2, _FLT, 12),
-        r("expm1", 1, np.expm1, _FLT, 20),
-        r("log", 1, np.log, _FLT, 16),
-        r("log1p", 1, np.log1p, _FLT, 20),
-        r("log2", 1, np.log2, _FLT, 16),
-        r("log10", 1, np.log10, _FLT, 16),
-        r("sin", 1, np.sin, _FLT, 25),
-        r("cos", 1, np.cos, _FLT, 25),
-        r("tan", 1, np.tan, _FLT, 35),
-        r("asin", 1, np.arcsin, _FLT, 20),
-        r("acos", 1, np.arccos, _FLT, 20),
-        r("atan", 1, np.arctan, _FLT, 20),
-        r("atan2", 2, np.arctan2, _FLT, 30),
-        r("sinh", 1, np.sinh, _FLT, 25),
-        r("cosh", 1, np.cosh, _FLT, 25),
-        r("tanh", 1, np.tanh, _FLT, 18),
-        r("asinh", 1, np.arcsinh, _FLT, 25),
-        r("acosh", 1, np.arccosh, _FLT, 25),
-        r("atanh", 1, np.arctanh, _FLT, 25),
-        r("erf", 1, _erf, _FLT, 20),
-        r("sigmoid", 1, _sigmoid, _FLT, 18),
-        r("equal", 2, np.equal, _ALL, symbol="==", to_bool=True),
-        r("not_equal", 2, np.not_equal, _ALL, symbol="!=", to_bool=True),
-        r("less", 2, np.less, _ALL, symbol="<", to_bool=True),
-        r("less_equal", 2, np.less_equal, _ALL, symbol="<=", to_bool=True),
-        r("greater", 2, np.greater, _ALL, symbol=">", to_bool=True),
-        r("greater_equal", 2, np.greater_equal, _ALL, symbol=">=", to_bool=True),
-        r("isnan", 1, np.isnan, _FLT, to_bool=True),
-        r("isinf", 1, np.isinf, _FLT, to_bool=True),
-        r("isfinite", 1, np.isfinite, _FLT, to_bool=True),
-        r("logical_and", 2, np.logical_and, "b", symbol="and"),
-        r("logical_or", 2, np.logical_or, "b", symbol="or"),
-        r("logical_xor", 2, np.logical_xor, "b", symbol="xor"),
-        r("logical_not", 1, np.logical_not, "b"),
-        r("bitwise_and", 2, np.bitwise_and, _BITS, symbol="&"),
-        r("bitwise_or", 2, np.bitwise_or, _BITS, symbol="|"),
-        r("bitwise_xor", 2, np.bitwise_xor, _BITS, symbol="^"),
-        r("bitwise_not", 1, np.invert, _BITS),
-        r("left_shift", 2, np.left_shift, _INT, symbol="<<"),
-        r("right_shift", 2, np.right_shift, _INT, symbol=">>"),
-        r("where", 3, np.where, _ALL),
-        r("cast", 1, lambda x: x, _ALL),
-    ]
-
-
-SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _rows()}
+SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
 
 
 @dataclass(frozen=True, slots=True)
 class Combiner:
-    """How a reduction joins two values: the scalar op, and NumPy's reduction of a whole axis."""
+    """How a reduction joins two values: the scalar operator, and NumPy's ufunc for a whole axis.
+
+    ``neutral`` is the number that changes nothing, before it is limited to a dtype.
+    """
 
     name: str
     op: str
     numpy: Any
+    neutral: float
 
     def identity(self, dtype: DType) -> bool | int | float:
-        """The value that changes nothing."""
-        if self.name == "sum":
-            return dtype.numpy.type(0).item()
-        if self.name == "prod":
-            return dtype.numpy.type(1).item()
-        if self.name in ("any", "all"):
-            return self.name == "all"
-        if dtype.is_bool:
-            return self.name == "min"
+        """The value of that dtype that changes nothing."""
         if dtype.is_float:
-            return float("-inf") if self.name == "max" else float("inf")
+            return float(self.neutral)
+        if dtype.is_bool:
+            return self.neutral > 0
         info = np.iinfo(dtype.numpy)
-        return int(info.min if self.name == "max" else info.max)
+        return int(min(max(self.neutral, info.min), info.max))
 
 
 COMBINERS: dict[str, Combiner] = {
     c.name: c
     for c in (
-        Combiner("sum", "add", np.add),
-        Combiner("prod", "multiply", np.multiply),
-        Combiner("max", "maximum", np.maximum),
-        Combiner("min", "minimum", np.minimum),
-        Combiner("any", "logical_or", np.logical_or),
-        Combiner("all", "logical_and", np.logical_and),
+        Combiner("sum", "add", np.add, 0),
+        Combiner("prod", "multiply", np.multiply, 1),
+        Combiner("max", "maximum", np.maximum, -math.inf),
+        Combiner("min", "minimum", np.minimum, math.inf),
+        Combiner("any", "logical_or", np.logical_or, False),
+        Combiner("all", "logical_and", np.logical_and, True),
     )
 }

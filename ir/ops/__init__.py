@@ -1,7 +1,7 @@
 """The operators: one definition each, in one place.
 
-``graph/operator.py`` says what an operator is, ``rules`` and ``compose`` hold what type rules and
-decompositions share. The definitions::
+``declare`` says how an operator is declared; type rules share ``rules``, composites ``compose``,
+samples ``sampling``, and documentation ``docs``. The declarations::
 
     elementwise        a row each of the table of scalar operators, cast, clip
     reduce             sum, mean, max, variance, ...

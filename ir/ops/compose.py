@@ -1,7 +1,8 @@
-"""What decompositions are written with: call an operator by name, make a scalar."""
+"""What composites are written with: ``F.exp(x)`` for any operator, and Python's on ``Value``."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,85 @@ from ..graph.nodes import Atom, Constant
 from ..graph.operator import get
 from ..graph.types import TensorType
 
-__all__ = ["call", "scalar", "tensor_type"]
+__all__ = ["F", "Value", "call", "scalar", "tensor_type"]
+
+
+class Value:
+    """A tensor of the graph that is being built, with Python's operators.
+
+    Numbers beside it become scalars of its dtype.
+    """
+
+    __slots__ = ("atom", "builder")
+
+    def __init__(self, builder: Builder, atom: Atom) -> None:
+        self.builder = builder
+        self.atom = atom
+
+    @property
+    def type(self) -> TensorType:
+        return tensor_type(self.atom)
+
+    @property
+    def shape(self) -> tuple[IntExpr, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        return self.type.rank
+
+    def __add__(self, other: Value | IntExpr | float) -> Value:
+        return _apply("add", self, other)
+
+    def __radd__(self, other: IntExpr | float) -> Value:
+        return _apply("add", other, self)
+
+    def __sub__(self, other: Value | IntExpr | float) -> Value:
+        return _apply("subtract", self, other)
+
+    def __rsub__(self, other: IntExpr | float) -> Value:
+        return _apply("subtract", other, self)
+
+    def __mul__(self, other: Value | IntExpr | float) -> Value:
+        return _apply("multiply", self, other)
+
+    def __rmul__(self, other: IntExpr | float) -> Value:
+        return _apply("multiply", other, self)
+
+    def __truediv__(self, other: Value | IntExpr | float) -> Value:
+        return _apply("divide", self, other)
+
+    def __rtruediv__(self, other: IntExpr | float) -> Value:
+        return _apply("divide", other, self)
+
+
+class _Operators:
+    """Every operator as a function: ``F.exp(x)``, ``F.nn.pad(x, pad_width=...)``.
+
+    One of the operands must be a ``Value``; operators without operands are emitted by ``like``.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "nn":
+            return _Operators("nn.")
+        return partial(_apply, self._prefix + name)
+
+
+F = _Operators("")
+
+
+def _apply(name: str, *args: Value | IntExpr | float, **attrs: Any) -> Value:
+    last = next(a for a in reversed(args) if isinstance(a, Value))
+    b = last.builder
+    atoms = (a.atom if isinstance(a, Value) else scalar(b, a, last.dtype) for a in args)
+    return Value(b, call(b, name, *atoms, **attrs))
 
 
 def call(b: Builder, name: str, *args: Atom, **attrs: Any) -> Atom:

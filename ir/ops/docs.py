@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["operator_doc"]
+from collections.abc import Sequence
+
+__all__ = ["elementwise_doc", "operator_doc"]
 
 _WIDTH = 96
 
@@ -26,6 +28,42 @@ def operator_doc(text: str, rules: str, signature: str, call: str) -> str:
     summary, dot, rest = text.partition(". ")
     body = _wrapped(f"{rest} {rules}")
     return f"{summary}{dot.strip()}\n\n{body}\n\n    {signature} {{\n      {call}\n    }}\n"
+
+
+_DTYPES = {
+    "biuf": "any dtype",
+    "iuf": "integers or floats",
+    "iu": "integers",
+    "f": "float32 or float64",
+    "biu": "integers or bool",
+    "b": "bool",
+}
+
+
+def elementwise_doc(
+    name: str, text: str, params: Sequence[str], kinds: str, *, to_bool: bool = False
+) -> str:
+    """Documentation of an elementwise operator, of which ``text`` says what it computes."""
+    dtype = "bool" if kinds == "b" else "float32" if "f" in kinds else "int32"
+    shape = "``x`` of any shape; the result has the same shape."
+    errors = ""
+    if len(params) > 1:
+        shape = "Operands are broadcast as in NumPy and have equal dtypes."
+        errors = ", different dtypes, or shapes that do not broadcast"
+    if params[0] == "condition":
+        shape += " ``condition`` is bool."
+    typed = [f"%{p}: Tensor[(7), {'bool' if p == 'condition' else dtype}]" for p in params]
+    signature = ", ".join(typed)
+    if len(params) > 2:
+        signature = "\n      " + ",\n      ".join(typed) + "\n    "
+    result = "bool" if to_bool else "the operands' dtype"
+    return operator_doc(
+        text,
+        f"{shape} Dtypes: {_DTYPES[kinds]}; result: {result}. "
+        f"LoopwrightTypeError for another dtype{errors}.",
+        f"fn ({signature}) -> Tensor[(7), {'bool' if to_bool else dtype}]",
+        f"{name}({', '.join(f'%{p}' for p in params)})",
+    )
 
 
 def _wrapped(text: str) -> str:

@@ -19,6 +19,7 @@ from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Tensor
 
 __all__ = [
+    "ANY",
     "Attrs",
     "Infer",
     "as_axes",
@@ -43,6 +44,9 @@ __all__ = [
 Attrs: TypeAlias = Mapping[str, Any]
 Infer: TypeAlias = Callable[[tuple[Type, ...], Attrs], Type]
 Shape: TypeAlias = tuple[IntExpr, ...]
+
+ANY = "biuf"
+"""The kinds of all dtypes."""
 
 _KIND_NAMES = {"b": "bool", "i": "a signed integer", "u": "an unsigned integer", "f": "a float"}
 

@@ -1,4 +1,4 @@
-"""Arrays for samples: random values in a range, and the special values of each dtype."""
+"""Samples: arrays of random values in a range, and of the special values of each dtype."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SPECIAL_FLOATS", "extremes", "floats", "ints", "specials", "truths"]
+from ..graph.operator import Sample
+
+__all__ = [
+    "FLOAT_DTYPES",
+    "SPECIAL_FLOATS",
+    "elementwise_samples",
+    "extremes",
+    "floats",
+    "ints",
+    "sample",
+    "specials",
+    "truths",
+]
 
 Array = np.ndarray[Any, Any]
+FLOAT_DTYPES = ("float32", "float64")
 SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5)
+
+
+def sample(*args: Array, **attrs: Any) -> Sample:
+    """A use of an operator on arrays, with attributes."""
+    return Sample(args, attrs)
 
 
 def floats(
@@ -57,3 +75,30 @@ def extremes(dtype: str) -> Array:
     info = np.iinfo(dtype)
     values = {info.min, info.min + 1, -3, -1, 0, 1, 2, 3, 7, info.max - 1, info.max}
     return np.array(sorted(v for v in values if v >= info.min), dtype)
+
+
+def elementwise_samples(
+    rng: np.random.Generator,
+    kinds: str,
+    domain: tuple[float, float] = (-4.0, 4.0),
+    *,
+    integers: Sequence[str] = ("int8", "uint8", "int32"),
+    largest: bool = False,
+) -> list[Sample]:
+    """Samples of an elementwise operator of one operand whose dtype has one of ``kinds``.
+
+    Random floats lie in ``domain``; ``largest`` adds the greatest floats to the special values.
+    """
+    found: list[Sample] = []
+    if "f" in kinds:
+        for dtype in FLOAT_DTYPES:
+            drawn = floats(rng, (50,), dtype, *domain)
+            found.append(sample(np.concatenate([specials(dtype, largest=largest), drawn])))
+        found.append(sample(floats(rng, (3, 1, 5), "float32", *domain)))
+        found.append(sample(floats(rng, (), "float32", *domain)))
+        found.append(sample(floats(rng, (2, 0), "float64", *domain)))
+    if "i" in kinds:
+        found += [sample(extremes(dtype)) for dtype in integers]
+    if "b" in kinds:
+        found.append(sample(truths(rng, (3, 7))))
+    return found

@@ -1,0 +1,245 @@
+"""How an operator is declared: by one decorated function.
+
+A **composite** is NumPy-style code over other operators. It is traced when the graph is lowered::
+
+    @composite("nn.silu")
+    def _silu(x: Value) -> Value:
+        '''x * sigmoid(x).'''
+        return x * F.sigmoid(x)
+
+A **primitive** returns the tensor expression of its result: a function from the indices of an
+element to that element, or a ``Reduce``::
+
+    @primitive(
+        "reverse",
+        Pattern.INJECTIVE,
+        rule=...,        # types of the operands, attributes -> type of the result
+        reference=...,   # arrays, attributes -> array
+        samples=...,     # random generator -> samples
+    )
+    def _reverse(out: TensorType, x: Tensor, *, axis: Axes = attr("axes", None)) -> Element:
+        '''The elements in reverse order along axes. ...'''
+
+In both, the parameters are the operands, the keyword-only parameters are the attributes, and the
+docstring is the documentation: a sentence, the rules, and an example in graph IR. ``rule`` and
+``reference`` take operands and attributes in the same way; the errors of a rule need not name the
+operator. What an elementwise operator of one operand leaves out is derived: rest of the
+documentation, type rule, samples, and for a composite the reference.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..dims import IntExpr
+from ..dtype import FLOAT64
+from ..errors import LoopwrightError
+from ..graph.builder import Builder
+from ..graph.evaluate import evaluate
+from ..graph.nodes import Atom
+from ..graph.operator import REQUIRED, Attr, Operator, Pattern, Sample, register
+from ..graph.types import TensorType, Type
+from ..loop.expr import Expr
+from ..loop.tensor import Map, Reduction, Tensor
+from ..traits import Trait
+from .compose import Value
+from .docs import elementwise_doc
+from .rules import ANY, Attrs, require_kind, same_dtype, tensors
+from .sampling import elementwise_samples
+
+__all__ = ["Element", "Reduce", "attr", "composite", "in_float64", "primitive"]
+
+Element: TypeAlias = Callable[..., Expr]
+Rule: TypeAlias = Callable[..., Type]
+Reference: TypeAlias = Callable[..., Any]
+Samples: TypeAlias = Callable[[np.random.Generator], Sequence[Sample]]
+
+
+class Reduce(NamedTuple):
+    """The meaning of a reduction: ``combiner`` over the axes of sizes ``over`` of ``element``.
+
+    ``element`` takes the indices of the result, then one index per reduced axis.
+    """
+
+    combiner: str
+    over: tuple[IntExpr, ...]
+    element: Element
+
+
+def attr(doc: str, default: Any = REQUIRED) -> Any:
+    """Declare an attribute, as the default of a keyword-only parameter."""
+    return Attr("", doc, default)
+
+
+def primitive(
+    name: str,
+    pattern: Pattern,
+    *,
+    rule: Rule | None = None,
+    reference: Reference,
+    samples: Samples,
+    dtypes: str = ANY,
+    traits: Trait = Trait.NONE,
+    cost: float = 1.0,
+    maps: bool = False,
+    params: tuple[str, ...] = (),
+    doc: str = "",
+) -> Callable[[Callable[..., Element | Reduce]], Operator]:
+    """Declare a primitive operator; the function's first parameter is the type of the result.
+
+    Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
+    operators that are rows of a table; else both are read off the function.
+    """
+
+    def declare(body: Callable[..., Element | Reduce]) -> Operator:
+        own_params, attrs = _signature(body)
+        operands = params or own_params[1:]
+
+        def compute(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
+            meaning = body(out, *inputs, **attrs)
+            if isinstance(meaning, Reduce):
+                return Reduction(out.shape, out.dtype, meaning[1], meaning[0], meaning[2])
+            return Map(out.shape, out.dtype, meaning)
+
+        return register(
+            Operator(
+                name=name,
+                doc=doc or inspect.getdoc(body) or "",
+                params=operands,
+                pattern=pattern,
+                infer=_infer(name, operands, dtypes, rule or _same_type),
+                reference=_reference(reference),
+                samples=samples,
+                attrs=attrs,
+                compute=compute,
+                dtypes=dtypes,
+                cost=cost,
+                maps=maps,
+                traits=traits,
+            )
+        )
+
+    return declare
+
+
+def composite(
+    name: str,
+    pattern: Pattern = Pattern.ELEMENTWISE,
+    *,
+    rule: Rule | None = None,
+    reference: Reference | None = None,
+    samples: Samples | None = None,
+    dtypes: str = "f",
+    traits: Trait = Trait.NONE,
+) -> Callable[[Callable[..., Any]], Operator]:
+    """Declare an operator that consists of others; the function takes and returns ``Value``\\ s.
+
+    Without ``rule`` the result has the type that the traced function gives. Without ``reference``
+    that is the traced function in float64, and without ``samples`` they are drawn for one operand
+    of any shape.
+    """
+
+    def declare(body: Callable[..., Any]) -> Operator:
+        params, attrs = _signature(body)
+        doc = inspect.getdoc(body) or ""
+        if "\n" not in doc and pattern == Pattern.ELEMENTWISE:
+            doc = elementwise_doc(name, doc, params, dtypes)
+
+        def decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
+            result = body(*(Value(b, a) for a in args), **attrs)
+            if isinstance(result, Value):
+                return result.atom
+            return b.make_tuple([part.atom for part in result])
+
+        def trace(types: Sequence[Type], attrs: Attrs) -> tuple[Builder, Atom]:
+            b = Builder()
+            return b, decompose(b, [b.param(f"x{n}", t) for n, t in enumerate(types)], attrs)
+
+        def traced_type(*types: TensorType, **attrs: Any) -> Type:
+            return trace(types, attrs)[1].type
+
+        def traced_reference(*arrays: Any, **attrs: Any) -> Any:
+            b, result = trace([TensorType(a.shape, FLOAT64) for a in arrays], attrs)
+            return evaluate(b.function(result), *arrays)
+
+        return register(
+            Operator(
+                name=name,
+                doc=doc,
+                params=params,
+                pattern=pattern,
+                infer=_infer(name, params, dtypes, rule or traced_type),
+                reference=_reference(reference or in_float64(traced_reference)),
+                samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
+                attrs=attrs,
+                decompose=decompose,
+                dtypes=dtypes,
+                traits=traits,
+            )
+        )
+
+    return declare
+
+
+def in_float64(reference: Reference) -> Reference:
+    """``reference`` on float64 instead of float operands, rounded to the first operand's dtype."""
+
+    def rounded(*arrays: Any, **attrs: Any) -> Any:
+        wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
+        return np.asarray(reference(*wide, **attrs)).astype(arrays[0].dtype)
+
+    return rounded
+
+
+def _signature(body: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Attr, ...]]:
+    """The operands and the attributes that the parameters of ``body`` declare."""
+    params: list[str] = []
+    attrs: list[Attr] = []
+    for p in inspect.signature(body).parameters.values():
+        if p.kind == p.KEYWORD_ONLY:
+            given = p.default if isinstance(p.default, Attr) else Attr("", "", p.default)
+            attrs.append(Attr(p.name, given.doc, given.default, str(p.annotation)))
+        else:
+            params.append(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name)
+    return tuple(params), tuple(attrs)
+
+
+def _infer(
+    name: str, params: Sequence[str], dtypes: str, rule: Rule
+) -> Callable[[tuple[Type, ...], Attrs], Type]:
+    """The type rule of an operator: ``rule`` on operands whose number and dtypes were checked."""
+    count = None if params and params[-1].startswith("*") else len(params)
+
+    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
+        operands = tensors(name, types, count)
+        if dtypes != ANY:
+            same_dtype(name, operands)
+            require_kind(name, dtypes, operands)
+        try:
+            return rule(*operands, **attrs)
+        except LoopwrightError as error:
+            if not error.message.startswith(f"{name}: "):
+                error.message = f"{name}: {error.message}"
+                error.args = (error.message,)
+            raise
+
+    return infer
+
+
+def _same_type(x: TensorType, **attrs: Any) -> TensorType:
+    return x
+
+
+def _reference(reference: Reference) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
+    """``reference`` without NumPy's warnings; its results are arrays."""
+
+    def compute(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            result = reference(*arrays, **attrs)
+        return result if isinstance(result, tuple) else np.asarray(result)
+
+    return compute

@@ -1,0 +1,41 @@
+"""What passes may rely on about an operator, whether it works on scalars or on tensors."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+__all__ = ["Trait"]
+
+
+class Trait(Flag):
+    """A fact about an operator that holds for all operands; without it, passes assume nothing.
+
+    >>> Trait.VIEW in Trait.VIEW | Trait.IGNORES_ZERO_SIGN
+    True
+    """
+
+    NONE = 0
+
+    COMMUTATIVE = auto()
+    """``f(x, y)`` is ``f(y, x)`` to the last bit; see EITHER_ZERO for the one exception."""
+
+    EITHER_ZERO = auto()
+    """Of the operands 0 and -0 the result may be either, whatever their order."""
+
+    IGNORES_ZERO_SIGN = auto()
+    """The result is the same for 0 and -0 as an element of any operand."""
+
+    NEVER_NEGATIVE_ZERO = auto()
+    """No element of the result is -0."""
+
+    JUMPS = auto()
+    """A small change of an operand may change the result by much: rounding, comparing."""
+
+    POSITIVE_DOMAIN = auto()
+    """Random operands must be positive: elsewhere most results are nan."""
+
+    OF_CONDITIONS = auto()
+    """Makes, joins or applies conditions; costs nothing where these are known at compile time."""
+
+    VIEW = auto()
+    """The elements stay where they are in row-major memory; only the shape changes."""
