@@ -1,7 +1,7 @@
 """The operators: one definition each, in one place.
 
-``declare`` says how an operator is declared; type rules share ``rules``, composites ``compose``,
-samples ``sampling``, and documentation ``docs``. The declarations::
+``declare`` says how an operator is declared; type rules share ``rules``, composites ``compose`` and
+samples ``sampling``. The declarations::
 
     elementwise        a row each of the table of scalar operators, cast, clip
     reduce             sum, mean, max, variance, ...

@@ -19,8 +19,7 @@ from ..loop.expr import Expr, IndexLike, cast, const, op, select
 from ..loop.scalar import SCALAR_OPS, ScalarOp
 from ..loop.tensor import Tensor
 from ..traits import Trait
-from .declare import Element, attr, primitive
-from .docs import elementwise_doc
+from .declare import Element, attr, elementwise_doc, primitive
 from .rules import (
     broadcast_read,
     broadcast_shapes,

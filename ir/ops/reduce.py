@@ -22,7 +22,7 @@ from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike
 from ..loop.tensor import Map, Reduction, Tensor
 from .compose import call, scalar, tensor_type
-from .docs import operator_doc
+from .declare import operator_doc
 from .rules import Attrs, Infer, normalise_axes, require_kind, tensors
 from .sampling import SPECIAL_FLOATS, extremes, floats, ints, truths
 
