@@ -26,6 +26,7 @@ from typing import Any
 
 import loopwright as lw
 import numpy as np
+from loopwright.codegen.llvm.clock import CLOCK_TEXT
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import LoadedObject, load_object
 from loopwright.codegen.runtime import pool
@@ -35,18 +36,7 @@ __all__ = ["main", "overheads"]
 
 # @idle does nothing; @busy spends the nanoseconds that its context holds on each turn.
 _TEXT = """
-declare i32 @clock_gettime(i32, ptr)
 define void @idle(ptr %context, i64 %begin, i64 %end) { ret void }
-define internal i64 @now() {
-  %time = alloca [2 x i64]
-  %r = call i32 @clock_gettime(i32 1, ptr %time)
-  %s = load i64, ptr %time
-  %p = getelementptr i64, ptr %time, i64 1
-  %ns = load i64, ptr %p
-  %scaled = mul i64 %s, 1000000000
-  %t = add i64 %scaled, %ns
-  ret i64 %t
-}
 declare void @lw_parallel_for(ptr, ptr, i64)
 
 ; Nanoseconds of so many loops over n turns of @busy.
@@ -88,7 +78,7 @@ Row = tuple[str, float, str]
 
 def overheads(threads: int, rounds: int = 200) -> Iterator[Row]:
     """Name, figure and unit of each row."""
-    code = load_object(compile_object(_TEXT, Target.host()), pool.symbols())
+    code = load_object(compile_object(CLOCK_TEXT + _TEXT, Target.host()), pool.symbols())
     yield from _calls(rounds)
     with pool.limited(threads):
         if threads > 1:

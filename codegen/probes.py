@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .llvm.clock import CLOCK_TEXT
 from .llvm.engine import compile_object
 from .llvm.link import LoadedObject, load_object
 from .target import Target
@@ -102,7 +103,7 @@ def probe_module(target: Target) -> str:
     True
     """
     parts = [
-        _DRIVER,
+        CLOCK_TEXT + _DRIVER,
         _fma(target, "float", 4),
         _fma(target, "double", 8),
         _read(target, "read", streams=1),
@@ -264,19 +265,6 @@ done:
 # rounds(data, shared, bytes, repeats, threads, rounds): each round waits until all threads have
 # arrived, then writes the clock before and after one call of the kernel to its own row of times.
 _DRIVER = """
-declare i32 @clock_gettime(i32, ptr)
-
-define internal i64 @now() {
-  %spec = alloca [2 x i64]
-  %status = call i32 @clock_gettime(i32 1, ptr %spec)
-  %s = load i64, ptr %spec
-  %pn = getelementptr i64, ptr %spec, i64 1
-  %n = load i64, ptr %pn
-  %big = mul i64 %s, 1000000000
-  %t = add i64 %big, %n
-  ret i64 %t
-}
-
 define void @rounds(ptr %data, ptr %shared, i64 %bytes, i64 %repeats, i64 %threads, i64 %rounds) {
 entry:
   %kernel = load ptr, ptr %shared

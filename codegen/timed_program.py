@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.program.nodes import Call, Program
+from .llvm.clock import CLOCK_TEXT
 from .objects import object_code
 from .program import EntryWriter, KernelText, called_symbols, link_program
 from .runtime.executable import Executable
@@ -17,21 +18,6 @@ from .target import Target
 __all__ = ["TimedProgram", "timed_program"]
 
 Array = np.ndarray[Any, Any]
-
-_CLOCK = """
-declare i32 @clock_gettime(i32, ptr)
-
-define internal i64 @now() {
-  %time = alloca [2 x i64]
-  %r = call i32 @clock_gettime(i32 1, ptr %time)
-  %s = load i64, ptr %time
-  %p = getelementptr i64, ptr %time, i64 1
-  %ns = load i64, ptr %p
-  %scaled = mul i64 %s, 1000000000
-  %t = add i64 %scaled, %ns
-  ret i64 %t
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ def timed_program(
     """
     calls = tuple(i for i in program.body if isinstance(i, Call))
     times = np.zeros(max(1, 2 * len(calls)), np.int64)
-    text = _TimedEntry(program, called_symbols(program, kernels)).text() + _CLOCK
+    text = _TimedEntry(program, called_symbols(program, kernels)).text() + CLOCK_TEXT
     entry = object_code(text, target)
     return TimedProgram(calls, link_program(program, kernels, target, entry, [times], threads))
 

@@ -15,6 +15,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ...codegen.llvm.clock import CLOCK_TEXT
 from ...codegen.llvm.engine import compile_object
 from ...codegen.llvm.link import load_object
 from ...codegen.target import Target
@@ -31,7 +32,6 @@ _SOILED_STACK = 320 * 1024
 """Bytes below the caller that are filled with garbage: more than private buffers take."""
 
 HARNESS_TEXT = f"""
-declare i32 @clock_gettime(i32, ptr)
 declare void @llvm.x86.sse2.clflush(ptr)
 declare void @llvm.x86.sse2.mfence()
 declare void @_exit(i32)
@@ -45,12 +45,10 @@ define void @lw_set_guards(ptr %pairs, i64 %n) {{
   ret void
 }}
 
-; Nanoseconds that n calls of void fn(ptr args) take. 1 is CLOCK_MONOTONIC.
+; Nanoseconds that n calls of void fn(ptr args) take.
 define i64 @lw_time(ptr %fn, ptr %args, i64 %n) {{
 entry:
-  %start = alloca [2 x i64]
-  %stop = alloca [2 x i64]
-  %r0 = call i32 @clock_gettime(i32 1, ptr %start)
+  %start = call i64 @now()
   br label %again
 again:
   %i = phi i64 [ 0, %entry ], [ %next, %again ]
@@ -59,39 +57,19 @@ again:
   %more = icmp slt i64 %next, %n
   br i1 %more, label %again, label %done
 done:
-  %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
-  %s0 = load i64, ptr %start
-  %s1 = load i64, ptr %stop
-  %p0 = getelementptr i64, ptr %start, i64 1
-  %p1 = getelementptr i64, ptr %stop, i64 1
-  %n0 = load i64, ptr %p0
-  %n1 = load i64, ptr %p1
-  %ds = sub i64 %s1, %s0
-  %dn = sub i64 %n1, %n0
-  %ns = mul i64 %ds, 1000000000
-  %all = add i64 %ns, %dn
+  %stop = call i64 @now()
+  %all = sub i64 %stop, %start
   ret i64 %all
 }}
 
 ; Nanoseconds of one call, on registers and a stack full of garbage.
 define i64 @lw_first(ptr %fn, ptr %args) {{
-  %start = alloca [2 x i64]
-  %stop = alloca [2 x i64]
   call void @lw_soil_stack()
-  %r0 = call i32 @clock_gettime(i32 1, ptr %start)
+  %start = call i64 @now()
   call void @lw_soil_registers()
   call void %fn(ptr %args)
-  %r1 = call i32 @clock_gettime(i32 1, ptr %stop)
-  %s0 = load i64, ptr %start
-  %s1 = load i64, ptr %stop
-  %p0 = getelementptr i64, ptr %start, i64 1
-  %p1 = getelementptr i64, ptr %stop, i64 1
-  %n0 = load i64, ptr %p0
-  %n1 = load i64, ptr %p1
-  %ds = sub i64 %s1, %s0
-  %dn = sub i64 %n1, %n0
-  %ns = mul i64 %ds, 1000000000
-  %all = add i64 %ns, %dn
+  %stop = call i64 @now()
+  %all = sub i64 %stop, %start
   ret i64 %all
 }}
 
@@ -225,7 +203,7 @@ class Harness:
 
     def __init__(self) -> None:
         target = Target.host()
-        text = HARNESS_TEXT + soil_text(target, _SOILED_STACK)
+        text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _SOILED_STACK)
         self._code = load_object(compile_object(text, target))
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
         self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))

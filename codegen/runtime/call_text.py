@@ -325,7 +325,7 @@ entry:
 check:
   %c = phi i64 [ 0, %entry ], [ %c.next, %checking ]
   %checked = icmp eq i64 %c, %inputs
-  br i1 %checked, label %frame, label %checking
+  br i1 %checked, label %fit.all, label %checking
 checking:
   %c.arg.p = getelementptr ptr, ptr %args, i64 %c
   %c.arg = load ptr, ptr %c.arg.p
@@ -333,6 +333,58 @@ checking:
   %fit = call i1 @fits(ptr %c.arg, ptr %c.spec)
   %c.next = add i64 %c, 1
   br i1 %fit, label %check, label %misfit
+fit.all:
+  %written.p = getelementptr %Context, ptr %context, i32 0, i32 9
+  %written = load i64, ptr %written.p
+  %pure = icmp eq i64 %written, 0
+  br i1 %pure, label %frame, label %updating
+updating:
+  %positions.p = getelementptr %Context, ptr %context, i32 0, i32 10
+  %positions = load ptr, ptr %positions.p
+  %bytes.p = getelementptr %Context, ptr %context, i32 0, i32 11
+  %bytes = load ptr, ptr %bytes.p
+  br label %target
+target:
+  %t = phi i64 [ 0, %updating ], [ %t.next, %disjoint ]
+  %all.disjoint = icmp eq i64 %t, %written
+  br i1 %all.disjoint, label %frame, label %writeable
+writeable:
+  %t.next = add i64 %t, 1
+  %w.p = getelementptr i64, ptr %positions, i64 %t
+  %w = load i64, ptr %w.p
+  %w.arg.p = getelementptr ptr, ptr %args, i64 %w
+  %w.arg = load ptr, ptr %w.arg.p
+  %w.flags.p = getelementptr %Array, ptr %w.arg, i32 0, i32 8
+  %w.flags = load i32, ptr %w.flags.p
+  %w.bit = and i32 %w.flags, 1024
+  %locked = icmp eq i32 %w.bit, 0
+  %w.data.p = getelementptr %Array, ptr %w.arg, i32 0, i32 2
+  %w.begin = load i64, ptr %w.data.p
+  %w.size.p = getelementptr i64, ptr %bytes, i64 %w
+  %w.size = load i64, ptr %w.size.p
+  %w.end = add i64 %w.begin, %w.size
+  br i1 %locked, label %misfit, label %other
+other:
+  %o = phi i64 [ 0, %writeable ], [ %o.next, %compare ]
+  %compared = icmp eq i64 %o, %inputs
+  br i1 %compared, label %disjoint, label %compare
+compare:
+  %o.arg.p = getelementptr ptr, ptr %args, i64 %o
+  %o.arg = load ptr, ptr %o.arg.p
+  %o.data.p = getelementptr %Array, ptr %o.arg, i32 0, i32 2
+  %o.begin = load i64, ptr %o.data.p
+  %o.size.p = getelementptr i64, ptr %bytes, i64 %o
+  %o.size = load i64, ptr %o.size.p
+  %o.end = add i64 %o.begin, %o.size
+  %below = icmp ult i64 %w.begin, %o.end
+  %above = icmp ult i64 %o.begin, %w.end
+  %meet = and i1 %below, %above
+  %another = icmp ne i64 %o, %w
+  %shared = and i1 %meet, %another
+  %o.next = add i64 %o, 1
+  br i1 %shared, label %misfit, label %other
+disjoint:
+  br label %target
 misfit:
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct

@@ -25,9 +25,9 @@ _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Frame:
-    """What one running call needs for itself: its block of pointers and its arena.
+    """The memory of one running call: its block of pointers and its arena.
 
-    In memory: the next idle frame, the arena, and from there on what the entry gets as ``args``.
+    The block holds the next idle frame, the arena, and then the pointers that the entry reads.
     """
 
     __slots__ = ("address", "arena", "pointers", "words")
@@ -43,20 +43,20 @@ class _Frame:
 
 
 class Executable:
-    """A native entry with its constants, ready to be called from any number of threads.
+    """A native entry with its constants, callable from any number of threads at once.
 
-    ``entry`` is the entry's address and ``owner`` whatever must live as long as the code does.
-    Constants are made dense, start on a multiple of 64 bytes, and are kept. Calling takes one array
-    per input and answers with one new array per output, which starts on a multiple of 64 bytes;
-    while native code runs, other Python threads may run as well. A call costs about 0.2 us beside
-    the entry. ``threads`` is how many its parallel loops use, the caller's number if it is None.
+    ``entry`` is the entry's address and ``owner`` an object that must live as long as the code.
+    Constants are copied if they are not contiguous and aligned to 64 bytes. Calling takes one array
+    per input and returns one new array per output, aligned to 64 bytes; the GIL is released while
+    native code runs. A call costs about 0.2 us on top of the entry. Parallel loops use ``threads``
+    threads, or the caller's number if it is None.
 
-    ``call(*arrays)`` is the way in without detours: it answers None, having done nothing, if an
-    array is not exactly what the code was made for (an ``ndarray`` of that shape and dtype, dense).
+    ``call(*arrays)`` is the direct way in: it returns None, having done nothing, unless every
+    array fits exactly (an ``ndarray`` of the input's shape and dtype, contiguous and aligned).
 
-    An entry that writes some of its inputs, ``written``, is only called where these are writeable
-    and share no memory with any other input. It fills in ``hidden`` pointers itself, which stand
-    behind those of the outputs.
+    ``written`` are the positions of inputs that the entry writes. They have to be writeable and
+    must not share memory with any other input. ``hidden`` pointers, which follow those of the
+    outputs, are filled in by the entry itself.
     """
 
     call: Callable[..., list[Array] | None]
@@ -75,41 +75,124 @@ class Executable:
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.constants = tuple(_placed(c) for c in constants)
+        self.constants = tuple(_aligned(c) for c in constants)
         self.arena_bytes = arena_bytes
-        shared = (self.constants, arena_bytes, owner, threads, tuple(written), hidden)
-        make = _native if available() else _portable
-        self.call = make(entry, self.inputs, self.outputs, *shared)
+        self._owner = owner
+        self._threads = threads
+        self._written = tuple(written)
+        self._operands = len(self.inputs) + len(self.outputs) + hidden
+        self.call = self._native(entry) if available() else self._portable(entry)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on ``arrays``, one per input; the results, one per output.
+        """Runs on ``arrays``, one per input, and returns the results, one per output.
 
-        Inputs are read in place; one that is not dense is copied first. Raises TypeError if an
-        array's shape or dtype is not the input's.
+        Inputs are read in place; one that is not contiguous is copied first. Raises TypeError if
+        an array's shape or dtype is not the input's.
         """
         results = self.call(*arrays)
         if results is None:
-            results = self.call(*self._dense(arrays))
+            results = self.call(*self._contiguous(arrays))
             assert results is not None
         return results
 
-    def _dense(self, arrays: Sequence[Array]) -> list[Array]:
+    def _contiguous(self, arrays: Sequence[Array]) -> list[Array]:
         if len(arrays) != len(self.inputs):
             raise TypeError(f"{len(self.inputs)} arrays are needed, {len(arrays)} were given")
-        return [_dense(a, spec, i) for i, (a, spec) in enumerate(zip(arrays, self.inputs))]
+        return [_contiguous(a, spec, i) for i, (a, spec) in enumerate(zip(arrays, self.inputs))]
+
+    def _native(self, entry: int) -> Callable[..., list[Array] | None]:
+        """Returns the call as a builtin function of native code (``call_text`` has the layout).
+
+        The function must not refer to this object: it keeps alive what the code needs instead.
+        """
+        kept: list[object] = [self._owner, self.constants]
+        context = np.zeros(12, np.int64).view(Context)
+        idle = context.ctypes.data + 5 * _POINTER
+        frames: list[_Frame] = []
+        operands, constants, arena_bytes = self._operands, self.constants, self.arena_bytes
+
+        def add_frame() -> None:
+            frame = _Frame(operands, constants, arena_bytes)
+            head = ctypes.c_void_p.from_address(idle)
+            frame.words[0] = head.value
+            head.value = frame.address
+            frames.append(frame)
+
+        in_specs, out_specs = _spec_words(self.inputs, kept), _spec_words(self.outputs, kept)
+        for spec, row in zip(self.outputs, out_specs):
+            row[3] = bin_address(spec.nbytes) if spec.nbytes else 0
+        positions = np.array(self._written, np.int64)
+        sizes = np.array([spec.nbytes for spec in self.inputs], np.int64)
+        kept += [frames, add_frame, positions, sizes]
+        context[:] = (
+            entry,
+            len(self.inputs),
+            len(self.outputs),
+            in_specs.ctypes.data,
+            out_specs.ctypes.data,
+            0,
+            id(add_frame),
+            0 if self._threads is None else pool.limit_address(),
+            self._threads or 0,
+            len(self._written),
+            positions.ctypes.data,
+            sizes.ctypes.data,
+        )
+        context.kept = tuple(kept)
+        return make_call(context)
+
+    def _portable(self, entry: int) -> Callable[..., list[Array] | None]:
+        """Returns the same call through ctypes, for interpreters with another object layout."""
+        native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
+        frames: list[_Frame] = []
+
+        def call(*arrays: Array) -> list[Array] | None:
+            if not self._fit(arrays):
+                return None
+            results = [aligned_array(spec.shape, spec.dtype) for spec in self.outputs]
+            try:
+                frame = frames.pop()
+            except IndexError:
+                frame = _Frame(self._operands, self.constants, self.arena_bytes)
+            for i, array in enumerate((*arrays, *results)):
+                frame.words[2 + i] = array.__array_interface__["data"][0]
+            with nullcontext() if self._threads is None else pool.limited(self._threads):
+                native(frame.pointers, frame.words[1])
+            frames.append(frame)
+            return results
+
+        return call
+
+    def _fit(self, arrays: Sequence[Array]) -> bool:
+        """True if the entry can run on ``arrays`` as they are."""
+        if len(arrays) != len(self.inputs):
+            return False
+        for array, spec in zip(arrays, self.inputs):
+            if type(array) is not np.ndarray or array.dtype != spec.dtype:
+                return False
+            flags = array.flags
+            if array.shape != spec.shape or not flags.c_contiguous or not flags.aligned:
+                return False
+        for target in self._written:
+            others = (a for n, a in enumerate(arrays) if n != target)
+            if not arrays[target].flags.writeable:
+                return False
+            if any(np.may_share_memory(arrays[target], a) for a in others):
+                return False
+        return True
 
 
-def _placed(constant: Array) -> Array:
-    """A constant where vectors of it cross no cache lines: NumPy's own arrays start anywhere."""
+def _aligned(constant: Array) -> Array:
+    """Returns a contiguous constant aligned to cache lines: NumPy's own arrays begin anywhere."""
     dense = np.ascontiguousarray(constant).reshape(constant.shape)
     if dense.ctypes.data % ALIGNMENT == 0:
         return dense
-    placed = aligned_array(dense.shape, dense.dtype)
-    placed[...] = dense
-    return placed
+    copy = aligned_array(dense.shape, dense.dtype)
+    copy[...] = dense
+    return copy
 
 
-def _dense(array: Array, spec: ArraySpec, position: int) -> Array:
+def _contiguous(array: Array, spec: ArraySpec, position: int) -> Array:
     array = np.asarray(array)
     given = ArraySpec(array.shape, array.dtype)
     if given.shape != spec.shape or given.dtype != spec.dtype:
@@ -117,106 +200,12 @@ def _dense(array: Array, spec: ArraySpec, position: int) -> Array:
     return np.require(array, spec.dtype, ["C", "A", "E"])
 
 
-def _native(
-    entry: int,
-    inputs: Sequence[ArraySpec],
-    outputs: Sequence[ArraySpec],
-    constants: Sequence[Array],
-    arena_bytes: int,
-    owner: object,
-    threads: int | None,
-    written: Sequence[int],
-    hidden: int,
-) -> Callable[..., list[Array] | None]:
-    """The call as a builtin function of native code; see ``call_text`` for the words it reads."""
-    kept: list[object] = [owner, constants]
-    words = np.zeros(12, np.int64)
-    context = words.view(Context)
-    idle = context.ctypes.data + 5 * _POINTER
-    frames: list[_Frame] = []
-
-    def add_frame() -> None:
-        frame = _Frame(len(inputs) + len(outputs) + hidden, constants, arena_bytes)
-        head = ctypes.c_void_p.from_address(idle)
-        frame.words[0] = head.value
-        head.value = frame.address
-        frames.append(frame)
-
-    in_specs, out_specs = _spec_words(inputs, kept), _spec_words(outputs, kept)
-    for spec, row in zip(outputs, out_specs):
-        row[3] = bin_address(spec.nbytes) if spec.nbytes else 0
-    positions = np.array(written, np.int64)
-    sizes = np.array([spec.nbytes for spec in inputs], np.int64)
-    kept += [frames, add_frame, positions, sizes]
-    context[:] = (
-        entry,
-        len(inputs),
-        len(outputs),
-        in_specs.ctypes.data,
-        out_specs.ctypes.data,
-        0,
-        id(add_frame),
-        0 if threads is None else pool.limit_address(),
-        threads or 0,
-        len(written),
-        positions.ctypes.data,
-        sizes.ctypes.data,
-    )
-    context.kept = tuple(kept)
-    return make_call(context, bool(written))
-
-
 def _spec_words(specs: Sequence[ArraySpec], kept: list[object]) -> Array:
     words = np.zeros((max(1, len(specs)), 4), np.int64)
     for row, spec in zip(words, specs):
         sizes = np.array(spec.shape, np.int64)
-        dtype = np.dtype(spec.dtype.type)  # the one object arrays of that dtype refer to
+        dtype = np.dtype(spec.dtype.type)  # the one object that arrays of that dtype refer to
         kept += [dtype, sizes]
         row[:3] = id(dtype), len(spec.shape), sizes.ctypes.data
     kept.append(words)
     return words
-
-
-def _portable(
-    entry: int,
-    inputs: Sequence[ArraySpec],
-    outputs: Sequence[ArraySpec],
-    constants: Sequence[Array],
-    arena_bytes: int,
-    owner: object,
-    threads: int | None,
-    written: Sequence[int],
-    hidden: int,
-) -> Callable[..., list[Array] | None]:
-    """The same by way of ctypes, for interpreters whose objects lie otherwise in memory."""
-    native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
-    frames: list[_Frame] = []
-
-    def call(*arrays: Array, _owner: object = owner) -> list[Array] | None:
-        if len(arrays) != len(inputs):
-            return None
-        for array, spec in zip(arrays, inputs):
-            if type(array) is not np.ndarray or array.dtype != spec.dtype:
-                return None
-            flags = array.flags
-            if array.shape != spec.shape or not flags.c_contiguous or not flags.aligned:
-                return None
-        for target in written:
-            if not arrays[target].flags.writeable:
-                return None
-            others = (a for n, a in enumerate(arrays) if n != target)
-            if any(np.may_share_memory(arrays[target], a) for a in others):
-                return None
-        results = [aligned_array(spec.shape, spec.dtype) for spec in outputs]
-        try:
-            frame = frames.pop()
-        except IndexError:
-            frame = _Frame(len(inputs) + len(outputs) + hidden, constants, arena_bytes)
-        for i, array in enumerate((*arrays, *results)):
-            frame.words[2 + i] = array.__array_interface__["data"][0]
-        with nullcontext() if threads is None else pool.limited(threads):
-            native(frame.pointers, frame.words[1])
-        frames.append(frame)
-        return results
-
-    return call

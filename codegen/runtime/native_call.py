@@ -21,7 +21,6 @@ from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
 from ..target import Target
 from .call_text import CALL_TEXT
-from .update_text import UPDATE_TEXT
 
 __all__ = ["Context", "available", "make_call", "native_code"]
 
@@ -108,7 +107,7 @@ def _as_expected(array: Array) -> bool:
 
 @functools.cache
 def native_code() -> LoadedObject:
-    """The code of ``call_text`` and ``update_text``. It stays: arrays may die after all else."""
+    """Returns the code of ``call_text``; it is never unloaded, as results may outlive all else."""
     symbols: dict[str, int] = {}
     for name in _PYTHON_SYMBOLS:
         place = ctypes.c_char.in_dll(ctypes.pythonapi, name)
@@ -116,7 +115,7 @@ def native_code() -> LoadedObject:
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(compile_object(CALL_TEXT + UPDATE_TEXT, Target(isa="x86-64")), symbols)
+    code = load_object(compile_object(CALL_TEXT, Target(isa="x86-64")), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 
@@ -129,13 +128,13 @@ def _numpy_table() -> Any:
 
 
 @functools.cache
-def _method(symbol: str) -> _MethodDef:
+def _method() -> _MethodDef:
     doc = b"Run on arrays that fit exactly: a list of new arrays, or None if one does not fit."
-    return _MethodDef(b"call", native_code().address(symbol), METH_FASTCALL, doc)
+    return _MethodDef(b"call", native_code().address("lw_call"), METH_FASTCALL, doc)
 
 
-def make_call(context: Context, writes: bool = False) -> Callable[..., list[Array] | None]:
-    """A builtin function whose ``self`` is ``context``; it looks at what the entry ``writes``."""
+def make_call(context: Context) -> Callable[..., list[Array] | None]:
+    """Returns a builtin function whose ``self`` is ``context``."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     new = make(("PyCFunction_NewEx", ctypes.pythonapi))
-    return new(ctypes.addressof(_method("lw_update" if writes else "lw_call")), context, None)
+    return new(ctypes.addressof(_method()), context, None)

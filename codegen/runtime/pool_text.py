@@ -24,6 +24,8 @@ always woken, 2.5 us this way.)
 
 from __future__ import annotations
 
+from ..llvm.clock import CLOCK_TEXT
+
 __all__ = ["MAX_THREADS", "POOL_TEXT"]
 
 MAX_THREADS = 256
@@ -63,22 +65,10 @@ declare i32 @pthread_key_create(ptr, ptr)
 declare ptr @pthread_getspecific(i32)
 declare i32 @pthread_setspecific(i32, ptr)
 declare i32 @sigfillset(ptr)
-declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_yield()
 declare void @llvm.x86.sse2.pause()
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @syscall(i64, ...)
-
-define internal i64 @now() {
-  %time = alloca [2 x i64]
-  %r = call i32 @clock_gettime(i32 1, ptr %time)
-  %s = load i64, ptr %time
-  %p = getelementptr i64, ptr %time, i64 1
-  %ns = load i64, ptr %p
-  %scaled = mul i64 %s, 1000000000
-  %t = add i64 %scaled, %ns
-  ret i64 %t
-}
 
 ; 128: wait (private) while the word is %value; 129: wake %value sleepers (private).
 define internal void @futex(ptr %word, i32 %action, i32 %value) {
@@ -484,7 +474,7 @@ unlock:
   ret i1 true
 }
 """
-POOL_TEXT = (
+POOL_TEXT = CLOCK_TEXT + (
     _template.replace("@MAX@", str(MAX_THREADS))
     .replace("@WORTH@", str(WORTH_WAKING_NANOSECONDS))
     .replace("@BURST@", str(BURST_GAP_NANOSECONDS))
