@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..llvm.clock import CLOCK_TEXT
 from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
 from ..target import Target
@@ -43,7 +44,7 @@ OWN_GROUP = Path("/proc/self/cgroup")
 class _Pool:
     def __init__(self) -> None:
         # The plainest ISA level will do: the pool computes nothing.
-        self.code = load_object(compile_object(POOL_TEXT, Target(isa="x86-64")))
+        self.code = load_object(compile_object(CLOCK_TEXT + POOL_TEXT, Target(isa="x86-64")))
         self.address = self.code.address("lw_parallel_for")
         function = ctypes.CFUNCTYPE
         i64 = ctypes.c_int64

@@ -24,8 +24,6 @@ always woken, 2.5 us this way.)
 
 from __future__ import annotations
 
-from ..llvm.clock import CLOCK_TEXT
-
 __all__ = ["MAX_THREADS", "POOL_TEXT"]
 
 MAX_THREADS = 256
@@ -474,7 +472,7 @@ unlock:
   ret i1 true
 }
 """
-POOL_TEXT = CLOCK_TEXT + (
+POOL_TEXT = (
     _template.replace("@MAX@", str(MAX_THREADS))
     .replace("@WORTH@", str(WORTH_WAKING_NANOSECONDS))
     .replace("@BURST@", str(BURST_GAP_NANOSECONDS))
