@@ -49,7 +49,7 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
     state.require_loop(loop, "pack_at")
     if state.kinds.get(loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
         raise ScheduleError(f"pack_at: {loop} is written out")
-    dim = walked_dimension(state, "pack_at", name, axis)
+    dim = walked_dimension(state.prim, "pack_at", name, axis)
     panels = Panels(source, dim, tile, loop)
     return replace(state, panels={**state.panels, name: panels})
 

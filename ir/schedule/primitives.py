@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any
 
-from ..dims import Dim, IntExpr, as_int, floordiv, mod, symbol, symbols
+from ..dims import Dim, IntExpr, as_int, symbol, symbols
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -25,26 +24,24 @@ from ..loop.expr import (
     within,
 )
 from ..loop.kinds import PRIVATE_SCOPES, LoopKind, Scope
-from ..loop.nest import Pack
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
 from .borders import peel, unpad
-from .limits import LIMITS, buffer_bytes
 from .mirror import mirror
+from .packing import pack, pack_grouped
 from .panels import pack_at
 from .shift_bytes import shift_bytes
 from .skipping import skip
 from .state import Cache, State
-from .steps import Schedule
-from .storage import cache_read, layout, own_axis, walked_dimension
+from .steps import Schedule, Step
+from .storage import cache_read, layout, own_axis
+from .version1 import unsaid_copy
 
-__all__ = ["PRIMITIVES", "state_of"]
+__all__ = ["PRIMITIVES", "completed", "state_of"]
 
-COPIED_ROWS = 16  # rows copied of one panel before the next: a line of 4-byte elements
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
 MAX_BLOCK = 1 << 31  # elements of an axis that one turn of a loop may cover
-SHARED_COPY = 1 << 15  # elements of an operand that is worth being packed by several threads
 
 
 def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
@@ -263,123 +260,6 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
 
 
-def pack(state: State, name: str, axis: str, tile: int) -> State:
-    """Copy an operand into panels of ``tile`` elements along the dimension that ``axis`` walks.
-
-    ::
-
-        w[k, j]    =>   w.packed[j // 48, k, j % 48]         the last panel is filled up with zeros
-
-    A constant operand is packed when the kernel is compiled, any other at the start of each call.
-    """
-    return _packed(state, "pack", name, axis, tile, None)
-
-
-def pack_grouped(state: State, name: str, axis: str, tile: int, along: str, group: int) -> State:
-    """Pack as ``pack`` does, and put ``group`` neighbours along another axis side by side.
-
-    ::
-
-        w[k, j]    =>   w.packed[j // 32, k // 4, j % 32, k % 4]
-
-    Instructions that multiply short integers add up such groups in one lane.
-    """
-    return _packed(state, "pack_grouped", name, axis, tile, (along, group))
-
-
-def _packed(
-    state: State, step: str, name: str, axis: str, tile: int, group: tuple[str, int] | None
-) -> State:
-    source = next((b for b in state.prim.params if b.name == name), None)
-    packed_already = {*state.packs, *(p.source for p in state.packs.values())}
-    if source is None or tile < 1 or name in packed_already:
-        raise ScheduleError(f"{step}: {name!r} is not a parameter that can be packed")
-    copies = {a.name for p in state.packs.values() for a in p.stage.axes}
-    if not {state.axis_of(part) for f in state.fused.values() for part in f} <= copies:
-        raise ScheduleError(f"{step}: must come before splits")
-    if not copies >= set(state.splits):
-        raise ScheduleError(f"{step}: must come before splits")
-    dim = walked_dimension(state, step, name, axis)
-    along, size = -1, 1
-    if group is not None:
-        along, size = walked_dimension(state, step, name, group[0]), group[1]
-        if along == dim or size < 1:
-            raise ScheduleError(f"{step}: {group[0]} of {name} cannot be grouped by {size}")
-    record = Pack.of(source, dim, tile, (along, size) if group else None)
-    stage = record.stage
-    LIMITS.check_copies(f"{step}: {name}", buffer_bytes([stage.buffer]), buffer_bytes([source]))
-
-    def packed(node: Read) -> Expr | None:
-        if node.buffer != name:
-            return None
-        at = node.indices[dim]
-        inner = node.indices[along] if group else 0
-        if not isinstance(at, int | Dim) or not isinstance(inner, int | Dim):
-            raise ScheduleError(f"{step}: {name} is indexed by data")
-        indices = list(node.indices)
-        if group:
-            indices[along] = floordiv(inner, size)
-        rest = tuple(i for d, i in enumerate(indices) if d != dim)
-        place = (mod(at, tile), mod(inner, size)) if group else (mod(at, tile),)
-        return read(stage.name, (floordiv(at, tile), *rest, *place), source.dtype)
-
-    stages = tuple(replace(s, expr=map_reads(s.expr, packed)) for s in state.prim.stages)
-    packs = {**state.packs, stage.name: record}
-    if source.constant:
-        params = tuple(
-            replace(stage.buffer, constant=True) if p is source else p for p in state.prim.params
-        )
-        prim = replace(state.prim, params=params, stages=stages)
-        return replace(state, prim=prim, packs=packs)
-    prim = replace(state.prim, stages=(stage, *stages))
-    new = replace(state, prim=prim, packs=packs)
-    return _grouping_nest(new, record) if group else _copy_nest(new, record)
-
-
-def _copy_nest(state: State, record: Pack) -> State:
-    """The loops that pack an operand at run time: lines of the source are read to their end.
-
-    Where a panel's elements lie side by side, some rows of each panel are copied after another.
-    Where they do not, the loop along the source's lines is written out, so that square blocks are
-    transposed in registers.
-    """
-    panels, *rest, lanes = (a.name for a in record.stage.axes)
-    splits, kinds = dict(state.splits), {**state.kinds, lanes: LoopKind.VECTORIZE}
-    order = [*rest, panels, lanes]
-    if rest:
-        extent = state.extents[rest[-1]]
-        rows, row = [rest[-1]], []
-        if extent > COPIED_ROWS:
-            splits[rest[-1]] = (-(-extent // COPIED_ROWS), COPIED_ROWS)
-            rows, row = [f"{rest[-1]}.0"], [f"{rest[-1]}.1"]
-        elif record.strided:
-            rows, row = [], rows
-        if record.strided:
-            kinds[row[0]] = LoopKind.UNROLL
-            order = [*rest[:-1], panels, *rows, *row, lanes]
-        else:
-            order = [*rest[:-1], *rows, panels, *row, lanes]
-    new = replace(state, splits=splits, kinds=kinds, order=(*order, *state.order))
-    if prod(record.shape) < SHARED_COPY:
-        return new
-    outer = [name for name in order if name != lanes and kinds.get(name) != LoopKind.UNROLL]
-    outer = outer[: outer.index(panels) + 1]
-    if len(outer) > 1:
-        new, outer = fuse(new, tuple(outer)), ["*".join(outer)]
-    return replace(new, kinds={**new.kinds, outer[0]: LoopKind.PARALLEL})
-
-
-def _grouping_nest(state: State, record: Pack) -> State:
-    """The loops that pack an operand in groups at run time: rows of a group are read together, and
-    their vectors are interleaved in registers."""
-    panels, *rest, lanes, group = (a.name for a in record.stage.axes)
-    order = [*rest, panels, lanes, group]
-    kinds = {**state.kinds, lanes: LoopKind.VECTORIZE, group: LoopKind.UNROLL}
-    if prod(record.shape) >= SHARED_COPY:
-        kinds[order[0]] = LoopKind.PARALLEL
-    return replace(state, kinds=kinds, order=(*order, *state.order))
-
-
 def stream(state: State, name: str) -> State:
     """Write an output past the caches: for one that is larger than they are.
 
@@ -472,11 +352,23 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
 
 def state_of(prim: PrimFunc, schedule: Schedule) -> State:
     """The state after all steps; raises ScheduleError that names the step refused."""
-    state = State.of(prim)
+    return _run(prim, schedule)[0]
+
+
+def completed(prim: PrimFunc, schedule: Schedule) -> Schedule:
+    """The schedule with the steps that version 1 left unsaid. Raises as ``state_of``."""
+    return _run(prim, schedule)[1]
+
+
+def _run(prim: PrimFunc, schedule: Schedule) -> tuple[State, Schedule]:
+    state, steps = State.of(prim), list[Step]()
     for number, step in enumerate(schedule.steps):
-        args: tuple[Any, ...] = step.args
         try:
-            state = PRIMITIVES[step.name](state, *args)
+            state = PRIMITIVES[step.name](state, *step.args)
+            implied = unsaid_copy(state, step, schedule.steps[number + 1 :])
+            for other in implied:
+                state = PRIMITIVES[other.name](state, *other.args)
         except ScheduleError as error:
             raise ScheduleError(f"step {number}, {step}: {error.message}") from None
-    return state
+        steps += [step, *implied]
+    return state, Schedule(tuple(steps))

@@ -148,11 +148,11 @@ def with_prim(state: State, prim: PrimFunc) -> State:
     return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
 
 
-def walked_dimension(state: State, step: str, name: str, axis: str) -> int:
+def walked_dimension(prim: PrimFunc, step: str, name: str, axis: str) -> int:
     """The one dimension of a parameter that an axis walks."""
     dims = {
         d
-        for s in state.prim.stages
+        for s in prim.stages
         for node in walk(s.expr)
         if isinstance(node, Read) and node.buffer == name
         for d, i in enumerate(node.indices)
