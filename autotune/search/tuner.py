@@ -121,6 +121,9 @@ class Tuner:
             if row is not None:  # else it is the user's, or of rules that are not there (any more)
                 rows.append(row)
                 costs.append(record.cost)
+                # A record of an older version says the same schedule in fewer steps.
+                key = self._key(self._candidate(row).schedule)
+                self.costs[key] = min(record.cost, self.costs.get(key, math.inf))
         if rows:
             self._learn(np.stack(rows), np.array(costs))
 

@@ -22,7 +22,7 @@ from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.apply import apply_schedule
-from ...ir.schedule.primitives import state_of
+from ...ir.schedule.primitives import completed, state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from .analysis import Group, groups_of
@@ -178,6 +178,10 @@ class ScheduleSpace:
         return changed[0] if self.valid(changed)[0] else None
 
     def row_of(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
+        try:
+            wanted = completed(self.prim, schedule)
+        except ScheduleError:
+            return None
         for number, variant in enumerate(self.variants):
             if schedule.steps[: len(variant.prepare)] != variant.prepare:
                 continue
@@ -186,7 +190,7 @@ class ScheduleSpace:
                 continue
             # A value may stand for a near one: 584 steps in 32 pieces are 31 of 19.
             row = np.array(self._row(number, choices), np.int32)
-            if self.schedule(row) == schedule:
+            if self.schedule(row) in (schedule, wanted):
                 return row
         return None
 

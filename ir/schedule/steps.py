@@ -235,7 +235,10 @@ def split_reduction(stage: str, axis: str, parts: int) -> Step:
 
 
 def pack(buffer: str, axis: str, tile: int) -> Step:
-    """Copy an operand into panels of ``tile`` along what ``axis`` walks."""
+    """Copy an operand into panels of ``tile`` along the dimension that ``axis`` walks.
+
+    Steps on the loops ``x.packed.*`` of the copy say how it runs.
+    """
     return Step("pack", (buffer, axis, int(tile)))
 
 

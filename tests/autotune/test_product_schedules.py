@@ -17,6 +17,7 @@ from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
+from loopwright.ir.schedule.primitives import completed
 from loopwright.ir.schedule.steps import Schedule
 
 HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)
@@ -235,3 +236,22 @@ def test_a_panel_that_fits_the_first_cache_stays_there(
     schedule, _ = default_schedule(product(m, k, 1024, "float32", False, False, known), target)
     (factors,) = (s.args[1] for s in schedule.steps if s.name == "split" and s.args[0] == "j")
     assert (factors[1] == 1) if panels == 1 else (factors[1] >= panels), factors
+
+
+def test_rules_say_how_an_operand_is_copied_and_know_schedules_that_do_not():
+    prim = parse_prim(
+        "prim @f(x: float32[512, 256], w: float32[256, 784]) -> out: float32[512, 784] {\n"
+        " out[i, j] = sum(k: 256) x[i, k] * w[k, j] }"
+    )
+    space = ScheduleSpace(prim, HOST)
+    row = next(r for r in space.sample(200, np.random.default_rng(1)) if says_copies(space, r))
+    whole = space.schedule(row)
+    assert completed(prim, whole) == whole
+    old = Schedule(tuple(s for s in whole.steps if ".packed." not in str(s)))
+    assert completed(prim, old) == whole
+    assert space.row_of(old) is not None
+    assert space.schedule(space.row_of(old)) == whole
+
+
+def says_copies(space, row):
+    return any(str(s).startswith("fuse('w.packed.0.0'") for s in space.schedule(row).steps)

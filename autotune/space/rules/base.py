@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....codegen.target import Target
+from ....ir.schedule.packing import copy_steps, pack_of
 from ....ir.schedule.steps import Schedule, Step, fuse, parallel, split, stream
 from ...protocols import BoolArray
 from ..analysis import Access, Group
@@ -25,6 +26,7 @@ __all__ = [
     "Choices",
     "Sketch",
     "own_axes",
+    "pack_steps",
     "parallel_steps",
     "reduced_axes",
     "rough_cost",
@@ -75,6 +77,8 @@ PACKS_VECTORS = (1, 2, 4)  # values of pack for which what moves along the vecto
 PACKS_ROWS = (2, 3, 4)  # and for which what the rows walk is
 PACKS_INSIDE = 4  # panels are made in each cache tile
 MAX_PARALLEL = 4
+COPIED_ROWS = 16  # rows of a panel copied in a row: a cache line of 4-byte elements
+SHARED_COPY = 1 << 15  # elements of an operand that several threads pack
 PARALLEL_SECONDS = 8e-6  # work shorter than this is not worth waking a thread for
 TYPICAL_BYTES = 4e10  # a second written by one thread, and as many read
 TYPICAL_FLOPS = 2e10  # of one thread on plain code; only to tell microseconds from milliseconds
@@ -275,6 +279,13 @@ def parallel_steps(outer: list[str], count: int) -> list[Step]:
     if count == 1:
         return [parallel(outer[0])]
     return [fuse(*outer[:count]), parallel("*".join(outer[:count]))]
+
+
+def pack_steps(group: Group, step: Step) -> list[Step]:
+    """The step that packs a parameter, and those that arrange its copy if it is not a constant."""
+    constant = any(p.constant for p in group.prim.params if p.name == step.args[0])
+    copies = () if constant else copy_steps(pack_of(group.prim, step), COPIED_ROWS, SHARED_COPY)
+    return [step, *copies]
 
 
 def stream_steps(group: Group, wanted: int) -> list[Step]:

@@ -41,6 +41,7 @@ from .base import (
     Sketch,
     Values,
     own_axes,
+    pack_steps,
     parallel_steps,
     reduced_axes,
     split_step,
@@ -79,7 +80,8 @@ class DotSketch(Sketch):
         assert v is not None and k is not None
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
-        first = [pack_grouped(name, v, width, k, GROUP) for name, _ in self.packable]
+        packs = [pack_grouped(name, v, width, k, GROUP) for name, _ in self.packable]
+        first = [s for step in packs for s in pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
         sums: list[Step] = []
         if self.shifts and choices["pack"] == VECTORS:

@@ -33,6 +33,7 @@ from .base import (
     Choices,
     Sketch,
     Values,
+    pack_steps,
     parallel_steps,
     rough_cost,
     split_step,
@@ -107,8 +108,9 @@ class LaneSketch(Sketch):
         if r is not None:
             steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
         steps += parallel_steps(outer, choices["parallel"])
-        turned = [pack(name, axis, 1) for name, axis in _turned(group).items()]
-        return [*turned], [*steps, *stream_steps(group, choices["stream"])]
+        packs = [pack(name, axis, 1) for name, axis in _turned(group).items()]
+        transposed = [s for step in packs for s in pack_steps(group, step)]
+        return transposed, [*steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:

@@ -40,6 +40,7 @@ from .base import (
     Sketch,
     Values,
     own_axes,
+    pack_steps,
     parallel_steps,
     reduced_axes,
     rough_cost,
@@ -87,9 +88,11 @@ class TileSketch(Sketch):
         first: list[Step] = []
         inside = choices["pack"] == PACKS_INSIDE
         if choices["pack"] in PACKS_VECTORS:
-            first = [pack(name, v, width) for name, known in self.packable if known or not inside]
+            packed = [name for name, known in self.packable if known or not inside]
+            first = [s for name in packed for s in pack_steps(group, pack(name, v, width))]
         if choices["pack"] in PACKS_ROWS and r is not None:
-            first += [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
+            packs = [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
+            first += [s for step in packs for s in pack_steps(group, step)]
         steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
         row_loops: list[str] = []
         mid = [f"{v}.1"]
