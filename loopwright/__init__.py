@@ -12,7 +12,8 @@ array([[2.],
 ``compile`` makes a function fast; ``f32[64, 784]`` and its like describe arguments without values;
 ``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
-schedule kernels by hand.
+schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
+Python functions.
 """
 
 import importlib
@@ -32,6 +33,7 @@ from .ir.errors import (
     LoopwrightValueError,
     UnsupportedError,
 )
+from .ir.graph.nodes import Module
 from .ir.pass_context import PassContext
 from .log_context import log
 from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from . import debug, schedule
     from .autotune.space.rules.user import UserSketch as Sketch
     from .autotune.space.rules.user import sketch_rule
+    from .module import CompiledModule, build, parse
+    from .module_builder import ModuleBuilder
 
 __version__ = "0.1.0"
 
@@ -54,6 +58,7 @@ __all__ = [
     "CacheInfo",
     "Compiled",
     "CompiledFunction",
+    "CompiledModule",
     "FrozenWarning",
     "InternalError",
     "Lowered",
@@ -62,12 +67,15 @@ __all__ = [
     "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
+    "Module",
+    "ModuleBuilder",
     "PassContext",
     "Sketch",
     "Spec",
     "Traced",
     "UnsupportedError",
     "bool_",
+    "build",
     "compile",
     "debug",
     "f32",
@@ -78,6 +86,7 @@ __all__ = [
     "i64",
     "log",
     "nn",
+    "parse",
     "parse_spec",
     "register_pytree",
     "schedule",
@@ -91,8 +100,12 @@ __all__ = [
 ]
 
 _LATE = {
+    "CompiledModule": (".module", "CompiledModule"),
     "Sketch": (".autotune.space.rules.user", "UserSketch"),
+    "ModuleBuilder": (".module_builder", "ModuleBuilder"),
+    "build": (".module", "build"),
     "debug": (".debug", ""),
+    "parse": (".module", "parse"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
 }

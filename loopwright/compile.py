@@ -155,18 +155,20 @@ class CompiledFunction:
         with self._lock:
             other = self._others.get(count)
             if other is None:
-                other = self._others[count] = CompiledFunction(
-                    self.function,
-                    static_argnames=tuple(self._static),
-                    log=self.log,
-                    threads=count,
-                    precision=self.precision,
-                    target=self.target,
-                    tune=self._tune,
-                    passes=self.passes,
-                )
+                other = self._others[count] = self._for_threads(count)
             other.log = self.log
         return other
+
+    def _for_threads(self, count: int) -> CompiledFunction:
+        return CompiledFunction(
+            self.function,
+            static_argnames=tuple(self._static),
+            threads=count,
+            precision=self.precision,
+            target=self.target,
+            tune=self._tune,
+            passes=self.passes,
+        )
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recent, names = self._recent, tuple(kwargs)

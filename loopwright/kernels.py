@@ -30,7 +30,7 @@ from .ir.schedule.steps import Schedule
 __all__ = ["by_library", "checked_kernels", "remember_kernel"]
 
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
-FOREIGN = frozenset({"exact", "compatible", "near", "model"})
+FOREIGN = frozenset({"exact", "compatible", "given", "near", "model"})
 """Origins of schedules whose code is checked before it is used for the first time."""
 MOST_REFUSED = 3
 """Schedules from logs that may be refused before a kernel is left to the rules."""

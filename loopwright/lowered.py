@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .ir.errors import LoopwrightTypeError
-from .tracer import Arguments, ArraySpec, Traced, bind, check, placements, to_array, write_back
+from .tracer import (
+    Arguments,
+    ArraySpec,
+    Request,
+    Traced,
+    bind,
+    check,
+    placements,
+    to_array,
+    write_back,
+)
 from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
 
-__all__ = ["Compiled", "Lowered"]
+__all__ = ["Compiled", "Lowered", "refuse_other_kind"]
 
 Array = np.ndarray[Any, Any]
 
@@ -78,18 +88,26 @@ class Compiled:
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         traced = self.traced
         given = bind(traced.name, traced.signature, self._static, args, kwargs)
-        wanted = traced.request
-        if given.request.with_placements(wanted.placements) == wanted:
-            return given
-        if (given.request.names, given.request.structures) != (wanted.names, wanted.structures):
-            raise LoopwrightTypeError(
-                f"{traced.name} was compiled for other arguments",
-                notes=(f"compiled for {wanted}", f"called with  {given.request}"),
-            )
-        for path, old, new in zip(wanted.paths, wanted.leaves, given.request.leaves):
-            if old != new:
-                raise _mismatch(traced.name, path, old, new)
+        refuse_other_kind(traced, given.request)
         return given
+
+
+def refuse_other_kind(traced: Traced, given: Request) -> None:
+    """Raises LoopwrightTypeError if arguments are of another kind than those of a trace.
+
+    Where arrays lie in memory does not count.
+    """
+    wanted = traced.request
+    if given.with_placements(wanted.placements) == wanted:
+        return
+    if (given.names, given.structures) != (wanted.names, wanted.structures):
+        raise LoopwrightTypeError(
+            f"{traced.name} was compiled for other arguments",
+            notes=(f"compiled for {wanted}", f"called with  {given}"),
+        )
+    for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
+        if old != new:
+            raise _mismatch(traced.name, path, old, new)
 
 
 def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:

@@ -22,7 +22,7 @@ import numpy as np
 
 from .autotune.log.decision import COMPILED, taken_options, taken_routes
 from .autotune.log.log_index import log_index
-from .autotune.log.lookup import LogView, shipped_logs
+from .autotune.log.lookup import LogView, own_records, shipped_logs
 from .autotune.log.record import TargetKey, target_key
 from .autotune.model.shipped import shipped_model
 from .autotune.scratch import ScratchFolder
@@ -39,7 +39,7 @@ from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .config import Config
 from .ir.dims import Dim
-from .ir.errors import LoopwrightValueError, UnsupportedError
+from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.choices import Choices
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
 from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
@@ -48,6 +48,7 @@ from .ir.graph.printer import as_text
 from .ir.graph.types import TensorType
 from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
+from .ir.loop.simplify_prim import canonical_names, names_by_place
 from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.staircase import offset_of_stairs
 from .ir.ops.to_prim import group_to_prim
@@ -56,6 +57,8 @@ from .ir.program.analysis import places
 from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
+from .ir.schedule.apply import apply_schedule
+from .ir.schedule.steps import Schedule
 from .kernels import by_library, checked_kernels
 from .precision import Precision, error_growth
 from .tuning.plain_numpy import PlainNumpy, numpy_name, program_key
@@ -207,14 +210,42 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
 def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:
     """The PrimFunc of every group that a lowered module's main calls, by the group's name.
 
-    With a ``memo``, one of an equal group of the same name that was met before.
+    With a ``memo``, one of an equal group of the same name that was met before. A PrimFunc of the
+    module itself gets canonical names, as those made of groups have.
     """
     prims: dict[str, PrimFunc] = {}
     for name, (known, stairs) in known_operands(module).items():
         group = module.functions[name]
-        if isinstance(group, Function) and not is_view(group):
+        if isinstance(group, PrimFunc):
+            params = tuple(replace(p, constant=n in known) for n, p in enumerate(group.params))
+            prims[name] = canonical_names(replace(group, name=name, params=params))
+        elif not group.attrs.get("primitive"):
+            raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
+        elif not is_view(group):
             prims[name] = _prim_of(name, group, known, stairs, memo)
     return prims
+
+
+def own_schedules(module: Module) -> dict[str, Schedule]:
+    """The schedules that a module's PrimFuncs were written with, in canonical names.
+
+    Raises ScheduleError for one that is illegal.
+    """
+    schedules: dict[str, Schedule] = {}
+    for name, schedule in module.schedules.items():
+        prim = module.functions.get(name)
+        if not isinstance(prim, PrimFunc):
+            continue  # nothing calls it, and it was removed
+        axes, buffers = names_by_place(prim)
+        both = sorted(axes.keys() & buffers.keys())
+        if both:
+            raise ScheduleError(f"@{name}: {both[0]} is an axis and a buffer; rename one of them")
+        try:
+            apply_schedule(prim, schedule)
+        except ScheduleError as error:
+            raise ScheduleError(f"the schedule of @{name} is illegal: {error.message}") from error
+        schedules[name] = schedule.renamed({**axes, **buffers})
+    return schedules
 
 
 def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]:
@@ -321,15 +352,18 @@ def build(
     prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
     known: dict[str, Chosen] = dict(schedules or {})
+    own_schedule = own_schedules(lowered)
     for name, prim in prims.items():
         workload = workload_of(prim).hash
         if workload not in known:
             library = routes.get(workload)
-            known[workload] = (
-                by_library(library)
-                if library is not None and library == library_of(prim)
-                else choose_schedule(prim, target, used, logs)
-            )
+            schedule = own_schedule.get(name)
+            if library is not None and library == library_of(prim):
+                known[workload] = by_library(library)
+            elif schedule is not None and not own_records(logs[:1], workload, key):
+                known[workload] = Chosen(schedule, "given", "given")
+            else:
+                known[workload] = choose_schedule(prim, target, used, logs)
         chosen[name] = known[workload]
     check = Config.read().check if check is None else check
     source = Source(
@@ -446,6 +480,7 @@ _ORIGINS = {
     "model": "picked by the cost model",
     "rules": "by the rules",
     "library": "by NumPy's BLAS, which was faster",
+    "given": "with a schedule of its own",
 }
 
 
@@ -478,6 +513,11 @@ def _nest_text(name: str, kernel: Kernel) -> str:
     return f"prim @{name}: its product by {kernel.library}{rest}"
 
 
+def _graph_functions(module: Module) -> Module:
+    functions = {n: f for n, f in module.functions.items() if isinstance(f, Function)}
+    return module.with_functions(functions)
+
+
 def _levels(
     kernels: Mapping[str, Kernel], compiled: CompiledProgram
 ) -> dict[str, Callable[[Source], str]]:
@@ -487,7 +527,7 @@ def _levels(
     return {
         "graph": lambda source: as_text(source.module),
         "kernels": lambda source: (
-            as_text(source.lowered) + "\n" + each(lambda n: str(source.prims[n]))
+            as_text(_graph_functions(source.lowered)) + "\n" + each(lambda n: str(source.prims[n]))
         ),
         "loops": lambda _: each(lambda n: _nest_text(n, kernels[n])),
         "program": lambda _: str(compiled.program),

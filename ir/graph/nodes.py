@@ -2,7 +2,7 @@
 
 ::
 
-    Module   ::= (GlobalVar "=" (Function | PrimFunc))*
+    Module   ::= (GlobalVar "=" (Function | PrimFunc [Schedule]))*
     Function ::= "fn (" Var, ... ")" Block
     Block    ::= Binding* Atom                        a flat list, then the value of the block
     Binding  ::= Var "=" Expr
@@ -19,7 +19,7 @@ Match, constructors and references are to join ``Expr`` later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ import numpy as np
 
 from ..dtype import dtype_of
 from ..loop.prim import PrimFunc
+from ..schedule.steps import Schedule
 from ..span import Span
 from .operator import Operator
 from .types import FuncType, TensorType, Type
@@ -158,9 +159,14 @@ Expr: TypeAlias = Call | Tuple | TupleGetItem | If | Function | Var | Constant |
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
-    """Functions by name. A graph function calls a PrimFunc by its GlobalVar, as in Relax."""
+    """Functions by name. A graph function calls a PrimFunc by its GlobalVar, as in Relax.
+
+    ``schedules`` are those that PrimFuncs were written with, by name; their steps use the names of
+    the PrimFunc's own axes and buffers.
+    """
 
     functions: Mapping[str, Function | PrimFunc] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return text_of(self)
@@ -169,7 +175,11 @@ class Module:
         """This module with ``name`` replaced or added; the same object if nothing changes."""
         if self.functions.get(name) is function:
             return self
-        return Module({**self.functions, name: function})
+        return self.with_functions({**self.functions, name: function})
+
+    def with_functions(self, functions: Mapping[str, Function | PrimFunc]) -> Module:
+        """A module of other functions, with the schedules of this one."""
+        return replace(self, functions=functions)
 
     @property
     def main(self) -> Function:

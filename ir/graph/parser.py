@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from ..dims import IntExpr
 from ..dims_parser import parse_dim
 from ..dtype import DTYPES, literal_dtypes
 from ..errors import LoopwrightError, ParseError
+from ..loop.parser import read_prim
 from ..loop.prim import PrimFunc
 from ..scanner import Scanner
+from ..schedule.parser import read_schedule
+from ..schedule.steps import Schedule
 from ..span import Span
 from .builder import Builder
 from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Tuple, Var
@@ -47,31 +50,24 @@ _LINE = re.compile(r"\s*(?:<--.*?  )?(\S.*?):(\d+)(?:  .*)?\s*$")
 _PLAIN: dict[str, Any] = {"True": True, "False": False, "None": None}
 
 
-def parse_module(
-    text: str,
-    *,
-    constants: Constants | None = None,
-    parse_prim: Callable[[str], PrimFunc] | None = None,
-    file: str = "<text>",
-) -> Module:
-    """The module that ``text`` spells.
+def parse_module(text: str, *, constants: Constants | None = None, file: str = "<text>") -> Module:
+    """Returns the module that ``text`` spells.
 
-    ``constants`` holds the arrays behind ``meta[name]``; ``parse_prim`` reads the kernels of a
-    module that has some. Raises ParseError with line and column where the text leaves the grammar,
-    and what ``Builder.emit`` raises where operands do not fit.
+    ``constants`` holds the arrays behind ``meta[name]``. Raises ParseError with line and column
+    where the text leaves the grammar, and what ``Builder.emit`` raises where operands do not fit.
 
     >>> module = parse_module("def @main(%x: float32) -> float32 { %x }")
     >>> str(module.main.type)
     'fn (Tensor[(), float32]) -> Tensor[(), float32]'
     """
-    return _Parser(text, constants or {}, parse_prim, file).module()
+    return _Parser(text, constants or {}, file).module()
 
 
 def parse_function(
     text: str, *, constants: Constants | None = None, file: str = "<text>"
 ) -> Function:
     """The function that ``text`` spells, as ``fn (...) { ... }``; see ``parse_module``."""
-    parser = _Parser(text, constants or {}, None, file)
+    parser = _Parser(text, constants or {}, file)
     parser.scan.expect("fn")
     function = parser.function()
     if not parser.scan.at_end():
@@ -89,15 +85,9 @@ class _Header:
 
 
 class _Parser:
-    def __init__(
-        self,
-        text: str,
-        constants: Constants,
-        parse_prim: Callable[[str], PrimFunc] | None,
-        file: str,
-    ) -> None:
+    def __init__(self, text: str, constants: Constants, file: str) -> None:
         self.scan = Scanner(text, file)
-        self.arrays, self.parse_prim = constants, parse_prim
+        self.arrays = constants
         self.constants: dict[str, Constant] = {}
         self.globals: dict[str, GlobalVar] = {}
         self.scopes: list[dict[str, Var]] = []
@@ -108,15 +98,21 @@ class _Parser:
     def module(self) -> Module:
         """Headers first, so that functions may call each other in any order."""
         functions: dict[str, Function | PrimFunc] = {}
+        schedules: dict[str, Schedule] = {}
         while not self.scan.at_end():
             start = self.scan.position
-            if self.scan.accept("prim"):
-                self._prim(start, functions)
+            if self.scan.sees("prim"):
+                self._prim(functions)
+                continue
+            if self.scan.accept("schedule"):
+                name = self._name(_GLOBAL, "the name of a kernel")
+                if not isinstance(functions.get(name), PrimFunc):
+                    self.scan.fail(f"there is no kernel @{name} before its schedule", start)
+                schedules[name] = read_schedule(self.scan)
                 continue
             self.scan.expect("def")
             name = self._name(_GLOBAL, "the name of a function")
-            if name in self.headers or name in functions:
-                self.scan.fail(f"@{name} is defined twice", start)
+            self._check_new(name, functions, start)
             header = self.headers[name] = self._header()
             if header.result is not None:
                 signature = FuncType(tuple(p.type for p in header.params), header.result)
@@ -127,16 +123,18 @@ class _Parser:
             self.scan.position = header.position
             function = functions[name] = self._body(header)
             self.globals.setdefault(name, GlobalVar(name, function.type))
-        return Module(functions)
+        return Module(functions, schedules)
 
-    def _prim(self, start: int, functions: dict[str, Function | PrimFunc]) -> None:
-        name = self._name(_GLOBAL, "the name of a kernel")
-        self.scan.balanced("{")
-        self._skip_body()
-        if self.parse_prim is None:
-            self.scan.fail("a kernel, but nothing was given to read it (parse_prim)", start)
-        prim = functions[name] = self.parse_prim(self.scan.text[start : self.scan.position])
-        self.globals[name] = GlobalVar(name, signature_of(prim))
+    def _prim(self, functions: dict[str, Function | PrimFunc]) -> None:
+        start = self.scan.position
+        prim = read_prim(self.scan)
+        self._check_new(prim.name, functions, start)
+        functions[prim.name] = prim
+        self.globals[prim.name] = GlobalVar(prim.name, signature_of(prim))
+
+    def _check_new(self, name: str, functions: Mapping[str, object], start: int) -> None:
+        if name in functions:
+            self.scan.fail(f"@{name} is defined twice", start)
 
     def _skip_body(self) -> None:
         start = self.scan.skip()

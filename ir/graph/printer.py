@@ -2,7 +2,9 @@
 
 ::
 
-    module   ::= ("def @" name "(" params ")" "->" type block)*
+    module   ::= (("def @" name "(" params ")" "->" type block) | prim | schedule)*
+    prim     ::= see ir/loop/prim.py
+    schedule ::= "schedule @" name "{" step* "}"                  of the prim of that name before it
     function ::= "fn (" params ")" "->" type block
     params   ::= "%" name ":" type, ..., key "=" value, ...       the pairs are the function's attrs
     block    ::= "{" ("%" name "=" expr ";")* expr "}"
@@ -129,6 +131,9 @@ class _Printer:
                     yield from self._fresh().function(function, f"def @{name}")
                 else:
                     yield str(function)
+                if name in node.schedules:
+                    steps = "".join(f"  {step}\n" for step in node.schedules[name].steps)
+                    yield f"schedule @{name} {{\n{steps}}}"
         elif isinstance(node, Block):
             yield "{"
             yield from self.block(node, "  ")

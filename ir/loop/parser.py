@@ -35,7 +35,7 @@ from .nest import (
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .scalar import COMBINERS, SCALAR_OPS
 
-__all__ = ["parse_nest", "parse_prim"]
+__all__ = ["parse_nest", "parse_prim", "read_prim"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LOOP = re.compile(r"[A-Za-z_][\w.]*(?:\*[A-Za-z_][\w.]*)*")  # a fused loop is called i.0*j.0
@@ -62,10 +62,15 @@ def parse_prim(text: str, file: str = "<text>") -> PrimFunc:
       y[i] = exp(x[i])
     }
     """
-    parser = _Parser(text, file)
+    parser = _Parser(Scanner(text, file))
     prim = parser.prim()
     parser.finish()
     return prim
+
+
+def read_prim(scan: Scanner) -> PrimFunc:
+    """The PrimFunc that stands at the place of ``scan`` in a longer text, which may go on."""
+    return _Parser(scan).prim()
 
 
 def parse_nest(text: str, file: str = "<text>") -> Nest:
@@ -78,15 +83,15 @@ def parse_nest(text: str, file: str = "<text>") -> Nest:
     >>> nest.body[0].kind
     'vectorize'
     """
-    parser = _Parser(text, file)
+    parser = _Parser(Scanner(text, file))
     nest = parser.nest()
     parser.finish()
     return nest
 
 
 class _Parser:
-    def __init__(self, text: str, file: str) -> None:
-        self.scan = Scanner(text, file)
+    def __init__(self, scan: Scanner) -> None:
+        self.scan = scan
         self.dtypes: dict[str, DType] = {}  # of the buffers declared so far
         self.values: dict[str, Expr] = {}  # what "let" has named in this expression
         self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain stand-in

@@ -28,7 +28,14 @@ from .lay_out import lay_out
 from .plain import plain_symbol
 from .prim import Axis, Buffer, PrimFunc, Stage
 
-__all__ = ["canonical_names", "canonical_prim", "merge_axes", "share_axes", "squeeze"]
+__all__ = [
+    "canonical_names",
+    "canonical_prim",
+    "merge_axes",
+    "names_by_place",
+    "share_axes",
+    "squeeze",
+]
 
 
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
@@ -286,6 +293,11 @@ def canonical_names(prim: PrimFunc) -> PrimFunc:
 
         y[a] = w[a] + 1    =>    out[i] = x0[i] + 1
     """
+    return rename(prim, *names_by_place(prim))
+
+
+def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the canonical names of the axes, and of the buffers, by the names they have."""
     axes: dict[str, str] = {}
     counts = {True: 0, False: 0}
     sizes = {name for b in prim.buffers.values() for size in b.shape for name in symbols(size)}
@@ -309,7 +321,7 @@ def canonical_names(prim: PrimFunc) -> PrimFunc:
     inner = [s.name for s in prim.stages if s.name not in buffers]
     buffers |= {name: f"t{n}" for n, name in enumerate(inner)}
     buffers |= {p.name: f"x{n}" for n, p in enumerate(prim.params)}
-    return rename(prim, axes, buffers)
+    return axes, buffers
 
 
 def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> PrimFunc:

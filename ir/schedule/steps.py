@@ -22,7 +22,7 @@ means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +137,28 @@ class Schedule:
         "vectorize('j.1')"
         """
         return Schedule(tuple(steps))
+
+    def renamed(self, names: Mapping[str, str]) -> Schedule:
+        """The same schedule of a PrimFunc whose axes and buffers have other names.
+
+        >>> print(Schedule.of(fuse("row.0", "col")).renamed({"row": "i", "col": "j"}).steps[0])
+        fuse('i.0', 'j')
+        """
+
+        def new(name: str) -> str:
+            parts = (loop.partition(".") for loop in name.split("*"))
+            return "*".join(f"{names.get(axis, axis)}{dot}{rest}" for axis, dot, rest in parts)
+
+        def argument(kind: str, value: Any) -> Any:
+            if kind == "name":
+                return new(value)
+            return tuple(map(new, value)) if kind == "names" else value
+
+        return Schedule(
+            tuple(
+                Step(s.name, tuple(map(argument, SIGNATURES[s.name], s.args))) for s in self.steps
+            )
+        )
 
     def to_json(self) -> list[list[Any]]:
         """A list of ``[primitive, argument, ...]`` with lists for tuples."""

@@ -1,4 +1,5 @@
-"""The user's function on the command line: ``FILE.py:FUNCTION``, and arguments for it.
+"""The user's program on the command line: ``FILE.py:FUNCTION`` and arguments for it, or
+``FILE.txt``, the text of a module.
 
 Arguments come from, in this order,
 
@@ -26,12 +27,14 @@ import numpy as np
 
 from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightError
+from ..module import CompiledModule, parse
 from ..tracer.specs import DTypeSpec, Spec, parse_spec
 from .text import UsageError
 
 __all__ = ["UserFunction", "add_function_arguments", "load_function"]
 
 WHERE = "FILE.py:FUNCTION"
+"""Or ``FILE.txt``: the text of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
         "function",
         metavar=WHERE,
         nargs="?" if optional else None,
-        help="a function in a Python file",
+        help="a function in a Python file; or FILE.txt, the text of a module",
     )
     parser.add_argument(
         "--arg",
@@ -76,6 +79,8 @@ def load_function(
 
     ``log`` and ``threads`` take the place of those the function was compiled with.
     """
+    if Path(where).suffix == ".txt":
+        return _load_module(Path(where), specs, log, threads)
     file, colon, name = where.rpartition(":")
     if not colon:
         file, name = where, ""
@@ -87,12 +92,34 @@ def load_function(
     if log is not None:
         compiled.log = Path(log)
     if threads is not None:
-        if threads < 1:
-            raise UsageError(f"--threads {threads}: there must be at least one")
-        compiled.threads = threads
+        compiled.threads = _checked(threads)
     plain = compiled.function
     args, kwargs = _arguments(module, name, plain, specs)
     return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
+
+
+def _load_module(
+    path: Path, specs: Sequence[str], log: str | None, threads: int | None
+) -> UserFunction:
+    """The module whose text a file holds; its constants are in the file's ``.npz`` neighbour."""
+    if specs:
+        raise UsageError(f"--arg {specs[0]}: {path} says itself what its main takes")
+    try:
+        text = path.read_text(encoding="utf-8")
+        arrays = path.with_suffix(".npz")
+        constants = dict(np.load(arrays)) if arrays.exists() else None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    module = parse(text, constants=constants, file=str(path))
+    threads = None if threads is None else _checked(threads)
+    compiled = CompiledModule(module, path.stem, log=log, threads=threads)
+    return UserFunction(str(path), compiled, compiled.function, compiled.specs, {})
+
+
+def _checked(threads: int) -> int:
+    if threads < 1:
+        raise UsageError(f"--threads {threads}: there must be at least one")
+    return threads
 
 
 def _import(path: Path) -> ModuleType:

@@ -219,6 +219,7 @@ class _Judge:
             (frozenset(known), stairs),
             self.built.chosen[step.name].schedule,
             (self.parts.target, self.parts.threads),
+            self.source.lowered,
         )
         if step.spoilt:
             return self._spoilt(step)
@@ -286,6 +287,7 @@ class _Judge:
             "near": "fitted from a near shape in a log",
             "model": "picked by the cost model",
             "rules": "by the rules",
+            "given": "its own",
         }[chosen.origin]
         took = f", measured {chosen.seconds * 1e6:.4g} us" if chosen.seconds else ""
         named = f" ({log})" if log is not None and "log" in where else ""

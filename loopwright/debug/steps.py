@@ -22,7 +22,17 @@ from ..codegen.kernel import Kernel
 from ..codegen.program_from_graph import is_view
 from ..ir.dims import as_int
 from ..ir.errors import InternalError
-from ..ir.graph.nodes import Atom, Binding, Constant, Function, GlobalVar, Tuple, TupleGetItem, Var
+from ..ir.graph.nodes import (
+    Atom,
+    Binding,
+    Block,
+    Constant,
+    Function,
+    GlobalVar,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
@@ -94,7 +104,8 @@ class Steps:
         types = binding.var.type
         self.values[binding.var] = _taken(types, iter(outs))
         group = self._lowered.functions[call.kernel]
-        assert isinstance(group, Function)
+        if not isinstance(group, Function):
+            group = _only_call(binding)
         outputs = tuple(flat(self.values[binding.var]))
         return Step(binding, call.kernel, group, tuple(inputs), tuple(spoilt), outputs)
 
@@ -157,6 +168,16 @@ class Steps:
             (source,) = flat(self._value(expr.args[0]))
             return _taken(atom.type, iter([source]))
         raise KeyError(atom.name)
+
+
+def _only_call(binding: Binding) -> Function:
+    """A group that only calls the kernel which ``binding`` calls."""
+    call = binding.value
+    assert isinstance(call, GraphCall)
+    params = tuple(Var(f"p{n}", a.type) for n, a in enumerate(call.args))
+    var = Var(binding.var.name, binding.var.type, binding.var.span)
+    made = GraphCall(call.op, params, call.attrs, call.span)
+    return Function(params, Block((Binding(var, made),), var))
 
 
 class _Memory:

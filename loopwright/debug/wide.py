@@ -26,6 +26,9 @@ from ..ir.graph.nodes import (
     Var,
 )
 from ..ir.graph.operator import Operator
+from ..ir.loop.evaluate import evaluate_prim
+from ..ir.loop.prim import PrimFunc
+from ..ir.loop.widen import widened
 
 __all__ = ["Value", "flat", "result_of", "values_of"]
 
@@ -70,6 +73,8 @@ def _value(expr: Expr, values: Mapping[Var, Value], module: Module | None, wide:
         if isinstance(expr.op, Operator):
             return _as(expr.op.reference(args, _attrs(expr.attrs, wide)), wide)
         callee = module.functions.get(expr.op.name) if module is not None else None
+        if isinstance(callee, PrimFunc):
+            return _kernel_value(callee, args, wide)
         if isinstance(callee, Function):
             inner = values_of(callee, [a for v in args for a in flat(v)], module, wide=wide)
             return result_of(callee, inner, wide=wide)
@@ -78,6 +83,13 @@ def _value(expr: Expr, values: Mapping[Var, Value], module: Module | None, wide:
     raise UnsupportedError(
         f"{type(expr).__name__} is not compiled", span=getattr(expr, "span", None)
     )
+
+
+def _kernel_value(prim: PrimFunc, args: Sequence[Value], wide: bool) -> Value:
+    """What a kernel that was written by hand gives, by its tensor expressions."""
+    arrays = {p.name: np.asarray(a) for p, a in zip(prim.params, args, strict=True)}
+    results = tuple(evaluate_prim(widened(prim) if wide else prim, arrays).values())
+    return results[0] if len(results) == 1 else results
 
 
 def _atom(atom: Atom, values: Mapping[Var, Value], wide: bool) -> Value:

@@ -23,7 +23,7 @@ from ..codegen.target import Target
 from ..ir.dims import as_int
 from ..ir.dtype import dtype_of
 from ..ir.errors import ScheduleError
-from ..ir.graph.nodes import Atom, Binding, Block, Call, Function, Var
+from ..ir.graph.nodes import Atom, Binding, Block, Call, Function, GlobalVar, Module, Var
 from ..ir.graph.walk import operands
 from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.interpret import interpret
@@ -73,10 +73,12 @@ class Group:
         known: tuple[frozenset[int], Mapping[int, int]],
         schedule: Schedule,
         machine: tuple[Target, int],
+        module: Module,
     ) -> Group:
-        """The group with its values computed; ``machine`` is a target and threads."""
-        exact = values_of(function, inputs, wide=True)
-        narrow = values_of(function, inputs, wide=False)
+        """The group with its values computed; ``machine`` is a target and threads, and ``module``
+        has the kernels that it calls."""
+        exact = values_of(function, inputs, module, wide=True)
+        narrow = values_of(function, inputs, module, wide=False)
         return Group(name, function, inputs, *known, schedule, *machine, exact, narrow)
 
 
@@ -101,6 +103,8 @@ def operations(group: Group) -> Iterator[Binding]:
 def check_operation(group: Group, binding: Binding) -> Checked | None:
     """The kernel of one operation and all it needs, run; the worst of the schedules tried. None if
     there is no such kernel by itself."""
+    if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
+        return None
     shorter, places = _up_to(group.function, binding)
     constant = [n for n, p in enumerate(places) if p in group.constant]
     stairs = {n: group.stairs[p] for n, p in enumerate(places) if p in group.stairs}

@@ -233,6 +233,8 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
         return "picked by the cost model near to the rules' favourite"
     if chosen.origin == "near":
         return "fitted to this shape from the log's record of a near one"
+    if chosen.origin == "given":
+        return "the one that the kernel was written with"
     took = f"{chosen.seconds * 1e3:.3g} ms"
     if chosen.origin == "exact":
         return f"from the log, measured {took}"

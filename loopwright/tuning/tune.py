@@ -48,6 +48,7 @@ from ..pipeline import (
     build,
     logged_choices,
     logged_routes,
+    own_schedules,
     preferences_of,
     refuse_symbolic,
     session_log,
@@ -158,9 +159,10 @@ def tune(
         return built
 
     def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
-        if not schedules:
-            return {}
-        return schedules_by_hand(tasks_of(prims, target, used), schedules)
+        names = {prim.name for prim in prims}
+        own = {n: s for n, s in own_schedules(module).items() if n in names}
+        by_kernel = {**own, **(schedules or {})}
+        return schedules_by_hand(tasks_of(prims, target, used), by_kernel) if by_kernel else {}
 
     given = by_hand(variants.of(logged).prims)
     records.check_writable()  # makes the file: only once all that was asked for makes sense

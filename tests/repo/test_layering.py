@@ -12,7 +12,7 @@ import repo_sources as sources
 BELOW = ("ir.*", "codegen.*", "tuning_logs")
 LAYERS: dict[str, set[str]] = {
     "ir": set(),
-    "ir.graph": {"ir", "ir.loop"},
+    "ir.graph": {"ir", "ir.loop", "ir.schedule"},
     "ir.loop": {"ir"},
     "ir.ops": {"ir", "ir.graph", "ir.loop"},
     "ir.graph.fusion": {"ir", "ir.graph", "ir.loop", "ir.ops"},

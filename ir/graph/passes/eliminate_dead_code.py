@@ -45,7 +45,7 @@ def eliminate_dead_code(module: Module) -> Module:
             work += new
     if reached >= module.functions.keys():
         return module
-    return Module({name: f for name, f in module.functions.items() if name in reached})
+    return module.with_functions({n: f for n, f in module.functions.items() if n in reached})
 
 
 def without_dead_code(function: Function) -> Function:

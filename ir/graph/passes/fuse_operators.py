@@ -60,7 +60,7 @@ def fuse_operators(module: Module, choices: Choices | None = None) -> Module:
             changed = changed.with_function(name, _fuse_function(function, table, choices))
     if changed is module:
         return module
-    return Module({**changed.functions, **table.functions})
+    return changed.with_functions({**changed.functions, **table.functions})
 
 
 def _fuse_function(function: Function, table: GroupTable, choices: Choices | None) -> Function:

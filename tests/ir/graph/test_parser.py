@@ -193,9 +193,14 @@ def test_unknown_result_type_of_a_function_called_too_early() -> None:
         parse_module("def @f(%x: float32) { @g(%x) }\ndef @g(%x: float32) { %x }")
 
 
-def test_kernels_are_left_to_their_own_parser() -> None:
-    with pytest.raises(ParseError, match="parse_prim"):
-        parse_module("prim @k(x: float32[4]) -> y: float32[4] {\n  y[i] = x[i]\n}")
+def test_kernels_and_their_schedules_stand_among_functions() -> None:
+    text = """prim @k(x: float32[4]) -> y: float32[4] {
+  y[i] = x[i]
+}
+schedule @k {
+  vectorize('i')
+}"""
+    assert str(parse_module(text)).rstrip() == text
 
 
 def test_branches_see_the_variables_around_them() -> None:

@@ -1,0 +1,231 @@
+"""Modules from text or a builder, compiled: the door for programs that no Python function traced.
+
+::
+
+    text --parse--> Module --build--> CompiledModule: called, tuned and shown as compiled functions
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Mapping, Sequence
+from keyword import iskeyword
+from typing import Any
+
+import numpy as np
+
+from .compile import CompiledFunction
+from .ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
+from .ir.graph.evaluate import evaluate
+from .ir.graph.nodes import Function, Module
+from .ir.graph.parser import parse_module
+from .ir.graph.types import TensorType, TupleType, Type
+from .ir.graph.verify import verify
+from .ir.loop.evaluate import evaluate_prim
+from .ir.loop.prim import PrimFunc
+from .ir.loop.verify import verify_prim
+from .lowered import Lowered, refuse_other_kind
+from .pipeline import own_schedules
+from .tracer import ArraySpec, Request, Spec, Traced
+from .tracer.pytree import LEAF, Node, Structure
+from .user_errors import for_user
+
+__all__ = ["CompiledModule", "build", "parse"]
+
+Array = np.ndarray[Any, Any]
+
+
+def parse(
+    text: str, *, constants: Mapping[str, Array] | None = None, file: str = "<text>"
+) -> Module:
+    """Returns the module that ``text`` spells: graph functions, kernels, and schedules of kernels.
+
+    ``constants`` holds the arrays that the text calls ``meta[name]``; ``file`` is the name that
+    errors give the text. ``str(module)`` is the text again. Raises ParseError with line and column
+    for text that is no module, and LoopwrightTypeError for operands that do not fit an operator.
+
+    >>> import loopwright as lw
+    >>> module = lw.parse('''
+    ... def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+    ...   %0 = exp(%x);
+    ...   @double(%0)
+    ... }
+    ... prim @double(x: float32[4]) -> y: float32[4] { y[i] = x[i] * 2.0 }
+    ... schedule @double { vectorize('i') }
+    ... ''')
+    >>> list(module.functions)
+    ['main', 'double']
+    """
+    try:
+        return parse_module(text, constants=constants, file=file)
+    except Exception as error:
+        shown = for_user(error)
+    raise shown
+
+
+def build(module: Module | str, *, name: str = "main", **options: Any) -> CompiledModule:
+    """Compiles a module, or the text of one; returns what calls its function ``main``.
+
+    ``name`` is what errors and messages call it. The options ``log``, ``threads``, ``precision``,
+    ``target``, ``tune`` and ``passes`` are those of ``lw.compile``. Raises LoopwrightTypeError if
+    the module is malformed, ScheduleError if a schedule of its kernels is illegal, and
+    UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> double = lw.build("def @main(%x: Tensor[(2), float32]) { add(%x, %x) }")
+    >>> double(np.float32([1, 2]))
+    array([2., 4.], dtype=float32)
+    >>> double.run({"x": np.float32([3, 4])})
+    {'0': array([6., 8.], dtype=float32)}
+    """
+    made = CompiledModule(parse(module) if isinstance(module, str) else module, name, **options)
+    made.lower()
+    return made
+
+
+class CompiledModule(CompiledFunction):
+    """A module that is compiled for the arrays its ``main`` takes, by position or by name.
+
+    All of a compiled function is here: calls, ``tune``, ``lower``, ``background``. Where no
+    arguments are given, ``lower`` and ``tune`` take those that ``main`` declares (``specs``).
+    ``inputs`` and ``outputs`` are the names of the arguments and results; the attribute ``outputs``
+    of ``main`` names results, which otherwise have their numbers for names.
+    """
+
+    def __init__(self, module: Module, name: str = "main", **options: Any) -> None:
+        _check(module)
+        own_schedules(module)  # raises ScheduleError for one that is illegal
+        self.module = module
+        self._traced = _traced(module, name)
+        results = module.main.body.result.type
+        fields = results.fields if isinstance(results, TupleType) else (results,)
+        names = module.main.attrs.get("outputs", tuple(map(str, range(len(fields)))))
+        if len(names) != len(fields):
+            raise LoopwrightTypeError(
+                f"main returns {len(fields)} results, and its attribute outputs has "
+                f"{len(names)} names"
+            )
+        self.specs = tuple(_spec(p.type) for p in module.main.params)
+        self.inputs = tuple(p.name for p in module.main.params)
+        self.outputs: tuple[str, ...] = tuple(names)
+        self._options = options
+
+        def interpreted(*args: Any, **kwargs: Any) -> Any:
+            bound = self._traced.signature.bind(*args, **kwargs)
+            return evaluate(module, *bound.args, call_prim=_call_prim)
+
+        interpreted.__name__ = interpreted.__qualname__ = name
+        interpreted.__doc__ = None
+        vars(interpreted)["__signature__"] = self._traced.signature
+        super().__init__(interpreted, **options)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the results by name, for arguments by name; names may be any strings."""
+        if feeds.keys() != set(self.inputs):
+            raise LoopwrightTypeError(
+                f"{self._name} takes {', '.join(self.inputs) or 'nothing'}, "
+                f"not {', '.join(feeds) or 'nothing'}"
+            )
+        result = self(*(feeds[name] for name in self.inputs))
+        alone = not isinstance(self.module.main.body.result.type, TupleType)
+        return dict(zip(self.outputs, (result,) if alone else result, strict=True))
+
+    def as_text(self, level: str = "graph") -> str:
+        """Returns the text at ``level``: graph, kernels, loops, program, llvm or asm."""
+        return self.lower().as_text(level)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Returns the code, to look at or to keep; arguments may be left out."""
+        return super().lower(*self._declared(args, kwargs), **kwargs)
+
+    def tune(self, *args: Any, **kwargs: Any) -> Any:
+        """Tunes as a compiled function does, on random arrays where no arguments are given.
+
+        Schedules that the kernels of the module were written with are candidates like all others;
+        from then on the fastest is used, which the log holds.
+        """
+        return super().tune(*self._declared(args, kwargs), **kwargs)
+
+    def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """``args``, or specs of what main takes if neither they nor names of arguments are given"""
+        if args or kwargs.keys() & self._signature.parameters.keys():
+            return args
+        return self.specs
+
+    def _for_threads(self, count: int) -> CompiledFunction:
+        return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
+
+    def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
+        refuse_other_kind(self._traced, request)
+        return self._traced
+
+
+def _check(module: Module) -> None:
+    """Raises LoopwrightTypeError unless the module is well formed and has a function ``main``."""
+    if not isinstance(module.functions.get("main"), Function):
+        raise LoopwrightTypeError(
+            "a module needs a graph function @main; the functions of this one are "
+            f"{', '.join(module.functions) or 'none'}"
+        )
+    try:
+        verify(module)
+        for function in module.functions.values():
+            if isinstance(function, PrimFunc):
+                verify_prim(function)
+    except InternalError as error:  # which it is where a pass made the module
+        raise LoopwrightTypeError(error.message, notes=error.notes) from None
+    for name in module.schedules:
+        if not isinstance(module.functions.get(name), PrimFunc):
+            raise LoopwrightTypeError(f"there is a schedule of {name}, which is no kernel")
+
+
+def _traced(module: Module, name: str) -> Traced:
+    """Describes the calls of a module as tracing describes those of a Python function."""
+    names: list[str] = []
+    structures: list[Structure] = []
+    leaves: list[ArraySpec] = []
+    for param in module.main.params:
+        names.append(_identifier(param.name, names))
+        structures.append(_structure(param.type, leaves))
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(n, either) for n in names])
+    results: list[ArraySpec] = []
+    structure = _structure(module.main.body.result.type, results)
+    request = Request(tuple(names), tuple(structures), tuple(leaves))
+    places = tuple(range(len(leaves)))
+    return Traced(name, signature, module, request, places, structure, (None,) * len(results))
+
+
+def _identifier(name: str, taken: Collection[str]) -> str:
+    """A parameter's name as Python can spell it, unlike those that are taken."""
+    name = re.sub(r"\W", "_", name)
+    name = f"_{name}" if not name.isidentifier() or iskeyword(name) else name
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _structure(kind: Type, leaves: list[ArraySpec]) -> Structure:
+    """The structure of a value; the types of its arrays are appended to ``leaves``."""
+    if isinstance(kind, TupleType):
+        return Node(tuple, None, tuple(_structure(field, leaves) for field in kind.fields))
+    if not isinstance(kind, TensorType):
+        raise UnsupportedError(f"main takes or returns a function, {kind}")
+    leaves.append(ArraySpec(kind))
+    return LEAF
+
+
+def _spec(kind: Type) -> Any:
+    if isinstance(kind, TupleType):
+        return tuple(map(_spec, kind.fields))
+    assert isinstance(kind, TensorType)
+    return Spec(kind)
+
+
+def _call_prim(prim: PrimFunc, args: Sequence[Any]) -> Any:
+    """The results of a kernel, as the interpreter of graphs asks for them."""
+    found = evaluate_prim(prim, dict(zip((p.name for p in prim.params), args, strict=True)))
+    results = tuple(found.values())
+    return results[0] if len(results) == 1 else results
