@@ -21,16 +21,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..dtype import dtype_of
 from ..loop.prim import PrimFunc
-from ..schedule.steps import Schedule
 from ..span import Span
 from .operator import Operator
 from .types import FuncType, TensorType, Type
+
+if TYPE_CHECKING:
+    from ..schedule.steps import Schedule
 
 __all__ = [
     "Atom",
