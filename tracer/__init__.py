@@ -3,33 +3,29 @@
 ::
 
     specs        lw.f32[64, 784]: an argument without its values
-    pytree       nested arguments and results, taken apart and put together
-    arguments    what a call hands over: arrays to trace, static values; the cache's key
-    write_back   results into the arguments that a function changes
-    quickkey     the same key for calls seen before, in a microsecond
+    pytree       nested arguments and results, taken apart and put together; the same as code
+    arguments    the arguments of a call: arrays to trace, static values; the cache's key, and the
+                 same key for calls seen before, in a microsecond
     function     trace(): the function's run on proxies, and its module
+    write_back   results into the arguments that a function changes
 
     proxy        the traced array; run (errors get the user's line)
-    emitting     lift, emit: values and operators as proxies
-    storage      the memory that arrays share, and the views they are of it
-    layout       the strides NumPy would give an array
+    emitting     lift, emit: values and operators as proxies, with NumPy 2's dtypes
+    storage      the memory and strides of arrays, and the views they are of each other
     slices       slices of values read and written in the graph
     writing      in-place operators, out=, assignment
     trace        one run: its builder, captured arrays, origins of values
-    promotion    NumPy 2's dtypes, as casts
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
-    fits, bounds what calls ask of Python ints, and of indices where that is wanted
-    frozen       what traces read that calls will not: random numbers, globals
-    operators    Python's operators
+    fits         checks of Python ints and of indices that calls make
+    frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
-    parameters   what the parameters of nn take
-    xp, nn       the same as an Array API namespace; what neural networks need besides
+    parameters   conversion of the arguments of nn
+    xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
 
     spans        the user's line and columns
-    misuse       what traced arrays cannot do, and what to write instead
-    hints        a way out that the operands' types show
-    explain      all of it put into an error
+    misuse       errors for what traced arrays cannot do, and what to write instead
+    explain      the user's line, operands and a hint, put into an error
 """
 
 from . import (
@@ -39,22 +35,28 @@ from . import (
     joining,
     linear,
     nn,
-    operators,
     reductions,
     shaping,
     ufuncs,
     writing,
     xp,
 )
-from .arguments import Arguments, ArraySpec, Request, bind, signature_of, to_array
-from .borrowed import Borrowed
+from .arguments import (
+    Arguments,
+    ArraySpec,
+    Request,
+    any_traced,
+    bind,
+    quick_key,
+    signature_of,
+    to_array,
+)
 from .explain import cut_traceback, is_ours
-from .frozen import Watch
+from .frozen import Borrowed, Watch
 from .function import Traced, located, trace
 from .proxy import Proxy
-from .quickkey import any_traced, quick_key
+from .pytree import reader
 from .specs import SPEC_DTYPES, DTypeSpec, Spec, parse_spec
-from .tree_code import reader
 from .write_back import check, check_bounds, placements, write_back
 
 __all__ = [
@@ -81,7 +83,6 @@ __all__ = [
     "linear",
     "located",
     "nn",
-    "operators",
     "parse_spec",
     "placements",
     "quick_key",

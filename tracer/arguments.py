@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import inspect
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -25,7 +25,8 @@ from ..ir.dtype import FLOAT64, INT64, dtype_of
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.types import TensorType
 from .misuse import is_plain, refuse_subclass
-from .pytree import Structure, flatten, paths
+from .proxy import Proxy
+from .pytree import Structure, children_of, flatten, paths
 from .specs import DTypeSpec, Spec
 
 __all__ = [
@@ -34,8 +35,10 @@ __all__ = [
     "Placement",
     "Request",
     "Static",
+    "any_traced",
     "bind",
     "foreign_array",
+    "quick_key",
     "shares_its_memory",
     "signature_of",
     "to_array",
@@ -299,3 +302,65 @@ def foreign_array(value: Any) -> np.ndarray[Any, Any]:
         except (BufferError, RuntimeError, TypeError):
             pass  # a dtype or device that DLPack does not take; its own conversion may
     return np.asarray(value)
+
+
+_VALUES = (bool, str, type(None))
+
+
+def quick_key(
+    args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str]
+) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """A hashable key, and the leaves that carry values, arrays and numbers, in the call's order.
+
+    ``static`` holds the positions and names of static arguments. None stands for arguments that
+    only ``bind`` can judge.
+    """
+    key: list[Any] = [len(args)]
+    leaves: list[Any] = []
+    try:
+        for place, value in enumerate(args):
+            if static and place in static:
+                key += (type(value), value)
+            elif not _add(value, key, leaves):
+                return None
+        for name, value in kwargs.items():
+            key.append(name)
+            if name in static:
+                key += (type(value), value)
+            elif not _add(value, key, leaves):
+                return None
+        whole = tuple(key)
+        hash(whole)
+    except TypeError:  # a static value that has no hash
+        return None
+    return whole, leaves
+
+
+def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
+    cls = type(value)
+    if cls is np.ndarray:
+        key += (value.shape, value.dtype)
+        leaves.append(value)
+        return True
+    if cls is float or cls is int:
+        key.append(cls)
+        leaves.append(value)
+        return True
+    if cls in _VALUES:
+        key += (cls, value)
+        return True
+    if issubclass(cls, np.generic):
+        key += (None, value.dtype)  # no array of rank 0: that can be changed in place
+        leaves.append(value)
+        return True
+    inside = children_of(value)
+    if inside is None:
+        return False
+    children, rest = inside
+    key += (cls, len(children), rest)
+    return all(_add(child, key, leaves) for child in children)
+
+
+def any_traced(values: Iterable[Any]) -> bool:
+    """Whether there is a traced array among ``values``, or in a container among them."""
+    return any(type(leaf) is Proxy for leaf in flatten(list(values))[0])

@@ -15,8 +15,7 @@ from ..ir.dims import Dim, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from .dispatch import by_element, implements, views
 from .elementwise import cast
-from .emitting import copied, emit, lift, one_array, read_only_view
-from .promotion import common, dtype_argument, kind_of
+from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
 from .proxy import Proxy, run
 from .shaping import broadcast_to, shape_argument, size
 from .trace import active

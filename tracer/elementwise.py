@@ -12,8 +12,17 @@ from numpy._core import umath as _umath  # pyright: ignore
 from ..ir.dtype import BOOL, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import by_element, implements, method, views
-from .emitting import copied, emit, lift, one_array
-from .promotion import common, common_dtype, dtype_argument, kind_of, to_float
+from .emitting import (
+    common,
+    common_dtype,
+    copied,
+    dtype_argument,
+    emit,
+    kind_of,
+    lift,
+    one_array,
+    to_float,
+)
 from .proxy import Proxy, is_number
 from .trace import active
 

@@ -1,25 +1,55 @@
-"""From values to the graph: what a traced function works with becomes proxies, and operators."""
+"""From values to the graph: values become proxies of NumPy 2's dtypes, and operators emit calls.
+
+The graph's operators want operands of one dtype, so NumPy's promotion is inserted as casts. Python
+numbers are weak: they take the dtype of the arrays they meet. Where NumPy would answer float16,
+which the language does not have, the answer is float32.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import DType, dtype_of
+from ..ir.dtype import DTYPES, FLOAT32, DType, dtype_of, promote
 from ..ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..ir.graph.nodes import Atom, Constant
 from ..ir.graph.types import TupleType
 from . import misuse
 from .dispatch import FUNCTIONS
-from .layout import Strides, dense_strides, elementwise_strides
+from .misuse import unsupported_dtype
 from .proxy import Proxy, fail_leaked
 from .slices import Region, read_region
-from .storage import NEW_ARRAY, VIEW_OPERATORS, Kind, View, view_by
+from .storage import (
+    NEW_ARRAY,
+    VIEW_OPERATORS,
+    Kind,
+    Strides,
+    View,
+    dense_strides,
+    elementwise_strides,
+    view_by,
+)
 from .trace import Trace, active
 
-__all__ = ["copied", "emit", "emit_many", "lift", "one_array", "read_only_view"]
+__all__ = [
+    "common",
+    "common_dtype",
+    "common_strong",
+    "copied",
+    "dtype_argument",
+    "emit",
+    "emit_many",
+    "known_dtype",
+    "lift",
+    "one_array",
+    "promoted",
+    "read_only_view",
+    "to_float",
+    "ufunc_dtypes",
+]
 
 
 def lift(value: Any, dtype: DType | None = None) -> Proxy:
@@ -171,3 +201,97 @@ def emit_many(name: str, *operands: Any, **attrs: Any) -> list[Proxy]:
     assert isinstance(result.type, TupleType)
     count = len(result.type.fields)
     return [Proxy(trace.builder.get_item(result, i, span=trace.span), trace) for i in range(count)]
+
+
+Promotable: TypeAlias = Any  # a NumPy dtype, or int or float for a Python number
+
+
+def kind_of(value: Any) -> Promotable:
+    """What decides ``value``'s part in promotion."""
+    if isinstance(value, Proxy):
+        if value.weak is None:
+            return value.dtype
+        return np.dtype(bool) if value.weak is bool else value.weak
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype
+    if isinstance(value, bool):
+        return np.dtype(bool)
+    if isinstance(value, int):
+        return int
+    if isinstance(value, float):
+        return float
+    return lift(value).dtype
+
+
+@functools.lru_cache(maxsize=4096)
+def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Promotable, ...]) -> tuple[DType, ...]:
+    """The dtypes of a ufunc's inputs and outputs. LoopwrightTypeError if it has no such loop.
+
+    >>> [str(d) for d in ufunc_dtypes(np.add, (np.dtype("float32"), int))]
+    ['float32', 'float32', 'float32']
+    """
+    if all(isinstance(k, type) for k in kinds):  # Python numbers alone: as NumPy's defaults
+        kinds = tuple(np.dtype(k) for k in kinds)
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+    except TypeError:
+        names = " and ".join(k.__name__ if isinstance(k, type) else k.name for k in kinds)
+        raise LoopwrightTypeError(f"{ufunc.__name__} is not defined for {names}") from None
+    return tuple(known_dtype(d) for d in found)
+
+
+def known_dtype(dtype: np.dtype[Any]) -> DType:
+    """The language's dtype for one of NumPy's: float32 for float16, as long as that has no row.
+
+    Raises TypeError for a dtype the language does not have.
+    """
+    return FLOAT32 if dtype == np.float16 and dtype.name not in DTYPES else dtype_of(dtype)
+
+
+def common_dtype(*values: Any) -> DType:
+    """The dtype in which the values meet, as ``np.result_type`` has it."""
+    return _common(tuple(kind_of(v) for v in values))
+
+
+@functools.lru_cache(maxsize=4096)
+def _common(kinds: tuple[Promotable, ...]) -> DType:
+    weak = {int: 0, float: 0.0}
+    return known_dtype(np.result_type(*(weak.get(k, k) for k in kinds)))
+
+
+def common(*values: Any) -> list[Proxy]:
+    """All of the values as proxies of their common dtype."""
+    dtype = common_dtype(*values)
+    return [lift(v, dtype) for v in values]
+
+
+def common_strong(*values: Any) -> list[Proxy]:
+    """As ``common``, for functions to which a Python number is an int64 or float64 array."""
+    dtype = promote(*(lift(v).type.dtype for v in values))
+    return [lift(v, dtype) for v in values]
+
+
+def promoted(ufunc: np.ufunc, *values: Any) -> tuple[list[Proxy], tuple[DType, ...]]:
+    """The operands of a ufunc, cast to one dtype it computes in, and the dtypes of its results."""
+    dtypes = ufunc_dtypes(ufunc, tuple(kind_of(v) for v in values))
+    inputs = dtypes[: len(values)]
+    if any(d != inputs[0] for d in inputs):  # mixed loops, such as int64 < uint64
+        inputs = (_common(tuple(d.numpy for d in inputs)),) * len(values)
+    return [lift(v, d) for v, d in zip(values, inputs, strict=True)], dtypes[len(values) :]
+
+
+def to_float(value: Any) -> Proxy:
+    """``value`` in the float dtype in which NumPy would take its square root."""
+    return promoted(np.sqrt, value)[0][0]
+
+
+def dtype_argument(dtype: Any) -> DType:
+    """A ``dtype=`` argument. Raises LoopwrightTypeError for a dtype the language does not have."""
+    if dtype is int or dtype is float or dtype is bool:
+        dtype = np.dtype(dtype)
+    try:
+        if isinstance(dtype, np.ndarray | np.generic | Proxy):
+            raise TypeError(f"a dtype is needed, not an array of {dtype.dtype}")
+        return dtype_of(dtype)
+    except TypeError as error:
+        raise unsupported_dtype(error) from None

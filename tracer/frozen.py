@@ -1,9 +1,13 @@
-"""What a trace reads and freezes in the code: random numbers, globals.
+"""Values from outside of a function that a trace freezes in the code: random numbers, globals.
 
-A trace runs the Python function once. Numbers that it draws are constants afterwards, and so are
-the globals, variables of enclosing functions and attributes that it reads. The first is said at
-once (``Draws``). The second is how weights are captured, so it is said when one of them is found to
-have changed (``Watch``), which is looked at when the code is used for the second time.
+A trace runs the Python function once. The random numbers that it draws become constants, and so do
+the globals, variables of enclosing functions and attributes that it reads. ``Draws`` warns of the
+first at once. The second is how weights are captured, so ``Watch`` warns only when the code is used
+again and one of them has changed.
+
+A copy of every weight would double the memory of a compile, so ``Borrowed`` reads big arrays in
+place. They must not change until the code is made: a fingerprint, taken when the array is captured,
+is compared at the end.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..ir.errors import FrozenWarning
+from ..ir.errors import FrozenWarning, LoopwrightValueError
 
-__all__ = ["Draws", "Watch"]
+__all__ = ["Borrowed", "Draws", "Watch", "fingerprint"]
 
 SAMPLED = 64
 """Elements of a captured array that are compared: an update of weights changes most of them."""
@@ -241,3 +245,56 @@ def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """What tells an array from the same one with other values."""
     at = np.linspace(0, array.size - 1, min(array.size, SAMPLED)).astype(np.intp)
     return array.shape, array.dtype, array.flat[at].tobytes()
+
+
+Array = np.ndarray[Any, Any]
+
+LEAST_BYTES = 1 << 18
+"""Smaller arrays are copied: that takes no longer than reading them twice."""
+
+_ROW = 1024  # words of 8 bytes that are summed up
+_ROWS = 128  # rows at once, which fit the L2 cache
+
+
+@dataclass(slots=True)
+class Borrowed:
+    """Arrays by the name the user has for them, each with its fingerprint."""
+
+    arrays: list[tuple[str, Array, int]] = field(default_factory=list[tuple[str, Array, int]])
+
+    def borrow(self, array: Array, name: str) -> Array | None:
+        """A read-only view of ``array``, or None if it has to be copied."""
+        dense = array.flags.c_contiguous or array.flags.f_contiguous
+        if array.nbytes < LEAST_BYTES or not dense or not array.dtype.isnative:
+            return None
+        view = array.view(np.ndarray)
+        view.flags.writeable = False
+        self.arrays.append((name, view, fingerprint(view)))
+        return view
+
+    def check(self, function: str) -> None:
+        """Raises LoopwrightValueError if an array was written since it was captured."""
+        for name, view, before in self.arrays:
+            if fingerprint(view) != before:
+                raise LoopwrightValueError(
+                    f"{name or 'a captured array'} was written while {function} was compiled",
+                    hint="write to it before the first call, or pass it as an argument",
+                )
+
+
+def fingerprint(array: Array) -> int:
+    """A hash of the bytes of a dense array, taken at the speed of memory.
+
+    It sums the array, seen as a matrix of 64-bit words, along rows and along columns: changes that
+    leave both sums as they were do not happen by accident.
+    """
+    flat = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
+    whole = flat.size // (8 * _ROW)
+    words = flat[: whole * 8 * _ROW].view(np.uint64).reshape(whole, _ROW)
+    columns = np.zeros(_ROW, np.uint64)
+    parts: list[bytes] = []
+    for start in range(0, whole, _ROWS):
+        block = words[start : start + _ROWS]
+        columns += block.sum(axis=0, dtype=np.uint64)
+        parts.append(block.sum(axis=1, dtype=np.uint64).tobytes())
+    return hash((b"".join(parts), columns.tobytes(), flat[whole * 8 * _ROW :].tobytes()))

@@ -16,18 +16,15 @@ from ..ir.span import Span
 from ..ir.window import Window
 from . import receivers
 from .arguments import Placement, Request, Static
-from .borrowed import Borrowed
-from .bounds import Bounds
 from .emitting import lift
-from .fits import Fits
-from .frozen import Draws, Watch
-from .pieces import Piece, pieces_of
+from .fits import Bounds, Fits
+from .frozen import Borrowed, Draws, Watch
 from .proxy import Proxy
-from .pytree import Structure, flatten, paths, unflatten
+from .pytree import Structure, flatten, paths, unflatten, writer
+from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
-from .tree_code import writer
 
 __all__ = ["Traced", "located", "trace"]
 

@@ -15,9 +15,9 @@ from ..ir.dims import Dim, IntExpr, as_int
 from ..ir.dtype import INT64
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, LoopwrightValueError
 from . import misuse
-from .bounds import Bounds
 from .dispatch import METHODS, implements, method, views
 from .emitting import emit, lift, one_array
+from .fits import Bounds
 from .proxy import Proxy, is_array, is_number
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose

@@ -9,8 +9,7 @@ import numpy as np
 from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightValueError, UnsupportedError
 from .dispatch import UNSET, implements, method, views
-from .emitting import emit, emit_many, lift
-from .promotion import common_strong, dtype_argument
+from .emitting import common_strong, dtype_argument, emit, emit_many, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import (

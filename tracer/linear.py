@@ -13,8 +13,7 @@ import numpy as np
 from ..ir.dims import as_int, product
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import UFUNCS, implements, method, views
-from .emitting import emit, lift, read_only_view
-from .promotion import common_strong, dtype_argument, promoted, to_float
+from .emitting import common_strong, dtype_argument, emit, lift, promoted, read_only_view, to_float
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis, reduce_max, reduce_min, reduce_sum
 from .shaping import moveaxis, reshape, transpose

@@ -21,9 +21,8 @@ from ..ir.dtype import DType, float_for
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.nodes import Constant
 from ..ir.ops import get
-from .emitting import emit, lift
+from .emitting import common_dtype, dtype_argument, emit, lift
 from .parameters import Axes, DTypeLike, Ints, Pair, Widths, by_numpy, checked
-from .promotion import common_dtype, dtype_argument
 from .proxy import Proxy
 from .trace import active
 

@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
-from .emitting import lift
+from .emitting import dtype_argument, known_dtype, lift
 from .misuse import refuse_subclass, unsupported_dtype
-from .promotion import dtype_argument, known_dtype
 from .proxy import Proxy, complete, is_number, run
 from .trace import active
 

@@ -25,9 +25,8 @@ from ..ir.graph.types import TensorType
 from . import misuse
 from .dispatch import BY_ELEMENT, FUNCTIONS, IN_C_ORDER, METHODS, UFUNCS, VIEWS
 from .explain import explain, locate
-from .layout import Strides, dense, elementwise_strides
 from .spans import caret_lines, span_of, user_frame
-from .storage import Kind, Storage, View
+from .storage import Kind, Storage, Strides, View, dense, elementwise_strides
 from .trace import Trace, active
 
 __all__ = ["Proxy", "WeakType", "complete", "fail_leaked", "is_array", "is_number", "run"]

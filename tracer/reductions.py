@@ -13,8 +13,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from .dispatch import METHODS, UNSET, implements, method
 from .elementwise import cast, isclose
 from .elementwise import where as where_
-from .emitting import emit, lift
-from .promotion import common, dtype_argument, to_float
+from .emitting import common, dtype_argument, emit, lift, to_float
 from .proxy import Proxy
 
 __all__ = ["axes_of", "normalise_axis", "reduce_max", "reduce_min", "reduce_sum"]

@@ -12,9 +12,9 @@ from ..ir.dims_parser import parse_dim
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import implements, in_c_order, method, views
 from .emitting import copied, emit, lift, read_only_view
-from .layout import dense
 from .proxy import Proxy
 from .reductions import axes_of, normalise_axis
+from .storage import dense
 
 __all__ = [
     "atleast_1d",

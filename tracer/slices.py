@@ -1,21 +1,23 @@
-"""Reading and writing a slice of a value in the graph.
+"""Reads and writes of a slice of a value in the graph, and the slices to write back at the end.
 
-A write of a slice is ``strided_set``. Reading a slice looks through the writes before it: one that
-wrote just this slice gives its value, one that wrote elsewhere is passed over. So rows that are
-updated one after the other don't depend on one another.
+A write of a slice is ``strided_set``. A read of a slice looks through the writes before it: the
+last write of exactly this slice gives its value, and writes of other elements are skipped. So rows
+that are updated one after the other do not depend on one another. Of an argument that a function
+changes, only the slices that it wrote are written back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from ..ir.dims import IntExpr
-from ..ir.graph.nodes import Atom
+from ..ir.dims import IntExpr, product
+from ..ir.graph.nodes import Atom, Var
 from ..ir.graph.types import TensorType
+from ..ir.window import Window, dense_offset
 
-__all__ = ["Region", "Update", "read_region", "write_region"]
+__all__ = ["Key", "Piece", "Region", "Update", "pieces_of", "read_region", "write_region"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +158,54 @@ def read_region(trace: Recorder, atom: Atom, region: Region, attrs: Mapping[str,
         else:
             break
     return trace.emit("strided_slice", (atom,), attrs)
+
+
+Key: TypeAlias = tuple[slice, ...] | None
+
+MOST_PIECES = 16
+"""An array of which more slices were written is written back as a whole: every piece costs about a
+microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Result ``output`` of ``main`` goes to the ``window`` of an argument, or to all of it."""
+
+    output: int
+    window: Window | None
+
+    @property
+    def key(self) -> Key:
+        """The slice as NumPy takes it."""
+        if self.window is None:
+            return None
+        return tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in self.window)
+
+
+def pieces_of(trace: Recorder, argument: Var, value: Atom) -> Iterator[tuple[Window | None, Atom]]:
+    """The slices of an argument that differ from it in ``value``, in the order of writing: all of
+    it as one unless few slices were written that are small, or one piece of memory each."""
+    assert isinstance(argument.type, TensorType)
+    shape: Any = argument.type.shape
+    found: list[tuple[Window, Atom]] = []
+    atom, elements = value, _count(0)
+    while (update := trace.updates.get(atom)) is not None:
+        found.append((_window(update.region), update.value))
+        elements += _count(product(update.region.shape))
+        atom = update.base
+    size = _count(argument.type.size)
+    few = atom is argument and len(found) <= MOST_PIECES and elements <= size < float("inf")
+    # Rows that lie apart in memory are quicker written with what is between them, unless few are.
+    if few and (2 * elements <= size or all(dense_offset(shape, w) is not None for w, _ in found)):
+        yield from reversed(found)
+    else:
+        yield None, value
+
+
+def _count(size: IntExpr) -> float:
+    return float(size) if isinstance(size, int) else float("inf")
+
+
+def _window(region: Region) -> Window:
+    axes: Any = zip(region.begin, region.steps, region.shape, strict=True)
+    return tuple(axes)

@@ -16,9 +16,8 @@ from ..ir.graph.nodes import Atom, Constant, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops import get
 from ..ir.span import Span
-from .borrowed import Borrowed
-from .bounds import Bounds
-from .fits import Numbers
+from .fits import Bounds, Numbers
+from .frozen import Borrowed
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
 from .storage import Memory

@@ -8,7 +8,7 @@ import tracemalloc
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.tracer.borrowed import LEAST_BYTES, fingerprint
+from loopwright.tracer.frozen import LEAST_BYTES, fingerprint
 
 SIDE = 700  # 2 MB a matrix
 

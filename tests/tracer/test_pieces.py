@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.types import TensorType
-from loopwright.tracer.hints import suggest
+from loopwright.tracer.arguments import quick_key
+from loopwright.tracer.explain import suggest
 from loopwright.tracer.pytree import LEAF, flatten, paths, unflatten
-from loopwright.tracer.quickkey import quick_key
 from loopwright.tracer.spans import caret_lines, operand_texts, segment, span_of
 
 Pair = namedtuple("Pair", "left right")

@@ -8,7 +8,7 @@ import loopwright as lw
 import numpy as np
 import pytest
 from loopwright.tracer.dispatch import FUNCTIONS, METHODS
-from loopwright.tracer.rewrites import FUNCTION_REWRITES, METHOD_REWRITES, misspelt
+from loopwright.tracer.misuse import FUNCTION_REWRITES, METHOD_REWRITES, misspelt
 
 X = np.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8], [9, 7, 9, 3, 2, 3], [8, 4, 6, 2, 6, 4]])
 ARRAYS: dict[str, Any] = {

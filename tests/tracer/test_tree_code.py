@@ -12,9 +12,8 @@ import hypothesis.strategies as st
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.tracer.pytree import flatten, unflatten
-from loopwright.tracer.quickkey import quick_key
-from loopwright.tracer.tree_code import reader, writer
+from loopwright.tracer.arguments import quick_key
+from loopwright.tracer.pytree import flatten, reader, unflatten, writer
 
 Pair = namedtuple("Pair", "left right")
 NONE: frozenset[int | str] = frozenset()

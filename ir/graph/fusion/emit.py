@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from ...loop.symmetry import symmetric_axes
 from ...ops.to_prim import group_to_prim
 from ..builder import Builder
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Function,
-    GlobalVar,
-    TupleGetItem,
-    Var,
-)
+from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, TupleGetItem, Var
+from ..operator import Pattern
 from ..printer import as_text, constants_of
 from ..structural import atom_key
 from ..types import TupleType
 from ..walk import map_operands
-from .graph import Graph, Node, is_big_constant, operator_of
-from .operands import SHARED, Reading, readings_of
-from .order import Groups
+from .graph import Edge, Graph, Groups, Node, is_big_constant, operator_of
+from .rules import MOST_OPERATORS
 
-__all__ = ["GroupTable", "emit_block"]
+__all__ = ["GroupTable", "Reading", "SHARED", "emit_block", "readings_of", "segments"]
 
 _NAMED_OPERATORS = 6
 """Operators that a group's name spells out."""
@@ -199,3 +190,149 @@ class _GroupBody:
         self.builder.span = binding.var.span
         name = None if binding.var.name.isdigit() else binding.var.name
         return self.builder.bind(replace(call, args=tuple(args)), binding.var.type, name=name)
+
+
+Reading: TypeAlias = tuple[object, ...]
+"""Equal for two operands that may share a parameter if they are the same array."""
+
+SHARED: Reading = ()
+
+_HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
+
+
+def readings_of(
+    graph: Graph, members: Sequence[int], is_symmetric: Callable[[Node], bool]
+) -> Mapping[tuple[int, int], Reading]:
+    """The reading of every operand of a contraction in a group, and of what maps in front of it
+    read, by node and position; all others are SHARED.
+
+    ``is_symmetric`` says of a contraction of one array with itself whether its result is."""
+    below: set[int] = set()  # reductions and contractions, and what depends on them
+    for member in members:
+        node = graph.nodes[member]
+        if node.pattern in _HEAVY or below.intersection(node.sources):
+            below.add(member)
+    found: dict[tuple[int, int], Reading] = {}
+    inside = set(members) - below
+    contractions = [m for m in members if graph.nodes[m].pattern == Pattern.CONTRACTION]
+    for member in contractions:
+        node = graph.nodes[member]
+        one_array = len({edge.root for edge in node.edges}) == 1
+        if len(contractions) == 1 and one_array and is_symmetric(node):
+            both: Reading = (node.index, "both")
+            found.update({(member, n): both for n in range(len(node.edges))})
+            continue
+        for position, edge in enumerate(node.edges):
+            found[member, position] = _reading(node, position, edge)
+            for front in _in_front(graph, edge, inside):
+                for number, own in enumerate(graph.nodes[front].edges):
+                    found[front, number] = _reading(node, position, own)
+    return found
+
+
+def _in_front(graph: Graph, edge: Edge, inside: set[int]) -> set[int]:
+    """The maps of the group that an operand of a contraction is made by."""
+    found: set[int] = set()
+    work = [edge.source]
+    while work:
+        index = work.pop()
+        if index is not None and index in inside and index not in found:
+            found.add(index)
+            work += graph.nodes[index].sources
+    return found
+
+
+def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
+    """Operands of a contraction with the same letters are walked alike: ``ij,ij->i``."""
+    equation = contraction.call.attrs.get("equation")
+    letters: Sequence[str] = []
+    if isinstance(equation, str):
+        letters = equation.partition("->")[0].split(",")
+    alike: object = letters[position] if position < len(letters) else position
+    views: tuple[Atom, ...] = tuple(view.var for view in edge.chain)
+    return (contraction.index, alike, views)
+
+
+MOST_INSTRUCTIONS = 512.0
+"""Instructions for one element in a segment: the code of some vectors fits the first cache."""
+
+
+def segments(graph: Graph) -> list[list[int]]:
+    """The segments of all regions that are larger than a group may be otherwise."""
+    found: list[list[int]] = []
+    for region in _regions(graph):
+        if len(region) > MOST_OPERATORS:
+            found += _cut(graph, region)
+    return found
+
+
+def _regions(graph: Graph) -> list[list[int]]:
+    """The regions, each in program order.
+
+    A node's level is how many steps out of a region lead to it, at most: what is connected and of
+    one level has nothing of another level in between.
+    """
+    levels: list[int] = []
+    parent = [*range(len(graph.nodes))]
+
+    def find(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    for node in graph.nodes:
+        near = [s for s in node.sources if _is_near(graph.nodes[s], node)]
+        levels.append(max([levels[s] + (s not in near) for s in node.sources], default=0))
+        for source in near:
+            if levels[source] == levels[node.index]:
+                parent[find(source)] = find(node.index)
+    found: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        if node.plain:
+            found.setdefault(find(node.index), []).append(node.index)
+    return [*found.values()]
+
+
+def _is_near(source: Node, node: Node) -> bool:
+    return source.plain and node.plain and source.shape == node.shape
+
+
+def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:
+    """Cut a region in program order into segments of half to all of what one may hold, each time
+    at the place that the fewest values cross."""
+    found: list[list[int]] = []
+    start = 0
+    while start < len(region):
+        end = _longest(graph, region, start)
+        if end < len(region):
+            crossing = _crossing(graph, region, start, end)
+            earliest = start + (end - start + 1) // 2
+            end = min(range(end, earliest - 1, -1), key=lambda at: crossing[at - start])
+        found.append([*region[start:end]])
+        start = end
+    return found
+
+
+def _longest(graph: Graph, region: Sequence[int], start: int) -> int:
+    """The end of the longest segment that begins at ``start``."""
+    total = 0.0
+    for place in range(start, len(region)):
+        total += max(1.0, graph.nodes[region[place]].cost)
+        if total > MOST_INSTRUCTIONS:
+            return max(place, start + 1)
+    return len(region)
+
+
+def _crossing(graph: Graph, region: Sequence[int], start: int, end: int) -> list[int]:
+    """How many values of the segment from ``start`` are read behind each place up to ``end``."""
+    place_of = {node: place for place, node in enumerate(region)}
+    count = [0] * (end - start + 2)
+    for place in range(start, end):
+        node = graph.nodes[region[place]]
+        last = max((place_of.get(user, place) for user in node.users), default=place)
+        count[place + 1 - start] += 1
+        count[min(last, end) + 1 - start] -= 1
+    for at in range(1, len(count)):
+        count[at] += count[at - 1]
+    return count

@@ -16,23 +16,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dims import IntExpr, product
+from ..choices import Choices, call_text, operand_text
+from ..nodes import Atom, Binding, Call
 from ..operator import Pattern
 from ..types import TensorType
-from .graph import (
-    Edge,
-    Graph,
-    Node,
-    is_reshape,
-    is_used_once,
-    operator_of,
-    same_but_ones,
-)
+from .graph import EXIT, Edge, Graph, Node, is_reshape, is_used_once, operator_of, same_but_ones
 
-__all__ = ["COSTLY", "MOST_OPERATORS", "may_fuse"]
+__all__ = ["COSTLY", "JOINED", "MOST_OPERATORS", "Seams", "find_chain", "may_fuse"]
 
 MOST_OPERATORS = 64
 """Operators in one group."""
@@ -305,3 +299,205 @@ def _no_larger(reads: Shape, source: Shape) -> bool:
     if isinstance(left, int) and isinstance(right, int):
         return left <= right
     return left == right
+
+
+LEAST_ROWS = 16
+"""Rows of scores below which no vector is filled: they are better computed one by one."""
+
+LEAST_SCORES = 16
+"""Length of a row below which there is nothing to be saved."""
+
+MOST_COLUMNS = 512
+"""Columns of the operands beyond which a block's private buffers leave the caches."""
+
+_LONGEST = 32  # operators between the two contractions
+
+
+def find_chain(graph: Graph, above: list[int], first: int) -> set[int] | None:
+    """The nodes of the chain that begins with the contraction ``first``; None if none does.
+
+    ``above`` are the post-dominators.
+    """
+    last = above[first]
+    while last != EXIT and graph.nodes[last].pattern != Pattern.CONTRACTION:
+        last = above[last]
+    if last == EXIT or not _sizes_fit(graph.nodes[first], graph.nodes[last]):
+        return None
+    members: set[int] = {first, last}
+    work = [first]
+    while work:
+        for user in graph.nodes[work.pop()].users:
+            if user not in members:
+                members.add(user)
+                work.append(user)
+        if len(members) > _LONGEST:
+            return None
+    return members if _is_chain(graph, graph.nodes[first], graph.nodes[last], members) else None
+
+
+def _sizes_fit(first: Node, last: Node) -> bool:
+    scores = first.shape
+    if len(scores) < 2 or len(first.edges) != 2 or len(last.edges) != 2:
+        return False
+    sizes = [*scores, *(s for e in (*first.edges, *last.edges) for s in e.shape)]
+    if not all(isinstance(s, int) and s > 0 for s in sizes):
+        return False
+    rows, length = scores[-2], scores[-1]
+    columns = [s for e in first.edges for s in e.shape[-1:]] + [*last.shape[-1:]]
+    return (
+        _at_least(rows, LEAST_ROWS)
+        and _at_least(length, LEAST_SCORES)
+        and all(isinstance(c, int) and (c <= MOST_COLUMNS or c == length) for c in columns)
+        and last.shape[:-1] == scores[:-1]
+    )
+
+
+def _at_least(size: IntExpr, least: int) -> bool:
+    return isinstance(size, int) and size >= least
+
+
+def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
+    """Whether ``last`` contracts the rows of softmax(maps of ``first``), and nothing else is
+    between them."""
+    scores = first.shape
+    kind = first.binding.var.type
+    if not isinstance(kind, TensorType) or not kind.dtype.is_float:
+        return False
+    if any(e.source in members for e in (*first.edges, last.edges[1])):
+        return False
+    if not _contracts_rows(last) or _direct(last.edges[0], scores) < 0:
+        return False
+    seen: set[int] = {first.index, last.index}
+
+    def node(edge: Edge, *names: str) -> Node | None:
+        """The member an edge reads as it is, if it is one of these operators."""
+        source = _direct(edge, scores)
+        if source not in members or graph.nodes[source].op.name not in names:
+            return None
+        seen.add(source)
+        return graph.nodes[source]
+
+    def row_of(edge: Edge, name: str, of: Node) -> bool:
+        """Whether an edge reads the reduction ``name`` of the rows of ``of``."""
+        if edge.source not in members:
+            return False
+        found = graph.nodes[edge.source]
+        seen.add(found.index)
+        return found.op.name == name and _folds_rows(found, scores) and _reads(found, of)
+
+    share = node(last.edges[0], "divide")
+    power = node(share.edges[0], "exp") if share is not None else None
+    if share is None or power is None or not row_of(share.edges[1], "sum", power):
+        return False
+    below = node(power.edges[0], "subtract")
+    source = _direct(below.edges[0], scores) if below is not None else None
+    if below is None or source not in members:
+        return False
+    if not row_of(below.edges[1], "max", graph.nodes[source]):
+        return False
+    for index in members - seen:
+        found = graph.nodes[index]
+        if found.pattern not in _MAPS or found.shape != scores or found.escapes:
+            return False
+        inside = [e for e in found.edges if e.source in members]
+        if any(_direct(e, scores) < 0 for e in inside):
+            return False
+    return not any(graph.nodes[m].escapes for m in members if m != last.index)
+
+
+def _direct(edge: Edge, shape: tuple[IntExpr, ...]) -> int:
+    """The node an edge reads without an index map in between, -1 if it does otherwise."""
+    if edge.source is None or edge.chain or edge.shape != shape:
+        return -1
+    return edge.source
+
+
+def _reads(found: Node, of: Node) -> bool:
+    return _direct(found.edges[0], of.shape) == of.index
+
+
+def _folds_rows(node: Node, scores: tuple[IntExpr, ...]) -> bool:
+    if node.pattern != Pattern.REDUCTION or len(node.edges) != 1:
+        return False
+    axis = node.call.attrs.get("axis")
+    axes = axis if isinstance(axis, list | tuple) else (axis,)
+    return len(axes) == 1 and isinstance(axes[0], int) and axes[0] % len(scores) == len(scores) - 1
+
+
+def _contracts_rows(last: Node) -> bool:
+    """Whether a contraction sums over the last axis of its first operand, and keeps the others."""
+    equation = last.call.attrs.get("equation")
+    if isinstance(equation, str):
+        operands, _, result = equation.partition("->")
+        letters = operands.partition(",")[0]
+        return letters[-1] not in result and result[:-1] == letters[:-1]
+    right = last.edges[1].shape
+    return len(right) >= 2 and right[-2] == last.edges[0].shape[-1] and not last.call.attrs
+
+
+JOINED = ("fused", "apart")
+"""The options of every site: what the rules allow is done, unless it is told otherwise."""
+
+
+class Seams:
+    """Where groups of one block could be joined, and which of these seams stay open.
+
+    A seam is a pair of nodes, the second of which reads the first. What is to be apart there stays
+    apart, whatever else their groups become.
+    """
+
+    def __init__(self, graph: Graph, choices: Choices | None) -> None:
+        self._graph = graph
+        self._choices = choices
+        self._open: set[tuple[int, int]] = set()
+
+    def stays_open(
+        self, first: int, second: int, members: Sequence[int], outputs: Sequence[int]
+    ) -> bool:
+        """Whether ``members``, which could be one group, are to be two, with the seam between."""
+        if self._choices is None:
+            return False
+        if (first, second) not in self._open:
+            text = _group_text(self._graph, members, outputs)
+            if self._choices.take("fusion", text, JOINED) == JOINED[0]:
+                return False
+            self._open.add((first, second))
+        return True
+
+    def is_site(self, first: Sequence[int], second: Sequence[int]) -> bool:
+        """Whether joining these groups, the second of which reads the first, is worth asking."""
+        if self._choices is None:
+            return False
+        heavy = [_is_heavy(self._graph, group) for group in (first, second)]
+        return (heavy[0] and len(first) == 1) or (heavy[1] and not heavy[0])
+
+
+def _is_heavy(graph: Graph, group: Sequence[int]) -> bool:
+    return any(graph.nodes[m].pattern in _HEAVY for m in group)
+
+
+def _group_text(graph: Graph, members: Sequence[int], outputs: Sequence[int]) -> str:
+    """Operators in order, numbered; ``%n`` is the value of the n-th, ``*`` marks what leaves."""
+    names: dict[Atom, str] = {}
+
+    def operand(atom: Atom) -> str:
+        root, chain = graph.resolve(atom)
+        if root is None or root not in names:
+            return operand_text(atom)
+        text = names[root]
+        for view in chain:
+            text = _call(view, lambda _, inner=text: inner)
+        return text
+
+    lines: list[str] = []
+    for number, member in enumerate(members):
+        binding = graph.nodes[member].binding
+        lines.append(_call(binding, operand) + ("*" if member in outputs else ""))
+        names[binding.var] = f"%{number}"
+    return "; ".join(lines)
+
+
+def _call(binding: Binding, operand: Callable[[Atom], str]) -> str:
+    call = binding.value
+    assert isinstance(call, Call)
+    return call_text(call, operand=operand)

@@ -33,7 +33,7 @@ from ..builder import Builder
 from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..types import TensorType
-from .rewrite import map_functions, rewrite_function
+from ..walk import map_functions, rewrite_function
 
 __all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
 

@@ -33,8 +33,7 @@ from ..operator import Pattern, get
 from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType
-from ..walk import operands
-from .rewrite import map_functions, rewrite_function
+from ..walk import map_functions, operands, rewrite_function
 
 __all__ = ["eliminate_common_subexpressions"]
 

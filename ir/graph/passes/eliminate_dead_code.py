@@ -24,8 +24,7 @@ The language is pure, so a value without users has no effect.
 from __future__ import annotations
 
 from ..nodes import Atom, Binding, Block, Expr, Function, If, Module, Var
-from ..walk import global_variables, operands
-from .rewrite import map_functions
+from ..walk import global_variables, map_functions, operands
 
 __all__ = ["eliminate_dead_code", "without_dead_code"]
 

@@ -51,7 +51,7 @@ from ..nodes import (
 )
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType, TupleType, Type
-from .rewrite import rewrite_function
+from ..walk import rewrite_function
 
 __all__ = ["fold_constants"]
 

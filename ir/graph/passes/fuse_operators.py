@@ -33,14 +33,9 @@ all that (``fusion/segments.py``).
 from __future__ import annotations
 
 from ..choices import Choices
-from ..fusion.chain import find_chain
-from ..fusion.emit import GroupTable, emit_block
-from ..fusion.graph import Graph, build_graph
-from ..fusion.order import Groups
-from ..fusion.post_dominators import EXIT, post_dominators
-from ..fusion.rules import MOST_OPERATORS, may_fuse
-from ..fusion.segments import segments
-from ..fusion.sites import Seams
+from ..fusion.emit import GroupTable, emit_block, segments
+from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
+from ..fusion.rules import MOST_OPERATORS, Seams, find_chain, may_fuse
 from ..nodes import Atom, Binding, Block, Function, If, Module
 from ..operator import Pattern
 

@@ -41,9 +41,8 @@ from ..nodes import (
     Module,
     Var,
 )
-from ..walk import count_bindings, global_variables, map_operands
+from ..walk import count_bindings, global_variables, map_operands, rewrite_function
 from .eliminate_dead_code import eliminate_dead_code
-from .rewrite import rewrite_function
 
 __all__ = ["inline_calls"]
 

@@ -22,8 +22,7 @@ from __future__ import annotations
 from ...errors import LoopwrightError
 from ..builder import Builder
 from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Tuple, TupleGetItem, Var
-from ..walk import map_operands
-from .rewrite import map_functions, rewrite_function
+from ..walk import map_functions, map_operands, rewrite_function
 
 __all__ = ["lower_to_primitives"]
 

@@ -33,7 +33,7 @@ from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from .rewrite import map_functions, rewrite_function
+from ..walk import map_functions, rewrite_function
 
 __all__ = ["narrow_factors"]
 

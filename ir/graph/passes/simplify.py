@@ -46,9 +46,8 @@ from ..nodes import (
     Var,
 )
 from ..types import TensorType
-from ..walk import free_variables, operands
+from ..walk import free_variables, map_functions, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
-from .rewrite import map_functions, rewrite_function
 from .rules import Helper, Known, apply_rules, dtype, operator_name, parse_rules
 
 __all__ = ["simplify"]

@@ -39,9 +39,8 @@ from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import use_counts
+from ..walk import map_functions, rewrite_function, use_counts
 from .eliminate_dead_code import without_dead_code
-from .rewrite import map_functions, rewrite_function
 
 __all__ = ["sink_transposes"]
 
