@@ -55,12 +55,12 @@ def compiled(function: Callable[..., Any], arrays: Sequence[Any], target: Target
     seconds = time.perf_counter() - begun
     parts = lowered.built.parts
     assert parts is not None
-    # The entry names its kernels by the hash of their text, which may change where no code does.
+    # The entry names its kernels by number, and in files of before by the hash of their text.
     entry = lowered.as_text("llvm").rpartition("\n; ")[2]
     return Compiled(
         {n: code_hash(object_code(k.text, target)) for n, k in parts.kernels.items()},
         {n: str(c.schedule) for n, c in lowered.built.chosen.items()},
-        code_hash(re.sub(r"lw\.[0-9a-f]{32}", "lw", entry.partition("define")[2])),
+        code_hash(re.sub(r"lw\.(?:[0-9a-f]{32}|kernel\d+)", "lw", entry.partition("define")[2])),
         seconds,
     )
 

@@ -1,7 +1,8 @@
 """A planned program as one native entry that calls its kernels in order.
 
 Every kernel is an object file of its own, so that the code of a kernel does not depend on the
-program around it; the entry is one more, which finds the kernels by the hash of their text.
+program around it. The entry is one more. It calls the kernels by number, so that programs which
+differ only in their kernels (another schedule, another operator) share the code of their entry.
 """
 
 from __future__ import annotations
@@ -92,9 +93,10 @@ def compile_program(
 
 
 def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[str, str]:
-    """The kernels a program calls, and the symbol its entry calls each by."""
+    """The symbol by which the entry calls each kernel of the program; one for equal kernels."""
     called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
-    return {name: f"lw.{code_hash(kernels[name].text)[:32]}" for name in called}
+    numbers: dict[str, int] = {}
+    return {n: f"lw.kernel{numbers.setdefault(kernels[n].text, len(numbers))}" for n in called}
 
 
 def link_program(
