@@ -219,10 +219,17 @@ def _by_model(space: ScheduleSpace, favourite: Schedule, model: TreeModel) -> Ch
 
 
 def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:
-    """The model's opinion of rows; without one all are alike."""
+    """The model's score of each row; zeros without a model.
+
+    Rows that were drawn twice, which are most of those of a small space, are computed once.
+    """
     if model is None:
         return np.zeros(len(rows), np.float32)
-    return model.predict(space.features(rows))
+    keys = [row.tobytes() for row in rows]
+    places = {key: place for place, key in enumerate(keys)}  # of the last row of each kind
+    numbers = {key: number for number, key in enumerate(places)}
+    scores = model.predict(space.features(rows[list(places.values())]))
+    return scores[[numbers[key] for key in keys]]
 
 
 def _applied(prim: PrimFunc, steps: Sequence[object]) -> Schedule | None:
