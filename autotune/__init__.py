@@ -17,6 +17,5 @@
 
 The way round: a ``Task`` has a ``SearchSpace``, rows of integers. A strategy proposes rows that
 the cost model likes, a ``Measurer`` turns each into a ``MeasureRecord``, the ``TuningLog`` keeps
-it, the model learns from it. ``standins`` has a trivial one of every role, so that the loop is
-tested without compiling. Compiling needs only ``log_index``, ``lookup`` and ``select``.
+it, the model learns from it. Compiling needs only ``log_index``, ``lookup`` and ``select``.
 """

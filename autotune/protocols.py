@@ -17,18 +17,15 @@ from .log.record import MeasureRecord, schedule_key
 
 __all__ = [
     "BoolArray",
-    "Builder",
     "Candidate",
     "CostModel",
     "FloatArray",
     "Knob",
     "Measurer",
     "Population",
-    "Runner",
     "ScheduleLike",
     "Score",
     "SearchSpace",
-    "SearchStrategy",
 ]
 
 Population: TypeAlias = npt.NDArray[np.int32]
@@ -104,18 +101,6 @@ class CostModel(Protocol):
         ...
 
 
-class SearchStrategy(Protocol):
-    """Chooses what to measure next. It never proposes a row it has been told about."""
-
-    def propose(self, score: Score | None, count: int) -> Population:
-        """Up to ``count`` rows worth measuring; none when the space is exhausted."""
-        ...
-
-    def observe(self, rows: Population, costs: FloatArray) -> None:
-        """What measuring ``rows`` gave, in seconds."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A schedule to be measured, as JSON data (``row`` is its place in the space)."""
@@ -130,30 +115,8 @@ class Candidate:
         return schedule_key(self.schedule)
 
 
-class Builder(Protocol):
-    """Makes machine code of schedules, somewhere it can do no harm.
-
-    At most one request is under way; ``poll`` never blocks. ``worker_process.WorkerProcess`` with a
-    BuildService is one.
-    """
-
-    @property
-    def busy(self) -> bool: ...
-
-    def submit(self, service: Any, request: Any, timeout: float) -> None: ...
-
-    def poll(self) -> Any: ...
-
-    def close(self) -> None: ...
-
-
-class Runner(Builder, Protocol):
-    """Runs, checks and times machine code, somewhere it can do no harm: a WorkerProcess with a
-    RunService."""
-
-
 class Measurer(Protocol):
-    """Builder and runner of one task put together: candidates in, records out."""
+    """Builds, checks and times candidates of one task in processes of their own."""
 
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float
@@ -164,7 +127,7 @@ class Measurer(Protocol):
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
     ) -> list[MeasureRecord]:
-        """Measure good candidates again, in turn, so that drift hits all alike.
+        """Measure good candidates again in interleaved rounds, so that drift meets all alike.
 
         A record has a sample per round, taken with the operands in the caches ("warm") or not
         ("cold").

@@ -20,7 +20,8 @@ _BOOSTER: tuple[tuple[str, Any], ...] = (
     # synthetic space, and trains in two thirds of the time.
     ("max_depth", 4),
     ("min_child_weight", 2.0),  # a few fast candidates must be able to form a leaf
-    # Each node sees three features of ten, each tree seven rows of ten: alike features take turns.
+    # Each node sees three features of ten, each tree seven rows of ten, so that
+    # alike features share the splits.
     # With the smaller steps 0.1-0.2 points of pairs more, and 1.7 of recall@30.
     ("subsample", 0.7),
     ("colsample_bynode", 0.3),
@@ -42,10 +43,6 @@ class TuneSettings:
     search of the large synthetic space stopped early at 1.12 times the best."""
     generations: int = 4
     """Rounds of selection between two batches; more moves the population only little."""
-    batch: int = 64
-    """Candidates measured between two trainings of the model, once the search is under way."""
-    first_batch: int = 16
-    """The first batch is smaller, so that the model starts to learn early in a short budget."""
     elite_share: float = 0.25
     """Share of a generation that may survive and have children."""
     fresh_share: float = 0.15
@@ -78,8 +75,8 @@ class TuneSettings:
     shipped_rounds: int = 250
     """Its trees; more would make the file larger than a megabyte."""
     model_threads: int = 1
-    """Threads XGBoost may use: on 1,000 rows two gain little on idle cores, and on busy ones their
-    spinning barriers turn milliseconds into seconds."""
+    """Threads XGBoost may use: on 1,000 rows two gain little on idle cores, and on busy ones the
+    spinning barriers make seconds of milliseconds."""
     training_rows: int = 4000
     """Rows trained on at most: all of the task at hand, then the newest of the others."""
     least_training_rows: int = 8
@@ -138,8 +135,6 @@ class TuneSettings:
     """Rounds in the cache mode that does not count, for the record."""
     cold_calls: int = 8
     """Calls of a cold sample at most: each needs a flush, which can take longer than the call."""
-    batch_seconds: float = 2.0
-    """A batch is made as large as fits into this time, so that the model learns often enough."""
     leader_share: float = 0.08
     """Share of the budget kept back for the leaders."""
 
@@ -151,10 +146,10 @@ class TuneSettings:
 
     # -- stopping early
     least_gain: float = 0.01
-    """A turn expected to gain less than this share of the best time is not worth it; 0: no matter
+    """A slice expected to gain less than this share of the best time is not worth it; 0: no matter
     how little is expected, the budget is spent."""
-    small_gain_turns: int = 3
-    """Such turns in a row, in which nothing was gained either, before tuning stops."""
+    small_gain_slices: int = 3
+    """Such slices in a row, in which nothing was gained either, before tuning stops."""
     gain_memory: int = 256
     """Candidates looked back on to see what the model's scores mean in seconds."""
 
@@ -163,21 +158,21 @@ class TuneSettings:
     """Batches every task gets of which the time in the program is not known, before the scheduler
     compares expected gains."""
     scheduler_batch: int = 16
-    """Candidates per turn of a task: small, so that a short budget reaches every task."""
+    """Candidates per slice of a task: few, so that a short budget reaches every task."""
     gain_window: int = 2
-    """Turns looked back to see what a task has been gaining."""
+    """Slices looked back on to see what a task has been gaining."""
 
     gain_shares: tuple[float, ...] = (0.2, 0.1, 0.05, 0.03)
-    """The share of what the machine allows to gain that a task's first turns gain, one after the
+    """The share of what the machine allows to gain that a task's first slices gain, one after the
     other; of later ones it falls as the square of their number. So it was, on average, with the
     kernels of three programs (``bench/landscapes``)."""
     gain_trust: float = 3.0
-    """That counts as much as so many turns of the same number in this run."""
-    first_turn_share: float = 0.3
-    """All first turns together may take this share of the budget: of many kernels in a short one
-    they are smaller, ..."""
-    least_first_turn: int = 6
-    """... but of at least so many candidates."""
+    """That prior counts as much as this many slices of the same number in this run."""
+    first_slice_share: float = 0.3
+    """All first slices together may take this share of the budget; with many kernels and a short
+    budget they have fewer candidates."""
+    least_first_slice: int = 6
+    """The fewest candidates of a first slice."""
 
     # -- in the program
     graph_share: float = 0.15
@@ -185,7 +180,7 @@ class TuneSettings:
     graph_seconds: float = 12.0
     """The most it takes: a network has some tens of choices, few programs hold them all."""
     comparison_share: float = 0.06
-    """Share of the budget for the last comparison: the whole program before and after, in turn."""
+    """Share of the budget for the last comparison: the whole program as it was and as it is."""
     comparison_seconds: float = 6.0
     """The most it takes; a program of 30 ms then runs a hundred times each way."""
 

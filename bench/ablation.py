@@ -30,12 +30,13 @@ from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.model.cost_model import available_model
 from loopwright.autotune.protocols import Candidate, CostModel, FloatArray
-from loopwright.autotune.search.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task, feature_count
 
+from bench.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
+
 from .lock import MachineLock
+from .one_task import tune_one
 from .search_tasks import held_out_tasks
 
 __all__ = ["VARIANTS", "Recorded", "Run", "Variant", "compare", "main", "table"]
@@ -190,7 +191,7 @@ def compare(
             for variant in variants:
                 each()
                 measurer, log = measurer_of(task, seed), TuningLog()
-                result = tune(
+                _, result = tune_one(
                     task,
                     measurer,
                     log,

@@ -27,7 +27,6 @@ from loopwright.autotune.measure.kernels import TOOLCHAIN, tasks_of
 from loopwright.autotune.measure.measurer import NativeMeasurer, Workers
 from loopwright.autotune.protocols import Candidate, Population
 from loopwright.autotune.search.strategy import RowSet, unique_rows
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
@@ -38,6 +37,7 @@ from loopwright.tracer.specs import DTypeSpec
 from .families import fixed_workloads, random_workloads
 from .lock import MachineLock
 from .namespaces.of_loopwright import Loopwright
+from .one_task import tune_one
 from .workload import Workload
 
 __all__ = ["candidates_of", "drawn_tasks", "kernels_in", "main"]
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = f"{family}: {task.workload.text}: {count} measured"
             if options.tune and count:
                 with NativeMeasurer(task, TOOLCHAIN, DEFAULT_SETTINGS, 0, workers) as measurer:
-                    result = tune(task, measurer, log, options.tune)
+                    _, result = tune_one(task, measurer, log, options.tune)
                 tuned += result.trials
                 text += f", {result.trials} while tuning: {result.after * 1e3:.4g} ms"
             sys.stdout.write(text + "\n")

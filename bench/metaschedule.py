@@ -30,11 +30,11 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from .families import make
 from .lock import MachineLock
+from .one_task import tune_one
 from .process import ROOT
 from .search_tasks import HELD_OUT, main_task
 from .time_to_quality import incumbents
@@ -178,7 +178,7 @@ def _race(workload: Workload, threads: int, budget: float, peer: _Peer, found: F
     begun = time.monotonic()
     with NativeMeasurer(task, TOOLCHAIN, _SETTINGS) as measurer:
         late = time.monotonic() - begun
-        result = tune(task, measurer, log, budget, settings=_SETTINGS)
+        _, result = tune_one(task, measurer, log, budget, settings=_SETTINGS)
         spent = time.monotonic() - begun
         assert result.best is not None
         best = incumbents(log.of(task.workload.hash, task.key))

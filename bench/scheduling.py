@@ -24,14 +24,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import loopwright as lw
 import numpy as np
 from loopwright.autotune.log.record import robust_seconds
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
+from loopwright.autotune.program import program_tuner
 from loopwright.autotune.program.native_tuning import tune_tasks
-from loopwright.autotune.program.scheduler import RoundRobin, Scheduler, TaskScheduler, TaskState
+from loopwright.autotune.program.scheduler import TaskScheduler, TaskState
+from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.machine import known_machine
@@ -44,7 +47,21 @@ __all__ = ["LANDSCAPES", "PROGRAMS", "Recorded", "compare", "landscape", "simula
 
 Array = np.ndarray[Any, Any]
 Program = tuple[Callable[..., Any], tuple[Array, ...]]
-SCHEDULERS = {"expected gain": TaskScheduler, "round robin": RoundRobin}
+
+
+class RoundRobin(TaskScheduler):
+    """Every task in its turn: the order that ``TaskScheduler`` is held against."""
+
+    def next(self) -> int | None:
+        """The open task with the fewest slices so far."""
+        open_ = [i for i, s in enumerate(self.states) if not s.exhausted]
+        return min(open_, key=lambda i: len(self.states[i].slices), default=None)
+
+
+SCHEDULERS: Mapping[str, type[TaskScheduler]] = {
+    "expected gain": TaskScheduler,
+    "round robin": RoundRobin,
+}
 LANDSCAPES = Path(__file__).parent / "landscapes"
 SHARES = (0.15, 0.25, 0.4, 0.6)
 
@@ -142,7 +159,7 @@ def landscape(name: str) -> tuple[Recorded, ...]:
 
 def simulate(
     kernels: Sequence[Recorded],
-    make: Callable[[Sequence[TaskState]], Scheduler],
+    make: Callable[[Sequence[TaskState]], TaskScheduler],
     seconds: float,
 ) -> float:
     """Seconds of the program after ``seconds`` of recorded turns in the order of a scheduler."""
@@ -150,9 +167,9 @@ def simulate(
     scheduler, spent = make(states), 0.0
     while spent < seconds and (index := scheduler.next()) is not None:
         kernel, state = kernels[index], states[index]
-        took, best = kernel.after(len(state.turns))
+        took, best = kernel.after(len(state.slices))
         state.start = kernel.first
-        state.after_turn(took, best)
+        state.after_slice(took, best)
         spent += took
     return sum(k.weight * min(s.best, k.first) for k, s in zip(kernels, states))
 
@@ -196,9 +213,10 @@ def compare(name: str, budget: str, threads: int, seed: int = 0) -> Iterator[str
     with tempfile.TemporaryDirectory() as folder:
         for label, scheduler in SCHEDULERS.items():
             log = Path(folder) / f"{label}.jsonl"
-            result = tune_tasks(
-                tasks, TOOLCHAIN, TuningLog(log), budget, seed=seed, scheduler=scheduler
-            )
+            with mock.patch.object(program_tuner, "TaskScheduler", scheduler):
+                result = tune_tasks(
+                    tasks, TOOLCHAIN, TuningLog(log), TuneRequest(budget, seed=seed)
+                )
             turns = " ".join(str(t.trials) for t in result.tasks)
             yield f"{name:<12} {label:<14} {result.trials} candidates ({turns})"
             builds.append(build(module, log=log, threads=threads))
@@ -228,12 +246,13 @@ def record(name: str, turns: int, threads: int, seed: int) -> None:
     _, _, _, tasks = _program(name, threads)
     kept: list[TaskState] = []
 
-    def everyone(states: Sequence[TaskState], settings: TuneSettings) -> Scheduler:
+    def everyone(states: Sequence[TaskState], settings: TuneSettings) -> TaskScheduler:
         kept.extend(states)
         return RoundRobin(states, settings)
 
     limit = f"{turns * DEFAULT_SETTINGS.scheduler_batch * len(tasks)} trials"
-    tune_tasks(tasks, TOOLCHAIN, TuningLog(), limit, seed=seed, scheduler=everyone)
+    with mock.patch.object(program_tuner, "TaskScheduler", everyone):
+        tune_tasks(tasks, TOOLCHAIN, TuningLog(), TuneRequest(limit, seed=seed))
     lines = [
         json.dumps(
             {
@@ -243,7 +262,7 @@ def record(name: str, turns: int, threads: int, seed: int) -> None:
                 "floor": float(f"{task.floor:.4g}"),
                 "place": float(f"{task.seconds:.4g}"),
                 "first": float(f"{state.start:.4g}"),
-                "turns": [[round(took, 2), float(f"{best:.4g}")] for took, best in state.turns],
+                "turns": [[round(took, 2), float(f"{best:.4g}")] for took, best in state.slices],
             }
         )
         for task, state in zip(tasks, kept)

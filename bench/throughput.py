@@ -20,11 +20,11 @@ from loopwright.autotune.budget import parse_budget
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS, TuneSettings
 from loopwright.autotune.task import Task
 
 from .lock import MachineLock
+from .one_task import tune_one
 from .search_tasks import held_out_tasks
 
 __all__ = ["Throughput", "main", "throughput"]
@@ -64,7 +64,7 @@ def throughput(
     begun = time.perf_counter()
     settings = replace(settings, least_gain=0.0)  # the whole budget
     with NativeMeasurer(task, TOOLCHAIN, settings) as measurer:
-        result = tune(task, measurer, TuningLog(), seconds, settings=settings)
+        result, _ = tune_one(task, measurer, TuningLog(), seconds, settings=settings)
     spent = time.perf_counter() - begun
     return Throughput(name, result.after, result.trials, spent, result.engine_seconds)
 

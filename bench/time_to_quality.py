@@ -29,11 +29,11 @@ from loopwright.autotune.measure.kernels import TOOLCHAIN
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.model.cost_model import XGBoostModel, available_model
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task, feature_count
 
 from .lock import MachineLock
+from .one_task import tune_one
 from .search_tasks import held_out_tasks
 
 __all__ = ["Reached", "incumbents", "main", "reached"]
@@ -81,7 +81,7 @@ def reached(name: str, task: Task, seconds: float, known: TuningLog, shipped: bo
     begun = time.monotonic()
     with NativeMeasurer(task, TOOLCHAIN, _FULL) as measurer:
         late = time.monotonic() - begun
-        result = tune(task, measurer, log, seconds, model=model, settings=_FULL)
+        run, result = tune_one(task, measurer, log, seconds, model=model, settings=_FULL)
         path = incumbents(log.of(task.workload.hash, task.key))
         assert result.best is not None
         shown = [*path[:1], *path[1:][-_MOST_INCUMBENTS:]]
@@ -94,7 +94,7 @@ def reached(name: str, task: Task, seconds: float, known: TuningLog, shipped: bo
     final = times[result.best.schedule_key]
     when = min((late + (r.at or 0.0) for r in good), default=math.inf)
     if not math.isfinite(when) and final <= WITHIN * least:
-        when = late + result.seconds  # only the race of the leaders found it
+        when = late + run.seconds  # only the race of the leaders found it
     known.append(log.of(task.workload.hash, task.key))
     first = times[path[0].schedule_key]
     return Reached(name, when, first / least, final / least, least, result.trials)
@@ -103,7 +103,7 @@ def reached(name: str, task: Task, seconds: float, known: TuningLog, shipped: bo
 def look_longer(task: Task, seconds: float, known: TuningLog) -> None:
     """A long run that goes on from what is known."""
     with NativeMeasurer(task, TOOLCHAIN, _FULL) as measurer:
-        tune(task, measurer, known, seconds, settings=_FULL, seed=len(known))
+        tune_one(task, measurer, known, seconds, settings=_FULL, seed=len(known))
 
 
 def _best_known(known: TuningLog, task: Task) -> MeasureRecord | None:

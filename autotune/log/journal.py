@@ -25,8 +25,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 from ...codegen.machine import known_machine
-from ..budget import Budget, BudgetClock
-from ..protocols import Population
+from ..budget import BudgetClock
+from ..request import TuneRequest
 from ..settings import TuneSettings
 from ..task import Task
 from .log_file import LogError
@@ -53,32 +53,25 @@ class Journal:
     def begin(
         log: TuningLog,
         tasks: Sequence[Task],
-        budget: Budget,
-        *,
-        seed: int,
-        strategy: str,
-        settings: TuneSettings,
+        request: TuneRequest,
         model: str,
-        suggested: Mapping[str, Sequence[Population]],
-        given: Mapping[str, Sequence[Any]],
-        program: bool,
-        peak_flops: float = 0.0,
     ) -> Journal:
-        """Note what is about to be done. ``program`` says whether a scheduler gives the turns."""
+        """Note what is about to be done with the cost model of this name."""
+        budget, suggested, given = request.limits, request.suggestions, request.given
         run = secrets.token_hex(6)
         log.append(
             Note(
                 "run",
                 {
                     "run": run,
-                    "program": program,
+                    "program": True,  # false in notes of a loop for one kernel, which is gone
                     "tasks": [_task_data(task) for task in tasks],
                     "target": _target_data(tasks),
                     "machine": _machine_data(tasks),
-                    "peak_flops": peak_flops,
-                    "seed": seed,
-                    "strategy": strategy,
-                    "settings": settings_to_json(settings),
+                    "peak_flops": request.peak_flops,
+                    "seed": request.seed,
+                    "strategy": request.strategy,
+                    "settings": settings_to_json(request.settings),
                     "budget": {"seconds": budget.seconds, "trials": budget.trials},
                     "model": model,
                     "suggested": {

@@ -34,7 +34,7 @@ from ..measure.kernels import task_of
 from ..model.cost_model import JudgedModel, available_model
 from ..program.program_tuner import tune_program
 from ..protocols import Candidate
-from ..search.tuner import tune
+from ..request import TuneRequest
 from ..space.features import FEATURE_NAMES
 from ..task import Task
 
@@ -167,7 +167,7 @@ class ReplayMeasurer:
         return found
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing."""
 
     def _mine(self, record: MeasureRecord) -> bool:
         return record.workload.hash == self.task.workload.hash
@@ -223,45 +223,27 @@ def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None =
 
 
 def _again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> None:
-    settings = settings_from_json(note.table("settings"))
     budget = note.table("budget")
     limits = Budget(
         _number(budget, "seconds", None),
         None if (trials := _number(budget, "trials", None)) is None else int(trials),
     )
+    if note.data.get("program") is not True:
+        raise ReplayError("the run tuned one kernel with a loop of an older version")
+    request = TuneRequest(
+        limits,
+        note.text("strategy"),
+        int(note.number("seed")),
+        settings_from_json(note.table("settings")),
+        suggestions={
+            task.workload.hash: [np.array(row, np.int32) for row in _rows(note, task)]
+            for task in tasks
+        },
+        given={task.workload.hash: _given(note, task) for task in tasks},
+        peak_flops=note.number("peak_flops"),
+    )
     clock = ReplayClock(limits, tape)
-    seed, strategy = int(note.number("seed")), note.text("strategy")
-    suggested = {
-        task.workload.hash: [np.array(row, np.int32) for row in _rows(note, task)] for task in tasks
-    }
-    if note.data.get("program") is True:
-        tune_program(
-            tasks,
-            lambda task: ReplayMeasurer(task, tape),
-            log,
-            limits,
-            strategy=strategy,
-            settings=settings,
-            seed=seed,
-            suggestions=suggested,
-            given={task.workload.hash: _given(note, task) for task in tasks},
-            peak_flops=note.number("peak_flops"),
-            clock=clock,
-        )
-        return
-    for task in tasks:
-        tune(
-            task,
-            ReplayMeasurer(task, tape),
-            log,
-            limits,
-            strategy=strategy,
-            settings=settings,
-            seed=seed,
-            suggestions=suggested[task.workload.hash],
-            given=_given(note, task),
-            clock=clock,
-        )
+    tune_program(tasks, lambda task: ReplayMeasurer(task, tape), log, request, clock)
 
 
 def _find(log: TuningLog, run: str | None) -> tuple[int, Note]:

@@ -32,6 +32,7 @@ from ..measure.measurer import NativeMeasurer, Workers
 from ..measure.transport import Frame, read_frame, write_frame
 from ..priority import Throttle, processor_seconds, yield_to_others
 from ..protocols import Candidate, Measurer
+from ..request import TuneRequest
 from ..select import Chosen, choose_schedule
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
@@ -127,11 +128,13 @@ def _rounds(
             tasks,
             lambda task: _Paused(measurers[task.workload.hash], throttle),
             log,
-            Budget(seconds=min(length, left)),
-            settings=settings,
-            seed=job.seed + number,
-            suggestions=suggestions,
-            peak_flops=machine.peak_flops(job.threads) if machine.measured else 0.0,
+            TuneRequest(
+                Budget(seconds=min(length, left)),
+                settings=settings,
+                seed=job.seed + number,
+                suggestions=suggestions,
+                peak_flops=machine.peak_flops(job.threads) if machine.measured else 0.0,
+            ),
         )
         yield result
         if result.stopped != "budget":

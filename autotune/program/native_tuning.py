@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import numpy as np
 
 from ...ir.errors import ScheduleError
-from ..budget import Budget, parse_budget
 from ..log.lookup import LogView, lookup, related
 from ..log.tuning_log import TuningLog
 from ..measure.measurer import NativeMeasurer, Workers
 from ..measure.toolchain import Toolchain
-from ..progress import Progress
-from ..protocols import CostModel, Measurer, Population
-from ..settings import DEFAULT_SETTINGS, TuneSettings
+from ..protocols import Measurer, Population
+from ..request import TuneRequest
 from ..task import Task
 from .program_tuner import ProgramResult, tune_program
-from .scheduler import Scheduler, TaskScheduler, TaskState
 
 __all__ = ["suggested_rows", "tune_tasks"]
 
@@ -32,50 +30,35 @@ def tune_tasks(
     tasks: Sequence[Task],
     toolchain: Toolchain,
     log: TuningLog,
-    budget: str | float | Budget = "60s",
-    *,
+    request: TuneRequest,
     others: Sequence[LogView] = (),
-    model: CostModel | None = None,
-    strategy: str = "evolutionary",
-    settings: TuneSettings = DEFAULT_SETTINGS,
-    seed: int = 0,
-    progress: Progress | None = None,
-    peak_flops: float = 0.0,
-    scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler] = TaskScheduler,
-    given: Mapping[str, Sequence[Any]] | None = None,
     measurer_of: Callable[[Task], Measurer] | None = None,
 ) -> ProgramResult:
     """Tune distinct kernels that run on the same number of threads.
 
-    ``others`` are logs to take suggestions from; only ``log`` is written. ``given`` are schedules
-    to be measured, by workload hash. ``measurer_of`` measures elsewhere than in processes of this
-    machine. LogError before anything is measured if the log cannot be written.
+    ``others`` are logs to take suggestions from; only ``log`` is written. ``measurer_of`` measures
+    elsewhere than in processes of this machine. Raises LogError before anything is measured if the
+    log cannot be written.
     """
-    limits = parse_budget(budget)
+    limits = request.limits
     suggestions = {t.workload.hash: suggested_rows(t, [log, *others]) for t in tasks}
-    with Workers(tasks[0].threads if tasks else 1, settings) as workers:  # none runs until asked
+    request = replace(request, budget=limits, suggestions=suggestions)
+    with (
+        Workers(tasks[0].threads if tasks else 1, request.settings) as workers,  # started when used
+        ExitStack() as stack,
+    ):
         if limits.seconds is not None:
             left = limits.seconds - limits.spent
             workers.deadline = time.monotonic() + left + min(LATE, LATE_SHARE * left)
 
-        def here(task: Task) -> Measurer:
-            return NativeMeasurer(task, toolchain, settings, seed, workers)
+        def measurer(task: Task) -> Measurer:
+            if measurer_of is not None:
+                return stack.enter_context(closing(measurer_of(task)))
+            return stack.enter_context(
+                NativeMeasurer(task, toolchain, request.settings, request.seed, workers)
+            )
 
-        return tune_program(
-            tasks,
-            measurer_of or here,
-            log,
-            limits,
-            model=model,
-            strategy=strategy,
-            settings=settings,
-            seed=seed,
-            suggestions=suggestions,
-            progress=progress,
-            peak_flops=peak_flops,
-            scheduler=scheduler,
-            given=given,
-        )
+        return tune_program(tasks, measurer, log, request)
 
 
 def suggested_rows(task: Task, logs: Sequence[LogView]) -> list[Population]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..budget import Budget, BudgetClock, parse_budget
+from ..budget import Budget, BudgetClock
 from ..interrupts import terminable
 from ..log.decision import COMPILED, Decision
 from ..log.journal import Journal
@@ -19,13 +17,14 @@ from ..log.tuning_log import TuningLog
 from ..measure.worker_process import WorkerError
 from ..model.cost_model import JudgedModel, available_model
 from ..model.quality import ModelQuality, as_data
-from ..progress import Progress, Silent, format_seconds, format_time
-from ..protocols import CostModel, Measurer, Population
+from ..progress import format_seconds, format_time
+from ..protocols import Measurer
+from ..request import TuneRequest
 from ..search.tuner import Tuner
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task, feature_count
 from .in_program import InProgram, decision_line
-from .scheduler import Scheduler, TaskScheduler, TaskState
+from .scheduler import TaskScheduler, TaskState
 
 __all__ = ["ProgramResult", "TaskResult", "tune_program"]
 
@@ -62,7 +61,13 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What tuning a program came to. ``stopped`` is as in ``TuneResult``; ``str`` is the report."""
+    """What tuning a program came to; ``str`` is the report.
+
+    ``stopped`` is "budget", "exhausted" (no space has more), "converged" (the model expects less
+    than ``settings.least_gain`` of more slices, and the last ones gained no more), "interrupted",
+    or what is wrong with the log. ``history`` has an entry per slice: seconds since the start, and
+    seconds of the whole program with the best schedules so far.
+    """
 
     tasks: tuple[TaskResult, ...]
     seconds: float
@@ -75,6 +80,10 @@ class ProgramResult:
     decisions: tuple[Decision, ...] = ()
     skipped: tuple[str, ...] = ()
     """Stages that were left out, and why."""
+    engine_seconds: float = 0.0
+    """Spent on proposing candidates and learning from them."""
+    model_failure: str | None = None
+    """Why a simpler cost model had to take over."""
 
     @property
     def before(self) -> float:
@@ -127,140 +136,110 @@ def tune_program(
     tasks: Sequence[Task],
     measurer_of: Callable[[Task], Measurer],
     log: TuningLog,
-    budget: str | float | Budget = "60s",
-    *,
-    model: CostModel | None = None,
-    strategy: str = "evolutionary",
-    settings: TuneSettings = DEFAULT_SETTINGS,
-    seed: int = 0,
-    suggestions: Mapping[str, Sequence[Population]] | None = None,
-    given: Mapping[str, Sequence[Any]] | None = None,
-    progress: Progress | None = None,
-    peak_flops: float = 0.0,
+    request: TuneRequest | None = None,
     clock: BudgetClock | None = None,
-    scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler] = TaskScheduler,
 ) -> ProgramResult:
     """Tune the kernels of a program, spending where the whole program gains most.
 
     Tasks must be distinct; ``weight`` says how often each is called. All share the log and the
-    model; ``scheduler`` gives the turns. ``suggestions`` are rows and ``given`` schedules (JSON
-    data) to measure first, by workload hash; ``peak_flops`` per second is a bound for what can be
-    gained. LogError at once if the log cannot be written. With a ``clock`` (of a replay) the run is
-    not noted in the log.
+    model. Goes on from what the log has of them. Whoever makes a measurer closes it. Raises
+    LogError at once, before anything is measured, if the log cannot be written. With a ``clock``
+    (of a replay) the run is not noted in the log.
     """
+    request = request or TuneRequest()
     log.check_writable()
-    progress = progress or Silent()
-    known = feature_count(tasks[0]) if tasks else None
-    judged = JudgedModel(model or available_model(settings, seed, known))
+    features = feature_count(tasks[0]) if tasks else None
+    model = JudgedModel(request.model or available_model(request.settings, request.seed, features))
     journal = None
     if clock is None:
-        clock = BudgetClock(parse_budget(budget))
-        journal = Journal.begin(
-            log,
-            tasks,
-            clock.budget,
-            seed=seed,
-            strategy=strategy,
-            settings=settings,
-            model=judged.name,
-            suggested=suggestions or {},
-            given=given or {},
-            program=True,
-            peak_flops=peak_flops,
-        )
-    stopped = "budget"
-    history: list[tuple[float, float]] = []
+        clock = BudgetClock(request.limits)
+        journal = Journal.begin(log, tasks, request, model.name)
+    tuners: list[Tuner] = []
     failures: list[str] = []
-    with ExitStack() as stack:
-        tuners: list[Tuner] = []
-        for task in tasks:
-            first = (suggestions or {}).get(task.workload.hash, ())
-            own = (given or {}).get(task.workload.hash, ())
-            try:
-                measurer = measurer_of(task)
-                stack.callback(measurer.close)
-                tuners.append(
-                    Tuner(
-                        task, measurer, log, judged, strategy, settings, seed, first, own, journal
-                    )
-                )
-            except (LogError, WorkerError):
-                raise
-            except Exception as error:
-                failures.append(f"{task.name}: {type(error).__name__}: {error}")
-        states = [
-            TaskState(
-                t.weight,
-                max(t.floor, t.flops / peak_flops if peak_flops else 0.0),
-                max(t.flops, _FLOPS_A_BYTE * t.bytes),
-                tuner.best_seconds,
-                place=t.seconds,
-                start=tuner.best_seconds,
-            )
-            for t, tuner in ((tuner.task, tuner) for tuner in tuners)
-        ]
+    history: list[tuple[float, float]] = []
+    for task in tasks:
         try:
-            with terminable(), progress:
-                stopped = _spend(tuners, states, clock, settings, progress, history, scheduler)
-                _finish(tuners, clock)
-        except KeyboardInterrupt:
-            stopped = "interrupted"
-        except (LogError, WorkerError) as error:
-            stopped = str(error)
-        results = tuple(_result(tuner) for tuner in tuners)
-        if journal is not None:
-            engine = sum(tuner.engine_seconds for tuner in tuners)
-            journal.end(stopped, clock.elapsed, engine, as_data(judged.quality()))
+            tuners.append(Tuner(task, measurer_of(task), log, request, model, journal))
+        except (LogError, WorkerError):
+            raise
+        except Exception as error:  # of this kernel: the others go on
+            failures.append(f"{task.name}: {type(error).__name__}: {error}")
+    try:
+        with terminable(), request.progress:
+            stopped = _spend(tuners, clock, request, history)
+            _finish(tuners, clock)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    except (LogError, WorkerError) as error:
+        stopped = str(error)
+    results = tuple(_result(tuner) for tuner in tuners)
+    engine = sum(tuner.engine_seconds for tuner in tuners)
+    if journal is not None:
+        journal.end(stopped, clock.elapsed, engine, as_data(model.quality()))
     failures += [f"{t.task.name}: {t.failure}" for t in tuners if t.failure]
     return ProgramResult(
         results,
         clock.elapsed,
         clock.budget,
         stopped,
-        judged.quality(),
-        peak_flops,
+        model.quality(),
+        request.peak_flops,
         tuple(history),
         skipped=tuple(failures),
+        engine_seconds=engine,
+        model_failure=model.failure,
+    )
+
+
+def _state(tuner: Tuner, peak_flops: float) -> TaskState:
+    """What the scheduler knows about a task before its first slice."""
+    task = tuner.task
+    return TaskState(
+        task.weight,
+        max(task.floor, task.flops / peak_flops if peak_flops else 0.0),
+        max(task.flops, _FLOPS_A_BYTE * task.bytes),
+        tuner.best_seconds,
+        place=task.seconds,
+        start=tuner.best_seconds,
     )
 
 
 def _spend(
     tuners: Sequence[Tuner],
-    states: Sequence[TaskState],
     clock: BudgetClock,
-    settings: TuneSettings,
-    progress: Progress,
+    request: TuneRequest,
     history: list[tuple[float, float]],
-    make_scheduler: Callable[[Sequence[TaskState], TuneSettings], Scheduler],
 ) -> str:
-    """Give turns until the budget is spent; why it ended."""
-    scheduler = make_scheduler(states, settings)
+    """Give slices of the budget to tasks until it is spent. Returns why the search ended."""
+    settings = request.settings
+    states = [_state(tuner, request.peak_flops) for tuner in tuners]
+    scheduler = TaskScheduler(states, settings)
     reserve = settings.leader_share * (clock.budget.seconds or 0.0)
     while not clock.spent and clock.seconds_left > reserve:
         index = scheduler.next()
         if index is None:
             return "converged" if any(t.converged for t in tuners) else "exhausted"
         tuner, state = tuners[index], states[index]
-        count = settings.scheduler_batch if state.turns else _first_turn(states, clock, settings)
+        count = settings.scheduler_batch if state.slices else _first_slice(states, clock, settings)
         left = clock.trials_left
         begun = clock.marked
         try:
-            tuner.step(clock, count if left is None else min(count, left), progress)
+            tuner.step(clock, count if left is None else min(count, left), request.progress)
         except (LogError, WorkerError):
             raise
         except Exception as error:  # of this kernel: the others go on
             tuner.fail(error)
         state.start = min(state.start, tuner.first_seconds)
         state.exhausted = tuner.exhausted or tuner.converged
-        state.after_turn(clock.marked - begun, tuner.best_seconds)
+        state.after_slice(clock.marked - begun, tuner.best_seconds)
         history.append((clock.elapsed, _total((s.weight, s.best) for s in states)))
     return "budget"
 
 
-def _first_turn(states: Sequence[TaskState], clock: BudgetClock, settings: TuneSettings) -> int:
-    """Candidates of a task's first turn: few where there are many tasks for the time.
+def _first_slice(states: Sequence[TaskState], clock: BudgetClock, settings: TuneSettings) -> int:
+    """Candidates of a task's first slice: few where there are many tasks for the time.
 
-    It goes by the clock's marks, so that a replay gives the same turns.
+    It goes by the clock's marks, so that a replay gives the same slices.
     """
     limits, most = clock.budget, settings.scheduler_batch
     affordable = float(limits.trials or math.inf)
@@ -268,8 +247,8 @@ def _first_turn(states: Sequence[TaskState], clock: BudgetClock, settings: TuneS
         affordable = min(affordable, clock.trials / clock.marked * limits.seconds)
     if not math.isfinite(affordable):
         return most
-    each = settings.first_turn_share * affordable / max(1, len(states))
-    return round(max(settings.least_first_turn, min(most, each)))
+    each = settings.first_slice_share * affordable / max(1, len(states))
+    return round(max(settings.least_first_slice, min(most, each)))
 
 
 def _finish(tuners: Sequence[Tuner], clock: BudgetClock) -> None:

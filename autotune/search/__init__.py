@@ -1,9 +1,7 @@
 """Looking for fast schedules: which candidates to measure next, and when to stop.
 
-- ``tuner``        the loop: propose, measure, log, learn
-- ``strategies``   by name: ``evolution``, ``annealing``, ``random_search``, ``grid_search``; what
-  they share is in ``strategy``
-- ``early_stop``   what another round may gain
+- ``tuner``        one task: propose, measure, log, learn
+- ``strategies``   by name; ``evolution`` is the default, ``strategy`` the base of all
+- ``early_stop``   the gain to expect of another slice
 - ``twins``        candidates whose nests are the same
-- ``standins``     stand-ins for all roles, for tests of the loop
 """

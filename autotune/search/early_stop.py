@@ -1,10 +1,10 @@
-"""When to stop: what another turn may gain, as the cost model sees it.
+"""When to stop: the gain that the cost model expects of another slice of the search.
 
-The model ranks; how that translates into time is read off the candidates that it scored before they
-were measured: a line of log seconds against scores, and what is left over, the residuals. A batch
-about to be measured then has an expected gain: its candidates' times are drawn from the line and
-the residuals many times, and the part of the fastest that beats the best is averaged. When that is
-small for several turns, and nothing was gained in them either, tuning stops.
+The model ranks. How scores translate into time is fitted on the candidates that it scored before
+they were measured: a line of log seconds against scores, and the residuals. The expected gain of a
+batch follows from drawing its candidates' times from the line and the residuals many times: it is
+the mean part by which the fastest beats the best one so far. The search stops when the expected
+gain is small for several slices, and they gained nothing either.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..settings import DEFAULT_SETTINGS, TuneSettings
 __all__ = ["GainForecast"]
 
 _DRAWS = 64
-_LEAST = 24  # judged candidates before a forecast means anything
-_SPREAD = 0.5  # seconds a factor e^0.5 apart or less: what is slower says nothing of the best
+_LEAST = 24  # candidates with a score and a time, before a forecast means anything
+_SPREAD = 0.5  # in log seconds: candidates further from the fastest say nothing about the best
 
 
 class GainForecast:
-    """What the next turn of a task may gain, and whether it is worth it."""
+    """The gain to expect of the next slice of a task, and whether it is worth it."""
 
     def __init__(self, settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0) -> None:
         self._settings = settings
@@ -42,8 +42,8 @@ class GainForecast:
         self._logs.extend(float(v) for v in np.log(costs[ran]))
 
     def expect(self, scores: FloatArray, best: float) -> float:
-        """The share of ``best`` seconds that measuring candidates with these scores may save; inf
-        while too little is known."""
+        """Returns the share of ``best`` seconds that measuring candidates with these scores is
+        expected to save; inf while too little is known."""
         if len(self._logs) < _LEAST or not math.isfinite(best) or not len(scores):
             return math.inf
         known, logs = np.array(self._scores), np.array(self._logs)
@@ -58,13 +58,13 @@ class GainForecast:
         left = logs - line
         drawn = self._rng.choice(left, (_DRAWS, len(scores)))
         times = logs.mean() + slope * (scores - known.mean()) + drawn
-        # No candidate is thought to be faster than what was seen by more than scores tell.
+        # Residuals alone make no candidate faster than the fastest one that was measured.
         floor = logs.min() + slope * np.maximum(scores - known.max(), 0.0)
         fastest = np.maximum(times, floor).min(axis=1)
         return float(np.maximum(0.0, 1.0 - np.exp(fastest - math.log(best))).mean())
 
-    def turn(self, expected: float, before: float, after: float) -> None:
-        """Note a turn: what was expected of it, and the best seconds before and after."""
+    def note(self, expected: float, before: float, after: float) -> None:
+        """Note a slice: the gain that was expected, and the best seconds before and after."""
         self.expected = expected
         gained = 1.0 - after / before if math.isfinite(before) and before > 0 else 1.0
         limit = self._settings.least_gain
@@ -72,5 +72,5 @@ class GainForecast:
 
     @property
     def stop(self) -> bool:
-        """Whether the last turns were expected to gain next to nothing, and did not."""
-        return self._settings.least_gain > 0 and self._small >= self._settings.small_gain_turns
+        """True if the last slices were expected to gain next to nothing, and did not."""
+        return self._settings.least_gain > 0 and self._small >= self._settings.small_gain_slices

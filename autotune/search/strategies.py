@@ -1,30 +1,111 @@
-"""The search strategies by name."""
+"""The search strategies by name. ``evolutionary`` is the default; see ``evolution.py``.
+
+``random`` is the baseline that every other strategy has to beat, ``grid`` meets every row of a
+small space, and ``simulated_annealing`` is AutoTVM's explorer, about as good as the default
+(docs/tuning.md).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..protocols import SearchSpace
+import numpy as np
+
+from ..protocols import Population, Score, SearchSpace
 from ..settings import DEFAULT_SETTINGS, TuneSettings
-from .annealing import SimulatedAnnealing
 from .evolution import EvolutionarySearch
-from .grid_search import GridSearch
-from .random_search import RandomSearch
-from .strategy import Explorer
+from .strategy import Explorer, pick_batch, unique_rows
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "make_strategy"]
 
-DEFAULT_STRATEGY = "evolutionary"
+_CHUNK = 4096
+"""Rows that a grid search looks at together."""
+
+
+class SimulatedAnnealing(Explorer):
+    """Many random walks that accept a worse neighbour with probability exp(difference /
+    temperature).
+
+    The temperature is measured in standard deviations of the scores, so that it needs no unit. The
+    walks go on from batch to batch.
+    """
+
+    def __init__(
+        self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
+    ) -> None:
+        super().__init__(space, seed, settings)
+        self._walks = space.sample(settings.annealing_chains, self.rng)
+
+    def explore(self, score: Score | None, count: int) -> Population:
+        if score is None or not len(self._walks):
+            return self.fresh(2 * count)
+        walks, scores = self._walks, score(self._walks)
+        visited, values = [walks], [scores]
+        for step in range(self.settings.annealing_steps):
+            neighbours = self.space.mutate(walks, self.rng)
+            new = score(neighbours)
+            visited.append(neighbours)
+            values.append(new)
+            temperature = self.settings.annealing_cooling**step * (float(scores.std()) or 1.0)
+            chance = np.exp(np.minimum(0.0, (new - scores) / temperature))
+            accepted = self.rng.random(len(walks)) < chance
+            walks = np.where(accepted[:, None], neighbours, walks).astype(np.int32)
+            scores = np.where(accepted, new, scores)
+        self._walks = walks
+        order = np.argsort(-np.concatenate(values), kind="stable")[: 16 * count]
+        best = unique_rows(np.concatenate(visited)[order], self._memory)
+        return pick_batch(best, score(best), count, self.rng, self.settings)
+
+
+class GridSearch(Explorer):
+    """Every row of the space once, as the mixed-radix numbers of the rows.
+
+    The walk over the numbers has a stride near the golden section of their count and coprime to it,
+    so that every prefix of it is spread over the whole space.
+    """
+
+    def __init__(
+        self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
+    ) -> None:
+        super().__init__(space, seed, settings)
+        self._sizes = [k.size for k in space.knobs]
+        self._total = math.prod(self._sizes)
+        self._stride = max(1, int(self._total * 0.6180339887498949))
+        while math.gcd(self._stride, self._total) != 1:
+            self._stride += 1
+        self._next = 0
+
+    def explore(self, score: Score | None, count: int) -> Population:
+        batch = np.empty((0, len(self._sizes)), np.int32)
+        while len(batch) < count and self._next < self._total:
+            rows = self._rows(min(_CHUNK, self._total - self._next))
+            allowed = np.flatnonzero(self.space.valid(rows) & ~self._memory.contains(rows))
+            take = allowed[: count - len(batch)]
+            full = len(batch) + len(take) == count
+            self._next += int(take[-1]) + 1 if full and len(take) else len(rows)
+            batch = np.concatenate([batch, rows[take]])
+        return batch
+
+    def _rows(self, count: int) -> Population:
+        numbers = [(self._next + i) * self._stride % self._total for i in range(count)]
+        rows = np.empty((count, len(self._sizes)), np.int32)
+        for row, number in zip(rows, numbers):  # Python's integers: there may be over 2^63 rows
+            for column, size in enumerate(self._sizes):
+                number, row[column] = divmod(number, size)
+        return rows
+
 
 STRATEGIES: Mapping[str, type[Explorer]] = MappingProxyType(
     {
         "evolutionary": EvolutionarySearch,
         "simulated_annealing": SimulatedAnnealing,
-        "random": RandomSearch,
+        "random": Explorer,
         "grid": GridSearch,
     }
 )
+DEFAULT_STRATEGY = "evolutionary"
 
 
 def make_strategy(

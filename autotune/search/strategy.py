@@ -12,10 +12,10 @@ __all__ = ["Explorer", "RowSet", "pick_batch", "unique_rows"]
 
 
 class RowSet:
-    """A set of rows, asked by the thousand. Rows are told apart by a 64-bit hash of theirs."""
+    """A set of rows for queries of thousands at once; a row is known by a 64-bit hash."""
 
     def __init__(self, columns: int) -> None:
-        rng = np.random.default_rng(0x100_9)  # any odd multipliers do; equal in every process
+        rng = np.random.default_rng(0x100_9)  # equal in every process
         self._multipliers = rng.integers(1, 2**63, size=columns, dtype=np.uint64) * 2 + 1
         self._known = np.empty(0, np.uint64)
 
@@ -38,7 +38,7 @@ class RowSet:
 
 
 def unique_rows(rows: Population, memory: RowSet) -> Population:
-    """The rows without repetition and without those in ``memory``, in their order."""
+    """Returns the rows, each once, that are not in ``memory``, in their order."""
     if not len(rows):
         return rows
     hashes = memory.hashes(rows)
@@ -49,7 +49,10 @@ def unique_rows(rows: Population, memory: RowSet) -> Population:
 
 
 class Explorer:
-    """Base of the strategies: starts with the rules' favourites, never repeats a row."""
+    """The search by random samples, and the base of the other strategies.
+
+    It starts with the default rows of the rules and never repeats a row.
+    """
 
     def __init__(
         self, space: SearchSpace, seed: int = 0, settings: TuneSettings = DEFAULT_SETTINGS
@@ -63,16 +66,16 @@ class Explorer:
         self._queue = np.asarray(space.default(), np.int32).reshape(-1, len(space.knobs))
 
     def suggest(self, rows: Population) -> None:
-        """Rows from elsewhere (a near shape, a user) to be measured before all others."""
+        """Queue rows from elsewhere, such as a log, before all others."""
         self._queue = np.concatenate([np.asarray(rows, np.int32), self._queue])
 
     @property
     def queued(self) -> int:
-        """How many rows come before all that has to be searched for."""
+        """The number of rows that come before the search itself."""
         return len(self._queue)
 
     def observe(self, rows: Population, costs: FloatArray) -> None:
-        """Remember what measuring int32[n, K] rows gave, in seconds (inf: failed)."""
+        """Remember the measured seconds of int32[n, K] rows (inf: failed)."""
         rows = np.asarray(rows, np.int32).reshape(-1, len(self.space.knobs))
         self.measured = np.concatenate([self.measured, rows])
         self.costs = np.concatenate([self.costs, np.asarray(costs, np.float64)])
@@ -88,8 +91,8 @@ class Explorer:
         return batch if len(batch) == count else self._fill(batch, count)
 
     def explore(self, score: Score | None, count: int) -> Population:
-        """The strategy itself: about ``count`` rows, best first."""
-        raise NotImplementedError
+        """The strategy itself: about ``count`` rows, best first. Here they are random samples."""
+        return self.fresh(2 * count)
 
     def fresh(self, count: int) -> Population:
         """Up to ``count`` sampled rows that were not measured."""
@@ -101,7 +104,7 @@ class Explorer:
         return self.measured[order[np.isfinite(self.costs[order])]]
 
     def _fill(self, rows: Population, count: int) -> Population:
-        """Complete a batch from samples; a small space may give less."""
+        """Returns ``rows`` completed with samples to ``count``, or fewer in a small space."""
         for _ in range(3):
             rows = unique_rows(
                 np.concatenate([rows, self.space.sample(4 * count, self.rng)]), self._memory
@@ -118,10 +121,10 @@ def pick_batch(
     rng: np.random.Generator,
     settings: TuneSettings,
 ) -> Population:
-    """``count`` of the rows: the best scored, and an epsilon at random.
+    """Returns ``count`` of the rows: those with the best scores, and a share of ``epsilon`` at
+    random.
 
-    That several of them differ in one knob only is no harm: a limit on that did not help
-    (docs/tuning.md).
+    A limit on rows that differ in one knob only did not help (docs/tuning.md).
     """
     chance = round(settings.epsilon * count)
     order = np.argsort(-scores, kind="stable")

@@ -1,8 +1,8 @@
-"""The tuner: propose, measure, log, learn, until the budget is spent.
+"""The tuner of one task: propose, measure, log, learn.
 
-``Tuner`` holds what is known of one task; ``tune`` runs it. Everything measured is on disk before
-anything else happens with it, so that Ctrl-C, a kill or a full disk cost nothing that was measured,
-and the next run goes on from the log.
+Everything measured is on disk before anything else happens with it, so that Ctrl-C, a kill or a
+full disk cost nothing that was measured, and the next run goes on from the log. Which of a
+program's tuners makes the next step is up to ``program/program_tuner.py``.
 """
 
 from __future__ import annotations
@@ -17,80 +17,49 @@ from typing import Any
 
 import numpy as np
 
-from ..budget import Budget, BudgetClock, parse_budget
-from ..interrupts import terminable
+from ..budget import BudgetClock
 from ..log.journal import Journal
-from ..log.log_file import LogError
 from ..log.lookup import fastest, pooled_costs
 from ..log.record import MeasureRecord, schedule_key
 from ..log.tuning_log import TuningLog
 from ..measure.racing import race
 from ..measure.twins import on_one_thread
-from ..measure.worker_process import WorkerError
 from ..model.cost_model import JudgedModel, available_model
-from ..model.quality import ModelQuality, as_data
-from ..progress import Progress, Silent
+from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population
-from ..settings import DEFAULT_SETTINGS, TuneSettings
-from ..task import Task, feature_count
+from ..request import TuneRequest
+from ..task import Task
 from .early_stop import GainForecast
 from .strategies import make_strategy
 
-__all__ = ["TuneResult", "Tuner", "tune"]
+__all__ = ["Tuner"]
 
 _MESSAGE = 200
 _ATTEMPTS = 16
 """Proposals of nothing but known schedules before the space counts as exhausted."""
 
 
-@dataclass(frozen=True, slots=True)
-class TuneResult:
-    """What tuning a task came to. Seconds are per call; inf where nothing ran.
-
-    ``stopped`` is "budget", "exhausted" (the space has no more), "converged" (the model expects
-    less than ``settings.least_gain`` of more turns, and they gained no more), "interrupted", or
-    what is wrong with the log. ``confidence`` is how sure it is that no other leader is faster by
-    more than ``settings.comparison.clear``, None if there was no race. ``model_failure`` says why a
-    simpler cost model had to take over. ``engine_seconds`` went into proposing and learning.
-    ``history`` has an entry (seconds since the start, candidates, best) per batch.
-    """
-
-    task: Task
-    best: MeasureRecord | None
-    before: float
-    after: float
-    trials: int
-    errors: dict[str, int]
-    seconds: float
-    stopped: str
-    quality: ModelQuality | None
-    model_failure: str | None = None
-    history: tuple[tuple[float, int, float], ...] = ()
-    confidence: float | None = None
-    engine_seconds: float = 0.0
-
-
 @dataclass
 class Tuner:
     """The search on one task. Several can share a log, a model, and the journal of their run.
 
-    ``suggestions`` are rows and ``given`` schedules (JSON data, in the space or not) to be measured
-    right after the rules' favourite. ``engine_seconds`` is the time spent proposing and learning.
+    ``confidence`` is how sure it is that no other leader is faster than the best one by more than
+    ``settings.comparison.clear``, None if there was no race. ``engine_seconds`` were spent on
+    proposing and learning.
     """
 
     task: Task
     measurer: Measurer
     log: TuningLog
+    request: TuneRequest = field(default_factory=TuneRequest)
     model: CostModel = field(default_factory=lambda: JudgedModel(available_model()))
-    strategy: str = "evolutionary"
-    settings: TuneSettings = DEFAULT_SETTINGS
-    seed: int = 0
-    suggestions: Sequence[Any] = ()
-    given: Sequence[Any] = ()
     journal: Journal | None = None
 
     def __post_init__(self) -> None:
-        self.search = make_strategy(self.strategy, self.task.space, self.seed, self.settings)
+        request = self.request
+        self.settings = request.settings
+        self.search = make_strategy(request.strategy, self.task.space, request.seed, self.settings)
+        self._given = request.given.get(self.task.workload.hash, ())
         self.costs: dict[str, float] = {}
         self._first_with_nest: dict[Hashable, str] = {}
         self._twin_of: dict[str, str] = {}
@@ -103,22 +72,23 @@ class Tuner:
         self.failure = ""
         self.engine_seconds = 0.0
         self.confidence: float | None = None
-        self.forecast = GainForecast(self.settings, self.seed)
+        self.forecast = GainForecast(self.settings, request.seed)
         self._group = f"{self.task.workload.hash}/{self.task.key}"
-        if len(self.suggestions):
-            # After the rules' favourite: what comes of a short budget must not be worse than that.
-            favourite = list(self.task.space.default()[:1])
-            self.search.suggest(np.stack([*favourite, *self.suggestions]))
+        suggestions = request.suggestions.get(self.task.workload.hash, ())
+        if len(suggestions):
+            # The rules' default goes first: a short budget must not end with less than that.
+            default = list(self.task.space.default()[:1])
+            self.search.suggest(np.stack([*default, *suggestions]))
         self._resume()
 
     def _resume(self) -> None:
-        """Take up what the log knows of this task."""
+        """Learn from the log's records of this task."""
         rows: list[Population] = []
         costs: list[float] = []
         for record in self.log.of(self.task.workload.hash, self.task.key):
             self._know(record)
             row = self.task.row_of(record.schedule)
-            if row is not None:  # else it is the user's, or of rules that are not there (any more)
+            if row is not None:  # else it is a user's schedule, or of a rule that is gone
                 rows.append(row)
                 costs.append(record.cost)
                 # A record of an older version says the same schedule in fewer steps.
@@ -128,9 +98,9 @@ class Tuner:
             self._learn(np.stack(rows), np.array(costs))
 
     def step(self, clock: BudgetClock, count: int, progress: Progress) -> int:
-        """One turn of the loop with up to ``count`` candidates; the number measured.
+        """Propose, measure, log and learn up to ``count`` candidates. Returns the number measured.
 
-        LogError if the log cannot be written: then nothing more was measured.
+        Raises LogError if the log cannot be written: then nothing more was measured.
         """
         with self._at_work():
             rows = self._propose(count)
@@ -164,31 +134,31 @@ class Tuner:
         return done
 
     def fail(self, error: Exception) -> None:
-        """Search no more: what was measured so far counts."""
+        """End the search of this task; its records so far count."""
         self.failure = f"{type(error).__name__}: {' '.join(str(error).split())[:_MESSAGE]}"
         self.exhausted = True
 
     def _forecast(self, scores: Any, measured: list[int], costs: Any, before: float) -> None:
-        """See whether another turn is worth it. A turn without the model's opinion says nothing."""
+        """Judge whether another slice is worth it. A slice without scores says nothing."""
         if scores is None or not len(costs):
             return
         expected = self.forecast.expect(scores[measured], before)
-        self.forecast.turn(expected, before, self.best_seconds)
+        self.forecast.note(expected, before, self.best_seconds)
         self.forecast.learn(scores[measured], costs)
 
     @property
     def converged(self) -> bool:
-        """Whether the last turns were expected to gain next to nothing, and did not."""
+        """True if the last slices were expected to gain next to nothing, and did not."""
         return self.forecast.stop
 
     def _handed(self) -> list[Candidate]:
-        """Schedules of the user's that were not measured yet; they are handed out once."""
-        handed = [Candidate(tuple(schedule), "user") for schedule in self.given]
-        self.given = ()
+        """The user's schedules that were not measured before; later calls return none."""
+        handed = [Candidate(tuple(schedule), "user") for schedule in self._given]
+        self._given = ()
         return [c for c in handed if self._key(c.schedule) not in self.costs]
 
     def finish(self, clock: BudgetClock | None = None) -> MeasureRecord | None:
-        """Measure the leaders again, in turn, and say which is best.
+        """Measure the leaders again, interleaved. Returns the best record.
 
         The first schedule ever tried takes part, so that before and after can be compared.
         """
@@ -228,12 +198,12 @@ class Tuner:
         self.engine_seconds += time.perf_counter() - begun
 
     def _propose(self, count: int) -> Population:
-        """Rows whose schedules were not measured yet, each schedule once: several rows can be one.
+        """Rows whose schedules were not measured before, one for each schedule.
 
-        Where the model only asks for what is known, chance goes on in its stead.
+        Falls back to random samples when every row the model proposes was measured before.
         """
         rows = self.task.space.default()[:0]
-        if not self.costs:  # before time goes into a search, something is measured
+        if not self.costs:  # the defaults are measured before any time is spent on a search
             count = min(count, self.search.queued) or count
         for attempt in range(_ATTEMPTS):
             guided = self.model.trained and attempt < _ATTEMPTS // 2
@@ -256,15 +226,17 @@ class Tuner:
         return Candidate(schedule, self.task.sketch_of(row), tuple(int(v) for v in row))
 
     def _key(self, schedule: Sequence[Any]) -> str:
-        """Equal for schedules that need not both be measured, as far as that is known."""
+        """Returns a key that is equal for schedules that need not both be measured."""
         if self.task.threads == 1:
             schedule = on_one_thread(schedule)
         key = schedule_key(schedule)
         return self._twin_of.get(key, key)
 
     def _proposed_key(self, schedule: Sequence[Any]) -> str:
-        """The same of a schedule that may be measured: its nest is compared with those of all that
-        this tuner proposed. For those of the log that would take too long."""
+        """Like ``_key``, and equal for schedules with the same loop nest, too.
+
+        Only nests of proposed schedules are compared: for all of a log it would take too long.
+        """
         key = self._key(schedule)
         if key in self.costs or key in self._twin_of:
             return key
@@ -302,101 +274,5 @@ class Tuner:
         ranked = sorted(pooled, key=lambda key: pooled[key][0])[: self.settings.leaders]
         limit = self.settings.comparison.contender
         leaders = {key for key in ranked if pooled[key][0] <= limit * pooled[ranked[0]][0]}
-        # In the order in which they were first tried, which decides between equals.
+        # Between equals the first one tried wins, so their order is kept.
         return [pooled[key][1] for key in pooled if key in leaders or key == self._first]
-
-
-def tune(
-    task: Task,
-    measurer: Measurer,
-    log: TuningLog,
-    budget: str | float | Budget = "30s",
-    *,
-    model: CostModel | None = None,
-    strategy: str = "evolutionary",
-    settings: TuneSettings = DEFAULT_SETTINGS,
-    seed: int = 0,
-    suggestions: Sequence[Any] = (),
-    given: Sequence[Any] = (),
-    progress: Progress | None = None,
-    clock: BudgetClock | None = None,
-) -> TuneResult:
-    """Search schedules of one task until the budget is spent, or Ctrl-C or SIGTERM comes.
-
-    Goes on from what the log has of the task. ``suggestions`` are rows and ``given`` schedules to
-    be measured first. LogError at once, before anything is measured, if the log cannot be written.
-    With a ``clock`` (of a replay) the run is not noted in the log.
-    """
-    log.check_writable()
-    progress = progress or Silent()
-    judged = JudgedModel(model or available_model(settings, seed, feature_count(task)))
-    journal = None
-    if clock is None:
-        clock = BudgetClock(parse_budget(budget))
-        journal = Journal.begin(
-            log,
-            [task],
-            clock.budget,
-            seed=seed,
-            strategy=strategy,
-            settings=settings,
-            model=judged.name,
-            suggested={task.workload.hash: suggestions},
-            given={task.workload.hash: given},
-            program=False,
-        )
-    tuner = Tuner(
-        task, measurer, log, judged, strategy, settings, seed, suggestions, given, journal
-    )
-    history: list[tuple[float, int, float]] = []
-    stopped = "budget"
-    try:
-        with terminable(), progress:
-            reserve = settings.leader_share * (clock.budget.seconds or 0.0)
-            while not clock.spent and clock.seconds_left > reserve:
-                if not tuner.step(clock, batch_size(tuner, clock, settings), progress):
-                    stopped = "exhausted" if tuner.exhausted else stopped
-                    break
-                history.append((clock.elapsed, clock.trials, tuner.best_seconds))
-                if tuner.converged:
-                    stopped = "converged"
-                    break
-            tuner.finish(clock)
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    except (LogError, WorkerError) as error:
-        stopped = str(error)
-    best = tuner.best()
-    if journal is not None:
-        journal.end(stopped, clock.elapsed, tuner.engine_seconds, as_data(judged.quality()))
-    return TuneResult(
-        task=task,
-        best=best,
-        before=tuner.first_seconds,
-        after=tuner.best_seconds,
-        trials=tuner.trials,
-        errors=dict(tuner.errors),
-        seconds=clock.elapsed,
-        stopped=stopped,
-        quality=judged.quality(),
-        model_failure=judged.failure,
-        history=tuple(history),
-        confidence=tuner.confidence,
-        engine_seconds=tuner.engine_seconds,
-    )
-
-
-def batch_size(tuner: Tuner, clock: BudgetClock, settings: TuneSettings) -> int:
-    """As many candidates as take ``batch_seconds``, within the settings' limits and the budget.
-
-    Without a limit in seconds the clock is not asked, and the same seed gives the same search. With
-    one it is the clock's mark that counts, which a replay has too.
-    """
-    count = max(settings.first_batch, tuner.trials)
-    if clock.trials and clock.budget.seconds is not None:
-        rate = clock.trials / max(clock.marked, 1e-3)
-        left = max(0.0, clock.budget.seconds - clock.marked)
-        count = round(rate * min(settings.batch_seconds, left))
-    count = max(settings.first_batch, min(settings.batch, count))
-    left = clock.trials_left
-    return count if left is None else min(count, left)

@@ -34,8 +34,9 @@ from loopwright.autotune.measure.worker_process import WorkerProcess, wait_for
 from loopwright.autotune.model.linear_model import LinearModel
 from loopwright.autotune.protocols import Candidate
 from loopwright.autotune.scratch import ScratchFolder
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.search.tuner import tune
+
+from bench.one_task import tune_one
+from bench.standins import SyntheticMeasurer, synthetic_task
 
 __all__ = ["CostService", "Outcome", "under_fire"]
 
@@ -134,7 +135,7 @@ def _tune(path: Path, name: str, pipe: int, trials: int) -> None:
     task = synthetic_task()
     measurer = FiredAtMeasurer(task, name)
     try:
-        tune(
+        tune_one(
             task,
             measurer,
             _Told(path, pipe),

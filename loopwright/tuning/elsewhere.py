@@ -19,6 +19,7 @@ from ..autotune.measure.kernels import TOOLCHAIN, tasks_of
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult
 from ..autotune.progress import Progress, make_progress
+from ..autotune.request import TuneRequest
 from ..autotune.settings import DEFAULT_SETTINGS
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.nodes import Module
@@ -64,12 +65,14 @@ def tune_elsewhere(
                     tasks,
                     TOOLCHAIN,
                     log,
-                    share,
-                    others=shipped_logs(),
-                    strategy=strategy,
-                    seed=seed,
-                    progress=progress or make_progress(),
-                    given=schedules_by_hand(tasks, schedules or {}),
+                    TuneRequest(
+                        share,
+                        strategy,
+                        seed,
+                        given=schedules_by_hand(tasks, schedules or {}),
+                        progress=progress or make_progress(),
+                    ),
+                    shipped_logs(),
                     measurer_of=lambda task, on=machine: cluster.measurer(
                         task, on, DEFAULT_SETTINGS, seed
                     ),

@@ -30,6 +30,7 @@ from ..autotune.program.in_program import InProgram
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
 from ..autotune.progress import Progress, make_progress
+from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..autotune.select import Chosen
 from ..autotune.workload import workload_of
@@ -231,13 +232,15 @@ def tune(
             tasks,
             TOOLCHAIN,
             records,
-            plan.search(again=bool(sites)),
-            others=shipped_logs(),
-            strategy=strategy,
-            seed=seed,
-            progress=progress or make_progress(peak_flops=peak),
-            peak_flops=peak,
-            given={**by_hand([*prims, *variants.of(logged).prims]), **given},
+            TuneRequest(
+                plan.search(again=bool(sites)),
+                strategy,
+                seed,
+                given={**by_hand([*prims, *variants.of(logged).prims]), **given},
+                progress=progress or make_progress(peak_flops=peak),
+                peak_flops=peak,
+            ),
+            shipped_logs(),
         )
 
     report = stages.run(

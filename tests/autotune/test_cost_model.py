@@ -10,7 +10,8 @@ from loopwright.autotune.model.cost_model import JudgedModel, XGBoostModel, avai
 from loopwright.autotune.model.linear_model import LinearModel
 from loopwright.autotune.model.quality import pairwise_accuracy, recall_at
 from loopwright.autotune.model.training import TrainingSet, rank_labels
-from loopwright.autotune.search.standins import SyntheticSpace, UntrainedModel
+
+from bench.standins import SyntheticSpace, UntrainedModel
 
 SPACE = SyntheticSpace()
 OTHER = SyntheticSpace((1024, 96, 300))

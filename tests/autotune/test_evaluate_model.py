@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.model.quality import ModelQuality, pairwise_accuracy, recall_at
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
 
+from bench.standins import SyntheticMeasurer, synthetic_task
 from tools.evaluate_model import collect, held_out_quality, main, matmul_prim
 
 SIZES = [(256, 256, 256), (512, 96, 128), (64, 700, 90), (100, 100, 1000)]

@@ -7,7 +7,9 @@ import planted_kernels as planted
 from loopwright.autotune.log.record import MeasureRecord, Workload
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.native_tuning import suggested_rows, tune_tasks
-from loopwright.autotune.search.standins import SyntheticSchedule, SyntheticSpace, synthetic_task
+from loopwright.autotune.request import TuneRequest
+
+from bench.standins import SyntheticSchedule, SyntheticSpace, synthetic_task
 
 
 class Delays(SyntheticSpace):
@@ -33,7 +35,7 @@ def test_tasks_share_processes_and_one_log() -> None:
     second = replace(first, workload=Workload("other", "other"), name="other", weight=1)
     log = TuningLog()
     result = tune_tasks(
-        [first, second], planted.TOOLCHAIN, log, "64 trials", settings=planted.SETTINGS
+        [first, second], planted.TOOLCHAIN, log, TuneRequest("64 trials", settings=planted.SETTINGS)
     )
     assert result.trials == 64 and not result.errors
     assert {r.workload.hash for r in log} == {"planted", "other"}

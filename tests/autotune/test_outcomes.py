@@ -19,8 +19,10 @@ import pytest
 from loopwright.autotune.log.log_file import LogError
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.worker_process import WorkerError
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.search.tuner import TuneResult, tune
+from loopwright.autotune.program.program_tuner import ProgramResult
+
+from bench.one_task import tune_one
+from bench.standins import SyntheticMeasurer, synthetic_task
 
 TASK = synthetic_task()
 PROGRAM = textwrap.dedent(
@@ -29,8 +31,8 @@ PROGRAM = textwrap.dedent(
     from loopwright.autotune.model.linear_model import LinearModel
     from loopwright.autotune.log.tuning_log import TuningLog
     from loopwright.autotune.progress import Live
-    from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-    from loopwright.autotune.search.tuner import tune
+    from bench.standins import SyntheticMeasurer, synthetic_task
+    from bench.one_task import tune_one
     from loopwright.autotune.measure.worker_process import WorkerProcess
 
     class Slow(SyntheticMeasurer):
@@ -47,13 +49,13 @@ PROGRAM = textwrap.dedent(
     print(worker.pid, flush=True)
     task = synthetic_task()
     measurer = Slow(task)
-    result = tune(task, measurer, TuningLog(sys.argv[1]), sys.argv[2], strategy="random",
+    result, _ = tune_one(task, measurer, TuningLog(sys.argv[1]), sys.argv[2], strategy="random",
                   model=LinearModel(), progress=Live(sys.stderr))
     try:
         measurer.close()
     finally:
         worker.close()
-    print(json.dumps([result.stopped, result.trials, result.best is not None]), flush=True)
+    print(json.dumps([result.stopped, result.trials, result.tasks[0].best is not None]), flush=True)
     """
 )
 
@@ -150,8 +152,8 @@ def test_workers_end_with_a_killed_tuner(tmp_path: Path) -> None:
     assert run.worker_ended()
 
 
-def tuned(log: TuningLog, measurer: SyntheticMeasurer, budget: str = "100 trials") -> TuneResult:
-    return tune(TASK, measurer, log, budget, strategy="random")
+def tuned(log: TuningLog, measurer: SyntheticMeasurer, budget: str = "100 trials") -> ProgramResult:
+    return tune_one(TASK, measurer, log, budget, strategy="random")[0]
 
 
 class At(SyntheticMeasurer):
@@ -180,7 +182,7 @@ def test_a_disk_that_fills_up_ends_tuning_with_everything_kept(tmp_path: Path) -
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert result.stopped.startswith(f"tuning log {path}: ")
-    assert result.best is not None and result.trials == 29
+    assert result.tasks[0].best is not None and result.trials == 29
     again = TuningLog(path)
     assert len(again) == 29 and not again.skipped.total
     assert tuned(again, SyntheticMeasurer(TASK), "10 trials").trials == 10  # there is room again
@@ -202,7 +204,7 @@ def test_a_log_deleted_under_the_tuner_is_begun_anew(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="was removed or emptied while it was in use"):
         result = tuned(TuningLog(path), At(50, path.unlink))
     assert (result.stopped, result.trials) == ("budget", 100)
-    assert result.best is not None
+    assert result.tasks[0].best is not None
     log = TuningLog(path)
     assert len([r for r in log if not r.raced]) == 51 and not log.skipped.total
 
@@ -246,4 +248,4 @@ def test_workers_that_cannot_be_started_end_tuning_with_everything_kept(tmp_path
 
     result = tuned(TuningLog(tmp_path / "log"), At(20, fail))
     assert result.stopped == "measuring processes do not start: no memory"
-    assert result.best is not None and len(TuningLog(tmp_path / "log")) >= 19
+    assert result.tasks[0].best is not None and len(TuningLog(tmp_path / "log")) >= 19

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.program_tuner import ProgramResult, tune_program
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
+from loopwright.autotune.request import TuneRequest
+
+from bench.standins import SyntheticMeasurer, synthetic_task
 
 TASKS = [
     synthetic_task((256, 256, 256), "large", weight=4),
@@ -15,7 +17,7 @@ TASKS = [
 
 
 def run(log: TuningLog, budget: str = "240 trials", **options: object) -> ProgramResult:
-    return tune_program(TASKS, SyntheticMeasurer, log, budget, **options)  # type: ignore[arg-type]
+    return tune_program(TASKS, SyntheticMeasurer, log, TuneRequest(budget, **options))  # type: ignore[arg-type]
 
 
 def test_the_whole_program_gets_faster(tmp_path: Path) -> None:
@@ -42,14 +44,14 @@ def test_failures_are_summed_up() -> None:
     def measurer(task):
         return SyntheticMeasurer(task, fault=lambda row: "crash" if row[6] == 1 else None)
 
-    result = tune_program(TASKS, measurer, TuningLog(), "120 trials")
+    result = tune_program(TASKS, measurer, TuningLog(), TuneRequest("120 trials"))
     assert set(result.errors) == {"crash"}
     assert f", {result.errors['crash']} crash" in str(result)
     broken = tune_program(
         TASKS[:1],
         lambda t: SyntheticMeasurer(t, fault=lambda row: "timeout"),
         TuningLog(),
-        "20 trials",
+        TuneRequest("20 trials"),
     )
     assert broken.tasks[0].best is None
     assert "nothing ran (timeout)" in str(broken)
@@ -63,6 +65,6 @@ def test_a_second_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_no_tasks_are_done_at_once() -> None:
-    result = tune_program([], SyntheticMeasurer, TuningLog(), "1h")
+    result = tune_program([], SyntheticMeasurer, TuningLog(), TuneRequest("1h"))
     assert result.stopped == "exhausted" and result.after == 0.0
     assert "0 candidates" in str(result)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from loopwright.autotune.budget import Budget, BudgetClock
 from loopwright.autotune.progress import Lines, Live, table_lines
-from loopwright.autotune.search.standins import synthetic_task
+
+from bench.standins import synthetic_task
 
 LONG = "convolution_with_a_very_long_name_of_many_operators"
 

@@ -17,14 +17,15 @@ from loopwright.autotune.measure.kernels import tasks_of
 from loopwright.autotune.measure.measurer import NativeMeasurer
 from loopwright.autotune.measure.racing import race
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.codegen.target import Target
 from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import const, op, read
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
+
+from bench.one_task import tune_one
+from bench.standins import SyntheticMeasurer, synthetic_task
 
 TASK = synthetic_task()
 
@@ -148,7 +149,7 @@ def test_the_rest_of_the_program_says_which_cache_counts() -> None:
 
 @pytest.mark.parametrize("noise", [0.001, 0.5])
 def test_the_result_of_tuning_says_how_sure_it_is(noise: float) -> None:
-    result = tune(TASK, SyntheticMeasurer(TASK, noise=noise), TuningLog(), "60 trials")
+    _, result = tune_one(TASK, SyntheticMeasurer(TASK, noise=noise), TuningLog(), "60 trials")
     assert result.confidence is not None and 0.0 < result.confidence <= 1.0
     if noise < 0.01:
         assert result.confidence > 0.95 and math.isfinite(result.after)

@@ -12,9 +12,11 @@ from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.logtool.replay import ReplayError, replay, runs_of
 from loopwright.autotune.program.program_tuner import tune_program
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.search.tuner import tune
+from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.settings import DEFAULT_SETTINGS
+
+from bench.one_task import tune_one
+from bench.standins import SyntheticMeasurer, synthetic_task
 
 SETTINGS = replace(DEFAULT_SETTINGS, population=256)
 SIZES = {"big": (256, 256, 256), "small": (64, 100, 77)}
@@ -31,7 +33,9 @@ def run_program(path: Path, budget: Budget, **options: Any) -> TuningLog:
             task, noise=0.05, seed=5, fault=lambda row: "crash" if row[0] == 3 else None
         )
 
-    tune_program(TASKS, measurer, TuningLog(path), budget, settings=SETTINGS, **options)
+    tune_program(
+        TASKS, measurer, TuningLog(path), TuneRequest(budget, settings=SETTINGS, **options)
+    )
     return TuningLog(path)
 
 
@@ -60,13 +64,13 @@ def test_one_task_is_tuned_again(tmp_path: Path) -> None:
     log = TuningLog(tmp_path / "log")
     task = TASKS[0]
     suggestions = [task.space.default()[1]]
-    tune(
+    tune_one(
         task,
         SyntheticMeasurer(task),
         log,
         Budget(seconds=0.5),
         settings=SETTINGS,
-        suggestions=suggestions,
+        suggestions={task.workload.hash: suggestions},
     )
     assert replay(TuningLog(log.path), make_task=make_task).same
 
@@ -86,7 +90,7 @@ def test_records_of_others_come_in_their_place(tmp_path: Path) -> None:
                     TuningLog(path).append(other)
                 yield index, record
 
-    tune(task, Disturbed(task), TuningLog(path), Budget(trials=60), settings=SETTINGS)
+    tune_one(task, Disturbed(task), TuningLog(path), Budget(trials=60), settings=SETTINGS)
     found = replay(TuningLog(path), make_task=make_task)
     assert found.departure is None and found.same
 

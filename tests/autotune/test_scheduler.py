@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from loopwright.autotune.program.scheduler import RoundRobin, TaskScheduler, TaskState
+from loopwright.autotune.program.scheduler import TaskScheduler, TaskState
+
+from bench.scheduling import RoundRobin
 
 
 class Curve:
@@ -14,8 +16,8 @@ class Curve:
         self.weight, self.start, self.limit, self.pace = weight, start, limit, pace
         self.seconds = seconds
 
-    def best(self, turns: int) -> float:
-        return self.limit + (self.start - self.limit) * math.exp(-turns / self.pace)
+    def best(self, slices: int) -> float:
+        return self.limit + (self.start - self.limit) * math.exp(-slices / self.pace)
 
 
 def programs() -> list[list[Curve]]:
@@ -42,7 +44,7 @@ def total_after(
     spent = 0.0
     while spent < budget and (index := choose(states)) is not None:
         curve, state = curves[index], states[index]
-        state.after_turn(curve.seconds, curve.best(len(state.turns) + 1))
+        state.after_slice(curve.seconds, curve.best(len(state.slices) + 1))
         spent += curve.seconds
     return sum(
         c.weight * (s.best if math.isfinite(s.best) else c.start) for c, s in zip(curves, states)
@@ -71,7 +73,7 @@ def test_every_task_gets_a_first_turn() -> None:
     for _ in range(3):
         index = scheduler.next()
         assert index is not None
-        states[index].after_turn(1.0, 1e-3)
+        states[index].after_slice(1.0, 1e-3)
         seen.append(index)
     assert sorted(seen) == [0, 1, 2] and seen[0] == 1
     assert scheduler.next() == 1
@@ -79,8 +81,8 @@ def test_every_task_gets_a_first_turn() -> None:
 
 def test_a_task_at_its_floor_or_exhausted_gets_no_more() -> None:
     done, other = TaskState(1000.0, floor=1e-3), TaskState(1.0)
-    done.after_turn(1.0, 1e-3)
-    other.after_turn(1.0, 1e-4)
+    done.after_slice(1.0, 1e-3)
+    other.after_slice(1.0, 1e-4)
     scheduler = TaskScheduler([done, other])
     assert scheduler.next() == 1
     other.exhausted = True
@@ -93,13 +95,13 @@ def test_a_task_of_which_nothing_ran_is_tried_again_but_not_for_ever() -> None:
     broken, fine = TaskState(1.0), TaskState(1.0)
     scheduler = TaskScheduler([broken, fine])
     for state in (broken, fine):
-        state.after_turn(1.0, math.inf if state is broken else 1e-3)
+        state.after_slice(1.0, math.inf if state is broken else 1e-3)
     turns = []
     for _ in range(30):
         index = scheduler.next()
         assert index is not None
         turns.append(index)
-        scheduler.states[index].after_turn(1.0, math.inf if index == 0 else 1e-3)
+        scheduler.states[index].after_slice(1.0, math.inf if index == 0 else 1e-3)
     assert 1 <= turns.count(0) < 15
 
 
@@ -110,7 +112,7 @@ def test_the_largest_task_goes_first_while_no_time_is_known() -> None:
     for _ in states:
         index = TaskScheduler(states).next()
         assert index is not None
-        states[index].after_turn(1.0, 1e-3)
+        states[index].after_slice(1.0, 1e-3)
         order.append(index)
     assert order == [1, 2, 0]
 
@@ -120,8 +122,8 @@ def test_round_robin_gives_everyone_a_turn() -> None:
     for _ in range(7):
         index = RoundRobin(states).next()
         assert index is not None
-        states[index].after_turn(1.0, 1e-3)
-    assert sorted(len(s.turns) for s in states) == [2, 2, 3]
+        states[index].after_slice(1.0, 1e-3)
+    assert sorted(len(s.slices) for s in states) == [2, 2, 3]
     for state in states:
         state.exhausted = True
     assert RoundRobin(states).next() is None

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from loopwright.autotune.protocols import Population
-from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.autotune.search.strategies import STRATEGIES, make_strategy
 from loopwright.autotune.search.strategy import RowSet, pick_batch, unique_rows
 from loopwright.autotune.settings import DEFAULT_SETTINGS
+
+from bench.standins import SyntheticSpace
 
 SPACE = SyntheticSpace()
 

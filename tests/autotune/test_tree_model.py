@@ -13,8 +13,9 @@ import pytest
 from loopwright.autotune.model.cost_model import XGBoostModel
 from loopwright.autotune.model.shipped import read_model, sample_logs, shipped_model
 from loopwright.autotune.model.tree_model import ModelFileError, TreeModel
-from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.autotune.space.feature_list import FEATURE_NAMES, FEATURE_VERSION
+
+from bench.standins import SyntheticSpace
 
 
 @pytest.fixture(scope="module")

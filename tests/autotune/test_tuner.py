@@ -18,33 +18,42 @@ import pytest
 from loopwright.autotune.budget import Budget, BudgetClock, parse_budget
 from loopwright.autotune.log.log_file import LogError
 from loopwright.autotune.log.lookup import lookup
+from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.measurer import NativeMeasurer
+from loopwright.autotune.program.program_tuner import ProgramResult
 from loopwright.autotune.progress import Lines, Live, Silent, make_progress
-from loopwright.autotune.search.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
-from loopwright.autotune.search.tuner import TuneResult, tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
+
+from bench.one_task import tune_one
+from bench.standins import SyntheticMeasurer, SyntheticSpace, synthetic_task
 
 TASK = synthetic_task()
 
 
-def run(log: TuningLog, budget: str = "120 trials", **options: object) -> TuneResult:
+def run(log: TuningLog, budget: str = "120 trials", **options: object) -> ProgramResult:
     measurer = options.pop("measurer", None) or SyntheticMeasurer(TASK)
-    return tune(TASK, measurer, log, budget, **options)  # type: ignore[arg-type]
+    return tune_one(TASK, measurer, log, budget, **options)[0]  # type: ignore[arg-type]
+
+
+def best(result: ProgramResult) -> MeasureRecord:
+    record = result.tasks[0].best
+    assert record is not None
+    return record
 
 
 def test_tuning_finds_fast_schedules() -> None:
     log = TuningLog()
     result = run(log, "300 trials", settings=replace(DEFAULT_SETTINGS, least_gain=0.0))
     assert result.stopped == "budget" and result.trials == 300
-    assert result.best is not None and result.best.raced
+    assert best(result).raced
     assert result.after < 0.6 * result.before
     sampled = SyntheticSpace().sample(20_000, np.random.default_rng(9))
     assert (SyntheticSpace().seconds(sampled) < 0.98 * result.after).mean() < 0.001
     assert result.model_failure is None
     assert result.quality is not None and result.quality.pairwise > 0.55
-    assert [h[2] for h in result.history] == sorted((h[2] for h in result.history), reverse=True)
-    assert lookup(log, TASK.workload, TASK.key).record is result.best
+    assert [h[1] for h in result.history] == sorted((h[1] for h in result.history), reverse=True)
+    assert lookup(log, TASK.workload, TASK.key).record is best(result)
 
 
 def test_a_guided_search_beats_a_random_one() -> None:
@@ -56,9 +65,10 @@ def test_a_guided_search_beats_a_random_one() -> None:
 
 
 def test_a_second_run_goes_on_from_the_log(tmp_path: Path) -> None:
-    first = run(TuningLog(tmp_path / "log"), "100 trials")
+    whole = replace(DEFAULT_SETTINGS, least_gain=0.0)  # the budget is spent to the end
+    first = run(TuningLog(tmp_path / "log"), "100 trials", settings=whole)
     log = TuningLog(tmp_path / "log")
-    second = run(log, "60 trials", seed=1)
+    second = run(log, "60 trials", seed=1, settings=whole)
     assert second.after <= first.after * 1.05
     assert second.before == pytest.approx(first.before, rel=0.05)
     tried = [r.schedule_key for r in log if not r.raced]
@@ -72,9 +82,9 @@ def test_failures_are_counted_and_never_win() -> None:
     log = TuningLog()
     result = run(log, measurer=SyntheticMeasurer(TASK, fault=fault))
     assert set(result.errors) == {"wrong_result", "timeout"}
-    assert result.best is not None and fault(tuple(result.best.schedule[0][1])) is None
+    assert fault(tuple(best(result).schedule[0][1])) is None
     everything = run(TuningLog(), measurer=SyntheticMeasurer(TASK, fault=lambda row: "crash"))
-    assert everything.best is None and everything.after == math.inf
+    assert everything.tasks[0].best is None and everything.tasks[0].after == math.inf
     assert everything.errors == {"crash": 120}
 
 
@@ -82,7 +92,7 @@ def test_suggestions_are_measured_right_after_the_favourite() -> None:
     """A budget too short for more leaves the favourite, not a guess, in the log."""
     row = SyntheticSpace().sample(1, np.random.default_rng(3))[0]
     log = TuningLog()
-    run(log, "20 trials", suggestions=[row])
+    run(log, "20 trials", suggestions={TASK.workload.hash: [row]})
     favourite = SyntheticSpace().default()[0].tolist()
     first = [record.schedule for record in log.records[:2]]
     assert first == [(["tile", favourite],), (["tile", row.tolist()],)]
@@ -94,7 +104,7 @@ def test_a_small_space_is_exhausted() -> None:
             return np.repeat(self.default()[:1], min(n, 3), 0)
 
     task = replace(TASK, space=Tiny())
-    result = tune(task, SyntheticMeasurer(task), TuningLog(), "1h")
+    result, _ = tune_one(task, SyntheticMeasurer(task), TuningLog(), "1h")
     assert result.stopped == "exhausted" and result.trials == 2
 
 
@@ -118,13 +128,13 @@ def test_ctrl_c_keeps_everything(number: int, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     result = run(log, "1h", measurer=Interrupting(40, number))
     assert result.stopped == "interrupted"
-    assert result.best is not None and result.trials in (39, 40)
+    assert best(result).ok and result.trials in (39, 40)
     assert len(TuningLog(tmp_path / "log")) >= 39
     assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_tuning_works_in_a_thread() -> None:
-    results: list[TuneResult] = []
+    results: list[ProgramResult] = []
     thread = threading.Thread(target=lambda: results.append(run(TuningLog(), "30 trials")))
     thread.start()
     thread.join()
@@ -140,7 +150,7 @@ def test_a_full_disk_ends_tuning_and_costs_nothing(tmp_path: Path) -> None:
 
     result = run(Full(tmp_path / "log"), "1h")
     assert result.stopped.startswith(f"tuning log {tmp_path / 'log'}: No space left on device")
-    assert result.best is not None
+    assert best(result).ok
     assert len(TuningLog(tmp_path / "log")) == 30
 
 
@@ -175,16 +185,16 @@ PROGRAM = textwrap.dedent(
     import sys, time
     from loopwright.autotune.model.linear_model import LinearModel
     from loopwright.autotune.log.tuning_log import TuningLog
-    from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-    from loopwright.autotune.search.tuner import tune
+    from bench.one_task import tune_one
+    from bench.standins import SyntheticMeasurer, synthetic_task
     class Told(TuningLog):
         def append(self, records):
             super().append(records)
             print(len(self), flush=True)
             time.sleep(0.002)
     task = synthetic_task()
-    result = tune(task, SyntheticMeasurer(task, seed=int(sys.argv[2])), Told(sys.argv[1]),
-                  sys.argv[3], seed=int(sys.argv[2]), strategy="random", model=LinearModel())
+    tune_one(task, SyntheticMeasurer(task, seed=int(sys.argv[2])), Told(sys.argv[1]),
+             sys.argv[3], seed=int(sys.argv[2]), strategy="random", model=LinearModel())
     """
 )
 
@@ -215,7 +225,7 @@ def test_kill_9_at_random_moments_loses_nothing_acknowledged(tmp_path: Path) -> 
         assert log.skipped.total == 0
     before = TuningLog(path)
     result = run(TuningLog(path), "32 trials")
-    assert result.best is not None
+    assert best(result).ok
     assert {r.schedule_key for r in before} < {r.schedule_key for r in TuningLog(path)}
 
 
@@ -243,9 +253,9 @@ def test_tuning_with_real_processes(tmp_path: Path) -> None:
     settings = replace(DEFAULT_SETTINGS, least_timeout=60.0, first_timeout=60.0, population=256)
     with NativeMeasurer(task, planted.TOOLCHAIN, settings) as measurer:
         log = TuningLog(tmp_path / "log")
-        result = tune(task, measurer, log, Budget(trials=60), settings=settings)
+        result, _ = tune_one(task, measurer, log, Budget(trials=60), settings=settings)
     assert result.trials == 60
-    assert result.best is not None and result.best.schedule[0][1] == "good"
+    assert best(result).schedule[0][1] == "good"
     assert set(result.errors) <= {"wrong_result", "out_of_bounds", "crash"}
     assert result.errors
     assert len(TuningLog(tmp_path / "log")) >= 60

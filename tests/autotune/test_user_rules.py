@@ -13,7 +13,6 @@ from loopwright.autotune.log.record import Check, MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.protocols import Candidate
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.select import choose_schedule
 from loopwright.autotune.space.rules import user
 from loopwright.autotune.space.space import ScheduleSpace
@@ -25,6 +24,8 @@ from loopwright.ir.loop.expr import const, op, read
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.schedule.apply import apply_schedule
 from loopwright.schedule import Schedule, split, unroll, vectorize
+
+from bench.one_task import tune_one
 
 TARGET = Target.host()
 
@@ -90,7 +91,7 @@ def test_a_users_sketch_wins_and_is_reused_without_its_rule(rule: user.Rule) -> 
     prim = doubling()
     task = task_of(prim, TARGET, 1)
     log = TuningLog()
-    result = tune(task, LikesStairs(task), log, "60 trials")  # type: ignore[arg-type]
+    _, result = tune_one(task, LikesStairs(task), log, "60 trials")  # type: ignore[arg-type]
     assert result.best is not None and result.best.sketch == "user.staircase.stairs"
     assert result.after < 0.6 * result.before  # what the built-in rules like best came first
     assert any(not r.sketch.startswith("user.") for r in log)

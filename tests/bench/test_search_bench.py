@@ -9,13 +9,13 @@ import pytest
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.search.early_stop import GainForecast
-from loopwright.autotune.search.standins import SyntheticMeasurer, synthetic_task
-from loopwright.autotune.search.tuner import tune
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.ablation import VARIANTS, Recorded, Run, simulated, table
+from bench.one_task import tune_one
 from bench.scheduling import PROGRAMS, SCHEDULERS, SHARES, landscape, simulate
 from bench.search_tasks import HELD_OUT, held_out_tasks
+from bench.standins import SyntheticMeasurer, synthetic_task
 from bench.throughput import Throughput
 from bench.time_to_quality import incumbents
 
@@ -80,14 +80,15 @@ def test_held_out_kernels_are_of_all_kinds() -> None:
 
 
 def test_a_search_that_can_gain_no_more_stops() -> None:
-    full = tune(
+    long = replace(DEFAULT_SETTINGS, scheduler_batch=64)  # slices of a single task
+    full, _ = tune_one(
         TASK,
         SyntheticMeasurer(TASK),
         TuningLog(),
         "900 trials",
-        settings=replace(DEFAULT_SETTINGS, least_gain=0.0),
+        settings=replace(long, least_gain=0.0),
     )
-    early = tune(TASK, SyntheticMeasurer(TASK), TuningLog(), "900 trials")
+    early, _ = tune_one(TASK, SyntheticMeasurer(TASK), TuningLog(), "900 trials", settings=long)
     assert full.stopped == "budget" and full.trials == 900
     assert early.stopped == "converged" and early.trials < 900
     assert early.after <= 1.03 * full.after
@@ -103,11 +104,11 @@ def test_the_forecast_sees_what_is_left() -> None:
     best = float(costs.min())
     assert forecast.expect(np.full(16, 1.3), best) > 0.1  # better than all: much to gain
     assert forecast.expect(np.full(16, 0.5), best) < 0.01
-    for _ in range(DEFAULT_SETTINGS.small_gain_turns):
+    for _ in range(DEFAULT_SETTINGS.small_gain_slices):
         assert not forecast.stop
-        forecast.turn(0.001, best, best)
+        forecast.note(0.001, best, best)
     assert forecast.stop
-    forecast.turn(0.2, best, best)
+    forecast.note(0.2, best, best)
     assert not forecast.stop
 
 
@@ -121,8 +122,8 @@ def test_every_variant_has_a_model(variant) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_turns_by_expected_gain_beat_round_robin(name: str) -> None:
-    """On recorded turns, at equal budget: most where the budget is short, never much behind."""
+def test_slices_by_expected_gain_beat_round_robin(name: str) -> None:
+    """On recorded slices, at equal budget: most where the budget is short, never much behind."""
     kernels = landscape(name)
     everything = sum(took for k in kernels for took, _ in k.turns)
     gains = []

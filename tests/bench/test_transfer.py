@@ -10,11 +10,11 @@ from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.model.cost_model import XGBoostModel
-from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.codegen.target import Target
 
 from bench.collect import candidates_of, drawn_tasks
 from bench.families import fixed_workloads
+from bench.standins import SyntheticSpace
 from bench.transfer import Shares, ranking, unseen
 from bench.warm_start import trials_until
 from tools.evaluate_model import matmul_prim

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from loopwright.autotune.log.record import Workload
 from loopwright.autotune.measure.toolchain import Toolchain
-from loopwright.autotune.search.standins import SyntheticSpace
 from loopwright.autotune.settings import TuneSettings
 from loopwright.autotune.task import Task
 from loopwright.codegen.target import Target
@@ -25,6 +24,8 @@ from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.expr import const, op, read
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
+
+from bench.standins import SyntheticSpace
 
 SIZE = 1000
 ERRORS = {

@@ -181,13 +181,13 @@ def test_tuning_ends_with_what_is_built(
     in_place(lambda schedule: 1e-4 if bool(schedule.steps) is slower else 8e-4)
     compared: list[int] = []
 
-    def search(tasks, toolchain, log, limits, **_):
+    def search(tasks, toolchain, log, request, *_):
         results = []
         for task in tasks:
             record = MeasureRecord(task.workload, task.key, (), "planted/1", (1e-9,) * 3)
             log.append(record)
             results.append(TaskResult(task, record, 2e-9, 1e-9, 1, {}))
-        return ProgramResult(tuple(results), 0.0, limits, "budget")
+        return ProgramResult(tuple(results), 0.0, request.limits, "budget")
 
     def spy(before, rebuild, log, arrays, *rest):
         compared.append(id(arrays[0]))

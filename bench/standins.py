@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from ...codegen.target import Target
-from ..log.record import Check, MeasureRecord, Workload, timestamp
-from ..protocols import BoolArray, Candidate, FloatArray, Knob, Population
-from ..task import Task
+from loopwright.autotune.log.record import Check, MeasureRecord, Workload, timestamp
+from loopwright.autotune.protocols import BoolArray, Candidate, FloatArray, Knob, Population
+from loopwright.autotune.task import Task
+from loopwright.codegen.target import Target
 
 __all__ = [
     "SyntheticMeasurer",

@@ -1,0 +1,40 @@
+"""What a search is asked for, in one value that goes from the user's call down to every tuner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .budget import Budget, parse_budget
+from .progress import Progress, Silent
+from .protocols import CostModel
+from .settings import DEFAULT_SETTINGS, TuneSettings
+
+__all__ = ["TuneRequest"]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """How to search. ``budget`` is a time, a number of candidates, or both; see ``parse_budget``.
+
+    ``suggestions`` are rows of the space, and ``given`` schedules (JSON data, in the space or not),
+    by workload hash: they are measured right after the rules' default schedule. ``model`` is the
+    cost model, by default the best that is there. ``peak_flops`` per second bound what can be
+    gained; 0 if unknown.
+    """
+
+    budget: str | float | Budget = "60s"
+    strategy: str = "evolutionary"
+    seed: int = 0
+    settings: TuneSettings = DEFAULT_SETTINGS
+    model: CostModel | None = None
+    suggestions: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+    given: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
+    progress: Progress = field(default_factory=Silent)
+    peak_flops: float = 0.0
+
+    @property
+    def limits(self) -> Budget:
+        """The budget as seconds and candidates. ValueError if it is not understood."""
+        return parse_budget(self.budget)
