@@ -6,12 +6,14 @@
       _call         a kind of call seen before: look its code up; else sort the arguments
         trace       tracer: the function's graph IR                      -> Traced
         build       pipeline: graph passes, schedules from the log, code -> Built
+
+What only compiling and tuning need is imported inside of methods: the import of the package takes
+half the time so.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import threading
 import time
 import types
@@ -50,7 +52,6 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from . import pipeline
     from .autotune.budget import Budget
-    from .background.tuning import BackgroundTuning
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -58,11 +59,6 @@ Array = np.ndarray[Any, Any]
 
 MOST_RECENT = 4
 """Kinds of calls that are tried one after the other before the key of a call is made."""
-
-
-def _late(name: str) -> Any:
-    """A part of the compiler, loaded when it is first needed: the import takes half the time so."""
-    return importlib.import_module(f".{name}", __package__)
 
 
 class CompiledFunction:
@@ -92,7 +88,7 @@ class CompiledFunction:
         self.target = target
         self.passes = passes or PassContext()
         self._tune = as_background(tune)
-        self._background: BackgroundTuning | None = None
+        self._background: Any = None
         self._name = getattr(function, "__name__", type(function).__name__)
         self._signature = signature_of(function, names)
         self._static = frozenset(names)
@@ -220,6 +216,8 @@ class CompiledFunction:
         return found
 
     def _compile(self, request: Request) -> Specialisation:
+        from . import release
+
         with self._lock:
             if (found := self._lookup(request)) is not None:
                 return found
@@ -228,10 +226,12 @@ class CompiledFunction:
                 other.traced.look_outside()
             found = self._made(request, Config.read())
             self._known[found.traced.request] = found
-            _late("release").give_back(found.built)
+            release.give_back(found.built)
             return found
 
     def _made(self, request: Request, config: Config) -> Specialisation:
+        from . import release
+
         begun = time.perf_counter()
         borrowed = Borrowed()
         traced = self._trace(request, borrowed)
@@ -243,7 +243,7 @@ class CompiledFunction:
         announce(self._name, made, config, dump)
         options = self._tune or as_background(config.tune)
         if options is None or not built.kernels:
-            return _late("release").kept(made)
+            return release.kept(made)
         # With its weights: tuning builds it again and again.
         install = functools.partial(self._install, traced.request)
         log = log_in_force(self.log, config.log)
@@ -268,13 +268,13 @@ class CompiledFunction:
         self._last = NOTHING
 
     @property
-    def background(self) -> BackgroundTuning:
+    def background(self) -> Any:
         """What tunes this function while the program runs; see ``tune=`` of ``lw.compile``."""
-        made = self._background
-        if made is None:
-            module: Any = _late("background.tuning")
-            made = self._background = module.BackgroundTuning()
-        return made
+        if self._background is None:
+            from .extras import extra
+
+            self._background = extra("background")()
+        return self._background
 
     def _request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Request:
         return bind(self._name, self._signature, self._static, args, kwargs).request
@@ -287,9 +287,11 @@ class CompiledFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
     ) -> Traced:
         """As ``trace``; raises UnsupportedError for symbolic sizes."""
+        from . import pipeline
+
         try:
             traced = self._trace(self._request(args, kwargs), borrowed)
-            _late("pipeline").refuse_symbolic(traced.module)
+            pipeline.refuse_symbolic(traced.module)
         except Exception as error:
             shown = for_user(error)
         else:
@@ -297,11 +299,12 @@ class CompiledFunction:
         raise shown
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
+        from . import failures, pipeline
+
         options = self.build_options(config, dump)
         try:
-            return _late("pipeline").build(traced.module, updates=traced.updates, **options)
+            return pipeline.build(traced.module, updates=traced.updates, **options)
         except Exception as error:
-            failures: Any = _late("failures")
             shown = failures.with_repro(error, traced.name, traced.module, options, config)
             if shown is error:
                 raise
@@ -352,7 +355,9 @@ class CompiledFunction:
         traced, built = found.traced, found.built
         if not built.has_weights:
             traced = self._trace(traced.request)
-            built = _late("release").restored(built, traced.module)
+            from . import release
+
+            built = release.restored(built, traced.module)
         return Lowered(traced, built, self._static), [to_array(v) for v in leaves]
 
     def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
@@ -389,9 +394,8 @@ class CompiledFunction:
         there is rolled back. Answers with the search's report.
         """
         started = time.monotonic()
-        from .tuning.tune import (
-            tune,  # the search engine takes a while to load, and not everyone tunes
-        )
+        from . import release
+        from .tuning.tune import tune
 
         config = Config.read()
         if log is not None:
@@ -416,7 +420,7 @@ class CompiledFunction:
         with self._lock:
             seconds = time.perf_counter() - begun
             made = Specialisation(traced, tuned.built, "tuned", seconds)
-            self._known[traced.request] = _late("release").kept(made)
+            self._known[traced.request] = release.kept(made)
             self._forget_ready()
         return tuned.report
 

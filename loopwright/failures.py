@@ -3,7 +3,6 @@ shows it."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 
 from .codegen.machine import cache_folder
 from .config import Config
+from .extras import extra
 from .ir.errors import InternalError, LoopwrightError, ScheduleError
 from .ir.graph.nodes import Module
 
@@ -77,8 +77,7 @@ def _written(error: Exception, module: Module, options: Mapping[str, Any], confi
     if folder == Path(os.devnull):
         return "no program that shows it was written (LOOPWRIGHT_REPRO)"
     try:
-        write: Any = importlib.import_module(".debug.write", __package__)
-        repro = write.failed(error, module, options, SECONDS)
+        repro = extra("repro")(error, module, options, SECONDS)
         path = repro.write(folder / repro.file_name)
     except Exception as reason:
         why = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

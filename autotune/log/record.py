@@ -145,6 +145,12 @@ class TargetKey:
     l2: int
     l3: int = field(compare=False)
 
+    @property
+    def text(self) -> str:
+        """``AMD EPYC, x86-64-v4, 2 threads``."""
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{self.cpu or 'unknown processor'}, {self.isa}, {threads}"
+
     def to_data(self) -> dict[str, str | int]:
         """What a line says of it."""
         return {name: getattr(self, name) for name in TargetKey.__slots__}

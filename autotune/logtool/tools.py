@@ -36,7 +36,6 @@ __all__ = [
     "VerifyReport",
     "best",
     "list_records",
-    "machine_text",
     "merge",
     "migrate",
     "prune",
@@ -289,12 +288,6 @@ class LogStats:
     future: int
 
 
-def machine_text(target: TargetKey) -> str:
-    """``AMD EPYC, x86-64-v4, 2 threads``."""
-    threads = "1 thread" if target.threads == 1 else f"{target.threads} threads"
-    return f"{target.cpu or 'unknown processor'}, {target.isa}, {threads}"
-
-
 def still_applies(record: MeasureRecord) -> str | None:
     """Why the schedule of a record that ran does not apply to its kernel any more, here; None if it
     does, or if the log does not have the kernel's text.
@@ -335,7 +328,7 @@ def stats(log: TuningLog) -> LogStats:
         errors=dict(Counter(r.error for r in log if r.error)),
         sketches=dict(Counter(r.sketch for r in log)),
         kernels=list_records(log),
-        machines=dict(Counter(machine_text(r.target) for r in log)),
+        machines=dict(Counter(r.target.text for r in log)),
         runs=sum(note.kind == "run" for _, note in log.notes),
         decisions=len(log.decisions),
         measured_seconds=sum(sum(r.seconds) for r in log),

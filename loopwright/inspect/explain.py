@@ -19,7 +19,6 @@ import numpy as np
 
 from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
-from ..autotune.logtool.tools import machine_text
 from ..autotune.select import Chosen
 from ..autotune.space.least_work import least_flops
 from ..autotune.space.rules.base import UNUSED
@@ -243,7 +242,7 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
     if found.record is None:
         return chosen.origin
     where = found.record.target
-    return f"from the log of another machine ({machine_text(where)}: {took})"
+    return f"from the log of another machine ({where.text}: {took})"
 
 
 def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:

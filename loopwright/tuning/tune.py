@@ -38,6 +38,7 @@ from ..codegen.machine import known_machine
 from ..codegen.program_from_graph import NewValue
 from ..codegen.runtime import pool
 from ..codegen.target import Target
+from ..extras import extra
 from ..ir.errors import LoopwrightValueError
 from ..ir.graph.nodes import Module
 from ..ir.graph.structural import structural_hash
@@ -58,7 +59,6 @@ from ..precision import Precision
 from ..release import give_back
 from .by_hand import Given, schedules_by_hand
 from .confirm import Confirmed, confirm
-from .elsewhere import tune_elsewhere
 from .graph_choices import Decided, GraphTuner
 from .in_turn import Rounds, least_calls, random_arrays, run_in_turn
 from .library_route import Routed, route
@@ -168,7 +168,7 @@ def tune(
     given = by_hand(variants.of(logged).prims)
     records.check_writable()  # makes the file: only once all that was asked for makes sense
     if runner is not None:
-        report = tune_elsewhere(
+        report = extra("elsewhere")(
             runner,
             module,
             records,

@@ -9,6 +9,28 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("loopwright", "tracer", "ir", "autotune", "codegen", "tuning_logs")
 
+EXTRAS = (
+    "loopwright.autotune.logtool",
+    "loopwright.autotune.measure.dask_runner",
+    "loopwright.autotune.program.background_process",
+    "loopwright.background",
+    "loopwright.debug",
+    "loopwright.inspect.report",
+    "loopwright.inspect.roofline_svg",
+    "loopwright.tuning.elsewhere",
+)
+"""Modules and packages that the core does without; see ``loopwright/extras.py``."""
+
+
+def is_extra(name: str) -> bool:
+    """True if a module of this name is part of an extra."""
+    return any(name == extra or name.startswith(f"{extra}.") for extra in EXTRAS)
+
+
+def core_files() -> list[Path]:
+    """The files of the package that are no part of an extra."""
+    return [path for path in library_files() if not is_extra(module_name(path))]
+
 
 def library_files() -> list[Path]:
     """Every Python file of the package, relative to the root."""
@@ -34,7 +56,8 @@ def module_name(path: Path) -> str:
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """(absolute module name, line) of every import, those for type checkers included."""
+    """(absolute module name, line) of every import, those for type checkers included, and of every
+    call of ``import_module`` with a literal."""
     tree = ast.parse((ROOT / path).read_text())
     package = module_name(path)
     if path.name != "__init__.py":
@@ -57,8 +80,36 @@ def _imports_of(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
                 f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base,
                 node.lineno,
             )
+    if isinstance(node, ast.Call) and _is_import_module(node.func):
+        name = node.args[0]
+        if isinstance(name, ast.Constant):
+            yield _absolute(str(name.value), package), node.lineno
     for child in ast.iter_child_nodes(node):
         yield from _imports_of(child, package)
+
+
+def computed_imports(path: Path) -> list[int]:
+    """The lines where ``import_module`` is given no literal: no reader can see what is imported."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.Call)
+        and _is_import_module(node.func)
+        and not isinstance(node.args[0], ast.Constant)
+    ]
+
+
+def _is_import_module(function: ast.expr) -> bool:
+    return "import_module" in (getattr(function, "id", ""), getattr(function, "attr", ""))
+
+
+def _absolute(name: str, package: str) -> str:
+    """``..ir`` in a package ``loopwright.tracer`` is ``loopwright.ir``."""
+    dots = len(name) - len(name.lstrip("."))
+    if not dots:
+        return name
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - dots + 1], name[dots:]])
 
 
 def _is_module(name: str) -> bool:

@@ -51,6 +51,15 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
 }
 
 
+MODULES = {sources.module_name(path) for path in sources.library_files()}
+
+# Commands are made of extras, and the face offers one to users.
+MAY_IMPORT_EXTRAS = ("loopwright/commands/", "loopwright/__init__.py")
+
+MOST_CORE_LINES = 66_600
+"""Of the package without extras, as ``wc -l`` counts them. May only fall."""
+
+
 def test_every_import_goes_down_the_table() -> None:
     wrong = [
         f"{path}:{line} imports {name}"
@@ -79,6 +88,34 @@ def test_no_circles_between_files() -> None:
     }
     circles = _strong_components(edges)
     assert not circles, "\n".join(" -> ".join(sorted(c)) for c in circles)
+
+
+def test_the_core_imports_no_extra() -> None:
+    """Not even late: it asks ``loopwright/extras.py`` for an entry by name."""
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in sources.core_files()
+        if not str(path).startswith(MAY_IMPORT_EXTRAS)
+        for name, line in sources.imports(path)
+        if sources.is_extra(name)
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert all(n in MODULES or any(m.startswith(f"{n}.") for m in MODULES) for n in sources.EXTRAS)
+
+
+def test_imports_by_name_are_in_tables() -> None:
+    lines = {str(p): sources.computed_imports(p) for p in sources.library_files()}
+    assert {p: len(found) for p, found in lines.items() if found} == {
+        "loopwright/__init__.py": 1,  # what takes long to load, and few programs ask for
+        "loopwright/extras.py": 1,
+    }
+
+
+def test_the_core_grows_no_more() -> None:
+    lines = sum(
+        len((sources.ROOT / path).read_text().splitlines()) for path in sources.core_files()
+    )
+    assert lines <= MOST_CORE_LINES
 
 
 def _short(path: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from ...autotune.log.decision import Decision
-from ...autotune.log.record import TargetKey, own_version
+from ...autotune.log.record import own_version
 from ...autotune.progress import format_seconds
 from ..roofline_svg import roofline_svg
 from .charts import (
@@ -57,7 +57,7 @@ def page(report: Report) -> str:
 
 
 def _header(report: Report) -> str:
-    machines = "; ".join(dict.fromkeys(_machine_text(m) for m in report.machines))
+    machines = "; ".join(dict.fromkeys(m.text for m in report.machines))
     return (
         '<a class="skip" href="#main">Skip to the report</a>\n'
         f"<header><div><h1>{escape(report.title)}</h1>"
@@ -65,11 +65,6 @@ def _header(report: Report) -> str:
         '<button id="theme" type="button" hidden aria-label="Switch between light and dark">Dark'
         "</button></header>"
     )
-
-
-def _machine_text(key: TargetKey) -> str:
-    threads = "1 thread" if key.threads == 1 else f"{key.threads} threads"
-    return f"{key.cpu or 'unknown processor'}, {key.isa}, {threads}"
 
 
 def _facts(report: Report) -> str:

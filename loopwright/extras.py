@@ -1,0 +1,33 @@
+"""Extras: parts that compiling, running and tuning a function never need.
+
+No other module imports one: the core asks for an entry of the table below by name, where a user
+has asked for what it does, and the commands import those that they are made of. So an extra may be
+changed, or left out, without reading the rest.
+
+::
+
+    background   tuning in a process beside the running program
+    elsewhere    tuning on the workers of a Dask cluster
+    repro        a small program that shows a failure of the compiler
+    (commands)   debugging, the report of a log, the roofline's picture, tools for logs, replay
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["extra"]
+
+_ENTRIES = {
+    "background": (".background.tuning", "BackgroundTuning"),
+    "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
+    "repro": (".debug.write", "failed"),
+}
+"""The module of each entry, and its name there."""
+
+
+def extra(name: str) -> Any:
+    """Returns an entry of an extra, which is imported now."""
+    path, inside = _ENTRIES[name]
+    return getattr(import_module(path, __package__), inside)
