@@ -28,10 +28,9 @@ class TimedProgram:
     executable: Executable
 
     def run(self, arrays: Sequence[Array]) -> Array:
-        """Run once; the seconds of each call, float64[len(calls)].
+        """Runs once and returns the seconds of each call, float64[len(calls)].
 
-        Everything is as in the program itself: the operands lie where they lie there, and what the
-        kernel before has left in the caches is there.
+        Operands and the state of the caches are those of the program itself.
         """
         self.executable(arrays)
         times = self.executable.constants[-1].reshape(-1, 2)
@@ -44,9 +43,9 @@ def timed_program(
     target: Target,
     threads: int | None = None,
 ) -> TimedProgram:
-    """The program of ``compile_program`` with the clock read before and after each kernel.
+    """Returns the program of ``compile_program`` with the clock read before and after each kernel.
 
-    It has one array for its times, so that only one thread may run it at a time.
+    It has one array for its times, so only one thread may run it at a time.
     """
     calls = tuple(i for i in program.body if isinstance(i, Call))
     times = np.zeros(max(1, 2 * len(calls)), np.int64)
@@ -56,15 +55,15 @@ def timed_program(
 
 
 class _TimedEntry(EntryWriter):
-    """An entry that finds the array for the times behind the program's constants."""
+    """An entry whose array for the times follows the program's constants."""
 
     def __init__(self, program: Program, symbols: Mapping[str, str]) -> None:
         super().__init__(program, symbols)
         self.readings = 0
 
     def call(self, call: Call, symbol: str) -> None:
-        """The call of one kernel between two readings of the clock."""
-        # Addresses first: what is computed once and used twice must not stand between readings.
+        """Writes the call of one kernel between two readings of the clock."""
+        # Addresses first: a value computed once and used twice must not stand between readings.
         for operand in call.operands:
             self.pointer(operand.name)
         self.read_clock()
@@ -72,7 +71,7 @@ class _TimedEntry(EntryWriter):
         self.read_clock()
 
     def read_clock(self) -> None:
-        """Write the time into the next place."""
+        """Stores the time into the next element of the array."""
         times = self.argument("the times", len(self.slots))
         n = self.readings
         self.readings += 1

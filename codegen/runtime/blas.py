@@ -1,13 +1,13 @@
-"""The BLAS that NumPy itself uses, as symbols that native code may call.
+"""NumPy's own BLAS, as symbols that native code may call.
 
-NumPy's extension module is linked with a BLAS library, and asking the dynamic linker for a symbol
-of the module finds those of what it is linked with. So a kernel calls the very routine that
-``a @ b`` of NumPy calls, without Python on the way. Only libraries are used whose number of threads
-can be set (OpenBLAS, however its symbols are decorated): anything else, such as MKL or a plain
-reference BLAS, counts as none.
+NumPy's extension module is linked with a BLAS library, and a symbol looked up in the module is also
+searched in the libraries it is linked with. So a kernel calls the same routine as ``a @ b`` of
+NumPy, without Python in between. Only libraries whose number of threads can be set are used
+(OpenBLAS, in any of its spellings of symbols). Others, such as MKL or a reference BLAS, count as no
+library.
 
 The library runs on the thread that calls it. Kernels divide their work among the threads of our
-pool, since two pools would get into each other's way; while any of them is in the library
+pool, since two pools would compete for the cores: while any kernel is in the library
 (``lw_blas_enter`` to ``lw_blas_leave``), the library's own number of threads is 1.
 """
 
@@ -33,7 +33,7 @@ _DECORATIONS = (
     ("cblas_{}64_", "openblas_{}64_", 64),
     ("cblas_{}", "openblas_{}", 32),
 )
-"""How names of routines and of settings are spelt, and the bits of a size."""
+"""Spelling of the names of routines and of settings, and the bits of a size."""
 
 _ROUTINES = ("sgemm", "dgemm", "sgemv", "dgemv")
 
@@ -102,8 +102,8 @@ done:
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """``name`` tells the library, its version and the kind of core its kernels are for;
-    ``size_bits`` are those of a size. ``symbols`` are addresses: ``lw.blas.sgemm`` and the like
+    """``name`` holds the library, its version and the kind of core its kernels are made for;
+    ``size_bits`` is the width of a size. ``symbols`` are addresses: ``lw.blas.sgemm`` and its like
     with CBLAS's interface, ``lw_blas_enter`` and ``lw_blas_leave``."""
 
     name: str
@@ -114,23 +114,23 @@ class Blas:
 
 @functools.cache
 def numpy_blas() -> Blas | None:
-    """NumPy's library in this process; None if it is none of those known."""
+    """Returns NumPy's library in this process; None if it is not one of the supported ones."""
     try:
         module = ctypes.CDLL(_multiarray_umath.__file__)
     except OSError:
         return None
     for routine, setting, bits in _DECORATIONS:
-        found = _symbols(module, routine, setting)
-        if found is not None:
-            gate = _gate(found)
+        routines = _symbols(module, routine, setting)
+        if routines is not None:
+            gate = _gate(routines)
             symbols = {name: gate.address(name) for name in ("lw_blas_enter", "lw_blas_leave")}
-            return Blas(_name(module, setting), bits, {**found, **symbols}, gate)
+            return Blas(_name(module, setting), bits, {**routines, **symbols}, gate)
     return None
 
 
 @contextmanager
 def own_thread() -> Iterator[None]:
-    """NumPy's library keeps to the threads that call it inside of a ``with`` block."""
+    """Keeps NumPy's library on the threads that call it, inside of a ``with`` block."""
     blas = numpy_blas()
     enter, leave = (
         ctypes.CFUNCTYPE(None)(blas.symbols[name]) if blas is not None else _nothing
@@ -144,21 +144,21 @@ def own_thread() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Where the library is not known, it is left alone."""
+    """Does nothing: a library that is not supported is left alone."""
 
 
 def _symbols(module: Any, routine: str, setting: str) -> dict[str, int] | None:
     names = {f"lw.blas.{name}": routine.format(name) for name in _ROUTINES}
     for name in ("get_num_threads", "set_num_threads"):
         names[f"lw.blas.{name}"] = setting.format(name)
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for ours, theirs in names.items():
         try:
             function = getattr(module, theirs)
         except AttributeError:
             return None
-        found[ours] = ctypes.cast(function, ctypes.c_void_p).value or 0
-    return found
+        addresses[ours] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    return addresses
 
 
 def _gate(symbols: Mapping[str, int]) -> LoadedObject:
@@ -169,7 +169,8 @@ def _gate(symbols: Mapping[str, int]) -> LoadedObject:
 
 
 def _name(module: Any, setting: str) -> str:
-    """``OpenBLAS 0.3.31 SkylakeX``: what other speeds would be expected of."""
+    """Returns library, version and kind of core, ``OpenBLAS 0.3.31 SkylakeX``: speed depends on
+    all."""
     texts: list[str] = []
     for name in ("get_config", "get_corename"):
         function = getattr(module, setting.format(name), None)

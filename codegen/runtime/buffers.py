@@ -1,10 +1,10 @@
-"""Memory for arrays that native code writes: results that are recycled, and arenas.
+"""Memory for arrays that native code writes: recycled results, and arenas.
 
-Fresh memory costs a page fault for every 4 KiB that is written first, which is more than many a
-kernel takes (filling 64 MiB: 10.2 ms fresh, 2.5 ms recycled). So the memory of a result returns to
-a bin of its size when the last array that looks at it is gone (a capsule is the array's base
-object), and the next result of that size gets it again. Bins that were not used for a while are
-emptied when new memory is asked for, and idle memory never exceeds a limit.
+Fresh memory costs a page fault for every 4 KiB that is written, which is more time than many
+kernels take (docs/measurements.md). So the memory of a result returns to a bin of its size when the
+last array that refers to it is gone (a capsule is the array's base object), and the next result of
+that size reuses it. Bins unused for a while are emptied when new memory is requested, and idle
+memory never exceeds a limit.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ ALIGNMENT = 64
 PAGE = 4096
 
 IDLE_LIMIT = 1 << 30
-"""Bytes that idle results may hold at most; a sixteenth of the machine's memory if that is less."""
+"""Most bytes that idle results may hold; a sixteenth of the machine's memory if that is less."""
 
 IDLE_SECONDS = 10.0
-"""A bin unused for this long is emptied when memory is asked for."""
+"""A bin unused for this long is emptied when memory is requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """The shape and dtype of a dense row-major array."""
+    """Shape and dtype of a contiguous row-major array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -61,9 +61,9 @@ class ArraySpec:
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
-    """``nbytes`` fresh bytes (uint8) that start on a multiple of ``ALIGNMENT``.
+    """Returns ``nbytes`` fresh bytes (uint8), aligned to ``ALIGNMENT``.
 
-    Many bytes start in the middle of a page, for the reason given at ``IN_PAGE``.
+    Larger memory starts in the middle of a page, for the reason given at ``IN_PAGE``.
     """
     large = nbytes >= PAGED_BYTES
     unit, place = (PAGE, IN_PAGE) if large else (ALIGNMENT, 0)
@@ -73,17 +73,17 @@ def aligned_bytes(nbytes: int) -> np.ndarray[Any, Any]:
 
 
 def aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A fresh dense array in ``aligned_bytes``."""
+    """Returns a fresh contiguous array in ``aligned_bytes``."""
     return aligned_bytes(ArraySpec(shape, dtype).nbytes).view(dtype).reshape(shape)
 
 
 class _Bin(ctypes.Structure):
-    """Idle blocks of one size; the native code changes it while it holds the GIL."""
+    """Idle blocks of one size. Native code changes it while it holds the GIL."""
 
     _fields_ = (
         ("first", ctypes.c_void_p),
         ("nbytes", ctypes.c_size_t),
-        ("taken", ctypes.c_size_t),
+        ("uses", ctypes.c_size_t),
     )
 
 
@@ -98,31 +98,29 @@ class _Bins:
         listener: Callable[[], None] = self.drop_unused
         set_limit = ctypes.PYFUNCTYPE(None, ctypes.c_size_t, ctypes.py_object)
         set_limit(code.address("lw_set_limit"))(min(IDLE_LIMIT, machine // 16), listener)
-        # Kept for ever, since results may die after the interpreter has begun to end. The listener
-        # keeps the bins.
+        # Never freed, since results may be released while the interpreter shuts down. The listener
+        # keeps the bins alive.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(listener))
 
     def address(self, nbytes: int) -> int:
         unit = ALIGNMENT if nbytes < PAGE else PAGE
         size = -(-nbytes // unit) * unit
-        found = self.bins.get(size)
-        if found is None:
-            found = self.bins.setdefault(size, _Bin(None, size, 0))
-        return ctypes.addressof(found)
+        held = self.bins.get(size) or self.bins.setdefault(size, _Bin(None, size, 0))
+        return ctypes.addressof(held)
 
     def drop_unused(self) -> None:
-        """Called by the native code before it asks for fresh memory."""
+        """Empties bins unused for a while. Native code calls it before it requests fresh memory."""
         now = time.monotonic()
-        for size, one in list(self.bins.items()):
-            taken, since = self.seen.get(size, (-1, now))
-            if one.taken != taken:
-                self.seen[size] = (one.taken, now)
+        for size, held in list(self.bins.items()):
+            uses, since = self.seen.get(size, (-1, now))
+            if held.uses != uses:
+                self.seen[size] = (held.uses, now)
             elif now - since > IDLE_SECONDS:
-                self.empty(ctypes.addressof(one))
+                self.empty(ctypes.addressof(held))
 
     def drop_all(self) -> None:
-        for one in list(self.bins.values()):
-            self.empty(ctypes.addressof(one))
+        for held in list(self.bins.values()):
+            self.empty(ctypes.addressof(held))
 
 
 @functools.cache
@@ -131,15 +129,15 @@ def _bins() -> _Bins:
 
 
 def bin_address(nbytes: int) -> int:
-    """The native bin for memory of ``nbytes``; it lives as long as the process."""
+    """Returns the address of the native bin for ``nbytes``; it lives as long as the process."""
     return _bins().address(nbytes)
 
 
 def idle_bytes() -> int:
-    """Bytes that results have left behind and that wait for the next ones."""
+    """Returns the bytes held by bins for later results."""
     return int(_bins().idle())
 
 
 def trim() -> None:
-    """Give all idle memory of results back to the system."""
+    """Gives all idle memory of results back to the system."""
     _bins().drop_all()

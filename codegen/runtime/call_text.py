@@ -1,23 +1,24 @@
-"""The call path in native code: arrays checked, results made, the entry called, as LLVM IR text.
+"""The call path in native code, as LLVM text: check arrays, make results, call the entry.
 
 ``@lw_call`` has the signature of a CPython METH_FASTCALL function. Its ``self`` is an int64 array,
 the call's context (``executable`` fills it)::
 
     context   0 entry   1 inputs   2 outputs   3 input specs   4 output specs   5 first idle frame
               6 Python function that adds an idle frame   7 lw_pool_limit
-              8 threads the entry may use, or 0: as many as the caller
+              8 threads the entry may use, or 0: the caller's number
               9 inputs that the entry writes   10 their positions   11 bytes of each input
     spec      0 dtype object   1 rank   2 sizes   3 bin of the memory, or 0: NumPy allocates it
     frame     0 next idle frame   1 arena   2 ... the pointers handed to the entry
 
-An argument fits if it is exactly an ``ndarray``, of the spec's dtype, rank and sizes, dense and
-aligned; if one does not, the answer is None and nothing has been done. Frames and bins are changed
-only while the GIL is held. The GIL is given up while the entry runs.
+An argument fits if its type is exactly ``ndarray``, with the spec's dtype, rank and sizes,
+contiguous and aligned. One that the entry writes must be writeable and share no memory with another
+argument. If an argument does not fit, the result is None and nothing has been done. Frames and bins
+are changed only while the GIL is held; it is released while the entry runs.
 
-A bin holds idle memory of one size, most recently used first. 64 bytes in front of the memory
-belong to the bin::
+A bin holds idle memory of one size, most recently used first. The 64 bytes before the memory belong
+to the bin::
 
-    bin       0 first idle block   1 bytes of a block   2 blocks taken so far
+    bin       0 first idle block   1 bytes of a block   2 blocks handed out so far
     block     0 next idle block    1 its bin
 """
 
@@ -26,16 +27,14 @@ from __future__ import annotations
 __all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES"]
 
 PAGED_BYTES = 16 * 1024
-"""Memory of at least so many bytes has a fixed place in its page (less stays in the L1 cache)."""
+"""Memory of at least this many bytes starts at a fixed place in its page (less fits into L1)."""
 
 IN_PAGE = 2048
-"""The place in a page where larger memory begins.
+"""Offset in a page at which larger memory starts, the same for all memory of ours.
 
-A load that follows a store to an address 4096 * n bytes away waits for it. A kernel that walks over
-input and result together does so all the time if the result lies some 48 to 200 bytes further in
-its page than the input; NumPy's large arrays begin 16 bytes into a page. (x * x + x on 1 MiB takes
-34.5 us in the worst place, 22.7 us in a good one.) Memory of ours lies at the same place in every
-page.
+A load waits for an earlier store to an address 4096 * n bytes away. A kernel that walks over input
+and result together would do so in every iteration if the result began 48 to 200 bytes further in
+its page than the input; NumPy's large arrays begin 16 bytes into a page (docs/measurements.md).
 """
 
 _template = r"""
@@ -68,7 +67,7 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
 
-; Where in a block the memory begins: in the middle of a page, unless it is small.
+; Offset of the memory in its block: in the middle of a page, unless it is small.
 define internal i64 @head(i64 %size) alwaysinline {
   %small = icmp ult i64 %size, @PAGED@
   %head = select i1 %small, i64 64, i64 @IN_PAGE@
@@ -125,7 +124,7 @@ define internal void @release(ptr %data, i64 %size) {
   ret void
 }
 
-; Memory from a bin: the block used last, or fresh. Null if there is none.
+; Memory from a bin: the block used last, or fresh memory. Null if the system has none.
 define internal ptr @take(ptr %bin) {
 entry:
   %size.p = getelementptr %Bin, ptr %bin, i32 0, i32 1

@@ -1,8 +1,8 @@
-"""Builtin functions that call native entries: what ``call_text`` needs from CPython and NumPy.
+"""Builtin functions that call native entries, made with CPython's and NumPy's C interfaces.
 
 The code reads the fields of ``ndarray`` objects and uses NumPy's C API table, as every extension
-module does; ``available`` compares what it would read with what Python says before it is used at
-all. Where they differ (an interpreter with another object layout), ``Executable`` calls through
+module does. ``available`` compares the fields with the values Python reports before any of it is
+used. Where they differ (an interpreter with another object layout), ``Executable`` calls through
 ctypes instead.
 """
 
@@ -41,14 +41,14 @@ _PYTHON_SYMBOLS = (
     "_Py_NoneStruct",
 )
 
-# Places in NumPy's C API table; they are part of its ABI and never change.
+# Indices into NumPy's C API table; they are part of its ABI and never change.
 _NUMPY_SYMBOLS = {"PyArray_Type": 2, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
 
 METH_FASTCALL = 0x80
 
 
 class _ArrayFields(ctypes.Structure):
-    """``PyArrayObject``, as far as the native code reads it."""
+    """``PyArrayObject``, as far as native code reads it."""
 
     _fields_ = (
         ("refcount", ctypes.c_ssize_t),
@@ -73,14 +73,15 @@ class _MethodDef(ctypes.Structure):
 
 
 class Context(np.ndarray[Any, Any]):
-    """The ``self`` of a native call: the words it reads, and what they point to in ``kept``."""
+    """The ``self`` of a native call: the words it reads. ``kept`` holds the objects they point
+    to."""
 
     kept: object = None
 
 
 @functools.cache
 def available() -> bool:
-    """True if arrays lie in memory the way the native code reads them, and it holds a GIL."""
+    """True if the interpreter has a GIL and lays out arrays the way native code reads them."""
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     if sys.implementation.name != "cpython" or not gil or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
@@ -129,7 +130,7 @@ def _numpy_table() -> Any:
 
 @functools.cache
 def _method() -> _MethodDef:
-    doc = b"Run on arrays that fit exactly: a list of new arrays, or None if one does not fit."
+    doc = b"Runs on arrays that fit exactly. Returns a list of new arrays, or None if one does not."
     return _MethodDef(b"call", native_code().address("lw_call"), METH_FASTCALL, doc)
 
 

@@ -1,6 +1,6 @@
 """The process's thread pool: ``lw_parallel_for`` for generated code, and its settings.
 
-There is one pool per process. It is made on first use and starts its workers on the first parallel
+There is one pool per process. It is made on first use and starts its workers at the first parallel
 loop. Its code (``pool_text``) is native; Python only sets how many threads take part.
 """
 
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 SPIN_SECONDS = 50e-6
-"""How long an idle worker spins before it sleeps: longer than the gap between two kernels."""
+"""Time an idle worker spins before it sleeps: longer than the gap between two kernels."""
 
 
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUP = Path("/proc/self/cgroup")
-"""Where the limits of control groups stand, and which groups this process is in."""
+"""Folder with the limits of control groups, and the file that names this process's groups."""
 
 
 class _Pool:
     def __init__(self) -> None:
-        # The plainest ISA level will do: the pool computes nothing.
+        # The baseline ISA is enough: the pool computes nothing.
         self.code = load_object(compile_object(CLOCK_TEXT + POOL_TEXT, Target(isa="x86-64")))
         self.address = self.code.address("lw_parallel_for")
         function = ctypes.CFUNCTYPE
@@ -86,10 +86,10 @@ def _make() -> _Pool:
 
 
 def default_threads() -> int:
-    """``LOOPWRIGHT_THREADS``, or the number of cores this process may run on.
+    """Returns ``LOOPWRIGHT_THREADS``, or the number of cores this process may run on.
 
-    A container's share of the machine counts as well: threads that are stopped at the end of their
-    share keep all others waiting. Raises ValueError if the variable is not a number from 1 to
+    A container's CPU quota counts as well: threads that are stopped when their quota is used up
+    keep all others waiting. Raises ValueError if the variable is not a number from 1 to
     ``MAX_THREADS``.
     """
     given = os.environ.get("LOOPWRIGHT_THREADS", "").strip()
@@ -101,29 +101,29 @@ def default_threads() -> int:
 
 
 def _share() -> int:
-    """The cores the control groups may use, rounded up; ``MAX_THREADS`` without a limit.
+    """Returns the cores the control groups allow, rounded up; ``MAX_THREADS`` without a limit.
 
-    A limit is microseconds of all cores together, and the period they are for. It may stand at the
-    own group or at any above it.
+    A limit is microseconds of all cores together per period. The process's group can have one, and
+    so can every group above it.
     """
     quotas = [_quota(folder) for folder in _groups()]
     return min((-(-quota // period) for quota, period in quotas if quota > 0), default=MAX_THREADS)
 
 
 def _groups() -> Iterator[Path]:
-    """The folders with the limits of this process's group and of those above it."""
+    """Yields the folders with the limits of this process's group and of those above it."""
     roots = {"": CONTROL_GROUPS, "cpu": CONTROL_GROUPS / "cpu"}
     yield from roots.values()
     with contextlib.suppress(OSError, ValueError):
         for line in OWN_GROUP.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             for name in {"cpu" if "cpu" in controllers.split(",") else controllers} & {*roots}:
-                own = Path(path.strip("/"))
-                yield from (roots[name] / group for group in (own, *own.parents))
+                innermost = Path(path.strip("/"))
+                yield from (roots[name] / group for group in (innermost, *innermost.parents))
 
 
 def _quota(folder: Path) -> tuple[int, int]:
-    """Quota and period of one group; without a limit the quota is not above 0."""
+    """Returns quota and period of one group; without a limit the quota is not above 0."""
     with contextlib.suppress(OSError, ValueError):  # version 2; the quota may be "max"
         quota, period = (folder / "cpu.max").read_text().split()
         return int(quota), max(1, int(period))
@@ -142,10 +142,10 @@ def _checked(count: int) -> int:
 
 
 def set_threads(count: int) -> None:
-    """How many threads a parallel loop uses from now on, the calling one included.
+    """Sets how many threads a parallel loop uses from now on, including the calling one.
 
-    More workers are started when they are first needed; surplus ones sleep. Raises ValueError for
-    a count outside 1 to ``MAX_THREADS``.
+    More workers are started when they are first needed; surplus ones sleep. Raises ValueError for a
+    count outside 1 to ``MAX_THREADS``.
 
     >>> set_threads(2)
     >>> get_threads()
@@ -157,12 +157,12 @@ def set_threads(count: int) -> None:
 
 
 def get_threads() -> int:
-    """How many threads a parallel loop uses when this thread calls it."""
+    """Returns how many threads a parallel loop uses when this thread calls it."""
     return int(_get().threads())
 
 
 class limited:
-    """A number of threads for the loops that the calling thread runs inside a ``with`` block.
+    """Limits the loops that the calling thread runs inside a ``with`` block to some threads.
 
     Other threads are not affected. Raises ValueError as ``set_threads`` does.
 
@@ -185,10 +185,11 @@ class limited:
 
 
 def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None:
-    """Set how loops are divided and how long idle workers spin.
+    """Sets how loops are divided and how long idle workers spin.
 
-    ``dynamic``: take the own part in halves and help others (the default), or each thread takes
-    its even part at once. ``spin``: seconds before an idle worker goes to sleep.
+    ``dynamic``: threads claim half of their remaining part at a time and then help others (the
+    default); otherwise each thread runs its even part in one piece. ``spin``: seconds before an
+    idle worker goes to sleep.
     """
     pool = _get()
     pool.dynamic = pool.dynamic if dynamic is None else dynamic
@@ -197,12 +198,14 @@ def configure(*, dynamic: bool | None = None, spin: float | None = None) -> None
 
 
 def limit_address() -> int:
-    """Native ``i64 (i64)``: what ``limited`` does, for the calling thread; 0 ends it."""
+    """Returns the address of native ``i64 (i64)``: ``limited`` for the calling thread, 0 ends
+    it."""
     return _get().code.address("lw_pool_limit")
 
 
 def symbols() -> Mapping[str, int]:
-    """The symbols generated code may call and their addresses, as ``load_object`` takes them."""
+    """Returns the symbols generated code may call and their addresses, as ``load_object`` takes
+    them."""
     pool = _get()
     return {
         "lw_parallel_for": pool.address,
@@ -211,7 +214,7 @@ def symbols() -> Mapping[str, int]:
 
 
 def parallel_for(function: int, context: int, n: int) -> None:
-    """Run native ``void function(ptr context, i64 begin, i64 end)`` over ``[0, n)`` in parts.
+    """Runs native ``void function(ptr context, i64 begin, i64 end)`` over ``[0, n)`` in parts.
 
     ``function`` and ``context`` are addresses. Generated code calls ``lw_parallel_for`` itself;
     this is the same for callers in Python.
@@ -221,5 +224,5 @@ def parallel_for(function: int, context: int, n: int) -> None:
 
 
 def loaded_code() -> LoadedObject:
-    """The pool's native code (its symbols are also of use to tests)."""
+    """Returns the pool's native code (tests use its symbols too)."""
     return _get().code

@@ -1,25 +1,24 @@
-"""The thread pool's code, as LLVM IR text over pthreads and futexes (Linux, x86-64).
+"""The thread pool's code, as LLVM text over pthreads and futexes (Linux, x86-64).
 
-The pool is an array of slots, two cache lines each. Slot 0 belongs to whoever calls, slot k to
-worker k. A slot holds the part of the range its owner starts with, and a state word::
+The pool is an array of slots, two cache lines each. Slot 0 belongs to the caller, slot k to worker
+k. A slot holds the part of the range its owner starts with, and a state word::
 
     IDLE 0       nothing to do, the worker spins           POSTED 1   a job waits for the worker
     RUNNING 2    the worker is in the job                  SLEEPING 3 the worker sleeps in a futex
     LEAVING 4    the worker is to end
 
 A job is forked by writing every slot's part and then exchanging the states of the workers to
-POSTED, which moves one cache line to each worker. Everyone claims pieces of its own part by
-compare-and-swap on ``next`` (half of what is left each time, or all of it in static mode) and then
-helps the others. The caller joins by waiting until no worker is RUNNING; a worker that has not
-begun by then is simply taken off the job again (POSTED -> IDLE), so a sleeping or descheduled
-worker never delays a job whose work is already done. This is work sharing with lazily split ranges,
-as in "Lazy binary splitting" (Tzannes, Caragea, Barua, Vishkin, PPoPP 2010), without its deques.
+POSTED, which moves one cache line to each worker. Each thread claims pieces of its own part by
+compare-and-swap on ``next`` (half of the remaining indices each time, or all of them in static
+mode) and then helps the others. The caller joins by waiting until no worker is RUNNING. A worker
+that has not begun by then is taken off the job again (POSTED -> IDLE), so a sleeping or descheduled
+worker never delays a job whose work is done. This is work sharing with lazily split ranges, as in
+"Lazy binary splitting" (Tzannes, Caragea, Barua, Vishkin, PPoPP 2010), without its deques.
 
-Waking a sleeping worker costs more than a small job, so it is done only if the job is expected to
-be worth it: the time per index is remembered from earlier jobs of the same function, and work that
-the caller has done alone just before counts as well. A function not seen before is worth it. (Two
-indices of 10 ns, called every 0.2 ms with two threads on a virtual machine: 67 us if workers are
-always woken, 2.5 us this way.)
+Waking a sleeping worker costs more than a small job (docs/measurements.md), so it is done only if
+the job is expected to be worth it: the time per index is remembered from earlier jobs of the same
+function, and work that the caller has just done alone counts as well. A function not seen before is
+worth it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ __all__ = ["MAX_THREADS", "POOL_TEXT"]
 MAX_THREADS = 256
 
 WORTH_WAKING_NANOSECONDS = 30_000
-"""Work in a burst from which on sleeping workers are woken; waking one costs several microseconds,
-and on virtual machines tens of them."""
+"""Work in a burst from which on sleeping workers are woken. Waking one costs several microseconds,
+on virtual machines tens of them."""
 
 BURST_GAP_NANOSECONDS = 200_000
 """A pause between two jobs that begins a new burst."""
@@ -47,8 +46,8 @@ _template = r"""
 @spawned = internal global i64 0
 @limit_key = internal global i32 -1
 
-; What is known while workers sleep, guarded by @busy: nanoseconds * 1024 per index of the functions
-; seen last, when the caller's last job ended, and how long it has worked alone in this burst.
+; Estimates for the decision to wake workers, guarded by @busy: nanoseconds * 1024 per index of
+; recent functions, when the caller's last job ended, and how long it worked alone in this burst.
 @costs = internal global [256 x { i64, i64 }] zeroinitializer
 @burst_end = internal global i64 0
 @burst_alone = internal global i64 0
@@ -80,7 +79,7 @@ define internal ptr @slot(i64 %k) alwaysinline {
   ret ptr %p
 }
 
-; Works through the parts of all participants, its own first; the number of indices it has done.
+; Works through the parts of all participants, its own first. Returns the indices it has done.
 define internal i64 @work(i64 %self, i64 %participants, ptr %fn, ptr %ctx) {
 entry:
   %dyn = load i64, ptr @dynamic
@@ -175,7 +174,7 @@ leave:
   ret ptr null
 }
 
-; Starts workers until there are %wanted; answers how many there are. The caller holds @busy.
+; Starts workers until there are %wanted. Returns how many there are. The caller holds @busy.
 define internal i64 @grow(i64 %wanted) noinline {
 entry:
   %attr = alloca [128 x i8], align 16
@@ -221,7 +220,7 @@ done:
   ret void
 }
 
-; The caller's work when workers sleep: they are woken if there is enough to do.
+; The caller's work while workers sleep: they are woken if there is enough to do.
 define internal void @work_with_sleepers(i64 %count, i64 %n, ptr %fn, ptr %ctx) noinline {
 entry:
   %began = call i64 @now()
@@ -276,7 +275,7 @@ work:
   ret void
 }
 
-; How many threads a loop of the calling thread uses: its own number, or else everyone's.
+; Threads that a loop of the calling thread uses: its own number if it has one, or the common one.
 define i64 @lw_pool_threads() {
   %key = load i32, ptr @limit_key
   %own.p = call ptr @pthread_getspecific(i32 %key)
@@ -415,7 +414,7 @@ define void @lw_pool_begin() {
   ret void
 }
 
-; Sets the calling thread's own number (0: none); the one before.
+; Sets the calling thread's own number (0: none). Returns the previous one.
 define i64 @lw_pool_limit(i64 %n) {
   %key = load i32, ptr @limit_key
   %before.p = call ptr @pthread_getspecific(i32 %key)
@@ -432,7 +431,7 @@ define void @lw_pool_configure(i64 %threads, i64 %dynamic, i64 %spin) {
   ret void
 }
 
-; In a forked child only the forking thread is left: forget the others.
+; In a forked child only the forking thread exists: forget the others.
 define void @lw_pool_forget() {
   store i64 0, ptr @spawned
   store atomic i32 0, ptr @busy release, align 4
