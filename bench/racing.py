@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from loopwright.autotune.comparison import COMPARISON
-from loopwright.autotune.log.lookup import fastest, pooled_costs
+from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
@@ -68,7 +68,7 @@ def choose(task: Task, candidates: Sequence[Candidate], settings: TuneSettings) 
         begun = time.perf_counter()
         Tuner(task, measurer, log).finish()
         race = time.perf_counter() - begun
-    found = fastest(pooled_costs(log.of(task.workload.hash, task.key)))
+    found = best_of([log], task.workload.hash, task.key)
     if found is None:
         raise RuntimeError(f"no candidate of {task.name} ran")
     return Chosen(found[1], spent, race)

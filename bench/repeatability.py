@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from loopwright.autotune.log.lookup import fastest, pooled_costs
+from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
@@ -50,10 +50,10 @@ def chosen(task: Task, candidates: Sequence[Candidate]) -> tuple[MeasureRecord, 
             log.append(record)
         tuner = Tuner(task, measurer, log)
         tuner.finish()
-    found = fastest(pooled_costs(log.of(task.workload.hash, task.key)))
-    if found is None:
+    best = best_of([log], task.workload.hash, task.key)
+    if best is None:
         raise RuntimeError(f"no candidate of {task.name} ran")
-    return found[1], tuner.confidence
+    return best[1], tuner.confidence
 
 
 def missed(task: Task, first: MeasureRecord, second: MeasureRecord) -> float:

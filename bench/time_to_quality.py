@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from loopwright.autotune.budget import parse_budget
-from loopwright.autotune.log.lookup import fastest, pooled_costs
+from loopwright.autotune.log.lookup import best_of
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN
@@ -107,7 +107,7 @@ def look_longer(task: Task, seconds: float, known: TuningLog) -> None:
 
 
 def _best_known(known: TuningLog, task: Task) -> MeasureRecord | None:
-    found = fastest(pooled_costs(known.of(task.workload.hash, task.key)))
+    found = best_of([known], task.workload.hash, task.key)
     return found[1] if found else None
 
 

@@ -1,7 +1,9 @@
-"""Tuning logs: what was measured and decided, in JSON lines that are appended to.
+"""Tuning logs: measurements and decisions, in JSON lines that are appended to.
 
-- ``record``, ``decision``, ``note``   the kinds of lines; ``line`` reads one, or says why not
-- ``tuning_log``   a log that is written; ``log_index`` as a compile reads it; ``log_file`` the file
-- ``lookup``       which record serves a kernel best
-- ``journal``      what a search writes of itself
+- ``record``, ``decision``, ``note``   the kinds of lines; ``line`` parses one or rejects it
+- ``tuning_log``   a log that is written; ``log_index`` the same for reading in a compile
+- ``log_file``     opening, locking and reading the file
+- ``lookup``       the record that serves a kernel best
+- ``logged``       kernel, loop nest and machine of a record
+- ``journal``      the notes that a search writes about itself
 """

@@ -1,7 +1,7 @@
-"""Which of many lines about one workload have to be read for the best of its records to be known.
+"""Selects the lines of a workload that have to be read to find its best record.
 
-A search leaves a thousand lines of a kernel, and a compile asks for the fastest one. Their times
-stand in the bytes of the lines, so that most need not be read as JSON.
+A search leaves a thousand lines of a kernel, and a compile asks for the fastest one. The times can
+be found in the bytes of the lines, so that most lines are never parsed as JSON.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _REFUSED = (b'"wrong_result"', b'"out_of_bounds"')
 
 
 def contenders(lines: Sequence[bytes], most: int) -> list[int]:
-    """The places of the lines that decide which record is the best of its target.
+    """Returns the indices of the lines that decide which record is the best of its target.
 
-    These are the lines of the ``most`` schedules with the fastest samples of each target, of the
-    first one that ran there, of those that were raced or gave wrong results, and what the tuner has
-    not written. Whatever is left out is slower in every sample than ``most`` other schedules.
+    They are the lines of the ``most`` schedules with the fastest samples of each target, of the
+    first schedule that ran there, of those that were raced or gave wrong results, and lines that
+    the tuner has not written. Every other line is slower in every sample than ``most`` other
+    schedules.
     """
     kept: set[int] = set()
     runs: defaultdict[bytes, defaultdict[bytes, list[int]]]
@@ -38,12 +39,12 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
     refused: defaultdict[bytes, set[bytes]] = defaultdict(set)
     for place, line in enumerate(lines):
         head = HEAD.match(line)
-        found = [p.search(line, head.end()) for p in (_TARGET, _SCHEDULE, _SECONDS)] if head else []
-        own = head is not None and head["about"] is None
-        if not own or None in found:
+        parts = [p.search(line, head.end()) for p in (_TARGET, _SCHEDULE, _SECONDS)] if head else []
+        is_record = head is not None and head["about"] is None
+        if not is_record or None in parts:
             kept.add(place)
             continue
-        target, schedule, seconds = (match[match.lastindex or 0] for match in found if match)
+        target, schedule, seconds = (match[match.lastindex or 0] for match in parts if match)
         wrong = any(mark in line for mark in _REFUSED)
         if wrong:
             refused[target].add(schedule)
@@ -55,18 +56,18 @@ def contenders(lines: Sequence[bytes], most: int) -> list[int]:
             kept.add(place)
         elif least < math.inf:
             runs[target][schedule].append(place)
-            known = fastest[target]
-            known[schedule] = min(least, known.get(schedule, math.inf))
-    for target, known in fastest.items():
-        wanted[target].update([s for s in known if s not in refused[target]][:1])
-        wanted[target].update(heapq.nsmallest(most, known, key=known.__getitem__))
-        for schedule in wanted[target] & known.keys():
+            times = fastest[target]
+            times[schedule] = min(least, times.get(schedule, math.inf))
+    for target, times in fastest.items():
+        wanted[target].update([s for s in times if s not in refused[target]][:1])
+        wanted[target].update(heapq.nsmallest(most, times, key=times.__getitem__))
+        for schedule in wanted[target] & times.keys():
             kept.update(runs[target][schedule])
     return sorted(kept)
 
 
 def _least(seconds: bytes) -> float | None:
-    """The fastest sample, inf if there is none; None if it cannot be told."""
+    """Returns the fastest sample, inf if there is none; None if the text cannot be parsed."""
     if not seconds.strip():
         return math.inf
     try:

@@ -1,8 +1,4 @@
-"""What a search writes of itself into the log, so that it can be read, and repeated, afterwards.
-
-::
-
-    {"v": 2, "kind": "run", "run": "9c0e...", "tasks": [{"hash": ..., "prim": ..., "weight": 4}],
+"""{"v": 2, "kind": "run", "run": "9c0e...", "tasks": [{"hash": ..., "prim": ..., "weight": 4}],
      "target": {...}, "machine": {...}, "seed": 0, "strategy": "evolutionary", "settings": {...},
      "budget": {"seconds": 60, "trials": null}, "model": "...", "suggested": {hash: [row, ...]},
      "given": {hash: [schedule, ...]}, "known": 120, "time": ...}
@@ -11,7 +7,7 @@
      "engine": 4.2, "quality": {...}}
 
 ``known`` records stood before it: with the model and the logs that come with the package they are
-all the engine knew. A run without an end was killed.
+all that the engine knew. A run without an end was killed.
 """
 
 from __future__ import annotations
@@ -39,12 +35,12 @@ Quality: TypeAlias = Mapping[str, float | None] | None
 __all__ = ["Journal", "library_versions", "settings_from_json", "settings_to_json"]
 
 FARTHEST = 100
-"""How many times larger or smaller than today's a setting of a note may be."""
+"""Greatest factor between a setting in a note and today's default."""
 
 
 @dataclass
 class Journal:
-    """Of one run. Entries go to ``log``; LogError if it cannot be written."""
+    """The journal of one run. Raises LogError if ``log`` cannot be written."""
 
     log: TuningLog
     run: str
@@ -56,7 +52,7 @@ class Journal:
         request: TuneRequest,
         model: str,
     ) -> Journal:
-        """Note what is about to be done with the cost model of this name."""
+        """Writes the note of a run with the cost model of this name."""
         budget, suggested, given = request.limits, request.suggestions, request.given
         run = secrets.token_hex(6)
         log.append(
@@ -79,7 +75,7 @@ class Journal:
                         for workload, rows in suggested.items()
                         if len(rows)
                     },
-                    "given": {w: [list(s) for s in found] for w, found in given.items() if found},
+                    "given": {w: [list(s) for s in steps] for w, steps in given.items() if steps},
                     "libraries": library_versions(),
                     "known": len(log),
                     "time": timestamp(),
@@ -91,18 +87,18 @@ class Journal:
     def stamped(
         self, record: MeasureRecord, clock: BudgetClock, predicted: float | None = None
     ) -> MeasureRecord:
-        """The record with what this run has to say of it, and the clock's last mark."""
+        """Returns the record with the run's id, the clock's last mark and the model's score."""
         return replace(record, run=self.run, at=clock.marked, predicted=predicted)
 
     def end(self, stopped: str, seconds: float, engine: float, quality: Quality) -> None:
-        """Note how it ended. A log that cannot be written any more was complained of before."""
-        told = None if quality is None else {k: v for k, v in quality.items() if v == v}
+        """Writes the note of a run's end. A log that cannot be written was reported before."""
+        numbers = None if quality is None else {k: v for k, v in quality.items() if v == v}
         data = {
             "run": self.run,
             "stopped": stopped,
             "seconds": round(seconds, 3),
             "engine": round(engine, 3),
-            "quality": told,
+            "quality": numbers,
             "time": timestamp(),
         }
         with suppress(LogError):
@@ -110,17 +106,17 @@ class Journal:
 
 
 def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
-    """Every setting by name."""
+    """Returns every setting by name."""
     return asdict(settings)
 
 
 def settings_from_json(data: Any) -> TuneSettings:
-    """The settings a run had; those this version does not know, or cannot take, are its own."""
+    """Returns the settings of a run; unknown and invalid ones have their defaults."""
     return _setting(data, TuneSettings())
 
 
 def _setting(value: Any, default: Any) -> Any:
-    """A setting as a note has it: of the type of the default, and not far from it; or the default.
+    """Returns a setting from a note if it has the type of the default and is not far from it.
 
     >>> _setting(512, 1024), _setting(-3, 1024), _setting([["eta", 0.2]], (("eta", 0.1),))
     (512, 1024, (('eta', 0.2),))
@@ -166,9 +162,9 @@ def _machine_data(tasks: Sequence[Task]) -> dict[str, Any]:
 
 
 def library_versions() -> dict[str, str]:
-    """Of what a model's trees and random numbers depend on."""
-    found: dict[str, str] = {}
+    """Returns the versions of libraries that a model's trees and random numbers depend on."""
+    versions: dict[str, str] = {}
     for name in ("loopwright", "numpy", "xgboost"):
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions

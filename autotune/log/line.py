@@ -1,8 +1,8 @@
-"""One line of a log as JSON data within limits, or the reason why it is not used.
+"""Parses one line of a log as JSON data within limits, or gives the reason why it is not used.
 
-Whatever reads logs reads lines through ``data_of``: what ``loopwright log verify`` counts is what a
-compile sees. A line comes from a file, so nothing is assumed of it; what comes out can be walked,
-compared, written again and computed with, without any further error.
+Every reader of logs reads lines through ``data_of``, so ``loopwright log verify`` counts the same
+lines that a compile sees. A line comes from a file, so nothing is assumed about it; the result can
+be walked, compared, written again and computed with, without any further error.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = [
 _BOM = b"\xef\xbb\xbf"
 
 REASONS = {
-    "torn": "it is no JSON: cut off, or of another kind of file",
-    "foreign": "it is JSON, but no entry of a log",
+    "torn": "it is not JSON: cut off, or of another kind of file",
+    "foreign": "it is JSON, but not an entry of a log",
     "oversized": "it is longer, deeper or larger than an entry can be",
     "future": "a later version wrote it",
 }
 
 MAX_LINE = 1 << 24  # bytes: the note of a run that tuned a thousand kernels has about 4 MB
-MAX_DEPTH = 32  # of lists and objects in one another: entries have at most 7
-INTEGERS = 1 << 63  # all are below it, so that their ratios and logarithms are floats
+MAX_DEPTH = 32  # levels of nested lists and objects: entries have at most 7
+MAX_INTEGER = 1 << 63  # so that ratios and logarithms of integers are floats
 
 
 class RecordError(ValueError):
-    """A line is no entry: the message says what is wrong with it, ``reason`` is a key of
+    """A line is not an entry. The message describes the problem, ``reason`` is a key of
     ``REASONS``."""
 
     def __init__(self, message: str, reason: str = "foreign") -> None:
@@ -54,7 +54,7 @@ class FutureRecordError(RecordError):
 
 @dataclass(slots=True)
 class SkippedLines:
-    """Lines that were not used, by reason (see ``REASONS``)."""
+    """Counts of lines that were not used, by reason (see ``REASONS``)."""
 
     torn: int = 0
     foreign: int = 0
@@ -75,7 +75,7 @@ class SkippedLines:
 
 
 def data_of(line: str | bytes) -> dict[str, Any]:
-    """The object that a line holds. RecordError for anything else.
+    """Returns the object that a line holds. Raises RecordError for anything else.
 
     >>> data_of(b'{"v": 1}')
     {'v': 1}
@@ -96,17 +96,20 @@ def data_of(line: str | bytes) -> dict[str, Any]:
 
 
 def check_version(data: dict[str, Any], version: int) -> None:
-    """RecordError unless a line says that it is of this schema version."""
-    found = data.get("v")
-    if type(found) is not int or found < version:
-        raise RecordError(f"v is no integer from {version}")
-    if found > version:
-        raise FutureRecordError(f"schema version {found}; this one reads up to {version}")
+    """Raises RecordError unless a line has this schema version."""
+    v = data.get("v")
+    if type(v) is not int or v < version:
+        raise RecordError(f"v is not an integer from {version}")
+    if v > version:
+        raise FutureRecordError(f"schema version {v}; this one reads up to {version}")
 
 
 def _check(data: dict[str, Any], escapes: bool) -> None:
-    """RecordError for what JSON may hold and no later step can do with. Level by level: a recursion
-    would end at Python's limit. Halves of surrogate pairs only come from escapes."""
+    """Raises RecordError for JSON values that later steps cannot handle.
+
+    It walks level by level, since a recursion would hit Python's limit. ``escapes``: the text has
+    escapes, the only source of halves of surrogate pairs.
+    """
     level: list[Any] = [data]
     for _ in range(MAX_DEPTH):
         inside: list[Any] = []
@@ -122,7 +125,7 @@ def _check(data: dict[str, Any], escapes: bool) -> None:
                 if escapes and not _is_text(value):
                     raise RecordError("a text with half of a surrogate pair")
             elif kind is int:
-                if not -INTEGERS < value < INTEGERS:
+                if not -MAX_INTEGER < value < MAX_INTEGER:
                     raise RecordError(f"an integer of {value.bit_length()} bits", "oversized")
             elif kind is float and not math.isfinite(value):
                 raise RecordError(f"{value} is not a finite number")

@@ -1,4 +1,4 @@
-"""The file of a tuning log: opened only if it is one, locked for a while only, read in pieces."""
+"""The file of a tuning log: opened only if it is a regular file, locked briefly, read in pieces."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .line import MAX_LINE
 __all__ = ["LogError", "as_log_error", "locked_file", "opened", "pieces", "problem_of"]
 
 LOCK_SECONDS = 10.0
-"""Time to wait for the lock. Who appends holds it for a millisecond, who prunes for as long as it
-takes to read and write the file."""
-_PIECE = 1 << 22  # bytes read at once
+"""Longest wait for the lock. Appending holds it for a millisecond, pruning for as long as it takes
+to read and write the file."""
+_READ_BYTES = 1 << 22
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 class LogError(OSError):
-    """The log cannot be read or written. The records of a call that failed are not in it."""
+    """The log cannot be read or written. The records of the call that failed are not in it."""
 
     def __init__(self, path: Path | None, reason: str) -> None:
         super().__init__(
@@ -42,7 +42,7 @@ class LogError(OSError):
 
 @contextmanager
 def as_log_error(path: Path) -> Iterator[None]:
-    """Raise what the system refuses as a LogError."""
+    """Raises errors of the system as LogError."""
     try:
         yield
     except LogError:
@@ -53,8 +53,11 @@ def as_log_error(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor to read the log. FileNotFoundError if there is none, LogError if it is no file
-    or may not be read. Opening a FIFO that nobody writes to does not wait."""
+    """Yields a descriptor to read the log.
+
+    Raises FileNotFoundError if there is none, LogError if it is not a regular file or not readable.
+    Opening a FIFO without a writer does not block.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -69,8 +72,10 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def problem_of(path: Path) -> str | None:
-    """Why there is no log to be read at ``path``, in a few words; None if there is one, or none
-    yet."""
+    """Returns the reason why the log at ``path`` cannot be read, in a few words.
+
+    None if it can be read, or does not exist yet.
+    """
     try:
         with opened(path):
             return None
@@ -84,9 +89,9 @@ def problem_of(path: Path) -> str | None:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[int]:
-    """A descriptor to append to ``path``, which no one else may change meanwhile.
+    """Yields a descriptor to append to ``path``, which no other process can change meanwhile.
 
-    LogError if another process holds the lock for ``LOCK_SECONDS``.
+    Raises LogError if another process holds the lock for ``LOCK_SECONDS``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
@@ -128,7 +133,7 @@ def _reason(error: OSError) -> str:
 
 
 def _is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether the path still leads to the open file, and not to one that replaced it."""
+    """True if the path still leads to the open file, and not to one that replaced it."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -136,12 +141,14 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 
 def pieces(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    """The bytes from ``start`` to ``end`` in pieces of whole lines, each with where it begins and
-    ends. A last line without its end is a piece of its own; so is a line that is too long, of
-    which there is only the beginning."""
+    """Yields (begin, end, bytes) of pieces of whole lines between two offsets.
+
+    A last line without a line end is a piece of its own; so is a line that is too long, of which
+    only the beginning is returned.
+    """
     rest, at = b"", start
     while at < end:
-        data = os.pread(descriptor, min(_PIECE, end - at), at)
+        data = os.pread(descriptor, min(_READ_BYTES, end - at), at)
         if not data:
             break
         at += len(data)
@@ -163,13 +170,13 @@ def pieces(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int, by
 
 
 def _line_end(descriptor: int, at: int, end: int) -> int:
-    """Where the line ends that goes on at ``at``."""
+    """Returns the end of the line that continues at ``at``."""
     while at < end:
-        data = os.pread(descriptor, min(_PIECE, end - at), at)
+        data = os.pread(descriptor, min(_READ_BYTES, end - at), at)
         if not data:
             break
-        found = data.find(b"\n") + 1
-        if found:
-            return at + found
+        length = data.find(b"\n") + 1
+        if length:
+            return at + length
         at += len(data)
     return at

@@ -1,11 +1,10 @@
-"""LogIndex: a tuning log as a compile reads it, which asks for a few workloads of many.
+"""LogIndex: a tuning log for a compile, which needs a few workloads of many.
 
-Only the beginnings of lines are looked at: the tuner's own say at once which workload they are
-about. What is known of a file is where its lines of each workload are; they are read when they are
-asked for, by ``entry_of`` as everywhere. A process goes on from where it stopped, and leaves what
-it knows of a long log in the user's cache folder, for the next one. Since entries always come from
-the log itself, an index that is out of date can hide a line, but never change one; where it does
-not fit the file, the file is read again.
+Only the beginning of each line is read: lines that the tuner wrote name their workload there. The
+index holds the offsets of the lines of each workload; lines are parsed on demand, by ``entry_of``
+as everywhere. A process continues where it stopped, and saves the index of a long log in the user's
+cache folder for the next one. Entries always come from the log itself, so an outdated index can
+hide a line, but never change one; where it does not fit the file, the file is read again.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ __all__ = ["LogIndex", "forget_log", "log_index"]
 VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
 CONTENDERS = 64  # schedules of a workload on each target whose lines are read
-_TAIL = 4096  # bytes before the end of what is known: they tell an appended file from a new one
-_PARSED = 4096  # workloads whose entries are kept
+_TAIL = 4096  # bytes before the indexed end: they distinguish an appended file from a new one
+_PARSED = 4096  # workloads whose entries are kept in memory
 
 _NOTE = re.compile(rb'\{"v": ?2, ?"kind": ?"(?!decision")[a-z][a-z0-9_]{0,39}"')
 _DIGITS = b"0123456789"
@@ -48,10 +47,12 @@ class _StaleIndexError(Exception):
 
 
 @dataclass(slots=True)
-class _Known:
-    """What is known of a file up to ``offset``. ``lines`` are offsets by workload, ``alike`` the
-    workloads by a number that those of one kind share, ``choices`` the offsets of the decisions
-    that are not about schedules."""
+class _Index:
+    """The index of a file up to ``offset``.
+
+    ``lines`` are offsets by workload, ``alike`` workloads of one kind by a hash of their text
+    without digits, ``choices`` the offsets of the decisions that are not about schedules.
+    """
 
     device: int = 0
     inode: int = 0
@@ -67,13 +68,13 @@ class _Known:
 class LogIndex:
     """The records and decisions of a log, by workload.
 
-    LogError if there is a file that cannot be read. A file that is not there is an empty log.
+    A missing file is an empty log. Raises LogError for one that cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped = SkippedLines()
-        self._known = _Known()
+        self._index = _Index()
         self._saved = 0
         self._trusts_saved = True
         self._entries: dict[str, list[Entry]] = {}
@@ -86,48 +87,51 @@ class LogIndex:
     # -- asking
 
     def of(self, workload_hash: str) -> list[MeasureRecord]:
-        """The records of a workload that decide which is the best, in the order of the file: all
-        of them, or of many those that ``contenders`` names."""
+        """Returns the records of a workload that decide which is the best, in the order of the
+        file.
+
+        All records, or of many those that ``contenders`` selects.
+        """
         return [e for e in self._of(workload_hash) if isinstance(e, MeasureRecord)]
 
     def decided(self, workload_hash: str) -> list[Decision]:
-        """All decisions about a workload or a site of the graph, in the order of the file."""
+        """Returns all decisions about a workload or a choice point, in the order of the file."""
         return [e for e in self._of(workload_hash) if isinstance(e, Decision)]
 
     def alike(self, wanted: Workload) -> list[Workload]:
-        """The workloads that differ from ``wanted`` in sizes alone, and itself if it is here."""
+        """Returns the workloads that differ from ``wanted`` in sizes alone, and itself if it is
+        here."""
         if not wanted.kind:
             return []
-        text = json.dumps(wanted.prim, ensure_ascii=False)[1:-1].encode()
-        found: dict[str, Workload] = {}
-        for name in self._known.alike.get(_number_of(text), ()):
+        workloads: dict[str, Workload] = {}
+        for name in self._index.alike.get(_number_of(_text_in_line(wanted)), ()):
             for record in self.of(name):
                 if record.workload.kind == wanted.kind:
-                    found[name] = record.workload
+                    workloads[name] = record.workload
                     break
-        return list(found.values())
+        return list(workloads.values())
 
     def choices(self) -> list[Decision]:
-        """The decisions about graphs and routes, in the order of the file."""
+        """Returns the decisions about graphs and routes, in the order of the file."""
         with self._lock:
             if self._choices is None:
-                found = self._read(self._known.choices)
-                self._choices = [e for e in found if isinstance(e, Decision)]
+                entries = self._read(self._index.choices)
+                self._choices = [e for e in entries if isinstance(e, Decision)]
             return self._choices
 
     def _of(self, name: str) -> list[Entry]:
         with self._lock:
-            found = self._entries.get(name)
-            if found is None:
+            entries = self._entries.get(name)
+            if entries is None:
                 if len(self._entries) >= _PARSED:
                     self._entries.clear()
-                found = self._entries[name] = self._read(self._known.lines.get(name, ()), name)
-            return found
+                entries = self._entries[name] = self._read(self._index.lines.get(name, ()), name)
+            return entries
 
     # -- reading
 
     def refresh(self) -> None:
-        """Look at what was appended since the last time."""
+        """Indexes the lines that were appended since the last time."""
         with self._lock:
             try:
                 with opened(self.path) as descriptor, as_log_error(self.path):
@@ -138,39 +142,39 @@ class LogIndex:
 
     def _refresh(self, descriptor: int) -> None:
         status = os.fstat(descriptor)
-        known = self._known
-        if not known.inode:
+        index = self._index
+        if not index.inode:
             self._load(descriptor, status)
-            known = self._known
-        if (known.inode, known.offset, known.modified) == (
+            index = self._index
+        if (index.inode, index.offset, index.modified) == (
             status.st_ino,
             status.st_size,
             status.st_mtime_ns,
         ):
             return
-        if known.inode and not _goes_on(known, descriptor, status):
+        if index.inode and not _goes_on(index, descriptor, status):
             if not status.st_size:
                 self._tell_of_loss()
             self._forget()  # the file was replaced, by prune for instance
-            known = self._known
-        known.device, known.inode, known.modified = (
+            index = self._index
+        index.device, index.inode, index.modified = (
             status.st_dev,
             status.st_ino,
             status.st_mtime_ns,
         )
-        for start, end, data in pieces(descriptor, known.offset, status.st_size):
+        for start, end, data in pieces(descriptor, index.offset, status.st_size):
             if not data.endswith(b"\n"):
                 if not self._whole(data):
                     break  # it is still being written
                 data += b"\n"
             self._scan(start, data)
-            known.offset = end
-        known.tail = _tail(descriptor, known.offset)
-        if known.offset - self._saved >= max(WORTH_SAVING, self._saved // 4):
+            index.offset = end
+        index.tail = _tail(descriptor, index.offset)
+        if index.offset - self._saved >= max(WORTH_SAVING, self._saved // 4):
             self._save()
 
     def _tell_of_loss(self) -> None:
-        if self._known.offset:
+        if self._index.offset:
             warnings.warn(
                 f"tuning log {self.path} was removed or emptied: what is compiled from now on does "
                 "without its schedules, and what is measured goes into a new file",
@@ -185,39 +189,35 @@ class LogIndex:
         return True
 
     def _scan(self, offset: int, data: bytes) -> None:
-        """Note where the lines of each workload are."""
-        lines, find, match, note = self._known.lines, data.find, HEAD.match, _NOTE.match
+        """Indexes the lines of each workload."""
+        find, match, note = data.find, HEAD.match, _NOTE.match
         start = 0
         while start < len(data):
             end = find(b"\n", start)
             head = match(data, start, end)
             if head is not None:
-                name = head["hash"].decode()
-                about = head["about"]
-                self._entries.pop(name, None)
-                if about is not None and about != b"schedule":
-                    self._known.choices.append(offset + start)
-                    self._choices = None
-                elif about is None and name not in self._kinds:
-                    self._note_kind(name, data, head.end(), end)
-                places = lines.get(name)
-                if places is None:
-                    lines[name] = [offset + start]
-                else:
-                    places.append(offset + start)
+                name, about, text = head["hash"].decode(), head["about"], b""
+                if about is None and name not in self._kinds:
+                    at = find(b'"prim": "', head.end(), end) + 9
+                    text = data[at : find(b'"', at, end)] if at >= 9 else b""
+                self._add(offset + start, name, (about or b"").decode(), text)
             elif note(data, start, end) is None and end > start:
                 self._scan_other(offset + start, data[start:end])
             start = end + 1
 
-    def _note_kind(self, name: str, data: bytes, start: int, end: int) -> None:
-        at = data.find(b'"prim": "', start, end)
-        if at >= 0:
-            close = data.find(b'"', at + 9, end)
-            number = self._kinds[name] = _number_of(data[at + 9 : close])
-            self._known.alike.setdefault(number, []).append(name)
+    def _add(self, offset: int, name: str, about: str, text: bytes) -> None:
+        """Index a line: a decision ``about`` something, or a record with the kernel's text."""
+        self._entries.pop(name, None)
+        self._index.lines.setdefault(name, []).append(offset)
+        if about not in ("", "schedule"):
+            self._index.choices.append(offset)
+            self._choices = None
+        elif text and name not in self._kinds:
+            number = self._kinds[name] = _number_of(text)
+            self._index.alike.setdefault(number, []).append(name)
 
     def _scan_other(self, offset: int, line: bytes) -> None:
-        """Note a line that another program wrote, or nobody."""
+        """Indexes a line that another program wrote, or counts it as skipped."""
         if not line.strip():
             return
         try:
@@ -227,50 +227,42 @@ class LogIndex:
             return
         if isinstance(entry, Note):
             return
-        name = entry.workload.hash
-        self._entries.pop(name, None)
-        self._known.lines.setdefault(name, []).append(offset)
-        if isinstance(entry, Decision):
-            if entry.about != "schedule":
-                self._known.choices.append(offset)
-                self._choices = None
-        elif name not in self._kinds and entry.workload.kind:
-            text = json.dumps(entry.workload.prim, ensure_ascii=False)[1:-1].encode()
-            number = self._kinds[name] = _number_of(text)
-            self._known.alike.setdefault(number, []).append(name)
+        about = entry.about if isinstance(entry, Decision) else ""
+        self._add(offset, entry.workload.hash, about, _text_in_line(entry.workload))
 
     def _read(self, offsets: list[int] | tuple[int, ...], name: str | None = None) -> list[Entry]:
-        """The entries at these places; those of ``name`` alone, if it is given."""
+        """Returns the entries at these offsets; those of ``name`` alone, if it is given."""
         if not offsets:
             return []
         for _ in range(2):
             try:
                 with opened(self.path) as descriptor, as_log_error(self.path):
-                    if os.fstat(descriptor).st_ino != self._known.inode:
+                    if os.fstat(descriptor).st_ino != self._index.inode:
                         raise _StaleIndexError
                     return [*self._entries_at(descriptor, offsets, name)]
             except (_StaleIndexError, FileNotFoundError):
                 self._trusts_saved = False
                 self._forget()
                 self.refresh()
-                known = self._known
-                offsets = known.choices if name is None else known.lines.get(name, ())
+                index = self._index
+                offsets = index.choices if name is None else index.lines.get(name, ())
         return []
 
     def _entries_at(
         self, descriptor: int, offsets: list[int] | tuple[int, ...], name: str | None
     ) -> Iterator[Entry]:
-        known = self._known.offset
-        lines = [_line_at(descriptor, at) if at < known else None for at in offsets]
-        if None in lines:
-            raise _StaleIndexError
-        found = [line for line in lines if line is not None]
-        if name is None or len(found) <= 2 * CONTENDERS:
-            places: Iterable[int] = range(len(found))
+        lines: list[bytes] = []
+        for offset in offsets:
+            line = _line_at(descriptor, offset) if offset < self._index.offset else None
+            if line is None:
+                raise _StaleIndexError
+            lines.append(line)
+        if name is None or len(lines) <= 2 * CONTENDERS:
+            places: Iterable[int] = range(len(lines))
         else:
-            places = contenders(found, CONTENDERS)
+            places = contenders(lines, CONTENDERS)
         for place in places:
-            offset, line = offsets[place], found[place]
+            offset, line = offsets[place], lines[place]
             try:
                 entry = entry_of(line)
             except RecordError as error:
@@ -283,7 +275,7 @@ class LogIndex:
             yield entry
 
     def _forget(self) -> None:
-        self._known, self._saved = _Known(), 0
+        self._index, self._saved = _Index(), 0
         self._entries, self._choices, self._kinds, self._refused = {}, None, {}, set()
         self.skipped = SkippedLines()
 
@@ -295,42 +287,42 @@ class LogIndex:
         return cache_folder() / "logs" / f"{name}.json"
 
     def _load(self, descriptor: int, status: os.stat_result) -> None:
-        """Begin with what another process has left, if it is of this file."""
+        """Loads the index that another process saved, if it is of this file."""
         if status.st_size < WORTH_SAVING or not self._trusts_saved:
             return
         try:
             data = json.loads(self._file.read_bytes())
-            known = _checked(data)
+            saved = _checked(data)
         except (OSError, ValueError, RecursionError):
             return
-        same = (known.device, known.inode) == (status.st_dev, status.st_ino)
-        if not same or not _goes_on(known, descriptor, status):
+        same = (saved.device, saved.inode) == (status.st_dev, status.st_ino)
+        if not same or not _goes_on(saved, descriptor, status):
             return
-        self._known, self._saved = known, known.offset
-        self._kinds = {name: number for number, names in known.alike.items() for name in names}
-        self.skipped = SkippedLines(**known.skipped)
+        self._index, self._saved = saved, saved.offset
+        self._kinds = {name: number for number, names in saved.alike.items() for name in names}
+        self.skipped = SkippedLines(**saved.skipped)
 
     def _save(self) -> None:
-        """Leave what is known for the next process; where that cannot be, it reads the log."""
-        self._saved = self._known.offset
-        self._known.skipped = asdict(self.skipped)
+        """Saves the index for the next process; where that fails, it reads the log."""
+        self._saved = self._index.offset
+        self._index.skipped = asdict(self.skipped)
         file = self._file
         new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
         with suppress(OSError):
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                known = {name: getattr(self._known, name) for name in _Known.__slots__}
-                new.write_text(json.dumps({"version": VERSION, **known}))
+                index = {name: getattr(self._index, name) for name in _Index.__slots__}
+                new.write_text(json.dumps({"version": VERSION, **index}))
                 new.replace(file)
             finally:
                 new.unlink(missing_ok=True)
 
 
-def _checked(data: Any) -> _Known:
-    """An index as it was saved. ValueError if it is none, or another version's."""
+def _checked(data: Any) -> _Index:
+    """Returns a saved index. Raises ValueError if it is not one, or another version's."""
     if not isinstance(data, dict) or data.pop("version", None) != VERSION:
         raise ValueError("another version")
-    if set(data) != set(_Known.__slots__):
+    if set(data) != set(_Index.__slots__):
         raise ValueError("other fields")
     lines, alike, skipped = (data[name] for name in ("lines", "alike", "skipped"))
     if not all(isinstance(table, dict) for table in (lines, alike, skipped)):
@@ -341,20 +333,20 @@ def _checked(data: Any) -> _Known:
     counts = set(skipped) == set(SkippedLines.__slots__) and _is_list([*skipped.values()], int)
     if not (offsets and names and counts):
         raise ValueError("other types")
-    return _Known(**data)
+    return _Index(**data)
 
 
 def _is_list(data: Any, kind: type) -> bool:
     return isinstance(data, list) and {type(item) for item in data} <= {kind}
 
 
-def _goes_on(known: _Known, descriptor: int, status: os.stat_result) -> bool:
-    """Whether a file is the one that is known, with more lines at its end or none."""
-    if known.inode != status.st_ino or status.st_size < known.offset:
+def _goes_on(index: _Index, descriptor: int, status: os.stat_result) -> bool:
+    """True if a file is the indexed one, possibly with more lines at its end."""
+    if index.inode != status.st_ino or status.st_size < index.offset:
         return False
-    if status.st_size == known.offset and status.st_mtime_ns != known.modified:
+    if status.st_size == index.offset and status.st_mtime_ns != index.modified:
         return False
-    return known.tail == _tail(descriptor, known.offset)
+    return index.tail == _tail(descriptor, index.offset)
 
 
 def _tail(descriptor: int, offset: int) -> int:
@@ -363,7 +355,7 @@ def _tail(descriptor: int, offset: int) -> int:
 
 
 def _line_at(descriptor: int, offset: int) -> bytes | None:
-    """The line that begins at an offset; None if none does."""
+    """Returns the line that begins at an offset; None if none does."""
     if offset < 0:
         return None
     before = int(offset > 0)  # the end of the line before it
@@ -379,8 +371,13 @@ def _line_at(descriptor: int, offset: int) -> bytes | None:
     return line[before:] if not before or line[:1] == b"\n" else None
 
 
+def _text_in_line(workload: Workload) -> bytes:
+    """Returns a kernel's text as it stands in a line; empty if it has no kind."""
+    return json.dumps(workload.prim, ensure_ascii=False)[1:-1].encode() if workload.kind else b""
+
+
 def _number_of(prim: bytes) -> str:
-    """A number that all workloads of a kind share, and few others: of their text without digits."""
+    """Returns a hash of a kernel's text without its digits: all workloads of a kind share it."""
     return f"{zlib.crc32(prim.translate(None, _DIGITS)):08x}"
 
 
@@ -389,21 +386,21 @@ _LOCK = threading.Lock()
 
 
 def log_index(path: Path) -> LogIndex:
-    """The log at ``path`` as it is now. What is known of it is kept as long as the process lives.
+    """Returns the index of the log at ``path``, up to date; it lives as long as the process.
 
-    LogError if there is something at ``path`` that cannot be read as a file.
+    Raises LogError if there is something at ``path`` that cannot be read as a file.
     """
     path = path.absolute()
     with _LOCK:
-        found = _INDICES.get(path)
-        if found is None:
-            found = _INDICES[path] = LogIndex(path)
-            return found
-    found.refresh()
-    return found
+        index = _INDICES.get(path)
+        if index is None:
+            index = _INDICES[path] = LogIndex(path)
+            return index
+    index.refresh()
+    return index
 
 
 def forget_log(path: Path) -> None:
-    """Take the log at ``path`` for one that nobody has read: it was moved on purpose."""
+    """Forgets the log at ``path``: it was moved on purpose."""
     with _LOCK:
         _INDICES.pop(path.absolute(), None)

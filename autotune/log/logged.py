@@ -1,6 +1,6 @@
-"""What a record says when it is taken at its word: its kernel, its loop nest, its machine.
+"""Kernel, loop nest and machine of a record, reconstructed from the log alone.
 
-A log is all there is: the kernel is read from the workload's text, the schedule is applied to it.
+The kernel is parsed from the workload's text, and the schedule is applied to it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ __all__ = ["kernel_name", "logged_nest", "logged_prim", "logged_target", "nest_o
 
 
 def kernel_name(workload: Workload) -> str:
-    """The kernel's name as the log has it, the hash if it has none."""
+    """Returns the kernel's name in the log, or the hash if it has none."""
     return workload.text.split(" ", 1)[0] or workload.hash
 
 
 def logged_prim(workload: Workload) -> PrimFunc:
-    """The kernel; a LoopwrightError if the log has no text of it, or another's."""
+    """Returns the kernel. Raises LoopwrightError if the log has no text of it, or another
+    kernel's."""
     return _prim(workload.prim, kernel_name(workload), workload.hash)
 
 
@@ -44,13 +45,13 @@ def _prim(text: str, name: str, expected: str) -> PrimFunc:
 
 
 def logged_nest(record: MeasureRecord) -> Nest:
-    """The loop nest of a record; a LoopwrightError if its schedule does not apply (any more)."""
+    """Returns the loop nest of a record. Raises LoopwrightError if its schedule does not apply."""
     schedule = Schedule.from_json(as_lists(record.schedule))
     return apply_schedule(logged_prim(record.workload), schedule)
 
 
 def nest_or_reason(record: MeasureRecord) -> tuple[str, bool]:
-    """The loop nest as text and True, or why there is none and False."""
+    """Returns the loop nest as text and True, or the reason why there is none and False."""
     try:
         return str(logged_nest(record)).rstrip(), True
     except LoopwrightError as error:
@@ -58,18 +59,19 @@ def nest_or_reason(record: MeasureRecord) -> tuple[str, bool]:
 
 
 def logged_target(key: TargetKey, notes: Iterable[Note] = ()) -> Target | None:
-    """The machine of a record. Its instructions beyond the level are known from a run's note, or if
-    it is this machine; None for a level that is not known here."""
+    """Returns the machine of a record; None for an ISA level that is not known here.
+
+    Its instructions beyond the level are known if it is this machine, or from a run's note.
+    """
     if key.isa not in ISA_LEVELS:
         return None
     host = Target.host()
     if target_key(host, key.threads) == key:
         return host
-    found = key.machine()
+    machine = key.machine()
     for note in notes:
-        told: Mapping[str, Any] = note.table("target")
-        same = all(told.get(n) == getattr(key, n) for n in ("isa", "cpu", "l1", "l2", "l3"))
-        if note.kind == "run" and same and isinstance(told.get("features"), list):
-            kept = frozenset(f for f in FEATURES if f in told["features"])
-            found = key.machine(kept)
-    return found
+        target: Mapping[str, Any] = note.table("target")
+        same = all(target.get(n) == getattr(key, n) for n in ("isa", "cpu", "l1", "l2", "l3"))
+        if note.kind == "run" and same and isinstance(target.get("features"), list):
+            machine = key.machine(f for f in FEATURES if f in target["features"])
+    return machine

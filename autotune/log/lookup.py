@@ -1,7 +1,8 @@
-"""Reuse: which record of the logs serves a kernel best, and how close it is.
+"""Looks up the record of the logs that serves a kernel best.
 
 In this order: the same workload on the same target; the same workload on a target whose code runs
-here; the nearest shape of the same kind. The answer says which it was.
+here; the nearest shape of the same kind. ``LookupResult`` says which it was. ``best_of`` is the one
+place that says which of all measured schedules is the best.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from .tuning_log import TuningLog
 __all__ = [
     "LogView",
     "LookupResult",
+    "best_of",
     "best_records",
     "fastest",
+    "grouped",
     "lookup",
     "own_records",
     "pooled_costs",
@@ -35,16 +38,17 @@ __all__ = [
 
 
 LogView: TypeAlias = TuningLog | LogIndex
-"""What can be asked for the entries of a workload."""
+"""A log that returns the entries of a workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """``kind`` is "exact", "compatible", "near" or "none"; ``record`` is None for the last.
+    """A record that may serve a workload: its ``kind`` is "exact", "compatible", "near" or "none".
 
-    ``distance`` is that of the shapes, 0 unless the kind is "near": then the schedule has to be
-    re-fitted (``SearchSpace.refit``), and ``record.workload.prim`` is what it was made for.
-    ``gain`` is by how much it was faster there than what was tried first, the rules' favourite.
+    ``record`` is None for "none". ``distance`` is that of the shapes, 0 unless the kind is "near":
+    then the schedule has to be re-fitted (``SearchSpace.refit``) from ``record.workload.prim``.
+    ``gain`` is how many times faster the record was than the first schedule tried on its target,
+    usually the default one.
     """
 
     kind: str
@@ -57,7 +61,7 @@ class LookupResult:
 
     @property
     def source(self) -> str:
-        """What the record is of, in words."""
+        """The origin of the record, in words."""
         return "near shape" if self.kind == "near" else f"record of a {self.kind} machine"
 
     def __str__(self) -> str:
@@ -74,9 +78,9 @@ def lookup(
     target: Target | TargetKey,
     threads: int | None = None,
 ) -> LookupResult:
-    """The best record for a workload (its hash alone finds no near shapes).
+    """Returns the best record for a workload (a hash alone finds no near shapes).
 
-    Earlier logs win ties only: what counts is how close the record is, then how fast.
+    The closest kind of record wins, then the fastest, then the earliest log.
 
     >>> str(lookup(TuningLog(), "3f9a", Target()))
     'nothing in the log'
@@ -84,23 +88,25 @@ def lookup(
     logs = [logs] if isinstance(logs, TuningLog | LogIndex) else list(logs)
     key = target if isinstance(target, TargetKey) else target_key(target, threads)
     wanted = workload if isinstance(workload, Workload) else Workload(workload)
-    same = [r for log in logs for r in log.of(wanted.hash)]
-    decisions = [d for log in logs for d in log.decided(wanted.hash)]
-    exact = _fastest([r for r in same if r.target == key], decisions)
-    if exact is not None:
-        return LookupResult("exact", exact)
-    others = [r for r in same if r.target != key]
-    compatible = _fastest_nearby(others, key, decisions)
-    if compatible is not None:
-        return LookupResult("compatible", compatible)
-    return _nearest(logs, wanted, key)
+    best = best_of(logs, wanted.hash, key)
+    if best is not None:
+        return LookupResult("exact", best[1])
+    return next(iter(related(logs, wanted, key, most=1)), LookupResult("none"))
+
+
+def best_of(
+    logs: Sequence[LogView], workload_hash: str, key: TargetKey
+) -> tuple[float, MeasureRecord] | None:
+    """Returns seconds and record of the best schedule of a workload on a target, None if none ran.
+
+    The seconds are those of ``pooled_costs``, which pool all records of the schedule.
+    """
+    return fastest(_pooled(*_entries(logs, workload_hash), key))
 
 
 def own_records(logs: Sequence[LogView], workload_hash: str, key: TargetKey) -> list[MeasureRecord]:
-    """The records of a workload on a target, one of each schedule, the best first."""
-    records = [r for log in logs for r in log.of(workload_hash) if r.target == key]
-    decisions = [d for log in logs for d in log.decided(workload_hash) if d.target == key]
-    pooled = pooled_costs(records, decisions) if records else {}
+    """Returns the records of a workload on a target, one of each schedule, the best first."""
+    pooled = _pooled(*_entries(logs, workload_hash), key)
     best = fastest(pooled)
     ranked = sorted(pooled.values(), key=lambda entry: (entry is not best, entry[0]))
     return [record for _, record in ranked]
@@ -113,63 +119,70 @@ def related(
     most: int = 3,
     refused: Collection[str] = (),
 ) -> list[LookupResult]:
-    """What may serve a workload of which ``key`` has no record: the best of like targets for the
-    same workload, but those whose ``schedule_key`` is ``refused``, or else of up to ``most`` near
-    shapes, the nearest first."""
-    same = [r for log in logs for r in log.of(wanted.hash)]
-    decisions = [d for log in logs for d in log.decided(wanted.hash)]
-    found = _fastest_nearby([r for r in same if r.target != key], key, decisions, refused)
-    if found is not None:
-        return [LookupResult("compatible", found, 0.0, _gain(found, same))]
+    """Returns records that may serve a workload of which ``key`` itself has none.
+
+    The best record of the same workload on the most similar target, unless its ``schedule_key`` is
+    ``refused``; otherwise those of up to ``most`` near shapes, the nearest first.
+    """
+    records, decisions = _entries(logs, wanted.hash)
+    elsewhere = [r for r in records if r.target != key]
+    best = _best_of_similar_target(elsewhere, decisions, key, refused)
+    if best is not None:
+        return [LookupResult("compatible", best, 0.0, _gain(best, records))]
     others = {w.hash: w for log in logs for w in log.alike(wanted) if w.hash != wanted.hash}
     results: list[LookupResult] = []
     for workload in sorted(others.values(), key=wanted.distance)[: 2 * most]:
-        records = [r for log in logs for r in log.of(workload.hash)]
-        decisions = [d for log in logs for d in log.decided(workload.hash)]
-        found = _fastest_nearby(records, key, decisions)
-        if found is not None and len(results) < most:
+        records, decisions = _entries(logs, workload.hash)
+        best = _best_of_similar_target(records, decisions, key)
+        if best is not None and len(results) < most:
             distance = wanted.distance(workload)
-            results.append(LookupResult("near", found, distance, _gain(found, records)))
+            results.append(LookupResult("near", best, distance, _gain(best, records)))
     return results
 
 
+def _entries(
+    logs: Sequence[LogView], workload_hash: str
+) -> tuple[list[MeasureRecord], list[Decision]]:
+    """Returns all records of a workload and all decisions about it."""
+    records = [r for log in logs for r in log.of(workload_hash)]
+    return records, [d for log in logs for d in log.decided(workload_hash)]
+
+
 def _gain(best: MeasureRecord, records: Sequence[MeasureRecord]) -> float:
-    """How many times faster the best is than the first schedule that was tried on its target."""
-    mine = [r for r in records if r.target == best.target and r.workload.hash == best.workload.hash]
-    pooled = pooled_costs(mine)
-    first = next((r for r in mine if r.schedule_key in pooled), None)
+    """Returns how many times faster the best is than the first schedule tried on its target."""
+    mine = [r for r in records if r.workload.hash == best.workload.hash]
+    pooled = _pooled(mine, (), best.target)
+    first = next((r for r in mine if r.target == best.target and r.schedule_key in pooled), None)
     if first is None or best.schedule_key not in pooled:
         return 1.0
     return max(1.0, pooled[first.schedule_key][0] / pooled[best.schedule_key][0])
 
 
-def _nearest(logs: Sequence[LogView], wanted: Workload, key: TargetKey) -> LookupResult:
-    others = {w.hash: w for log in logs for w in log.alike(wanted) if w.hash != wanted.hash}
-    for workload in sorted(others.values(), key=wanted.distance):
-        records = [r for log in logs for r in log.of(workload.hash)]
-        decisions = [d for log in logs for d in log.decided(workload.hash)]
-        found = _fastest_nearby(records, key, decisions)
-        if found is not None:
-            return LookupResult("near", found, wanted.distance(workload))
-    return LookupResult("none")
-
-
-def _fastest_nearby(
+def _best_of_similar_target(
     records: Iterable[MeasureRecord],
-    key: TargetKey,
     decisions: Sequence[Decision],
+    key: TargetKey,
     refused: Collection[str] = (),
 ) -> MeasureRecord | None:
-    """The fastest record of the target most like ``key``, of those whose code runs there."""
+    """Returns the best record of the target most similar to ``key`` among those that it can run."""
     groups: dict[TargetKey, list[MeasureRecord]] = {}
     for record in records:
         if _runs_on(record.target.isa, key.isa):
             groups.setdefault(record.target, []).append(record)
     for target in sorted(groups, key=lambda t: (_unlikeness(t, key), repr(t))):
-        found = _fastest(groups[target], decisions, refused)
-        if found is not None:
-            return found
+        pooled = _pooled(groups[target], decisions, target)
+        best = fastest({k: entry for k, entry in pooled.items() if k not in refused})
+        if best is not None:
+            return best[1]
     return None
+
+
+def _pooled(
+    records: Iterable[MeasureRecord], decisions: Iterable[Decision], key: TargetKey
+) -> dict[str, tuple[float, MeasureRecord]]:
+    """Returns ``pooled_costs`` of the records and decisions of one target."""
+    mine = [r for r in records if r.target == key]
+    return pooled_costs(mine, [d for d in decisions if d.target == key]) if mine else {}
 
 
 def _runs_on(isa: str, host: str) -> bool:
@@ -181,7 +194,7 @@ def _runs_on(isa: str, host: str) -> bool:
 
 
 def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:
-    """Sorted by what a schedule depends on most: vectors, threads, near caches, the rest."""
+    """Returns a sort key, small for similar targets: vectors, threads, L1 and L2, and the rest."""
 
     def ratio(x: int, y: int) -> float:
         return abs(math.log2((x + 1) / (y + 1)))
@@ -198,12 +211,12 @@ def _unlikeness(a: TargetKey, b: TargetKey) -> tuple[float, ...]:
 def pooled_costs(
     records: Iterable[MeasureRecord], decisions: Iterable[Decision] = ()
 ) -> dict[str, tuple[float, MeasureRecord]]:
-    """Per schedule of one workload and target: its seconds, and its newest record.
+    """Returns the seconds and the newest record of each schedule of one workload and target.
 
-    Where a schedule was raced, its races count, otherwise all its runs; of races with warm and with
-    cold caches, those that counted in the newest race. A schedule that was not raced while others
-    were is doubted a little: single fast runs are often luck. One that the
-    check ever refused is left out, and so is what ``decisions`` hold back.
+    Races count where a schedule was raced, otherwise all its runs. Of races with warm and with cold
+    caches, those count that decided the newest race. A schedule that was not raced while others
+    were gets a penalty (``ComparisonSettings.doubt``), since a single fast run may be noise. A
+    schedule that the check ever refused is left out, and so are those that lost in ``decisions``.
     """
     runs: dict[str, list[MeasureRecord]] = {}
     refused: set[str] = set()
@@ -234,7 +247,8 @@ def pooled_costs(
 
 
 def _cold_factor(races: Sequence[MeasureRecord]) -> float:
-    """How much slower calls are whose operands are in memory, by the races that had both."""
+    """Returns the slowdown of calls with operands in memory, from the races that measured both
+    ways."""
     ratios = [
         robust_seconds(r.seconds_when("cold")) / robust_seconds(r.seconds_when("warm"))
         for r in races
@@ -246,26 +260,28 @@ def _cold_factor(races: Sequence[MeasureRecord]) -> float:
 def _without_losers(
     pooled: dict[str, tuple[float, MeasureRecord]], decisions: Iterable[Decision]
 ) -> dict[str, tuple[float, MeasureRecord]]:
-    """Without the schedules that were slower inside a program than the one that was kept.
+    """Returns the schedules without those that were slower inside a program than the one kept
+    there.
 
-    What is no faster alone than such a one goes with it, whenever it was measured: there is nothing
-    that speaks for it. Only what is faster alone has to prove itself in a program again.
+    A schedule that is not faster alone than such a loser is dropped with it, whenever it was
+    measured. Only one that is faster alone may prove itself in a program again.
     """
     for decision in decisions:
-        kept = decision.winner
+        winner = decision.winner
         if decision.about != "schedule":
             continue
-        if kept.key not in pooled:
-            pooled = {**pooled, kept.key: (kept.cost, _record_of(decision))}
+        if winner.key not in pooled:
+            pooled = {**pooled, winner.key: (winner.cost, _record_of(decision))}
         lost = [pooled[o.key][0] for o in decision.losers if o.key in pooled]
         if lost:
             limit = min(lost) / COMPARISON.tie
-            pooled = {k: v for k, v in pooled.items() if k == kept.key or v[0] < limit}
+            pooled = {k: v for k, v in pooled.items() if k == winner.key or v[0] < limit}
     return pooled
 
 
 def _record_of(decision: Decision) -> MeasureRecord:
-    """What was kept, as it ran in the program, where the logs have no other run of it."""
+    """Returns a record of the schedule that was kept in a program, for logs without another run of
+    it."""
     kept = decision.winner
     return MeasureRecord(
         decision.workload,
@@ -281,10 +297,10 @@ def _record_of(decision: Decision) -> MeasureRecord:
 def fastest(
     pooled: dict[str, tuple[float, MeasureRecord]],
 ) -> tuple[float, MeasureRecord] | None:
-    """The best of pooled costs: seconds and record, None if there are none.
+    """Returns seconds and record of the best of pooled costs, None if there are none.
 
-    Between schedules as good as equal the one tried first is kept, usually the rules' favourite:
-    what differs by less than measurements do is not worth a change.
+    Of schedules that tie (``ComparisonSettings.tie``) the one tried first is kept, usually the
+    default schedule: a difference smaller than that between two measurements is not worth a change.
     """
     if not pooled:
         return None
@@ -292,28 +308,25 @@ def fastest(
     return next(entry for entry in pooled.values() if entry[0] <= limit)
 
 
-def _fastest(
-    records: list[MeasureRecord], decisions: Sequence[Decision], refused: Collection[str] = ()
-) -> MeasureRecord | None:
-    """The best of records of one workload and target; decisions on other targets do not count."""
-    mine = [d for d in decisions if records and d.target == records[0].target]
-    pooled = pooled_costs(records, mine)
-    found = fastest({key: entry for key, entry in pooled.items() if key not in refused})
-    return found[1] if found else None
+def grouped(
+    records: Iterable[MeasureRecord],
+) -> dict[tuple[str, TargetKey], list[MeasureRecord]]:
+    """Returns records by workload hash and target, in the order of the first of each."""
+    groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
+    for record in records:
+        groups.setdefault((record.workload.hash, record.target), []).append(record)
+    return groups
 
 
 def best_records(log: TuningLog) -> list[MeasureRecord]:
-    """The fastest record of every workload on every target."""
-    groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
-    for record in log:
-        groups.setdefault((record.workload.hash, record.target), []).append(record)
-    best = (_fastest(group, log.decided(h)) for (h, _), group in groups.items())
-    return [record for record in best if record is not None]
+    """Returns the best record of every workload on every target."""
+    best = (best_of([log], *group) for group in grouped(log))
+    return [entry[1] for entry in best if entry is not None]
 
 
 @cache
 def shipped_logs() -> tuple[LogIndex, ...]:
-    """The logs that come with the package, looked through once."""
+    """Returns the logs that come with the package, indexed once."""
     folder = files("loopwright.tuning_logs")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".jsonl"))
     return tuple(log_index(Path(str(folder.joinpath(name)))) for name in names)

@@ -1,14 +1,10 @@
-"""Lines of a log that say what a search was and how it ended, and telling apart all lines.
-
-::
-
-    line ::= MeasureRecord                         {"v": 1, "workload": ..., ...}
+"""line ::= MeasureRecord                         {"v": 1, "workload": ..., ...}
            | Decision                              {"v": 2, "kind": "decision", ...}
            | Note                                  {"v": 2, "kind": WORD, ...}
 
-A note is a word and an object. Who writes a kind of note says what is in it (``journal`` has "run"
-and "end"); kinds a reader does not know are kept and left alone. Readers from before there were
-notes take the line for one of the future: they skip it, and keep it when they prune.
+A note is a word and an object. The writer of a kind of note defines its contents (``journal`` has
+"run" and "end"); kinds a reader does not know are kept and ignored. Versions older than notes take
+the line for one of a later version: they skip it, and keep it when they prune.
 """
 
 from __future__ import annotations
@@ -31,14 +27,14 @@ HEAD = re.compile(
     rb'\{"v": ?(?:1, ?|2, ?"kind": ?"decision", ?"about": ?"(?P<about>\w+)", ?)'
     rb'"workload": ?\{"hash": ?"(?P<hash>[!#-\[\]-~]{1,99})"'
 )
-"""How the tuner's lines begin, which say at once what they are about."""
+"""The beginning of lines that the tuner writes: it names the workload."""
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 @dataclass(frozen=True)
 class Note:
-    """``data`` is plain JSON. It comes from a file: whoever reads it checks what is in it.
+    """``data`` is plain JSON from a file: its readers have to check it.
 
     >>> print(Note("greeting", {"to": "all"}).to_json())
     {"v": 2, "kind": "greeting", "to": "all"}
@@ -48,7 +44,7 @@ class Note:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> str:
-        """One line without its line end."""
+        """Returns one line without its line end."""
         return json.dumps(
             {"v": NOTE_VERSION, "kind": self.kind, **self.data},
             allow_nan=False,
@@ -56,24 +52,24 @@ class Note:
         )
 
     def text(self, name: str) -> str:
-        """The text under a name, "" if there is none."""
+        """Returns the text under a name, "" if there is none."""
         value = self.data.get(name)
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> float:
-        """The number under a name, 0 if there is none."""
+        """Returns the number under a name, 0 if there is none."""
         value = self.data.get(name)
         return (
             0.0 if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
         )
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """The object under a name, an empty one if there is none."""
+        """Returns the object under a name, an empty one if there is none."""
         value = self.data.get(name)
         return value if isinstance(value, dict) else {}
 
     def items(self, name: str) -> list[Mapping[str, Any]]:
-        """The objects of the list under a name."""
+        """Returns the objects of the list under a name."""
         value = self.data.get(name)
         return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
@@ -82,7 +78,7 @@ Entry: TypeAlias = MeasureRecord | Decision | Note
 
 
 def entry_of(line: str | bytes) -> Entry:
-    """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
+    """Reads one line. Raises RecordError, or FutureRecordError for a later version's line."""
     data = data_of(line)
     kind = data.get("kind")
     if kind is not None and kind != "decision":
@@ -97,5 +93,5 @@ def entry_of(line: str | bytes) -> Entry:
 def _note(data: dict[str, Any], kind: Any) -> Note:
     check_version(data, NOTE_VERSION)
     if not isinstance(kind, str) or not _WORD.fullmatch(kind):
-        raise RecordError("kind is no word")
+        raise RecordError("kind is not a word")
     return Note(kind, {k: v for k, v in data.items() if k not in ("v", "kind")})

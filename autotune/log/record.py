@@ -1,8 +1,4 @@
-"""One measured run, as the tuning log keeps it (schema version 1).
-
-::
-
-    {"v": 1,
+"""{"v": 1,
      "workload": {"hash": "3f9a...", "text": "matmul float32 i=1000 j=384 k=512", "prim": "..."},
      "target": {"isa": "x86-64-v4", "cpu": "...", "cores": 2, "threads": 1,
                 "l1": 49152, "l2": 1048576, "l3": 33554432},
@@ -11,14 +7,14 @@
      "checked": {"max_error": 1.1e-6, "bound": 3.1e-5},
      "seed": 7, "time": "2026-11-20T10:00:00Z", "loopwright": "0.1.0"}
 
-A record of the leaders' last comparison has ``"raced": true`` as well, ``"cache"`` ("warm" or
-"cold": whether ``seconds`` were taken with the operands in the caches), and may have
-``"other_cache_seconds"``, some samples in the other mode. One that a search made says
-which (``"run"``), when (``"at"`` seconds after its start), what the cost model had said before
-(``"predicted"``, higher is faster), and what it cost (``"took": {"build": 0.01, "check": 0.002,
-"run": 0.004}`` seconds of the workers). ``error`` is a word of ``ERRORS`` or null. Fields a reader
-does not know are ignored; a greater ``v`` is a line of the future. Records are data: they are
-validated, never executed. Lines that are no measured run are notes (``note``).
+A record of a race has ``"raced": true`` as well, ``"cache"`` (whether ``seconds`` were measured
+with the operands in the caches, "warm", or not, "cold"), and may have ``"other_cache_seconds"``,
+some samples in the other mode. One made by a search has the search's id (``"run"``), its time
+(``"at"`` seconds after the start), the cost model's score before it was measured (``"predicted"``,
+higher is faster), and the seconds that workers spent (``"took": {"build": 0.01, "check": 0.002,
+"run": 0.004}``). ``error`` is a key of ``ERRORS`` or null. Fields a reader does not know are
+ignored; a greater ``v`` is a line of a later version. Records are data: they are validated, never
+executed. Other lines are decisions (``decision``) and notes (``note``).
 """
 
 from __future__ import annotations
@@ -45,13 +41,17 @@ __all__ = [
     "TargetKey",
     "Took",
     "Workload",
+    "integer_from",
+    "list_from",
     "own_version",
     "record_from_data",
     "robust_seconds",
+    "rounded",
     "schedule_key",
     "seconds_from",
     "target_from",
     "target_key",
+    "text_from",
     "timestamp",
     "workload_from",
 ]
@@ -77,7 +77,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @dataclass(frozen=True)
 class Workload:
-    """What is computed. ``text`` is for people, ``prim`` is the canonical text that was hashed.
+    """A computation. ``text`` is for people, ``prim`` is the canonical text that was hashed.
 
     Two workloads of the same ``kind`` differ in sizes alone.
     """
@@ -88,7 +88,7 @@ class Workload:
 
     @property
     def kind(self) -> str:
-        """A hash of the canonical text with its integers left out; "" without such a text."""
+        """A hash of the canonical text without its integers; "" without such a text."""
         return _kind_and_sizes(self.prim)[0]
 
     @property
@@ -97,15 +97,14 @@ class Workload:
         return _kind_and_sizes(self.prim)[1]
 
     def to_data(self) -> dict[str, str]:
-        """What a line says of it."""
+        """Returns the JSON of a line's ``workload``."""
         prim = {"prim": self.prim} if self.prim else {}
         return {"hash": self.hash, "text": self.text, **prim}
 
     def distance(self, other: Workload) -> float:
-        """How far apart the sizes are: the sum of |log2| of their ratios; inf between kinds.
+        """Returns the sum of |log2| of the ratios of sizes; inf between different kinds.
 
-        A text names the size of a loop wherever it uses it, in every operand and stage: what
-        changes alike counts once.
+        The text repeats the size of a loop in every operand and stage; equal changes count once.
 
         >>> a, b = Workload("a", prim="x[8], y[8, 3]"), Workload("b", prim="x[32], y[32, 3]")
         >>> round(a.distance(b), 3)
@@ -132,9 +131,9 @@ def _kind_and_sizes(prim: str) -> tuple[str, tuple[int, ...]]:
 class TargetKey:
     """The machine a record was measured on, as far as it matters for speed. Sizes in bytes.
 
-    Keys are equal if the same code is as fast on the same number of threads: how many cores a
-    process may use besides (under ``taskset``, say), and how much of the last cache a guest is told
-    that it has, change neither.
+    Keys are equal if the same code is as fast on the same number of threads. Neither the number of
+    cores a process may use besides (under ``taskset``, say) nor the size of the LLC that a virtual
+    machine reports changes that.
     """
 
     isa: str
@@ -152,36 +151,30 @@ class TargetKey:
         return f"{self.cpu or 'unknown processor'}, {self.isa}, {threads}"
 
     def to_data(self) -> dict[str, str | int]:
-        """What a line says of it."""
+        """Returns the JSON of a line's ``target``."""
         return {name: getattr(self, name) for name in TargetKey.__slots__}
 
     def machine(self, features: Iterable[str] = ()) -> Target:
-        """The target that a key describes. A size it does not know is that of ``Target()``.
+        """Returns the target that a key describes; a missing size is that of ``Target()``.
 
         Raises KeyError for an ISA level that is not known here.
         """
         level = ISA_LEVELS[self.isa].name
-        some = Target(level, self.cpu, self.cores, features=frozenset(features))
-        sizes = {n: getattr(self, n) or getattr(some, n) for n in ("l1", "l2", "l3")}
-        return replace(some, **sizes)
+        target = Target(level, self.cpu, self.cores, features=frozenset(features))
+        sizes = {n: getattr(self, n) or getattr(target, n) for n in ("l1", "l2", "l3")}
+        return replace(target, **sizes)
 
 
 def target_key(target: Target, threads: int | None = None) -> TargetKey:
-    """The key of a target when ``threads`` threads run the kernel (all cores by default)."""
-    return TargetKey(
-        target.isa,
-        target.cpu,
-        target.cores,
-        threads or target.cores,
-        target.l1,
-        target.l2,
-        target.l3,
-    )
+    """Returns the key of a target when ``threads`` threads run the kernel (all cores by
+    default)."""
+    sizes = target.l1, target.l2, target.l3
+    return TargetKey(target.isa, target.cpu, target.cores, threads or target.cores, *sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The greatest error met, and what was allowed, both relative to the size of the result."""
+    """The greatest error and the allowed one, both relative to the size of the result."""
 
     max_error: float
     bound: float
@@ -189,8 +182,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Seconds that workers spent on a candidate: making code, holding it against the reference
-    (with loading it), and the samples with what was repeated."""
+    """Seconds that workers spent on a candidate: compiling, checking (with loading), and sampling
+    (with repeated measurements)."""
 
     build: float = 0.0
     check: float = 0.0
@@ -199,12 +192,12 @@ class Took:
 
 @dataclass(frozen=True)
 class MeasureRecord:
-    """One measured run. ``seconds`` holds the time per call of every sample, to six digits, as
-    they are written: what was decided by them can be decided again from the file.
+    """One measured run. ``seconds`` holds the time per call of every sample, rounded to six digits
+    as in the file, so that decisions can be repeated from it.
 
-    ``raced`` records come from the comparison of the leaders, measured in turn, with their
-    operands in the caches (``cache`` is "warm") or not ("cold"), and some samples the other way.
-    ``run``, ``at``, ``predicted`` and ``took`` are there if a search made the record.
+    ``raced`` records come from a race, with the operands in the caches (``cache`` is "warm") or not
+    ("cold"), and some samples in the other mode. ``run``, ``at``, ``predicted`` and ``took`` are
+    set if a search made the record.
     """
 
     workload: Workload
@@ -227,11 +220,11 @@ class MeasureRecord:
     other_cache_seconds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", _rounded(self.seconds))
+        object.__setattr__(self, "seconds", rounded(self.seconds))
 
     @property
     def ok(self) -> bool:
-        """Whether it ran, and passed the check."""
+        """True if it ran and passed the check."""
         return self.error is None and bool(self.seconds)
 
     @functools.cached_property
@@ -240,7 +233,7 @@ class MeasureRecord:
         return robust_seconds(self.seconds) if self.ok else math.inf
 
     def seconds_when(self, cache: str) -> tuple[float, ...]:
-        """The samples with "warm" or "cold" caches; empty if there are none."""
+        """Returns the samples with "warm" or "cold" caches; empty if there are none."""
         return self.seconds if cache == self.cache else self.other_cache_seconds
 
     @functools.cached_property
@@ -249,7 +242,7 @@ class MeasureRecord:
         return schedule_key(self.schedule)
 
     def to_json(self) -> str:
-        """One line without its line end."""
+        """Returns one line without its line end."""
         check = self.checked
         more: dict[str, Any] = {"raced": True, "cache": self.cache} if self.raced else {}
         if self.run:
@@ -261,7 +254,7 @@ class MeasureRecord:
         if self.took is not None:
             more["took"] = {n: float(f"{getattr(self.took, n):.3g}") for n in Took.__slots__}
         if self.other_cache_seconds:
-            more["other_cache_seconds"] = _rounded(self.other_cache_seconds)
+            more["other_cache_seconds"] = rounded(self.other_cache_seconds)
         return json.dumps(
             {
                 "v": SCHEMA_VERSION,
@@ -284,12 +277,12 @@ class MeasureRecord:
 
     @staticmethod
     def from_json(line: str | bytes) -> MeasureRecord:
-        """Read one line. RecordError says what is wrong, FutureRecordError that it is too new."""
+        """Reads one line. Raises RecordError, or FutureRecordError for a later version's line."""
         return record_from_data(data_of(line))
 
 
 def schedule_key(schedule: Any) -> str:
-    """The canonical text of a schedule's JSON.
+    """Returns the canonical text of a schedule's JSON.
 
     >>> schedule_key((("split", "i", (2, 4)),))
     '[["split","i",[2,4]]]'
@@ -297,12 +290,13 @@ def schedule_key(schedule: Any) -> str:
     return _CANONICAL.encode(schedule)
 
 
-def _rounded(seconds: Iterable[float]) -> tuple[float, ...]:
+def rounded(seconds: Iterable[float]) -> tuple[float, ...]:
+    """Returns times as lines hold them, with six digits."""
     return tuple(float(f"{s:.6g}") for s in seconds)
 
 
 def robust_seconds(seconds: tuple[float, ...]) -> float:
-    """The median of the faster half of the samples: noise only ever adds time.
+    """Returns the median of the faster half of the samples: noise only ever adds time.
 
     >>> robust_seconds((3.0, 1.0, 9.0, 1.2))
     1.1
@@ -313,14 +307,14 @@ def robust_seconds(seconds: tuple[float, ...]) -> float:
 
 
 def timestamp() -> str:
-    """The time now, in UTC, to the second."""
+    """Returns the time now, in UTC, to the second."""
     now = datetime.datetime.now(datetime.UTC)
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @functools.cache
 def own_version() -> str:
-    """Of the package, as lines name it; "" where it is not installed."""
+    """Returns the version of the package; "" where it is not installed."""
     try:
         return version("loopwright")
     except PackageNotFoundError:
@@ -328,123 +322,120 @@ def own_version() -> str:
 
 
 def record_from_data(data: dict[str, Any]) -> MeasureRecord:
-    """The record that parsed JSON says; errors as of ``MeasureRecord.from_json``."""
+    """Returns the record in parsed JSON; errors as of ``MeasureRecord.from_json``."""
     if "v" not in data or "workload" not in data:
         raise RecordError("not a tuning record")
     check_version(data, SCHEMA_VERSION)
     error = data.get("error")
     if error is not None and not (isinstance(error, str) and _WORD.fullmatch(error)):
-        raise RecordError("error is no word")
-    seconds = tuple(seconds_from(s) for s in _list(data, "seconds"))
+        raise RecordError("error is not a word")
+    seconds = seconds_from(data, "seconds")
     if error is None and not seconds:
         raise RecordError("neither seconds nor an error")
     return MeasureRecord(
         workload=workload_from(data),
         target=target_from(data),
-        schedule=tuple(_list(data, "schedule")),
-        sketch=_text(data, "sketch"),
+        schedule=tuple(list_from(data, "schedule")),
+        sketch=text_from(data, "sketch"),
         seconds=seconds,
         error=error,
-        detail=_text(data, "detail"),
+        detail=text_from(data, "detail"),
         checked=_check(data.get("checked")),
-        seed=_integer(data, "seed", least=0, default=0),
-        time=_text(data, "time"),
-        version=_text(data, "loopwright"),
+        seed=integer_from(data, "seed", least=0, default=0),
+        time=text_from(data, "time"),
+        version=text_from(data, "loopwright"),
         raced=data.get("raced") is True,
-        run=_text(data, "run"),
+        run=text_from(data, "run"),
         at=_optional(data.get("at")),
         predicted=_optional(data.get("predicted")),
         took=_took(data.get("took")),
         cache="cold" if data.get("cache") == "cold" else "warm",
-        other_cache_seconds=_optional_seconds(data, "other_cache_seconds"),
+        other_cache_seconds=(
+            seconds_from(data, "other_cache_seconds") if "other_cache_seconds" in data else ()
+        ),
     )
 
 
 def workload_from(data: dict[str, Any]) -> Workload:
-    """The ``workload`` of a line. RecordError if it is none."""
+    """Returns the ``workload`` of a line. Raises RecordError if it has none."""
     workload = _object(data, "workload")
-    return Workload(
-        _text(workload, "hash", least=1), _text(workload, "text"), _text(workload, "prim")
-    )
+    texts = (text_from(workload, name) for name in ("text", "prim"))
+    return Workload(text_from(workload, "hash", least=1), *texts)
 
 
 def target_from(data: dict[str, Any]) -> TargetKey:
-    """The ``target`` of a line. RecordError if it is none."""
+    """Returns the ``target`` of a line. Raises RecordError if it has none."""
     target = _object(data, "target")
     return TargetKey(
-        _text(target, "isa", least=1),
-        _text(target, "cpu"),
-        _integer(target, "cores", least=1, default=1),
-        _integer(target, "threads", least=1, default=1),
-        *(_integer(target, name, least=0, default=0) for name in ("l1", "l2", "l3")),
+        text_from(target, "isa", least=1),
+        text_from(target, "cpu"),
+        *(integer_from(target, name, least=1, default=1) for name in ("cores", "threads")),
+        *(integer_from(target, name, least=0, default=0) for name in ("l1", "l2", "l3")),
     )
 
 
 def _object(data: dict[str, Any], name: str) -> dict[str, Any]:
     value = data.get(name)
     if not isinstance(value, dict):
-        raise RecordError(f"{name} is no object")
+        raise RecordError(f"{name} is not an object")
     return value
 
 
-def _list(data: dict[str, Any], name: str) -> list[Any]:
+def list_from(data: dict[str, Any], name: str) -> list[Any]:
+    """Returns a list of a line. Raises RecordError if it is missing."""
     value = data.get(name)
     if not isinstance(value, list):
-        raise RecordError(f"{name} is no list")
+        raise RecordError(f"{name} is not a list")
     return value
 
 
-def _text(data: dict[str, Any], name: str, least: int = 0) -> str:
+def text_from(data: dict[str, Any], name: str, least: int = 0) -> str:
+    """Returns a text of a line, "" if it is missing. Raises RecordError for anything else."""
     value = data.get(name, "")
     if not isinstance(value, str) or not least <= len(value) <= _TEXT_LIMIT:
-        raise RecordError(f"{name} is no text")
+        raise RecordError(f"{name} is not a text")
     return value
 
 
-def _integer(data: dict[str, Any], name: str, least: int, default: int | None = None) -> int:
+def integer_from(data: dict[str, Any], name: str, least: int, default: int | None = None) -> int:
+    """Returns an integer of a line. Raises RecordError if it is missing or too small."""
     value = data.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise RecordError(f"{name} is no integer from {least}")
+        raise RecordError(f"{name} is not an integer from {least}")
     return value
 
 
-def _optional_seconds(data: dict[str, Any], name: str) -> tuple[float, ...]:
-    return tuple(seconds_from(s) for s in _list(data, name)) if name in data else ()
-
-
-def seconds_from(value: Any) -> float:
-    """A time of a line, in seconds. RecordError if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError("a time is no number")
-    if not 0 < value < 1e18:
-        raise RecordError(f"a time of {str(value)[:20]} seconds")
-    return float(value)
+def seconds_from(data: dict[str, Any], name: str) -> tuple[float, ...]:
+    """Returns a list of times of a line, in seconds. Raises RecordError for anything else."""
+    values = list_from(data, name)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise RecordError("a time is not a number")
+        if not 0 < value < 1e18:
+            raise RecordError(f"a time of {str(value)[:20]} seconds")
+    return tuple(map(float, values))
 
 
 def _check(value: Any) -> Check | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise RecordError("checked is no object")
-    return Check(_finite(value.get("max_error")), _finite(value.get("bound")))
-
-
-def _finite(value: Any) -> float:
-    found = _optional(value)
-    if found is None:
+        raise RecordError("checked is not an object")
+    max_error, bound = _optional(value.get("max_error")), _optional(value.get("bound"))
+    if max_error is None or bound is None:
         raise RecordError("checked holds no numbers")
-    return found
+    return Check(max_error, bound)
 
 
 def _optional(value: Any) -> float | None:
-    """A finite number, None for anything else: nothing depends on it."""
+    """Returns a finite number, None for anything else: nothing depends on it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _took(value: Any) -> Took | None:

@@ -1,9 +1,9 @@
-"""TuningLog: measured runs, and decisions, in JSON lines that several processes may append to.
+"""TuningLog: records, decisions and notes in JSON lines that several processes may append to.
 
-A record is acknowledged when ``append`` returns. Until then it is in the file whole or not at all:
-lines are written by one ``write`` under an exclusive lock, and what a full disk cut off is taken
-back. Reading never fails for what stands in a file: lines that are torn, foreign or from a later
-version are skipped and counted.
+An entry is acknowledged when ``append`` returns. Until then it is in the file whole or not at all:
+lines are written by one ``write`` under an exclusive lock, and a write that a full disk cut off is
+undone. Reading never fails because of a file's content: lines that are torn, foreign or from a
+later version are skipped and counted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class TuningLog:
     # -- reading
 
     def refresh(self) -> int:
-        """Read what was appended since the last time, by anyone; the number of new records."""
+        """Reads the lines that any process appended since the last time; returns the number of new
+        records."""
         if self.path is None:
             return 0
         with self._lock:
@@ -102,7 +103,8 @@ class TuningLog:
             self.skipped.count(error)
 
     def _take_unfinished(self, line: bytes) -> bool:
-        """A last line without a line end: whole (an editor's habit), or still being written."""
+        """Reads a last line without a line end; False if it is not whole, and still being
+        written."""
         try:
             self._index(entry_of(line))
         except RecordError:
@@ -126,7 +128,8 @@ class TuningLog:
             self._by_kind.setdefault(workload.kind, {})[workload.hash] = workload
 
     def _tell_of_loss(self) -> None:
-        """Nobody should find out later that a log which was removed goes on in a new file."""
+        """Warns that a removed log continues in a new file, before anybody relies on the old
+        one."""
         if self._offset:
             warnings.warn(
                 f"tuning log {self.path} was removed or emptied while it was in use: what is "
@@ -149,29 +152,30 @@ class TuningLog:
     # -- asking
 
     def alike(self, wanted: Workload) -> list[Workload]:
-        """The workloads that differ from ``wanted`` in sizes alone, and itself if it is here."""
+        """Returns the workloads that differ from ``wanted`` in sizes alone, and itself if it is
+        here."""
         return list(self._by_kind.get(wanted.kind, {}).values()) if wanted.kind else []
 
     def choices(self) -> list[Decision]:
-        """The decisions about graphs and routes, in the order of the file."""
+        """Returns the decisions about graphs and routes, in the order of the file."""
         return [d for d in self.decisions if d.about != "schedule"]
 
     def of(self, workload_hash: str, target: TargetKey | None = None) -> list[MeasureRecord]:
-        """All records of a workload, failed ones too, in the order of the file."""
-        found = self._by_hash.get(workload_hash, [])
-        return [r for r in found if target is None or r.target == target]
+        """Returns all records of a workload, failed ones too, in the order of the file."""
+        records = self._by_hash.get(workload_hash, [])
+        return [r for r in records if target is None or r.target == target]
 
     def workloads(self) -> list[Workload]:
-        """The workloads of which there are records."""
+        """Returns the workloads that have records."""
         return [records[0].workload for records in self._by_hash.values()]
 
     def decided(self, workload_hash: str, target: TargetKey | None = None) -> list[Decision]:
-        """All decisions about a workload or a site of the graph, in the order of the file."""
-        found = self._decided.get(workload_hash, [])
-        return [d for d in found if target is None or d.target == target]
+        """Returns all decisions about a workload or a choice point, in the order of the file."""
+        decisions = self._decided.get(workload_hash, [])
+        return [d for d in decisions if target is None or d.target == target]
 
     def entries(self) -> Iterator[Entry]:
-        """Records, decisions and notes in the order of the file."""
+        """Yields records, decisions and notes in the order of the file."""
         others = iter(self._others)
         place, other = next(others, (-1, None))
         for number, record in enumerate(self.records):
@@ -186,7 +190,7 @@ class TuningLog:
     # -- writing
 
     def append(self, records: Entry | Iterable[Entry]) -> None:
-        """Acknowledge entries: they are in the file when this returns. LogError: none is."""
+        """Appends entries; they are in the file when this returns. Raises LogError if none is."""
         one = isinstance(records, MeasureRecord | Decision | Note)
         batch = [records] if one else list(records)
         if not batch:
@@ -198,13 +202,14 @@ class TuningLog:
                 self._index(record)
 
     def check_writable(self) -> None:
-        """LogError now rather than after the first minute of tuning."""
+        """Raises LogError now if the log cannot be written, rather than after a minute of
+        tuning."""
         if self.path is not None:
             with self._lock, as_log_error(self.path), locked_file(self.path):
                 pass
 
     def sync(self) -> None:
-        """Wait until the disk has everything (a power cut then loses nothing)."""
+        """Waits until the disk has everything, so that a power cut loses nothing."""
         if self.path is not None and self.path.exists():
             with as_log_error(self.path), locked_file(self.path) as descriptor:
                 os.fdatasync(descriptor)
@@ -225,7 +230,7 @@ class TuningLog:
             if written < len(data):
                 os.ftruncate(descriptor, size)
                 raise OSError("no space left on the disk")
-            # What stands between our offset and `size` is a torn line, now closed: count it.
+            # The bytes between our offset and `size` are a torn line, now closed: count it.
             if self._offset < size:
                 self.skipped.torn += 1
             self._offset = size + written

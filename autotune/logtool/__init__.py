@@ -1,1 +1,2 @@
-"""What people do with logs: list, compare, export, merge, repair, repeat."""
+"""Tools for people with tuning logs: list, merge, prune, migrate, verify, compare, export,
+replay."""

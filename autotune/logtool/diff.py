@@ -1,4 +1,4 @@
-"""What changed between two tuning logs: winners, their times, and the loop nests they make."""
+"""Compares two tuning logs: winners, their times, and the loop nests they make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..log.logged import nest_or_reason
-from ..log.lookup import best_records, fastest, pooled_costs
+from ..log.lookup import best_of, best_records
 from ..log.record import MeasureRecord, TargetKey, Workload
 from ..log.tuning_log import TuningLog
 
@@ -18,7 +18,8 @@ __all__ = ["Change", "LogDiff", "diff_logs"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One kernel on one machine: its winner in each log (None: it has none) and their seconds."""
+    """One kernel on one machine: its best record in each log (None: it has none) and their
+    seconds."""
 
     workload: Workload
     target: TargetKey
@@ -29,7 +30,7 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """ "new", "gone", "changed" (another schedule won) or "same"."""
+        """ "new", "gone", "changed" (another schedule is the best) or "same"."""
         if self.before is None:
             return "new"
         if self.after is None:
@@ -39,22 +40,24 @@ class Change:
 
     @property
     def gain(self) -> float:
-        """How many times faster it became; nan where one of the two is missing."""
+        """Speedup from the first log to the second; nan if either has no record."""
         if math.isfinite(self.seconds_before) and math.isfinite(self.seconds_after):
             return self.seconds_before / self.seconds_after
         return math.nan
 
     def lines(self, context: int = 3) -> list[str]:
-        """The difference of the loop nests, as ``diff -u`` writes it; of the steps, where the nests
-        cannot be shown or are alike."""
+        """Returns the difference of the loop nests in the form of ``diff -u``.
+
+        It is the difference of the steps if the nests cannot be shown or are equal.
+        """
         if self.before is None or self.after is None:
             return []
-        old, shown = nest_or_reason(self.before)
-        new, also = nest_or_reason(self.after)
-        if not (shown and also) or old == new:
+        old, old_applies = nest_or_reason(self.before)
+        new, new_applies = nest_or_reason(self.after)
+        if not (old_applies and new_applies) or old == new:
             old, new = _steps(self.before), _steps(self.after)
-        found = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=context)
-        return [line for line in found if not line.startswith(("---", "+++"))]
+        lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=context)
+        return [line for line in lines if not line.startswith(("---", "+++"))]
 
 
 def _steps(record: MeasureRecord) -> str:
@@ -63,7 +66,7 @@ def _steps(record: MeasureRecord) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogDiff:
-    """All kernels of both logs: what changed most first."""
+    """All kernels of both logs, the greatest changes first."""
 
     changes: tuple[Change, ...]
 
@@ -72,7 +75,7 @@ class LogDiff:
 
 
 def diff_logs(before: TuningLog, after: TuningLog) -> LogDiff:
-    """Compare the winners of two logs."""
+    """Returns the changes of the best records from one log to another."""
     old, new = (
         {(r.workload.hash, r.target): r for r in best_records(log)} for log in (before, after)
     )
@@ -97,5 +100,5 @@ def diff_logs(before: TuningLog, after: TuningLog) -> LogDiff:
 
 
 def _seconds(log: TuningLog, key: tuple[str, TargetKey]) -> float:
-    found = fastest(pooled_costs(log.of(*key), log.decided(*key)))
-    return found[0] if found else math.inf
+    best = best_of([log], *key)
+    return best[0] if best else math.inf

@@ -1,4 +1,4 @@
-"""A tuning log for other eyes: rows for a spreadsheet, JSON for a program, text for a review."""
+"""Exports a tuning log: CSV for a spreadsheet, JSON for a program, text for a review."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COLUMNS = (
     "seconds", "samples", "error", "detail", "max_error", "bound", "raced", "run", "at",
     "predicted", "build", "check", "sampling", "seed", "time", "loopwright",
 )  # fmt: skip
-"""Of the table. ``seconds`` is the time per call that counts, empty if it failed; ``schedule`` is
-JSON; ``build``, ``check`` and ``sampling`` are seconds of the workers."""
+"""Columns of the table. ``seconds`` is the record's cost per call, empty if it failed; ``schedule``
+is JSON; ``build``, ``check`` and ``sampling`` are seconds of the workers."""
 
 
 def export_log(log: TuningLog, form: str, winners: bool = False) -> str:
-    """The records, or only the fastest of each kernel and machine, in one of ``FORMATS``."""
+    """Returns the records, or only the best of each kernel and machine, in one of ``FORMATS``."""
     records = best_records(log) if winners else list(log)
     if form == "csv":
         return _csv(records)
@@ -61,15 +61,15 @@ def _or_empty(value: float | None) -> float | str:
 
 
 def record_text(record: MeasureRecord) -> str:
-    """A record as a loop nest under its name, machine and time."""
+    """Returns a record as a loop nest under its name, machine and time."""
     t = record.target
-    took = format_time(record.cost) if record.ok else f"{record.error} {record.detail}".strip()
+    outcome = format_time(record.cost) if record.ok else f"{record.error} {record.detail}".strip()
     head = (
-        f"{record.workload.text or record.workload.hash}   {took}\n"
+        f"{record.workload.text or record.workload.hash}   {outcome}\n"
         f"  {record.workload.hash}   {t.isa}, {t.threads} threads, {t.cpu}   {record.sketch}\n"
     )
-    nest, shown = nest_or_reason(record)
-    if not shown:
+    nest, applies = nest_or_reason(record)
+    if not applies:
         steps = "\n".join(f"  {json.dumps(step)}" for step in record.schedule) or "  (no steps)"
         return f"{head}  ({nest})\n{steps}"
     return head + "\n".join(f"  {line}" for line in nest.split("\n"))

@@ -1,14 +1,10 @@
-"""Repeating a tuning run from its log, without hardware: the same decisions in the same order.
-
-::
-
-    the run's note          tasks, seed, strategy, settings, what was suggested
-    records before it       what the engine knew
+"""the run's note          tasks, seed, strategy, settings, suggested rows
+    records before it       the engine's knowledge
     its records, in order   -> Tape -> ReplayMeasurer answers, ReplayClock tells the time
 
-The engine decides anew; only what hardware said is taken from the tape. Where it asks for something
-that the run did not measure next, it departs, and the replay ends there. So a change of the engine
-shows as the first decision it changes, and a log is all it takes to report a bug of the search.
+The engine decides anew; only measured times come from the tape. The replay ends at its first
+departure: a request for a candidate that the run did not measure next. So a change of the engine
+shows as the first decision it changes, and a log is enough to report a bug of the search.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from ...ir.loop.workload import parse_workload
 from ..budget import Budget, BudgetClock
 from ..log.journal import library_versions, settings_from_json
 from ..log.line import RecordError
-from ..log.lookup import fastest, pooled_costs
+from ..log.lookup import best_of
 from ..log.note import Entry, Note
 from ..log.record import MeasureRecord, target_from
 from ..log.tuning_log import TuningLog
@@ -45,18 +41,21 @@ TaskMaker = Callable[[Mapping[str, Any], Target], Task]
 
 
 class ReplayError(LoopwrightError):
-    """The log has no such run, or cannot tell what the run was."""
+    """The log has no such run, or does not say enough about it."""
 
 
-class _Departed(BaseException):  # no failure of a kernel, which would only end its search
-    """The engine asks for something else than the run did."""
+class _Departed(BaseException):  # an Exception would count as a failed kernel
+    """The engine asks for something that the run did not ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """``steps`` of ``length`` records were decided again. ``departure`` says what came instead of
-    the next, None if all were; ``remarks`` what is not as it was then. ``winners`` are, by kernel,
-    the run's and the replay's."""
+    """The outcome: ``steps`` of ``length`` records were decided again.
+
+    ``departure`` describes the first different decision, None if there is none. ``remarks`` are
+    changes since the run that may explain it. ``winners`` are, by kernel, those of the run and of
+    the replay.
+    """
 
     run: str
     length: int
@@ -67,7 +66,7 @@ class Replay:
 
     @property
     def same(self) -> bool:
-        """Whether all was decided as it was then, down to the winners."""
+        """True if everything was decided as in the run, including the winners."""
         return self.departure is None and all(
             (a and a.schedule_key) == (b and b.schedule_key) for _, a, b in self.winners
         )
@@ -75,7 +74,7 @@ class Replay:
 
 @dataclass
 class Tape:
-    """The entries behind a run's note. What others wrote meanwhile reaches ``log`` in its place."""
+    """The entries after a run's note. Entries of others are passed on to ``log`` in their place."""
 
     log: TuningLog
     run: str
@@ -85,14 +84,14 @@ class Tape:
     at: float = 0.0
 
     def __post_init__(self) -> None:
-        own = [(i, e.raced) for i, e in enumerate(self.entries) if self._own(e)]
-        self.length = len(own)
-        self._last_measured = max((i for i, raced in own if not raced), default=-1)
-        self.last = max((i for i, _ in own), default=-1)
+        mine = [(i, e.raced) for i, e in enumerate(self.entries) if self._is_mine(e)]
+        self.length = len(mine)
+        self._last_measured = max((i for i, raced in mine if not raced), default=-1)
+        self.last = max((i for i, _ in mine), default=-1)
 
     @property
     def spent(self) -> bool:
-        """Whether the run measured nothing more, its last comparison of leaders aside."""
+        """True if the run measured nothing more, apart from its last race."""
         return self.place > self._last_measured
 
     @property
@@ -100,29 +99,29 @@ class Tape:
         return self.place > self.last
 
     def peek(self) -> MeasureRecord | None:
-        """The run's next record."""
+        """Returns the run's next record."""
         while not self.ended:
             entry = self.entries[self.place]
-            if self._own(entry):
+            if self._is_mine(entry):
                 return entry
             self.log.append(entry)
             self.place += 1
         return None
 
     def take(self) -> None:
-        """Go on behind the record that was peeked at."""
+        """Moves on behind the record that ``peek`` returned."""
         record = self.entries[self.place]
         self.place += 1
         self.steps += 1
         if isinstance(record, MeasureRecord) and record.at is not None:
             self.at = record.at
 
-    def _own(self, entry: Entry) -> TypeGuard[MeasureRecord]:
+    def _is_mine(self, entry: Entry) -> TypeGuard[MeasureRecord]:
         return isinstance(entry, MeasureRecord) and entry.run == self.run
 
 
 class ReplayClock(BudgetClock):
-    """The time as it was when the tape's last record was made."""
+    """The time at which the tape's last record was made."""
 
     def __init__(self, budget: Budget, tape: Tape) -> None:
         self.tape = tape
@@ -135,7 +134,7 @@ class ReplayClock(BudgetClock):
 
 @dataclass
 class ReplayMeasurer:
-    """Answers from the tape; _Departed if the tape goes on otherwise."""
+    """Answers from the tape. Raises _Departed if the tape continues differently."""
 
     task: Task
     tape: Tape
@@ -154,17 +153,18 @@ class ReplayMeasurer:
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
     ) -> list[MeasureRecord]:
-        """All rounds of the race at the first call: more of them, and the other way, are in it."""
+        """Returns all rounds of the race at the first call; later calls of the race find none
+        left."""
         entrants = {candidate.key for candidate in candidates}
-        found: list[MeasureRecord] = []
+        records: list[MeasureRecord] = []
         while (record := self.tape.peek()) is not None and record.raced and self._mine(record):
-            if record.schedule_key in {r.schedule_key for r in found}:
+            if record.schedule_key in {r.schedule_key for r in records}:
                 break  # the next race
             if record.schedule_key not in entrants:
                 raise _Departed(_departure(record, self.task, candidates))
-            found.append(record)
+            records.append(record)
             self.tape.take()
-        return found
+        return records
 
     def close(self) -> None:
         """Close nothing."""
@@ -185,27 +185,31 @@ def _departure(record: MeasureRecord, task: Task, candidates: Sequence[Candidate
 
 
 def runs_of(log: TuningLog) -> list[Note]:
-    """The runs that a log tells of, oldest first."""
-    return [note for _, note in log.notes if note.kind == "run" and note.text("run")]
+    """Returns the notes of the runs in a log, oldest first."""
+    return [note for _, note in _runs(log)]
+
+
+def _runs(log: TuningLog) -> list[tuple[int, Note]]:
+    return [(n, note) for n, note in log.notes if note.kind == "run" and note.text("run")]
 
 
 def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None = None) -> Replay:
-    """Repeat a run (its id or the start of it; the last one by default).
+    """Repeats a run (its id or the start of it; the last one by default).
 
-    ``make_task`` makes a task of an entry of the note's ``tasks``; by default from its kernel's
-    text. ReplayError if there is no such run.
+    ``make_task`` makes a task of an entry of the note's ``tasks``, by default from its kernel's
+    text. Raises ReplayError if there is no such run.
     """
     place, note = _find(log, run)
     tasks = [(make_task or _task)(data, _target(note)) for data in note.items("tasks")]
     remarks = _remarks(note, place)
-    known = TuningLog()
+    replayed = TuningLog()
     entries = list(log.entries())
     begin = next(i for i, entry in enumerate(entries) if entry is note)
-    known.append(entries[:begin])
-    tape = Tape(known, note.text("run"), entries[begin + 1 :])
+    replayed.append(entries[:begin])
+    tape = Tape(replayed, note.text("run"), entries[begin + 1 :])
     departure = None
     try:
-        _again(note, tasks, known, tape)
+        _tune_again(note, tasks, replayed, tape)
         left = tape.peek()
         if left is not None:
             number = tape.length - tape.steps
@@ -213,16 +217,16 @@ def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None =
             departure += f"{left.workload.text} {left.schedule_key}"
     except _Departed as departed:
         departure = str(departed)
-    then = TuningLog()
-    then.append(entries[: begin + 1 + tape.last + 1])
+    original = TuningLog()
+    original.append(entries[: begin + 1 + tape.last + 1])
     winners = tuple(
-        (task.name, _winner(then, task), None if departure else _winner(known, task))
+        (task.name, _winner(original, task), None if departure else _winner(replayed, task))
         for task in tasks
     )
     return Replay(tape.run, tape.length, tape.steps, departure, tuple(remarks), winners)
 
 
-def _again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> None:
+def _tune_again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> None:
     budget = note.table("budget")
     limits = Budget(
         _number(budget, "seconds", None),
@@ -247,23 +251,23 @@ def _again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -> Non
 
 
 def _find(log: TuningLog, run: str | None) -> tuple[int, Note]:
-    runs = [(n, note) for n, note in log.notes if note.kind == "run" and note.text("run")]
+    runs = _runs(log)
     if not runs:
         raise ReplayError(
             "this log notes no run: its records come from an older version, or the notes were lost"
         )
-    found = [entry for entry in runs if run is None or entry[1].text("run").startswith(run)]
-    if not found:
-        known = ", ".join(note.text("run") for _, note in runs)
-        raise ReplayError(f"there is no run {run} in this log; there are {known}")
-    return found[-1]
+    wanted = [entry for entry in runs if run is None or entry[1].text("run").startswith(run)]
+    if not wanted:
+        names = ", ".join(note.text("run") for _, note in runs)
+        raise ReplayError(f"there is no run {run} in this log; there are {names}")
+    return wanted[-1]
 
 
 def _target(note: Note) -> Target:
-    told = note.table("target").get("features")
+    features = note.table("target").get("features")
     try:
         key = target_from(dict(note.data))
-        return key.machine(f for f in FEATURES if isinstance(told, list) and f in told)
+        return key.machine(f for f in FEATURES if isinstance(features, list) and f in features)
     except RecordError as error:
         raise ReplayError(
             f"the note of the run does not say what machine it was on: {error}"
@@ -281,20 +285,21 @@ def _task(data: Mapping[str, Any], target: Target) -> Task:
     except LoopwrightError as error:
         raise ReplayError(f"the kernel {name} cannot be read: {error.message}") from error
     threads, weight = (int(_number(data, n, 1.0)) for n in ("threads", "weight"))
-    found = task_of(prim, target, threads, weight)
+    task = task_of(prim, target, threads, weight)
     return replace(
-        found, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
+        task, seconds=_number(data, "seconds", math.inf), floor=_number(data, "floor", 0.0)
     )
 
 
 def _number(data: Mapping[str, Any], name: str, unknown: Unknown) -> float | Unknown:
-    """A positive number of a note, if it is there: in notes of older versions some are not."""
+    """Returns a positive number of a note; ``unknown`` if it is missing, as in notes of older
+    versions."""
     value = data.get(name)
     return float(value) if isinstance(value, int | float) and value > 0 else unknown
 
 
 def _rows(note: Note, task: Task) -> list[list[int]]:
-    """The suggested rows that are rows of the task's space."""
+    """Returns the suggested rows that are rows of the task's space."""
     rows = note.table("suggested").get(task.workload.hash)
     width = len(task.space.knobs)
     return [
@@ -305,31 +310,31 @@ def _rows(note: Note, task: Task) -> list[list[int]]:
 
 
 def _given(note: Note, task: Task) -> list[Any]:
-    """The user's own schedules."""
-    found = note.table("given").get(task.workload.hash)
-    return [s for s in found if isinstance(s, list)] if isinstance(found, list) else []
+    """Returns the schedules that the user handed over."""
+    given = note.table("given").get(task.workload.hash)
+    return [s for s in given if isinstance(s, list)] if isinstance(given, list) else []
 
 
 def _winner(log: TuningLog, task: Task) -> MeasureRecord | None:
-    workload, key = task.workload.hash, task.key
-    found = fastest(pooled_costs(log.of(workload, key), log.decided(workload, key)))
-    return found[1] if found else None
+
+    best = best_of([log], task.workload.hash, task.key)
+    return best[1] if best else None
 
 
 def _remarks(note: Note, place: int) -> list[str]:
-    """What is not as it was when the run was made, and may explain a departure."""
-    found: list[str] = []
-    known = int(note.number("known"))
-    if known != place:
-        found.append(
-            f"{known} records stood before the run, now {place}: the log was pruned or merged"
+    """Returns sentences about changes since the run that may explain a departure."""
+    remarks: list[str] = []
+    count = int(note.number("known"))
+    if count != place:
+        remarks.append(
+            f"{count} records stood before the run, now {place}: the log was pruned or merged"
         )
     settings = settings_from_json(note.table("settings"))
     models = [JudgedModel(available_model(settings, 0, n)).name for n in (len(FEATURE_NAMES), None)]
     if note.text("model") not in models:
-        found.append(f"the cost model was {note.text('model')}, now it is {models[0]}")
+        remarks.append(f"the cost model was {note.text('model')}, now it is {models[0]}")
     for name, now in library_versions().items():
         then = note.table("libraries").get(name)
         if then != now:
-            found.append(f"{name} was {then}, now it is {now}")
-    return found
+            remarks.append(f"{name} was {then}, now it is {now}")
+    return remarks

@@ -1,4 +1,4 @@
-"""What people do with tuning logs: list, best, merge, prune, migrate, stats, verify.
+"""Operations on tuning logs: list, best, merge, prune, migrate, stats, verify.
 
 Everything here returns data; the command line prints it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ..log.decision import Decision
 from ..log.line import FutureRecordError, RecordError, SkippedLines, data_of
 from ..log.log_file import locked_file
 from ..log.logged import logged_nest, logged_prim
-from ..log.lookup import best_records, fastest, pooled_costs
+from ..log.lookup import best_of, best_records, grouped, own_records
 from ..log.note import Entry, Note, entry_of
 from ..log.record import ERRORS, MeasureRecord, TargetKey
 from ..log.tuning_log import TuningLog
@@ -61,11 +61,10 @@ class LogRow:
 
 
 def list_records(log: TuningLog) -> list[LogRow]:
-    """A row per workload and target, in the order in which the log met them."""
+    """Returns a row per workload and target, in the order of their first records."""
     rows: list[LogRow] = []
-    for (workload, target), records in _grouped(log).items():
-        decisions = log.decided(workload, target)
-        seconds, winner = fastest(pooled_costs(records, decisions)) or (None, records[0])
+    for (workload, target), records in grouped(log).items():
+        seconds, winner = best_of([log], workload, target) or (None, records[0])
         rows.append(
             LogRow(
                 workload=workload,
@@ -82,32 +81,37 @@ def list_records(log: TuningLog) -> list[LogRow]:
 
 
 def best(log: TuningLog, workload: str | None = None) -> list[MeasureRecord]:
-    """The fastest record per workload and target; ``workload`` filters by the start of the hash
-    or a part of the text."""
-    found = best_records(log)
+    """Returns the best record per workload and target.
+
+    ``workload`` selects by the start of the hash or a part of the text.
+    """
+    records = best_records(log)
     if workload is None:
-        return found
-    return [r for r in found if r.workload.hash.startswith(workload) or workload in r.workload.text]
+        return records
+    return [
+        r for r in records if r.workload.hash.startswith(workload) or workload in r.workload.text
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """``skipped`` lines of the sources could not be read; ``known`` records were there already."""
+    """Counts of a merge: ``duplicates`` were there already, ``skipped`` lines were unreadable."""
 
     added: int
-    known: int
+    duplicates: int
     skipped: int
 
 
 def merge(
     sources: Sequence[str | os.PathLike[str]], destination: str | os.PathLike[str]
 ) -> MergeReport:
-    """Append to ``destination`` what the sources have and it has not, notes too, in their order.
-    FileNotFoundError for a source that is not there, LogError if the destination cannot be written.
+    """Appends the entries of the sources that ``destination`` lacks, notes too, in their order.
+
+    Raises FileNotFoundError for a missing source, LogError if the destination cannot be written.
     """
     into = TuningLog(destination)
     seen = {entry.to_json() for entry in into.entries()}
-    added = known = skipped = 0
+    added = duplicates = skipped = 0
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f"no tuning log at {source}")
@@ -118,20 +122,23 @@ def merge(
             line = entry.to_json()
             record = not isinstance(entry, Note)
             if line in seen:
-                known += record
+                duplicates += record
                 continue
             seen.add(line)
             fresh.append(entry)
             added += record
         into.append(fresh)
     into.sync()
-    return MergeReport(added, known, skipped)
+    return MergeReport(added, duplicates, skipped)
 
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """How many lines stay and go. Lines of a later version always stay, and so do notes but those
-    of runs that nothing is left of."""
+    """Counts of lines kept and dropped.
+
+    Lines of a later version are always kept, and so are notes, except those of runs without any
+    record left.
+    """
 
     kept: int
     dropped_records: int
@@ -139,20 +146,20 @@ class PruneReport:
 
 
 def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) -> PruneReport:
-    """Keep the ``keep`` fastest schedules per workload and target and all decisions, drop the rest
-    and torn lines.
+    """Keeps the ``keep`` fastest schedules per workload and target and all decisions.
 
-    The file is replaced in one step; a tuner that appends meanwhile loses nothing. With
-    ``write=False`` only the report is made. FileNotFoundError if there is no such log.
+    Other records and torn lines are dropped. The file is replaced in one step; a tuner that appends
+    meanwhile loses nothing. With ``write=False`` only the report is made. Raises FileNotFoundError
+    if there is no such log.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no tuning log at {path}")
     with locked_file(path) as descriptor:
-        records, lines, dropped_lines = _readable_lines(path)
-        wanted = _fastest_schedules(records, keep, TuningLog(path))
-        staying = [r for r in records if r.ok and _identity(r) in wanted]
-        runs = {r.run for r in staying}
+        lines, dropped_lines = _readable_lines(path)
+        log = TuningLog(path)
+        wanted = {_identity(r) for group in grouped(log) for r in own_records([log], *group)[:keep]}
+        runs = {r.run for r in log if r.ok and _identity(r) in wanted}
         kept = [line for line, entry in lines if _stays(entry, wanted, runs)]
         report = PruneReport(len(kept), len(lines) - len(kept), dropped_lines)
         if write:
@@ -161,8 +168,10 @@ def prune(path: str | os.PathLike[str], keep: int = 5, *, write: bool = True) ->
 
 
 def _renewed(line: bytes) -> bytes:
-    """The line as it is written today, with what today's version does not know. ValueError if it
-    cannot be read."""
+    """Returns the line as this version writes it, with the fields that this version does not know.
+
+    Raises ValueError if it cannot be read.
+    """
     new = _with_the_rest(json.loads(entry_of(line).to_json()), data_of(line))
     return json.dumps(new, ensure_ascii=False, allow_nan=False).encode()
 
@@ -170,14 +179,14 @@ def _renewed(line: bytes) -> bytes:
 def _with_the_rest(new: Any, old: Any) -> Any:
     if not isinstance(new, dict) or not isinstance(old, dict):
         return new
-    known = {key: _with_the_rest(value, old.get(key)) for key, value in new.items()}
-    return known | {key: value for key, value in old.items() if key not in new}
+    renewed = {key: _with_the_rest(value, old.get(key)) for key, value in new.items()}
+    return renewed | {key: value for key, value in old.items() if key not in new}
 
 
 @dataclass(frozen=True, slots=True)
 class MigrateReport:
-    """``rewritten`` lines are written otherwise now, ``same`` ones were as they are written today.
-    ``untouched`` could not be read, or are of a later version: they stay as they are."""
+    """Counts of lines: ``rewritten`` ones changed, ``same`` ones were in today's form already, and
+    ``untouched`` ones could not be read or are of a later version."""
 
     rewritten: int
     same: int
@@ -185,10 +194,10 @@ class MigrateReport:
 
 
 def migrate(path: str | os.PathLike[str], *, write: bool = True) -> MigrateReport:
-    """Write every line as this version does. Nothing is lost: what cannot be read stays.
+    """Rewrites every line as this version writes it; lines that cannot be read stay.
 
     Fields that this version does not know stay, too. The file is replaced in one step; a tuner that
-    appends meanwhile loses nothing. FileNotFoundError if there is no such log.
+    appends meanwhile loses nothing. Raises FileNotFoundError if there is no such log.
     """
     path = Path(path)
     if not path.exists():
@@ -217,40 +226,22 @@ def _stays(entry: Entry | None, wanted: set[tuple[str, TargetKey, str]], runs: s
     return not isinstance(entry, MeasureRecord) or (entry.ok and _identity(entry) in wanted)
 
 
-def _readable_lines(
-    path: Path,
-) -> tuple[list[MeasureRecord], list[tuple[bytes, Entry | None]], int]:
-    records: list[MeasureRecord] = []
+def _readable_lines(path: Path) -> tuple[list[tuple[bytes, Entry | None]], int]:
+    """Returns lines with their entries (None: of a later version), and how many are unreadable."""
     lines: list[tuple[bytes, Entry | None]] = []
     dropped = 0
     for line in filter(bytes.strip, path.read_bytes().split(b"\n")):
         try:
-            entry = entry_of(line)
+            lines.append((line, entry_of(line)))
         except FutureRecordError:
             lines.append((line, None))
         except RecordError:
             dropped += 1
-        else:
-            if isinstance(entry, MeasureRecord):
-                records.append(entry)
-            lines.append((line, entry))
-    return records, lines, dropped
+    return lines, dropped
 
 
 def _identity(record: MeasureRecord) -> tuple[str, TargetKey, str]:
     return record.workload.hash, record.target, record.schedule_key
-
-
-def _fastest_schedules(
-    records: list[MeasureRecord], keep: int, log: TuningLog
-) -> set[tuple[str, TargetKey, str]]:
-    wanted: set[tuple[str, TargetKey, str]] = set()
-    for (workload, target), group in _grouped(records).items():
-        pooled = pooled_costs(group, log.decided(workload, target))
-        best = fastest(pooled)
-        ranked = sorted(pooled, key=lambda key: (pooled[key] != best, pooled[key][0]))
-        wanted |= {(workload, target, key) for key in ranked[:keep]}
-    return wanted
 
 
 def _replace(path: Path, lines: list[bytes], mode: int) -> None:
@@ -268,7 +259,7 @@ def _replace(path: Path, lines: list[bytes], mode: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogStats:
-    """Counts over a whole log. ``measured_seconds`` is the time the samples themselves took."""
+    """Counts over a whole log. ``measured_seconds`` is the total time of all samples."""
 
     records: int
     workloads: int
@@ -289,10 +280,10 @@ class LogStats:
 
 
 def still_applies(record: MeasureRecord) -> str | None:
-    """Why the schedule of a record that ran does not apply to its kernel any more, here; None if it
-    does, or if the log does not have the kernel's text.
+    """Returns the reason why the schedule of a successful record no longer applies to its kernel
+    here.
 
-    For ``verify``.
+    None if it does, or if the log does not have the kernel's text. For ``verify``.
     """
     if not record.ok or not record.workload.prim:
         return None
@@ -304,8 +295,11 @@ def still_applies(record: MeasureRecord) -> str | None:
 
 
 def refused_here(folder: Path) -> Callable[[MeasureRecord], str | None]:
-    """Says why a schedule was refused at its first use on this machine, by the verdicts in a cache
-    folder, once for each; for ``verify``."""
+    """Returns a check for ``verify``: the reason why this machine refused a schedule at its first
+    use.
+
+    It reads the verdicts in a cache folder, and reports each of them once.
+    """
     refused = verdicts(folder).refused()
 
     def reason(record: MeasureRecord) -> str | None:
@@ -319,7 +313,7 @@ def refused_here(folder: Path) -> Callable[[MeasureRecord], str | None]:
 
 
 def stats(log: TuningLog) -> LogStats:
-    """What a log holds."""
+    """Returns counts over a log."""
     times = [r.time for r in log if r.time]
     return LogStats(
         records=len(log),
@@ -340,7 +334,7 @@ def stats(log: TuningLog) -> LogStats:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line (from 1) that is not used, or is used and looks wrong, and why."""
+    """A line (from 1) that is not used, or looks wrong, with the reason."""
 
     line: int
     reason: str
@@ -348,7 +342,7 @@ class Problem:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """``good`` lines are records without complaint."""
+    """Counts of lines; ``good`` ones are records without complaint."""
 
     good: int = 0
     notes: int = 0
@@ -365,8 +359,11 @@ def verify(
     path: str | os.PathLike[str],
     check: Callable[[MeasureRecord], str | None] | None = None,
 ) -> VerifyReport:
-    """Read a log line by line. ``check`` may complain of a record in a sentence, for instance when
-    its schedule does not apply to its workload. FileNotFoundError if there is no such log."""
+    """Reads a log line by line and reports what is wrong with it.
+
+    ``check`` may return a complaint about a record, for instance if its schedule does not apply to
+    its workload. Raises FileNotFoundError if there is no such log.
+    """
     report = VerifyReport()
     for number, line in enumerate(Path(path).read_bytes().split(b"\n"), 1):
         if not line.strip():
@@ -400,12 +397,3 @@ def _complaint(record: MeasureRecord) -> str | None:
     if record.ok and record.checked and record.checked.max_error > record.checked.bound:
         return "its error is above the bound"
     return None
-
-
-def _grouped(
-    records: Iterable[MeasureRecord],
-) -> dict[tuple[str, TargetKey], list[MeasureRecord]]:
-    groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
-    for record in records:
-        groups.setdefault((record.workload.hash, record.target), []).append(record)
-    return groups

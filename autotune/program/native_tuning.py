@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...ir.errors import ScheduleError
-from ..log.lookup import LogView, lookup, related
+from ..log.lookup import LogView, best_of, related
 from ..log.tuning_log import TuningLog
 from ..measure.measurer import NativeMeasurer, Workers
 from ..measure.toolchain import Toolchain
@@ -64,14 +64,14 @@ def tune_tasks(
 def suggested_rows(task: Task, logs: Sequence[LogView]) -> list[Population]:
     """Rows that logs have for this kernel, on this machine or others, or for near shapes, worth
     being measured first."""
-    found = lookup(logs, task.workload.hash, task.key)
-    known = [found] if found.kind == "exact" else related(logs, task.workload, task.key)
+    best = best_of(logs, task.workload.hash, task.key)
+    nearby = [] if best else related(logs, task.workload, task.key)
     rows: list[Population] = []
-    for one in known:
-        row = None if one.record is None else task.row_of(one.record.schedule)
-        if row is None and one.record is not None:
+    for record in [best[1]] if best else [result.record for result in nearby]:
+        row = None if record is None else task.row_of(record.schedule)
+        if row is None and record is not None:
             try:
-                row = task.space.refit(task.parse(one.record.schedule), None)
+                row = task.space.refit(task.parse(record.schedule), None)
             except ScheduleError:
                 continue
         if row is not None and not any(np.array_equal(row, other) for other in rows):

@@ -159,7 +159,7 @@ def _merge(args: argparse.Namespace) -> int:
     except LogError as error:
         raise UsageError(str(error)) from error
     skipped = f", {report.skipped} lines could not be read" if report.skipped else ""
-    print(f"{args.into}: {report.added} records added, {report.known} known already{skipped}")
+    print(f"{args.into}: {report.added} records added, {report.duplicates} known already{skipped}")
     return 0
 
 

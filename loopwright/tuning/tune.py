@@ -21,7 +21,7 @@ from ..autotune.interrupts import terminable
 from ..autotune.log.decision import Decision
 from ..autotune.log.log_file import LogError
 from ..autotune.log.log_index import log_index
-from ..autotune.log.lookup import lookup, shipped_logs
+from ..autotune.log.lookup import best_of, shipped_logs
 from ..autotune.log.note import Note
 from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.log.tuning_log import TuningLog
@@ -341,9 +341,9 @@ def _as_built(
         if task.workload.hash not in calls:
             continue
         result = replace(result, task=replace(task, weight=calls[task.workload.hash]))
-        kept = lookup(log, task.workload, task.key).record
+        kept = best_of([log], task.workload.hash, task.key)
         if task.workload.hash in undone and kept is not None:
-            result = replace(result, best=kept, after=kept.cost, rolled_back=True)
+            result = replace(result, best=kept[1], after=kept[1].cost, rolled_back=True)
         found.append(result)
     return tuple(found)
 

@@ -123,7 +123,7 @@ def test_log_tools_keep_decisions(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     TuningLog(one).append([run(8, 3e-4), run(16, 2e-4), decided({8: 2e-4, 16: 5e-4}, 8)])
     assert verify(one).good == 1  # runs that were never checked are complained of
-    assert merge([one], other).added == 3 and merge([one], other).known == 3
+    assert merge([one], other).added == 3 and merge([one], other).duplicates == 3
     assert prune(other, keep=1).kept == 2
     assert [r.schedule[0][2] for r in TuningLog(other)] == [8]
     assert winner(TuningLog(other)) == 8

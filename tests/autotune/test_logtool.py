@@ -54,7 +54,7 @@ def test_merge_adds_what_is_new(path: Path, tmp_path: Path) -> None:
     other = TuningLog(tmp_path / "other")
     other.append([record(0, 1.0), record(77, 0.5)])
     report = logtool.merge([path, other.path, path], tmp_path / "all")
-    assert (report.added, report.known, report.skipped) == (13, 13, 6)
+    assert (report.added, report.duplicates, report.skipped) == (13, 13, 6)
     assert len(TuningLog(tmp_path / "all")) == 13
     assert logtool.merge([path], tmp_path / "all").added == 0
     with pytest.raises(FileNotFoundError, match="no tuning log at"):

@@ -62,15 +62,15 @@ def test_the_line_of_the_walkthrough_is_read() -> None:
     [
         ({"seconds": []}, "neither seconds nor an error"),
         ({"seconds": [-1.0]}, "a time of -1.0 seconds"),
-        ({"seconds": ["fast"]}, "a time is no number"),
-        ({"seconds": [True]}, "a time is no number"),
-        ({"schedule": "fast"}, "schedule is no list"),
-        ({"target": None}, "target is no object"),
-        ({"workload": {"text": "no hash"}}, "hash is no text"),
-        ({"error": "Traceback (most recent"}, "error is no word"),
+        ({"seconds": ["fast"]}, "a time is not a number"),
+        ({"seconds": [True]}, "a time is not a number"),
+        ({"schedule": "fast"}, "schedule is not a list"),
+        ({"target": None}, "target is not an object"),
+        ({"workload": {"text": "no hash"}}, "hash is not a text"),
+        ({"error": "Traceback (most recent"}, "error is not a word"),
         ({"checked": {"max_error": "small"}}, "checked holds no numbers"),
-        ({"v": 0}, "v is no integer from 1"),
-        ({"seed": 1.5}, "seed is no integer from 0"),
+        ({"v": 0}, "v is not an integer from 1"),
+        ({"seed": 1.5}, "seed is not an integer from 0"),
     ],
 )
 def test_numbers_are_validated(change: dict[str, object], complaint: str) -> None:

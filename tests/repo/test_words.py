@@ -100,7 +100,7 @@ IN_NAMES = {
     r"yardsticks?": "canary",
 }
 # Names that say nothing about what they hold.
-VAGUE = {"found", "known", "told", "shown", "own", "again", "taken"}
+VAGUE = {"found", "known", "told", "shown", "own", "again"}
 # A docstring is a sentence: it doesn't begin with a clause that stands for a noun.
 CLAUSE = re.compile(r"(What|Whether|How|Which|Who|Why|Where|Of|By)\b")
 
