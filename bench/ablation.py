@@ -1,4 +1,4 @@
-"""Which parts of the search pay? Strategies, and the evolutionary one without each of its parts.
+"""Ablation of the search: strategies, and the evolutionary one without each of its parts.
 
     python -m bench.ablation                      simulated: synthetic kernels with known costs
     python -m bench.ablation --log LOG            on what a log measured, and what lies between it
@@ -160,7 +160,8 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one variant ended with on one task: seconds after half of the budget, and after all."""
+    """The result of one variant on one task: seconds of its best schedule after half of the budget,
+    and after all of it."""
 
     variant: str
     task: str

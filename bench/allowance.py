@@ -1,4 +1,4 @@
-"""How a total of tuning time is spread over the workloads of a run."""
+"""Divides a total of tuning time among the workloads of a run."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@
     python -m tools.train collected.jsonl                                 what is made of them
 
 Workloads of all families are drawn (``--seed``), none of them one of the bench's; every kernel
-they are made of is a task. Of each the rules' favourites are measured, schedules near to these, and
-others drawn from the whole space. What is measured is in the log at once: a run that was stopped
-goes on where it stood.
+they are made of is a task. For each the rules' default schedules are measured, schedules near
+them, and others drawn from the whole space. Every record is in the log at once: a run that was
+stopped goes on where it stood.
 """
 
 from __future__ import annotations
@@ -97,17 +97,17 @@ def drawn_tasks(
 
 
 def candidates_of(task: Task, count: int, seed: int) -> Population:
-    """About ``count`` rows: the favourites, then by turns one near to them and one of chance."""
+    """About ``count`` rows: the defaults, then alternately one near to them and a random one."""
     rng = np.random.default_rng(seed)
     space = task.space
-    favourites = space.default()
-    near = [favourites]
+    defaults = space.default()
+    near = [defaults]
     for _ in range(3):
         near.append(space.mutate(np.repeat(near[-1], 4, axis=0)[: 2 * count], rng))
     close = unique_rows(np.concatenate(near[1:]), RowSet(len(space.knobs)))
     close = close[rng.permutation(len(close))]
     anywhere = space.sample(2 * count, rng)
-    both = [favourites]
+    both = [defaults]
     for index in range(max(len(close), len(anywhere))):
         both += [close[index : index + 1], anywhere[index : index + 1]]
     return unique_rows(np.concatenate(both), RowSet(len(space.knobs)))

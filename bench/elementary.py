@@ -66,7 +66,7 @@ def ratios(row: Row) -> tuple[float | None, float | None]:
 
 
 def meets_bars(row: Row) -> bool:
-    """Whether it ran, and kept below both bars."""
+    """True if it ran and stayed below both bars."""
     to_numpy, to_peer = ratios(row)
     if "untuned" not in row.seconds:
         return False

@@ -1,4 +1,4 @@
-"""What the check before a schedule's first use costs a compile: ``python -m bench.first_use``.
+"""Cost of the first-use check in a compile: ``python -m bench.first_use``.
 
 Every program has all its schedules from a log (the rules' own, so that the code is usual). It is
 compiled with an empty cache folder, which checks each kernel, and again as a later process would,
@@ -120,7 +120,7 @@ class Row:
 
 
 def measure(name: str, rounds: int, folder: Path) -> Row:
-    """Compile a program as new processes with and without verdicts do, in turn."""
+    """Compile a program as new processes with and without verdicts do, alternately."""
     function, arrays = PROGRAMS[name]
     log = folder / f"{name}.jsonl"
     row = Row(name, _write_log(log, function, arrays))

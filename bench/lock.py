@@ -19,15 +19,15 @@ SILENT = 1.0
 
 
 class MachineLock:
-    """An exclusive lock on ``bench.lock`` in the temporary folder, held in turns.
+    """An exclusive lock on ``bench.lock`` in the temporary folder, shared by time slices.
 
-    ``between`` gives it to whoever waits if it was held for ``turn`` seconds, and takes it again:
+    ``between`` gives it to whoever waits if it was held for ``slice`` seconds, and takes it again:
     a long run lets others in, but not after every workload. Waiting is said on stderr, with the
     process that holds the lock; RuntimeError if that one waits for us.
     """
 
-    def __init__(self, turn: float = 30.0) -> None:
-        self._turn = turn
+    def __init__(self, slice: float = 30.0) -> None:
+        self._slice = slice
         self._path = Path(tempfile.gettempdir()) / "bench.lock"
         self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o666)
         self._since = 0.0
@@ -46,7 +46,7 @@ class MachineLock:
 
     def between(self) -> None:
         """Call it between two measurements."""
-        if time.monotonic() - self._since > self._turn:
+        if time.monotonic() - self._since > self._slice:
             fcntl.flock(self._file, fcntl.LOCK_UN)
             time.sleep(0.01)  # who waits has it now
             self._take()
@@ -72,7 +72,7 @@ class MachineLock:
         sys.stderr.write(f"waiting for {self._path}, which is held by {self._holder()}\n")
 
     def _waits_for_us(self) -> bool:
-        """Whether a parent holds the lock, or handed it to us as an open file."""
+        """True if a parent holds the lock, or handed it to us as an open file."""
         if self._holder_id() in set(_ancestors()):
             return True
         held = os.fstat(self._file)

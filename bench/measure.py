@@ -1,4 +1,4 @@
-"""One workload, measured with all libraries in turns."""
+"""One workload, measured with all libraries alternately."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SLOW = 0.2  # seconds of such a call
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``rounds`` turns of ``seconds`` for each library, schedules in ``log``; tuning gets
+    """``rounds`` rounds of ``seconds`` for each library, schedules in ``log``; tuning gets
     ``budget`` seconds per workload, or its part of ``allowance``, or nothing."""
 
     rounds: int = 5
@@ -37,7 +37,7 @@ class Settings:
 
 
 def measure(workload: Workload, workers: Sequence[Worker], threads: int, settings: Settings) -> Row:
-    """Make it ready in every process, check the results, then let them take turns."""
+    """Make it ready in every process, check the results, then measure them alternately."""
     target = Target.host()
     limit = limit_seconds(workload, measured_machine(target), target, threads)
     row = Row.of(workload, threads, limit)

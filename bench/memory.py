@@ -1,4 +1,4 @@
-"""What compiling and tuning keep in memory: ``python -m bench.memory resnet18 gpt2 --budget 20s``.
+"""Memory kept by compiling and tuning: ``python -m bench.memory resnet18 gpt2 --budget 20s``.
 
 Each program runs in a process of its own. Columns, in MB:
 

@@ -7,7 +7,7 @@ MetaSchedule searches a kernel with so many trials, in a process of its own and 
 building as we have. Its clock starts when TVM is loaded, and stops when the candidate that came out
 best was measured, not at the end of the search. Then our search starts from an empty log, its
 clock with its first process. All that was best for a while in ours is measured again beside
-MetaSchedule's best, in turn, on the same arrays: the time that counts is that of our first one
+MetaSchedule's best, interleaved, on the same arrays: the time that counts is that of our first one
 that is as fast. Where none is, the whole of our run counts, and the line says so.
 """
 
@@ -51,8 +51,8 @@ _SETTINGS = replace(DEFAULT_SETTINGS, least_gain=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What MetaSchedule found: ``at`` so many seconds its best, in ``seconds`` of search; ``wrong``
-    is how far its result is off, in tolerances."""
+    """MetaSchedule's best, found after ``at`` of ``seconds`` of search; ``wrong`` is the error of its
+    result, in tolerances."""
 
     at: float
     seconds: float
@@ -72,7 +72,7 @@ class Beside:
 
     @property
     def ratio(self) -> float:
-        """How many times the wall-clock its search took."""
+        """Wall-clock of its search over that of ours."""
         return self.their_seconds / self.our_seconds
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ def time_to(
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values.
+    """Returns the geometric mean of positive values.
 
     >>> geometric_mean([2.0, 8.0])
     4.0
@@ -173,7 +173,7 @@ def beside(workload: Workload, trials: int, threads: int, budget: float) -> Besi
 
 
 def _race(workload: Workload, threads: int, budget: float, peer: _Peer, found: Found) -> Beside:
-    """Our search, then its best ones beside the peer's, in turn."""
+    """Our search, then its best ones interleaved with the peer's."""
     task, log = main_task(workload, threads), TuningLog()
     begun = time.monotonic()
     with NativeMeasurer(task, TOOLCHAIN, _SETTINGS) as measurer:

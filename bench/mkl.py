@@ -18,7 +18,7 @@ _SOURCE = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 
 
 def is_intel() -> bool:
-    """Whether the processor is Intel's, and MKL at its best anyway."""
+    """True if the processor is Intel's, and MKL at its best anyway."""
     try:
         return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
     except OSError:

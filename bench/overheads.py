@@ -1,10 +1,10 @@
-"""What it costs to call, to fork and to wake: ``python -m bench.overheads``.
+"""Cost of a call, of fork and join, and of waking threads: ``python -m bench.overheads``.
 
 ::
 
     call             from Python to a compiled function of no work and back, beside NumPy's add;
                      with a list of 20 arrays, and with 8 arrays in nested dicts
-    fork and join    a parallel loop of one turn per thread, while the workers spin
+    fork and join    a parallel loop of one iteration per thread, while the workers spin
     wake             the same after a pause in which they have gone to sleep
     alone            the same of no work, for which the pool does not wake them
     idle             processor time burnt in a second after a call, per thread
@@ -34,12 +34,12 @@ from loopwright.codegen.target import Target
 
 __all__ = ["main", "overheads"]
 
-# @idle does nothing; @busy spends the nanoseconds that its context holds on each turn.
+# @idle does nothing; @busy spends the nanoseconds that its context holds on each iteration.
 _TEXT = """
 define void @idle(ptr %context, i64 %begin, i64 %end) { ret void }
 declare void @lw_parallel_for(ptr, ptr, i64)
 
-; Nanoseconds of so many loops over n turns of @busy.
+; Nanoseconds of so many loops over n iterations of @busy.
 define i64 @forks(i64 %loops, i64 %n, ptr %context) {
 entry:
   %start = call i64 @now()
@@ -57,9 +57,9 @@ done:
 }
 define void @busy(ptr %context, i64 %begin, i64 %end) {
 entry:
-  %turns = sub i64 %end, %begin
+  %iterations = sub i64 %end, %begin
   %each = load i64, ptr %context
-  %long = mul i64 %turns, %each
+  %long = mul i64 %iterations, %each
   %start = call i64 @now()
   %until = add i64 %start, %long
   br label %loop
@@ -71,7 +71,7 @@ done:
   ret void
 }
 """
-SHORT, LONG = 5_000, 500_000  # nanoseconds of a turn
+SHORT, LONG = 5_000, 500_000  # nanoseconds of an iteration
 
 Row = tuple[str, float, str]
 
@@ -111,8 +111,8 @@ def _forks(code: LoadedObject, threads: int, rounds: int) -> Iterator[Row]:
     short = np.array([SHORT])
     pool.configure(spin=1.0)
     forks(100, threads, short.ctypes.data)
-    turns = statistics.median(forks(10, threads, short.ctypes.data) / 10 for _ in range(rounds))
-    yield "fork and join", (turns - SHORT) / 1e3, "us"
+    medians = statistics.median(forks(10, threads, short.ctypes.data) / 10 for _ in range(rounds))
+    yield "fork and join", (medians - SHORT) / 1e3, "us"
     pool.configure(spin=0.0)
     for name, function, nanoseconds in (("wake", "busy", LONG), ("alone", "idle", 0)):
         seconds = _after_pauses(code.address(function), threads, nanoseconds, max(10, rounds // 10))

@@ -49,7 +49,7 @@ def svg(rows: Sequence[Row], threads: int) -> str:
 
 
 def _x(ratio: float) -> float:
-    """Where a time stands that is ``ratio`` limits."""
+    """Horizontal position of a time of ``ratio`` times the limit."""
     inside = min(max(ratio, _LEAST), _MOST)
     part = math.log(inside / _LEAST) / math.log(_MOST / _LEAST)
     return _LEFT + part * (_WIDTH - _LEFT - _RIGHT)

@@ -1,12 +1,12 @@
-"""What racing saves: the same candidates, all measured with care, or dropped as soon as they lose.
+"""Time saved by racing: all candidates measured with care, or dropped as soon as they lose.
 
     python -m bench.racing                  five kernels, 64 candidates of each
     python -m bench.racing --tasks 20
 
 With care means that every candidate has as many samples as a contender; otherwise those that cannot
 win have few. The leaders of both then race, which takes about as long for both and is shown apart.
-Both winners are measured in turn. Equal quality (within 3 %, the mean over the kernels) for at most
-half of the time is the bar. Building and checking are the same for both and do not count.
+Both winners are measured interleaved. Equal quality (within 3 %, the mean over the kernels) for at
+most half of the time is the bar. Building and checking are the same for both and do not count.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def choose(task: Task, candidates: Sequence[Candidate], settings: TuneSettings) 
     return Chosen(found[1], spent, race)
 
 
-def in_turn(task: Task, records: Sequence[MeasureRecord]) -> list[float]:
-    """Seconds of some schedules, measured in turn."""
+def interleaved(task: Task, records: Sequence[MeasureRecord]) -> list[float]:
+    """Seconds of some schedules, measured interleaved."""
     keys = list(dict.fromkeys(r.schedule_key for r in records))
     of = {r.schedule_key: Candidate(r.schedule, r.sketch) for r in records}
     with NativeMeasurer(task, TOOLCHAIN) as measurer:
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lock.between()
             with_care = choose(task, candidates, CAREFUL)
             racing = choose(task, candidates, DEFAULT_SETTINGS)
-            slow, quick = in_turn(task, [with_care.best, racing.best])
+            slow, quick = interleaved(task, [with_care.best, racing.best])
             careful += with_care.seconds
             raced += racing.seconds
             apart.append(quick / slow)

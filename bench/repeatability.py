@@ -4,8 +4,8 @@
     python -m bench.repeatability --tasks 6 --candidates 96
 
 Each run measures all candidates anew, in processes of its own, and races its leaders, as tuning
-does. Both winners are then measured in turn, many times: how much faster the better one is says by
-how much the other run has missed it.
+does. Both winners are then measured interleaved, many times: the factor by which the better one is
+faster is what the other run missed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROUNDS = 41
 
 
 def candidates_of(task: Task, count: int) -> list[Candidate]:
-    """The rules' favourites, and samples of the space."""
+    """The rules' default schedules, and samples of the space."""
     rows = np.concatenate(
         [task.space.default(), task.space.sample(count, np.random.default_rng(3))]
     )
@@ -43,7 +43,7 @@ def candidates_of(task: Task, count: int) -> list[Candidate]:
 
 
 def chosen(task: Task, candidates: Sequence[Candidate]) -> tuple[MeasureRecord, float | None]:
-    """What one run calls the best, and its confidence."""
+    """The best schedule of one run, and its confidence."""
     log = TuningLog()
     with NativeMeasurer(task, TOOLCHAIN) as measurer:
         for _, record in measurer.measure(candidates, float("inf")):
@@ -57,7 +57,7 @@ def chosen(task: Task, candidates: Sequence[Candidate]) -> tuple[MeasureRecord, 
 
 
 def missed(task: Task, first: MeasureRecord, second: MeasureRecord) -> float:
-    """By how much the slower of two schedules is slower, measured in turn."""
+    """Relative difference in time of two schedules, measured interleaved."""
     if first.schedule_key == second.schedule_key:
         return 0.0
     both = [Candidate(r.schedule, r.sketch) for r in (first, second)]
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             same = "the same schedule" if first.schedule_key == second.schedule_key else "two"
             print(
                 f"{name:<34} {1e6 * first.cost:8.1f} and {1e6 * second.cost:8.1f} us, {same}, "
-                f"{100 * apart:.1f} % apart in turn; confidence {sure} and {sure2}",
+                f"{100 * apart:.1f} % apart interleaved; confidence {sure} and {sure2}",
                 flush=True,
             )
     print(f"furthest apart: {100 * worst:.1f} % (bar {100 * BAR:g} %)")

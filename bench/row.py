@@ -64,7 +64,7 @@ class Row:
         return min(some.items(), key=lambda item: item[1]) if some else None
 
     def lead(self, mine: str = "tuned") -> float | None:
-        """How many times as long the fastest peer takes."""
+        """Time of the fastest peer over ours."""
         peer = self.best_peer
         return peer[1] / self.seconds[mine] if peer and mine in self.seconds else None
 

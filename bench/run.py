@@ -7,8 +7,8 @@
     python -m bench.run --resume FILE          go on with a run that was cut off
 
 Each library has a process of its own. For each workload all of them make ready, then they are
-measured in turns, so that what disturbs the machine disturbs all alike; a library's figure is the
-median of its rounds. A library that is missing, or cannot do a workload, is a dash.
+measured alternately, so that what disturbs the machine disturbs all alike; a library's figure is
+the median of its rounds. A library that is missing, or cannot do a workload, is a dash.
 """
 
 from __future__ import annotations
@@ -167,8 +167,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--random", type=int, metavar="N", help="N workloads of other sizes")
     parser.add_argument("--seed", type=int, default=0, help="which other sizes (0)")
     parser.add_argument("--libraries", help=f"some of {','.join(LIBRARIES)}")
-    parser.add_argument("--rounds", type=int, default=5, help="turns each library gets (5)")
-    parser.add_argument("--seconds", type=float, default=0.06, help="length of a turn (0.06)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
+    parser.add_argument(
+        "--seconds", type=float, default=0.06, help="of each library in a round (0.06)"
+    )
     parser.add_argument("--resume", type=Path, metavar="FILE", help="lines of an earlier run")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")
     return parser

@@ -1,17 +1,17 @@
 """The task scheduler beside round robin: three programs of several kernels, for equal budgets.
 
-    python -m bench.scheduling                        from recorded turns: the same on every machine
+    python -m bench.scheduling                        from recorded slices
     python -m bench.scheduling --live --budget 10s    tuned both ways, here
     python -m bench.scheduling --record mlp --turns 4 record anew, into bench/landscapes
 
-Where every kernel has been tuned to the end, turns in any order come to the same. What is compared
-is therefore what the program takes after a part of the time that all recorded turns took. A kernel
-that gets more turns than were recorded gains no more: that is to the disadvantage of whoever
-concentrates on few.
+Once every kernel has been tuned to the end, the order of the time slices no longer matters. The
+bench therefore compares the time of the program after a part of the time that all recorded slices
+took, which is the same on every machine. A kernel that gets more slices than were recorded gains
+nothing from them, which puts a scheduler that concentrates on few kernels at a disadvantage.
 
-``--live`` tunes each program twice from an empty log, with the same seed. What the two logs give is
-then built and run in turn: ``gain`` is how many times faster the program is that was tuned by
-expected gain, with the middle 95 % of what resampled rounds say.
+``--live`` tunes each program twice from an empty log, with the same seed. The programs of the two
+logs are then built and run interleaved: ``gain`` is the speedup of the program that was tuned by
+expected gain, with its 95 % confidence interval by bootstrap over rounds.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ PROGRAMS = {"mlp": _mlp, "residual": _residual, "transformer": _transformer}
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A kernel: what the scheduler knows of it beforehand, the seconds of its favourite, and of
-    every turn the seconds it took and those of the best schedule after it."""
+    """A kernel as the scheduler knows it beforehand, the seconds of its default schedule, and for
+    every slice the seconds it took and those of the best schedule after it."""
 
     name: str
     weight: float
@@ -144,7 +144,7 @@ class Recorded:
     turns: tuple[tuple[float, float], ...]
 
     def after(self, turns: int) -> tuple[float, float]:
-        """What turn number ``turns`` took, and came to."""
+        """Seconds that slice number ``slices`` took, and of the best schedule after it."""
         return self.turns[min(turns, len(self.turns) - 1)]
 
 
@@ -162,7 +162,7 @@ def simulate(
     make: Callable[[Sequence[TaskState]], TaskScheduler],
     seconds: float,
 ) -> float:
-    """Seconds of the program after ``seconds`` of recorded turns in the order of a scheduler."""
+    """Seconds of the program after ``seconds`` of recorded slices in the order of a scheduler."""
     states = [TaskState(k.weight, k.floor, k.work, place=k.place) for k in kernels]
     scheduler, spent = make(states), 0.0
     while spent < seconds and (index := scheduler.next()) is not None:
@@ -230,7 +230,7 @@ def compare(name: str, budget: str, threads: int, seed: int = 0) -> Iterator[str
 
 
 def _ratio(old: Sequence[float], new: Sequence[float]) -> tuple[float, float, float]:
-    """How many times faster ``new`` is: the middle and both ends of 95 % of resampled rounds."""
+    """Speedup of ``new``: the median and the ends of its 95 % confidence interval (bootstrap)."""
     rng = np.random.default_rng(0)
     rounds = np.array([old, new])
     picked = rng.integers(0, rounds.shape[1], (400, rounds.shape[1]))
@@ -242,7 +242,7 @@ def _ratio(old: Sequence[float], new: Sequence[float]) -> tuple[float, float, fl
 
 
 def record(name: str, turns: int, threads: int, seed: int) -> None:
-    """Give every kernel so many turns, and keep what each came to."""
+    """Give every kernel ``slices`` time slices, and keep the best after each."""
     _, _, _, tasks = _program(name, threads)
     kept: list[TaskState] = []
 
@@ -277,7 +277,7 @@ def main() -> None:
     )
     parser.add_argument("programs", nargs="*", help=f"of {', '.join(PROGRAMS)} (all)")
     parser.add_argument("--live", action="store_true", help="tune here, both ways")
-    parser.add_argument("--record", action="store_true", help="record turns anew")
+    parser.add_argument("--record", action="store_true", help="record slices anew")
     parser.add_argument("--turns", type=int, default=4, help="to record, of each kernel (4)")
     parser.add_argument("--budget", default="10s", help="of each of the two, live (10s)")
     parser.add_argument("--threads", type=int, default=1)

@@ -1,10 +1,10 @@
-"""What tuning in the background costs a program that serves: ``python -m bench.serving``.
+"""Cost of background tuning for a program that serves requests: ``python -m bench.serving``.
 
 ::
 
     before     the function as its rules and logs make it, called over and over
     during     the same while tuning runs beside it, second by second
-    after      what it ended with, in turns with what tuning beforehand finds in as much time
+    after      the final code, interleaved with what tuning beforehand finds in as much time
 
 Latencies are those of single calls, seen by the program. Every result is compared with that of the
 first build; where they are not the same numbers, with the function in float64. A program that uses
@@ -112,10 +112,10 @@ class Checker:
 def side_by_side(
     first: Callable[..., Any], second: Callable[..., Any], args: tuple[Array, ...], rounds: int
 ) -> tuple[float, float]:
-    """Median seconds of both, called in turn."""
+    """Median seconds of both, called alternately."""
     times: tuple[list[float], list[float]] = ([], [])
-    for turn in range(2 * rounds):
-        which = (0, 1, 1, 0)[turn % 4]
+    for call in range(2 * rounds):
+        which = (0, 1, 1, 0)[call % 4]
         begun = time.perf_counter()
         (first, second)[which](*args)
         times[which].append(time.perf_counter() - begun)

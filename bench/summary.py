@@ -1,4 +1,4 @@
-"""What the rows come to: a line per family, and which of the project's bars are met."""
+"""Summary of the rows: a line per family, and which of the project's bars are met."""
 
 from __future__ import annotations
 

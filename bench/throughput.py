@@ -1,4 +1,4 @@
-"""How many candidates are measured per second, all overheads counted, and what the engine takes.
+"""Candidates measured per second, all overheads counted, and the share of the search engine.
 
     python -m bench.throughput                   twelve kernels under 1 ms, 4 s each
     python -m bench.throughput --tasks 4 --budget 6s

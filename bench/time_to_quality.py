@@ -6,7 +6,7 @@
 
 The best known schedules are those of ``--known LOG``, to which long runs (``--long``) add; the
 run's own winner counts as well. Every schedule that was the best of the run for a while is measured
-again beside the best known one, in turn: the time counted is that of the first which is within 5 %
+again interleaved with the best known one: the time counted is that of the first which is within 5 %
 then. The clock starts before the measuring processes are started.
 """
 
@@ -48,7 +48,7 @@ _MOST_INCUMBENTS = 8
 @dataclass(frozen=True, slots=True)
 class Reached:
     """``seconds`` of tuning until within 5 % of the best known, inf if never; ``untuned`` and
-    ``final`` are the rules' favourite and the winner over the best known."""
+    ``final`` are the default schedule and the winner, relative to the best known."""
 
     name: str
     seconds: float

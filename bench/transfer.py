@@ -1,4 +1,4 @@
-"""How good is what is chosen without measuring, on kernels that nothing was learnt from?
+"""Quality of schedules chosen without measuring, on kernels that the model has not seen.
 
     python -m bench.collect --out unseen.jsonl --seed 1000 --tasks 40 --each 96 --tune 2
     python -m bench.transfer unseen.jsonl                    what ships, judged by these kernels
@@ -11,7 +11,7 @@ the model it says how well it ranks the schedules of chance among them:
 
 - pairwise accuracy: the share of pairs in the right order; of all pairs, and of those 5 % apart;
 - recall@30: the share of the 30 fastest that are among the 30 predicted to be fastest, of pools of
-  200 drawn from near the favourites and from the whole space in turn, which is the share of the
+  200 drawn alternately from near the defaults and from the whole space, which is the share of the
   pool in Ansor's paper (Zheng et al., OSDI 2020: 5,000 test programs of 29 kernels). A space may
   have fewer schedules: then it is the fastest 15 %;
 - top-1 and top-5: the speed of the best of the first so many predicted over that of the pool's
@@ -23,7 +23,7 @@ foretells the first.
 
 Then each kernel's best schedule is raced against what would be chosen for it
 
-- at zero trials: the model's pick or the rules' favourite, with what ships and no log;
+- at zero trials: the model's pick or the rules' default schedule, with what ships and no log;
 - by the rules alone;
 - with the log of all *other* kernels: a near shape's schedule, fitted;
 - with the same kernel's log of another machine (``--foreign LOG``: one with its ISA masked).
@@ -68,7 +68,7 @@ BARS = {"pairwise": 0.90, "recall": 0.75, "zero": 0.80, "near": 0.90, "foreign":
 
 @dataclass
 class Shares:
-    """Of each kernel the tuned time over that of a choice: 1 is as fast as tuned."""
+    """Tuned time over that of a choice, for each kernel: 1 is as fast as tuned."""
 
     of: dict[str, float] = field(default_factory=dict[str, float])
     origins: dict[str, int] = field(default_factory=dict[str, int])
@@ -97,7 +97,7 @@ def unseen(log: TuningLog) -> dict[str, list[MeasureRecord]]:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How well the schedules of one kernel were ranked; ``tops`` are top-1 and top-5."""
+    """Quality of the ranking of one kernel's schedules; ``tops`` are top-1 and top-5."""
 
     text: str
     quality: ModelQuality
@@ -107,7 +107,7 @@ class Ranking:
 def ranking(
     groups: Mapping[str, list[MeasureRecord]], again: TuningLog | None = None
 ) -> list[Ranking]:
-    """How well the shipped model, or else the log of a second measurement, ranks the schedules of
+    """Quality with which the shipped model, or else a second measurement, ranks the schedules of
     chance; those that were found by tuning (of seed 0) are all good ones, and left out."""
     model = shipped_model().model
     records = [r for g in groups.values() for r in g if r.seed != 0]
@@ -131,7 +131,7 @@ def _measured_twice(group: Sequence[MeasureRecord], again: TuningLog) -> FloatAr
 
 
 def _middles(records: Sequence[MeasureRecord]) -> dict[str, float]:
-    """By schedule the middle one of its runs, of those that worked."""
+    """Median time of the runs of each schedule that worked."""
     runs: dict[str, list[float]] = {}
     for record in records:
         if record.ok:
@@ -156,9 +156,9 @@ def _others(log: TuningLog, name: str) -> TuningLog:
 
 def _choices(task: Task, name: str, log: TuningLog, foreign: TuningLog | None) -> dict[str, Chosen]:
     target, threads = task.target, task.threads
-    favourite, sketch = default_schedule(task.prim, target)
+    default, sketch = default_schedule(task.prim, target)
     found = {
-        "rules": Chosen(favourite, "rules", sketch),
+        "rules": Chosen(default, "rules", sketch),
         "zero": choose_schedule(task.prim, target, threads, shipped_logs()),
     }
     near = choose_schedule(task.prim, target, threads, [_others(log, name)])
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 own = ", ".join(f"{w} {100 * fastest / t:.0f} %" for w, t in times.items())
                 say(f"  {task.workload.text}: {fastest * 1e6:.4g} us; {own}\n")
             lock.between()
-    say(shares["rules"].line("the rules' favourite") + "\n")
+    say(shares["rules"].line("the rules' default") + "\n")
     say(shares["zero"].line("at zero trials", BARS["zero"]) + "\n")
     say(shares["near"].line("from near shapes", BARS["near"]) + "\n")
     if foreign is not None:
@@ -249,7 +249,7 @@ def _tell_ranking(what: str, judged: Sequence[Ranking], verbose: bool) -> None:
 def _race(
     task: Task, best: MeasureRecord, choices: Mapping[str, Chosen], workers: Workers
 ) -> dict[str, float] | None:
-    """Seconds of the tuned schedule and of each choice, measured in turn; None if one fails."""
+    """Seconds of the tuned schedule and of each choice, measured interleaved; None if one fails."""
     entrants = {"tuned": Candidate(best.schedule, best.sketch)}
     for what, chosen in choices.items():
         entrants[what] = Candidate(tuple(chosen.schedule.to_json()), chosen.sketch)

@@ -1,4 +1,4 @@
-"""How many trials does a model save that has learnt from other kernels?
+"""Trials saved by a model that was trained on other kernels.
 
     python -m bench.collect --out unseen.jsonl --seed 1000 --tasks 40 --each 200
     python -m bench.warm_start unseen.jsonl
@@ -7,8 +7,8 @@ The schedules of each kernel of the log were measured; a search draws from them 
 within 5 % of the fastest. Nothing is measured again, so a search costs no machine time and every
 search knows the same. Two searches take ``--batch`` schedules at a time, those their model likes
 best, and one of chance: the cold model starts untrained, with a batch of chance; the warm one is
-the model that ships, and goes on from there. Neither is told the rules' favourites unless asked
-(``--favourites``): these are taken first then. The trials counted are means over ``--seeds``.
+the model that ships, and goes on from there. Neither knows the rules' default schedules unless
+``--defaults`` is given: then these are taken first. The trials counted are means over ``--seeds``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _models(seed: int) -> dict[str, XGBoostModel]:
     return {"cold": XGBoostModel(seed=seed), "warm": warm}
 
 
-def _favourites(samples: Samples) -> list[int]:
+def _defaults(samples: Samples) -> list[int]:
     rows = samples.task.space.default()
     known = {row.tobytes(): n for n, row in enumerate(samples.rows)}
     return [known[row.tobytes()] for row in rows if row.tobytes() in known]
@@ -90,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("log", help="kernels that are not in what ships")
-    parser.add_argument("--batch", type=int, default=8, help="schedules of a turn (8)")
+    parser.add_argument("--batch", type=int, default=8, help="schedules of a batch (8)")
     parser.add_argument("--seeds", type=int, default=3, help="searches of each kernel (3)")
     parser.add_argument(
-        "--favourites", action="store_true", help="take the rules' favourites first"
+        "--defaults", action="store_true", help="take the rules' default schedules first"
     )
     parser.add_argument("--verbose", action="store_true", help="a line for each kernel")
     options = parser.parse_args(arguments)
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     means: dict[str, list[float]] = {"cold": [], "warm": []}
     for samples in samples_of(records, LEAST).values():
         good = np.isfinite(samples.costs)
-        first = _favourites(samples) if options.favourites else []
+        first = _defaults(samples) if options.defaults else []
         first = [int(np.sum(good[:n])) for n in first if good[n]]
         features, costs = samples.features[good], samples.costs[good]
         counts: dict[str, list[int]] = {"cold": [], "warm": []}

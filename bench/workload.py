@@ -1,4 +1,4 @@
-"""What is measured: a workload, written once in terms of a namespace ``F`` (namespaces/)."""
+"""A workload: what is measured, written once in terms of a namespace ``F`` (namespaces/)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Workload:
 
 
 def wrongness(workload: Workload, got: Array, expected: Array) -> float:
-    """How far a result lies from the expected one, in tolerances: at most 1 where it is right.
+    """Distance of a result from the expected one, in tolerances: at most 1 where it is right.
 
     Infinite for a wrong shape, for NaN, and for integers that differ.
     """

@@ -54,7 +54,7 @@ def fixed_workloads() -> list[Workload]:
 
 
 def random_workloads(count: int, seed: int) -> list[Workload]:
-    """``count`` others of the same kinds, the same for the same seed: every kind has its turn, in
+    """``count`` others of the same kinds, the same for the same seed: every kind comes once, in
     an order of chance, and comes as often as it has fixed workloads."""
     draw = Draw(seed)
     waiting: list[str] = []

@@ -27,7 +27,7 @@ _OPERATIONS = 16
 
 
 def is_right(prim: PrimFunc, nest: Nest) -> bool:
-    """Whether a loop nest computes its PrimFunc, as far as some random inputs tell."""
+    """True if a loop nest computes its PrimFunc, as far as some random inputs tell."""
     return all(_right_on(prim, nest, make_inputs(prim, 1000 + n)) for n in range(_TRIES))
 
 

@@ -49,7 +49,7 @@ def mutate(nest: Nest, kind: str, seed: int) -> tuple[Nest, str] | None:
 # -- the tree of statements ------------------------------------------------------------------------
 
 Path: TypeAlias = tuple[tuple[int, str], ...]
-"""Which statement of each body, and which of its bodies comes next ("" at the end)."""
+"""The statement of each body, and which of its bodies comes next ("" at the end)."""
 
 
 def _bodies(stmt: Stmt) -> list[tuple[str, Body]]:
@@ -160,7 +160,7 @@ def wrong_bound(nest: Nest, rng: random.Random) -> Iterator[Site]:
 
 
 def _clears(nest: Nest, stmt: Stmt) -> bool:
-    """Whether registers are set to a constant, and no more: code for it begins with a vector of
+    """True if registers are set to a constant, and no more: code for it begins with a vector of
     them, whatever lanes a loop names."""
     memory = {o.buffer.name for o in nest.operands} | {b.name for b in nest.workspace}
     stores = [s for s in statements((stmt,)) if not isinstance(s, Loop)]
@@ -171,7 +171,7 @@ def _clears(nest: Nest, stmt: Stmt) -> bool:
 
 
 def missing_tail(nest: Nest, rng: random.Random) -> Iterator[Site]:
-    """What a split left over is forgotten: the last of several pieces that fill one buffer."""
+    """The remainder of a split is forgotten: the last of several pieces that fill one buffer."""
     for path, stmt, _ in _walk(nest.body):
         if isinstance(stmt, If) and stmt.orelse and _writes(stmt.orelse):
             yield _site(nest, path, stmt, replace(stmt, orelse=()))
@@ -192,7 +192,9 @@ def race(nest: Nest, rng: random.Random) -> Iterator[Site]:
     sizes = {o.buffer.name for o in nest.operands} | shared
     for path, stmt, loops in _walk(nest.body):
         parallel = [loop for loop in loops if loop.kind == LoopKind.PARALLEL and loop.extent > 1]
-        rare = any(name in ("then", "orelse") for _, name in path)  # for one turn alone, perhaps
+        rare = any(
+            name in ("then", "orelse") for _, name in path
+        )  # for one iteration alone, perhaps
         if isinstance(stmt, Alloc) and parallel and stmt.scope != Scope.TILES and not rare:
             made = replace(stmt.buffer, name=f"{stmt.buffer.name}.shared")
             yield Site(f"shared {path}", lambda p=path, s=stmt, b=made: _shared(nest, p, s, b))
@@ -207,7 +209,7 @@ def race(nest: Nest, rng: random.Random) -> Iterator[Site]:
 
 
 def _adds_to(stmt: Stmt, var: str, shared: set[str]) -> bool:
-    """Whether every turn of the loop over ``var`` changes the same elements of shared memory."""
+    """True if all iterations of the loop over ``var`` change the same elements of shared memory."""
     if not isinstance(stmt, Accumulate) or stmt.buffer not in shared:
         return False
     return not any(var in symbols(i) for i in stmt.indices)
@@ -286,7 +288,7 @@ def past_the_end(nest: Nest, rng: random.Random) -> Iterator[Site]:
 
 
 def uninitialised(nest: Nest, rng: random.Random) -> Iterator[Site]:
-    """What is read later is not written before: a sum's first value, a stage, an output."""
+    """A value that is read later is not written before: a sum's first value, a stage, an output."""
     for path, stmt, _ in _walk(nest.body):
         if isinstance(stmt, Store):
             yield _site(nest, path, stmt)

@@ -42,7 +42,7 @@ _BATCH = 40
 
 @dataclass
 class MutantTrial:
-    """What became of mutants. ``refused`` counts by kind, ``words`` by the error's word.
+    """Outcomes of mutants. ``refused`` counts by kind, ``words`` by the error's word.
 
     ``harmless`` ones compute the right result after all, ``survivors`` do not and were accepted.
     """
@@ -68,7 +68,7 @@ class MutantTrial:
 
 @dataclass
 class RightTrial:
-    """What became of right candidates: how many were accepted, and the records of the others."""
+    """Outcomes of right candidates: how many were accepted, and the records of the others."""
 
     accepted: int = 0
     refused: list[str] = field(default_factory=list)

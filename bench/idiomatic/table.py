@@ -1,4 +1,4 @@
-"""What the programs took, as a table, and the bars of ``python -m bench.idiomatic``."""
+"""Times of the programs, as a table, and the bars of ``python -m bench.idiomatic``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def summary_text(rows: Sequence[Row]) -> str:
 
 
 def meets_bars(rows: Sequence[Row]) -> bool:
-    """Whether every program ran and kept below all bars."""
+    """True if every program ran and kept below all bars."""
     tuned = [r for row in rows if (r := _over_tuned(row)) is not None]
     return (
         not any(row.failed for row in rows)

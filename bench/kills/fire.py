@@ -58,7 +58,7 @@ _SHARED = Path("/dev/shm")
 
 @dataclass
 class CostService:
-    """What its workers do: look the cost of a row up."""
+    """A service whose workers look the cost of a row up instead of measuring it."""
 
     space: Any
     memory: int = 1 << 30
@@ -75,7 +75,7 @@ class CostService:
 
 
 class FiredAtMeasurer:
-    """Two workers that take turns, and a folder, as real measuring has them."""
+    """Two workers that run alternately, and a folder, as real measuring has them."""
 
     def __init__(self, task: Any, name: str) -> None:
         self.task, self.name = task, name
@@ -153,7 +153,7 @@ def _tune(path: Path, name: str, pipe: int, trials: int) -> None:
 
 @dataclass
 class Outcome:
-    """What is left after the fire. ``problems`` are sentences; there should be none."""
+    """The state after the fire. ``problems`` are sentences; there should be none."""
 
     kills: int = 0
     tuners: int = 0
@@ -260,7 +260,7 @@ def _life(
 
 
 class _Acknowledged:
-    """What a tuner says it has acknowledged."""
+    """Reads what a tuner says it has acknowledged."""
 
     def __init__(self, descriptor: int, noted: list[str]) -> None:
         self.descriptor, self.noted = descriptor, noted

@@ -15,7 +15,7 @@ __all__ = ["Jax"]
 
 
 class Jax:
-    """What XLA is given."""
+    """The array that XLA is given."""
 
     matmul = staticmethod(jnp.matmul)
     exp = staticmethod(jnp.exp)
