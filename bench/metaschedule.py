@@ -51,8 +51,10 @@ _SETTINGS = replace(DEFAULT_SETTINGS, least_gain=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """MetaSchedule's best, found after ``at`` of ``seconds`` of search; ``wrong`` is the error of its
-    result, in tolerances."""
+    """MetaSchedule's best, found after ``at`` of ``seconds`` of search.
+
+    ``wrong`` is the error of its result, in tolerances.
+    """
 
     at: float
     seconds: float

@@ -91,7 +91,7 @@ def code_of(function: Any, case: Case) -> str:
 
 
 def reuse(log: Path) -> None:
-    """What the second process does: compile from the log alone, and tell what happened."""
+    """Compile from the log alone, as the second process does, and report what happened."""
     size = log.stat().st_size
     start = time.perf_counter()
     made = cases()
@@ -125,15 +125,15 @@ def _tune(case: Case, log: Path, seconds: float) -> Any:
 def _times(case: Case, *compiled: Callable[..., Any]) -> list[float]:
     """Seconds per call of NumPy (on all threads or on one) and of the functions given.
 
-    Four turns each, so that a disturbance of the machine does not hit one of them alone.
+    Four rounds, so that a disturbance of the machine does not hit one of them alone.
     """
     functions = (case.numpy, *compiled)
-    turns = [
+    rounds = [
         [seconds_per_call(functools.partial(f, case.images)) for f in functions] for _ in range(4)
     ]
     with threadpool_limits(1):  # on a busy machine NumPy's BLAS is faster on one thread
-        turns[0][0] = min(turns[0][0], seconds_per_call(lambda: case.numpy(case.images)))
-    return [min(times) for times in zip(*turns)]
+        rounds[0][0] = min(rounds[0][0], seconds_per_call(lambda: case.numpy(case.images)))
+    return [min(times) for times in zip(*rounds)]
 
 
 def _table(rows: Sequence[tuple[str, float, float, float]]) -> str:
