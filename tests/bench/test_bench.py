@@ -196,11 +196,11 @@ def test_the_lock_lets_others_in_between(tmp_path, monkeypatch) -> None:
 
     seen: list[bool] = []
     monkeypatch.setattr(time, "sleep", lambda seconds: seen.append(is_free()))
-    with MachineLock(turn=0.0) as lock:
+    with MachineLock(slice=0.0) as lock:
         assert not is_free()
         lock.between()
         assert not is_free()
-    with MachineLock(turn=1000.0) as lock:
+    with MachineLock(slice=1000.0) as lock:
         lock.between()
     assert is_free()
     assert seen == [True]
