@@ -41,6 +41,7 @@ from .config import Config
 from .ir.dims import Dim
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.choices import Choices
+from .ir.graph.limits import GraphLimits
 from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
 from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from .ir.graph.pipeline import GRAPH, default_pipeline
@@ -204,7 +205,8 @@ def refuse_symbolic(module: Module) -> None:
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
     """What the choice of algorithms goes by on a target."""
     named = precision is None or isinstance(precision, str)
-    return Preferences(error_growth(precision), named, target.l2, target.lanes(4))
+    limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4))
+    return Preferences(error_growth(precision), named, limits)
 
 
 def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
 from ..span import Span
+from .limits import DEFAULT_LIMITS, GraphLimits
 from .nodes import (
     Atom,
     Binding,
@@ -31,6 +32,7 @@ class Builder:
 
     ``span`` is where a binding comes from whose maker says nothing else; a pass sets it to the
     span of the binding that it replaces, so that what comes of a line still names that line.
+    ``limits`` are for decompositions whose best form depends on the machine.
 
     >>> from loopwright.ir.ops import get
     >>> from loopwright.ir.dtype import FLOAT32
@@ -41,8 +43,15 @@ class Builder:
     'Tensor[(4), float32]'
     """
 
-    def __init__(self, *, prefix: str = "", span: Span | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        prefix: str = "",
+        span: Span | None = None,
+        limits: GraphLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.span = span
+        self.limits = limits
         self.params: list[Var] = []
         self.bindings: list[Binding] = []
         self._prefix = prefix

@@ -38,17 +38,19 @@ def default_pipeline(
     ``preferences`` say which of several algorithms for one operator may be chosen, ``choices`` what
     was measured to be faster where passes could do one thing or another.
     """
+    limits = preferences.limits
+    fold = partial(fold_constants, limits=limits)
     return [
         # First, so that all the others see through calls.
         inline_calls,
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,
-        fold_constants,
+        fold,
         eliminate_dead_code,
         # The kernels of convolutions are constants now, if they ever are.
         partial(choose_algorithms, preferences=preferences, choices=choices),
         # From here on there are only primitives.
-        lower_to_primitives,
+        partial(lower_to_primitives, limits=limits),
         # Convolutions come out of it with transposes around them, which keep neighbours apart.
         partial(sink_transposes, choices=choices),
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
@@ -57,14 +59,14 @@ def default_pipeline(
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
         simplify,
-        fold_constants,
+        fold,
         eliminate_common_subexpressions,
         # Weights are what they will be, and what multiplies them is in sight.
         narrow_factors,
         # Fusion counts users and needs each of its groups to be used, so dead code has to be gone.
         eliminate_dead_code,
-        partial(fuse_operators, choices=choices),
+        partial(fuse_operators, choices=choices, limits=limits),
         # What ended up in a kernel of its own, and does not depend on the program's arguments.
-        fold_constants,
+        fold,
         eliminate_dead_code,
     ]

@@ -16,6 +16,7 @@ from ..dims import IntExpr, as_int, product
 from ..dtype import INT32, INT64
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
+from ..graph.limits import GraphLimits
 from ..graph.nodes import Atom
 from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import Type
@@ -25,17 +26,6 @@ from .rules import Attrs, Infer, tensors
 from .sampling import SPECIAL_FLOATS, floats, ints, truths
 
 __all__: list[str] = []
-
-LONGEST_ROW = 1 << 14
-ROW_PIECE = 1 << 10
-"""Elements of a row that lie side by side, and of its pieces: there are far fewer of either."""
-
-LONGEST_COLUMN = 512
-COLUMN_PIECE = 16
-"""Elements of a row that lie apart, and of its pieces, which are picked one by one."""
-
-NARROWEST = 16
-"""Rows that lie side by side, from which on vectors run across them."""
 
 
 def _infer_arg(name: str) -> Infer:
@@ -64,7 +54,7 @@ def _decompose_arg(extreme: str) -> Callable[[Builder, Sequence[Atom], Attrs], A
             axis = 0
         kind = tensor_type(x)
         axis = axis % max(1, kind.rank)
-        piece = _piece(kind.shape, axis)
+        piece = _piece(kind.shape, axis, b.limits)
         if piece is None:
             first = _first(b, extreme, x, axis)
         else:
@@ -75,14 +65,15 @@ def _decompose_arg(extreme: str) -> Callable[[Builder, Sequence[Atom], Attrs], A
     return decompose
 
 
-def _piece(shape: Sequence[IntExpr], axis: int) -> int | None:
+def _piece(shape: Sequence[IntExpr], axis: int, limits: GraphLimits) -> int | None:
     """The length of pieces for a row along ``axis``, None where it stays whole."""
     if not all(isinstance(size, int) and size for size in shape):
         return None
     size, last = as_int(shape[axis]), as_int(shape[-1])
     if product(shape[axis + 1 :]) == 1:
-        return ROW_PIECE if size > LONGEST_ROW else None
-    return COLUMN_PIECE if size > LONGEST_COLUMN and last >= NARROWEST else None
+        return limits.arg_row_piece if size > limits.arg_row else None
+    is_long = size > limits.longest_column and last >= limits.narrowest
+    return limits.arg_column_piece if is_long else None
 
 
 def _first(b: Builder, extreme: str, x: Atom, axis: int) -> Atom:

@@ -138,9 +138,6 @@ a window larger than an axis, LoopwrightTypeError for bool.
     )
 )
 
-STORED_BETWEEN = 8
-"""Reads that storing an element between two passes costs as much as."""
-
 _POOL_SIZE = Attr("pool_size", "size of the window, an int or one per axis")
 _POOL_STRIDES = Attr("strides", "distance of neighbouring windows; None: the window's size", None)
 _CEIL = Attr("ceil_mode", "whether a last window may reach over the padding", False)
@@ -206,7 +203,7 @@ def _windows(b: Builder, x: Atom, axes: Sequence[int], name: str, attrs: Attrs, 
         for size, span, stride in zip(sizes, spans, strides, strict=True)
     ]
     passes = [axes]
-    if _is_better_apart(window, sizes, result):
+    if _is_better_apart(window, sizes, result, b.limits.pool_store):
         passes = [[axis] for axis in sorted(axes, key=lambda axis: -strides[axes.index(axis)])]
     for moved in passes:
 
@@ -226,17 +223,17 @@ def _windows(b: Builder, x: Atom, axes: Sequence[int], name: str, attrs: Attrs, 
 
 
 def _is_better_apart(
-    window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr]
+    window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr], store: int
 ) -> bool:
     """Whether a window is better reduced along one axis, and what comes of it along the other.
 
     A window of 13 x 13 takes 169 reads for each element of the result, but 13 and 13 apart, and a
-    value in between that is stored and read again.
+    value in between that is stored and read again: as many reads as ``store`` says.
     """
     if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
         return False
     extra = min(as_int(size) / as_int(n) for size, n in zip(sizes, result, strict=True))
-    apart = extra * (max(window) + STORED_BETWEEN) + min(window)
+    apart = extra * (max(window) + store) + min(window)
     return apart < window[0] * window[1]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..dims import as_int, product
 from ..errors import LoopwrightValueError
 from ..graph.builder import Builder
+from ..graph.limits import GraphLimits
 from ..graph.nodes import Atom
 from ..graph.operator import Attr, Operator, Pattern, Sample, register
 from ..graph.types import Type
@@ -24,14 +25,6 @@ from .rules import Attrs, normalise_axis, same_type, tensors
 from .sampling import floats
 
 __all__: list[str] = []
-
-LONGEST_LONE_ROW = 1 << 14
-PIECE = 1 << 11
-"""Elements of a row that is the only one, and of its pieces at most: a piece and its exponentials
-fit the nearest cache."""
-
-SHORTEST_PIECE = 1 << 8
-"""Elements of a piece, below which joining them costs too much."""
 
 
 def _infer_softmax(name: str) -> Callable[[tuple[Type, ...], Attrs], Type]:
@@ -59,7 +52,7 @@ def _decompose_softmax(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
     (x,) = args
     if _empty(x):
         return x
-    piece = _piece(x, attrs["axis"])
+    piece = _piece(x, attrs["axis"], b.limits)
     if piece is not None:
         return _softmax_in_pieces(b, x, piece)
     shifted, axes = _shifted(b, x, attrs["axis"])
@@ -67,15 +60,16 @@ def _decompose_softmax(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
     return call(b, "divide", powers, call(b, "sum", powers, axis=axes, keepdims=True))
 
 
-def _piece(x: Atom, axis: int) -> int | None:
+def _piece(x: Atom, axis: int, limits: GraphLimits) -> int | None:
     """The length of the pieces of a long row that is the only one, None for other rows."""
     shape = tensor_type(x).shape
     if not all(isinstance(size, int) for size in shape):
         return None
     size = as_int(product(shape))
-    if shape[axis] != size or size <= LONGEST_LONE_ROW:
+    if shape[axis] != size or size <= limits.longest_lone_row:
         return None
-    return next((p for p in range(PIECE, SHORTEST_PIECE - 1, -1) if size % p == 0), None)
+    lengths = range(limits.softmax_piece, limits.softmax_shortest_piece - 1, -1)
+    return next((p for p in lengths if size % p == 0), None)
 
 
 def _softmax_in_pieces(b: Builder, x: Atom, piece: int) -> Atom:
@@ -108,7 +102,7 @@ def _decompose_log_softmax(b: Builder, args: Sequence[Atom], attrs: Attrs) -> At
     (x,) = args
     if _empty(x):
         return x
-    piece = _piece(x, attrs["axis"])
+    piece = _piece(x, attrs["axis"], b.limits)
     if piece is not None:
         ones = (1,) * tensor_type(x).rank
         _, top, _, total = _joined(b, x, piece)

@@ -9,15 +9,22 @@ from compiled import lower, operator_module, run_kernel, run_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.codegen.target import ISA_LEVELS, Target
-from loopwright.ir.ops import arg_extreme, get
+from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
+from loopwright.ir.ops import get
 from loopwright.pipeline import kernels_of, lower_module
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
 
 
-def found(name: str, x: np.ndarray, attrs: dict[str, object], isa: str = HOST.isa) -> np.ndarray:
-    module = lower(operator_module(get(name), (x,), attrs))
+def found(
+    name: str,
+    x: np.ndarray,
+    attrs: dict[str, object],
+    isa: str = HOST.isa,
+    limits: GraphLimits = DEFAULT_LIMITS,
+) -> np.ndarray:
+    module = lower(operator_module(get(name), (x,), attrs), limits)
     return np.asarray(run_module(module, (x,), HOST.with_isa(isa), run_kernel))
 
 
@@ -39,23 +46,20 @@ def test_the_first_extreme_is_found_in_any_piece(
 @given(st.data())
 def test_ties_and_broken_numbers(data: st.DataObject) -> None:
     """Pieces are short here, so that every place of them is met."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arg_extreme, "LONGEST_ROW", 8)
-        patch.setattr(arg_extreme, "ROW_PIECE", 4)
-        patch.setattr(arg_extreme, "LONGEST_COLUMN", 8)
-        patch.setattr(arg_extreme, "COLUMN_PIECE", 4)
-        patch.setattr(arg_extreme, "NARROWEST", 2)
-        name = data.draw(st.sampled_from(["argmax", "argmin"]))
-        shape, axis = data.draw(st.sampled_from([((13,), 0), ((3, 12), 1), ((14, 3), 0)]))
-        special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
-        values = st.lists(st.sampled_from(special), min_size=42, max_size=42)
-        x = np.array(data.draw(values), np.float32)[: int(np.prod(shape))].reshape(shape)
-        whole = x.astype(np.int32) if data.draw(st.booleans()) and np.isfinite(x).all() else x
-        reference = getattr(np, name)
-        np.testing.assert_array_equal(
-            found(name, whole, {"axis": axis, "keepdims": True}),
-            reference(whole, axis, keepdims=True),
-        )
+    limits = GraphLimits(
+        arg_row=8, arg_row_piece=4, longest_column=8, arg_column_piece=4, narrowest=2
+    )
+    name = data.draw(st.sampled_from(["argmax", "argmin"]))
+    shape, axis = data.draw(st.sampled_from([((13,), 0), ((3, 12), 1), ((14, 3), 0)]))
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    values = st.lists(st.sampled_from(special), min_size=42, max_size=42)
+    x = np.array(data.draw(values), np.float32)[: int(np.prod(shape))].reshape(shape)
+    whole = x.astype(np.int32) if data.draw(st.booleans()) and np.isfinite(x).all() else x
+    reference = getattr(np, name)
+    np.testing.assert_array_equal(
+        found(name, whole, {"axis": axis, "keepdims": True}, limits=limits),
+        reference(whole, axis, keepdims=True),
+    )
 
 
 def test_a_long_row_is_read_once() -> None:

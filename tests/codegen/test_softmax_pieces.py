@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import dtype_of
-from loopwright.ir.ops import get, softmax
+from loopwright.ir.graph.limits import GraphLimits
+from loopwright.ir.ops import get
 from loopwright.ir.tolerance import tolerance
 from loopwright.pipeline import kernels_of, lower_module
 
@@ -47,17 +48,12 @@ def test_pieces_give_the_row(name: str, dtype: str, isa: str) -> None:
     st.sampled_from(["nn.softmax", "nn.log_softmax"]),
 )
 def test_infinities_and_broken_numbers(values: list[float], name: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(softmax, "LONGEST_LONE_ROW", 4)
-        patch.setattr(softmax, "SHORTEST_PIECE", 4)
-        patch.setattr(softmax, "PIECE", 6)
-        x = np.array(values[:12], np.float32)
-        op = get(name)
-        found = np.asarray(
-            run_module(lower(operator_module(op, (x,), {"axis": 0})), (x,), HOST, run_kernel)
-        )
-        rtol, atol = tolerance(dtype_of(x), 12)
-        np.testing.assert_allclose(found, exact(name, x), rtol, atol)
+    limits = GraphLimits(longest_lone_row=4, softmax_piece=6, softmax_shortest_piece=4)
+    x = np.array(values[:12], np.float32)
+    module = lower(operator_module(get(name), (x,), {"axis": 0}), limits)
+    found = np.asarray(run_module(module, (x,), HOST, run_kernel))
+    rtol, atol = tolerance(dtype_of(x), 12)
+    np.testing.assert_allclose(found, exact(name, x), rtol, atol)
 
 
 def test_a_long_row_takes_three_kernels_if_it_can_be_cut() -> None:

@@ -14,6 +14,7 @@ from loopwright.codegen.llvm.link import load_object
 from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.limits import DEFAULT_LIMITS, GraphLimits
 from loopwright.ir.graph.nodes import (
     Call,
     Constant,
@@ -24,6 +25,7 @@ from loopwright.ir.graph.nodes import (
     TupleGetItem,
 )
 from loopwright.ir.graph.operator import Operator
+from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
@@ -81,8 +83,8 @@ def operator_module(op: Operator, arrays: Sequence[Array], attrs: Mapping[str, A
     return Module({"main": builder.function(builder.emit(op, params, attrs))})
 
 
-def lower(module: Module) -> Module:
-    for one in default_pipeline():
+def lower(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+    for one in default_pipeline(Preferences(limits=limits)):
         module = one(module)
     return module
 

@@ -253,10 +253,6 @@ def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
     return (contraction.index, alike, views)
 
 
-MOST_INSTRUCTIONS = 512.0
-"""Instructions for one element in a segment: the code of some vectors fits the first cache."""
-
-
 def segments(graph: Graph) -> list[list[int]]:
     """The segments of all regions that are larger than a group may be otherwise."""
     found: list[list[int]] = []
@@ -319,7 +315,7 @@ def _longest(graph: Graph, region: Sequence[int], start: int) -> int:
     total = 0.0
     for place in range(start, len(region)):
         total += max(1.0, graph.nodes[region[place]].cost)
-        if total > MOST_INSTRUCTIONS:
+        if total > graph.limits.segment_cost:
             return max(place, start + 1)
     return len(region)
 

@@ -17,6 +17,7 @@ from math import inf, prod, sqrt
 
 from ...dims import IntExpr, product
 from ...errors import InternalError
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
 from ..operator import Operator, Pattern
 from ..types import TensorType
@@ -91,6 +92,7 @@ class Graph:
     nodes: list[Node]
     of_var: dict[Var, int]
     views: dict[Var, Binding]
+    limits: GraphLimits = DEFAULT_LIMITS
 
     def resolve(self, atom: Atom | None) -> tuple[Atom | None, tuple[Binding, ...]]:
         """The root of ``atom`` and the index maps from it to ``atom``, first applied first."""
@@ -103,12 +105,12 @@ class Graph:
         return atom, tuple(reversed(chain))
 
 
-def build_graph(block: Block) -> Graph:
+def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     """The graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
     uses = _uses_in_contractions(block)
     widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
-    graph = Graph([], {}, {})
+    graph = Graph([], {}, {}, limits)
     depth: dict[Var, int] = {}
     for binding in block.bindings:
         var, op = binding.var, _operator(binding)

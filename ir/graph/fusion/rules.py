@@ -21,31 +21,16 @@ from dataclasses import dataclass
 
 from ...dims import IntExpr, product
 from ..choices import Choices, call_text, operand_text
+from ..limits import GraphLimits
 from ..nodes import Atom, Binding, Call
 from ..operator import Pattern
 from ..types import TensorType
 from .graph import EXIT, Edge, Graph, Node, is_reshape, is_used_once, operator_of, same_but_ones
 
-__all__ = ["COSTLY", "JOINED", "MOST_OPERATORS", "Seams", "find_chain", "may_fuse"]
+__all__ = ["JOINED", "MOST_OPERATORS", "Seams", "find_chain", "may_fuse"]
 
 MOST_OPERATORS = 64
 """Operators in one group."""
-
-COSTLY = 8.0
-"""Instructions per element from which computing something twice is worse than storing it."""
-
-LONGEST_ROW = 1 << 18
-"""Elements of a row that is walked more than once; 1 MB of float32 still fits a core's cache."""
-
-LONGEST_LONE_ROW = 1 << 14
-"""The same where there is only one row: a longer one is better reduced by all threads first."""
-
-LONGEST_COLUMN = 512
-"""Elements of a column that is walked more than once, side by side with as many others as fill a
-few vectors: together they fit a core's cache."""
-
-SHORTEST_LINE = 16
-"""Columns side by side from which vectors run across them."""
 
 _HEAVY = (Pattern.REDUCTION, Pattern.CONTRACTION)
 _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
@@ -64,7 +49,7 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
     contractions = [n for n in heavy if _is_contraction(n)]
     reductions = [n for n in heavy if not _is_contraction(n)]
     shapes = {graph.nodes[o].shape for o in outputs}
-    if len(shapes) > 1 and (contractions or not _are_of_rows(shapes, reductions)):
+    if len(shapes) > 1 and (contractions or not _are_of_rows(shapes, reductions, graph.limits)):
         return False
     inside = set(members)
     if contractions:
@@ -76,10 +61,10 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
         rest = [n for n in nodes if n.index not in before]
         return _is_epilogue(contractions[0], rest, inside, outputs)
     if reductions:
-        return _are_rows(reductions, nodes, inside)
+        return _are_rows(reductions, nodes, inside, graph.limits)
     if len(outputs) > 1 and not _all_aligned(nodes, set(outputs)):
         return False
-    return _is_cheap_map(nodes, inside)
+    return _is_cheap_map(nodes, inside, graph.limits.costly)
 
 
 def _is_contraction(node: Node) -> bool:
@@ -171,7 +156,7 @@ class _Rows:
         padded = (1,) * (len(reader) - len(shape)) + shape
         return padded == reader or (reader == self.full and padded == self.kept)
 
-    def may_go_back(self) -> bool:
+    def may_go_back(self, limits: GraphLimits) -> bool:
         """Whether a full value may be computed from a row in the same group."""
         rank = len(self.full)
         length, rows = product(self.full[i] for i in self.axes), product(self.outer)
@@ -179,13 +164,13 @@ class _Rows:
             last = self.full[-1]
             if rank - 1 in self.axes or not isinstance(length, int) or not isinstance(last, int):
                 return False
-            return length <= LONGEST_COLUMN and last >= SHORTEST_LINE
+            return length <= limits.longest_column and last >= limits.narrowest
         if not isinstance(length, int):
             return True
-        return length <= (LONGEST_LONE_ROW if rows == 1 else LONGEST_ROW)
+        return length <= (limits.longest_lone_row if rows == 1 else limits.longest_row)
 
 
-def _are_of_rows(shapes: set[Shape], reductions: Sequence[Node]) -> bool:
+def _are_of_rows(shapes: set[Shape], reductions: Sequence[Node], limits: GraphLimits) -> bool:
     """Whether values of these shapes are made row by row: whole rows, which stay in the cache, and
     what they are reduced to."""
     if not reductions:
@@ -193,7 +178,9 @@ def _are_of_rows(shapes: set[Shape], reductions: Sequence[Node]) -> bool:
     rows = _reduced(reductions[0])
     rank = len(rows.full)
     last = rows.axes == frozenset(range(rank - len(rows.axes), rank))
-    return last and rows.may_go_back() and all(s in (rows.full, rows.kept) for s in shapes)
+    if not last or not rows.may_go_back(limits):
+        return False
+    return all(s in (rows.full, rows.kept) for s in shapes)
 
 
 def _reduced(node: Node) -> _Rows:
@@ -205,7 +192,9 @@ def _reduced(node: Node) -> _Rows:
     return _Rows(full, frozenset(a % len(full) for a in axes))
 
 
-def _are_rows(reductions: Sequence[Node], nodes: Sequence[Node], inside: set[int]) -> bool:
+def _are_rows(
+    reductions: Sequence[Node], nodes: Sequence[Node], inside: set[int], limits: GraphLimits
+) -> bool:
     rows = _reduced(reductions[0])
     if any(_reduced(r) != rows for r in reductions[1:]):
         return False
@@ -234,8 +223,8 @@ def _are_rows(reductions: Sequence[Node], nodes: Sequence[Node], inside: set[int
             return False
         goes_back = goes_back or reader == rows.full != rows.kept
     if goes_back:
-        return not loose and rows.may_go_back()
-    return not loose or (len(reductions) == 1 and _is_cheap_map(nodes, inside))
+        return not loose and rows.may_go_back(limits)
+    return not loose or (len(reductions) == 1 and _is_cheap_map(nodes, inside, limits.costly))
 
 
 def _is_row_view(node: Node, rows: _Rows) -> bool:
@@ -262,10 +251,10 @@ def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node])
     return rows.aligned(shape, reader)
 
 
-def _is_cheap_map(nodes: Sequence[Node], inside: set[int]) -> bool:
-    """Whether nothing costly is computed more often than once per element of its result."""
+def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> bool:
+    """True if nothing costly is computed more often than once per element of its result."""
     shape = nodes[0].shape
-    if all(n.plain and n.shape == shape for n in nodes) or sum([n.cost for n in nodes]) < COSTLY:
+    if all(n.plain and n.shape == shape for n in nodes) or sum([n.cost for n in nodes]) < costly:
         return True
     cost: dict[int, float] = {}
     uses: dict[int, int] = {}
@@ -281,7 +270,7 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int]) -> bool:
                 continue
             below = cost[source.index]
             own += below
-            if below < COSTLY:
+            if below < costly:
                 continue
             reads = node.edges[0].shape if node.pattern == Pattern.REDUCTION else node.shape
             several = node.pattern == Pattern.INJECTIVE and len(node.edges) > 1
@@ -301,15 +290,6 @@ def _no_larger(reads: Shape, source: Shape) -> bool:
     return left == right
 
 
-LEAST_ROWS = 16
-"""Rows of scores below which no vector is filled: they are better computed one by one."""
-
-LEAST_SCORES = 16
-"""Length of a row below which there is nothing to be saved."""
-
-MOST_COLUMNS = 512
-"""Columns of the operands beyond which a block's private buffers leave the caches."""
-
 _LONGEST = 32  # operators between the two contractions
 
 
@@ -321,7 +301,7 @@ def find_chain(graph: Graph, above: list[int], first: int) -> set[int] | None:
     last = above[first]
     while last != EXIT and graph.nodes[last].pattern != Pattern.CONTRACTION:
         last = above[last]
-    if last == EXIT or not _sizes_fit(graph.nodes[first], graph.nodes[last]):
+    if last == EXIT or not _sizes_fit(graph.nodes[first], graph.nodes[last], graph.limits):
         return None
     members: set[int] = {first, last}
     work = [first]
@@ -335,7 +315,7 @@ def find_chain(graph: Graph, above: list[int], first: int) -> set[int] | None:
     return members if _is_chain(graph, graph.nodes[first], graph.nodes[last], members) else None
 
 
-def _sizes_fit(first: Node, last: Node) -> bool:
+def _sizes_fit(first: Node, last: Node, limits: GraphLimits) -> bool:
     scores = first.shape
     if len(scores) < 2 or len(first.edges) != 2 or len(last.edges) != 2:
         return False
@@ -345,9 +325,11 @@ def _sizes_fit(first: Node, last: Node) -> bool:
     rows, length = scores[-2], scores[-1]
     columns = [s for e in first.edges for s in e.shape[-1:]] + [*last.shape[-1:]]
     return (
-        _at_least(rows, LEAST_ROWS)
-        and _at_least(length, LEAST_SCORES)
-        and all(isinstance(c, int) and (c <= MOST_COLUMNS or c == length) for c in columns)
+        _at_least(rows, limits.attention_rows)
+        and _at_least(length, limits.attention_scores)
+        and all(
+            isinstance(c, int) and (c <= limits.attention_columns or c == length) for c in columns
+        )
         and last.shape[:-1] == scores[:-1]
     )
 

@@ -31,6 +31,7 @@ from ...ops.winograd import ERROR_GROWTH, TILES
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..types import TensorType
 from ..walk import map_functions, rewrite_function
@@ -40,17 +41,9 @@ __all__ = ["DEFAULT_PREFERENCES", "Preferences", "choose_algorithms"]
 MARGIN = 0.85
 """Another algorithm must take less than this share of the direct one's estimated time."""
 
-# The estimate counts in multiply-adds of full vectors, as a machine does them at its best.
-_IMAGE = 20.0  # to transform an element of the image, of each channel filled up to whole vectors
-_RESULT = 15.0  # to transform a product back
-_CROWDED = 40.0  # the same where all points of a tile fall into one set of a cache
-_DIRECT = 1.25  # sums over windows: a copy with a border, tiles as short as the rows of an image
-_PRODUCT = 1.1  # products of many small matrices
 # The tolerance of a sum grows as its terms, its error as their root. Errors 16 times those of plain
 # sums were 0.86 and 1.18 tolerances with 576 terms in images of 56 and 224 pixels, 0.58 with 1,152.
 _GROWTH_ALLOWED = 0.48
-_PAGE = 4096  # bytes between addresses that do
-_FETCH = 16.0  # to bring an element from behind the near caches, or there
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +52,12 @@ class Preferences:
 
     ``within_tolerance`` asks beside that for results as near the exact ones as ``ir.tolerance``
     lets sums taken term by term be, which short sums are not with an error that grows much.
-    ``cache_bytes`` are those of the cache next to a core that a kernel's operands stay in between
-    its parts, ``lanes`` the elements of a vector.
+    ``limits`` describe the machine, for all passes.
     """
 
     error_growth: float = 16.0
     within_tolerance: bool = True
-    cache_bytes: int = 1 << 20
-    lanes: int = 16
+    limits: GraphLimits = DEFAULT_LIMITS
 
 
 DEFAULT_PREFERENCES = Preferences()
@@ -115,7 +106,7 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
         return "direct"
     shape = (known[0], known[1], known[2], channels, known[3])
     found = {
-        name: estimate(name, shape, result.dtype.bytes, preferences)
+        name: estimate(name, shape, result.dtype.bytes, preferences.limits)
         for name, growth in ERROR_GROWTH.items()
         if name == "direct" or _is_exact_enough(growth, 9 * channels, preferences)
     }
@@ -139,28 +130,30 @@ def _channels_last(shape: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def estimate(
-    algorithm: str, shape: tuple[int, int, int, int, int], bytes: int, preferences: Preferences
+    algorithm: str, shape: tuple[int, int, int, int, int], bytes: int, limits: GraphLimits
 ) -> float:
     """Rough time of a 3x3 convolution of results (n, height, width) from channels to outputs.
 
     >>> same = (1, 56, 56, 64, 64)
-    >>> direct, tiled = (estimate(a, same, 4, Preferences()) for a in ("direct", "winograd4"))
+    >>> direct, tiled = (estimate(a, same, 4, GraphLimits()) for a in ("direct", "winograd4"))
     >>> tiled < 0.6 * direct
     True
     """
     n, height, width, channels, outputs = shape
-    wide = -(-outputs // preferences.lanes) * preferences.lanes
+    wide = -(-outputs // limits.lanes) * limits.lanes
 
     def fetched(elements: float) -> float:
-        return _FETCH * max(0.0, elements - preferences.cache_bytes / bytes)
+        return limits.fetch * max(0.0, elements - limits.cache_bytes / bytes)
 
     if algorithm == "direct":
         weights = 9 * channels * outputs
-        return _DIRECT * n * height * width * 9 * channels * wide + fetched(weights)
+        work = limits.direct_product * n * height * width * 9 * channels * wide
+        return work + fetched(weights)
     tile = TILES[algorithm]
     tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
-    deep = -(-channels // preferences.lanes) * preferences.lanes
-    back = _CROWDED if tiles * outputs * bytes % _PAGE == 0 else _RESULT
-    work = _PRODUCT * channels * wide + _IMAGE * deep + back * wide
+    deep = -(-channels // limits.lanes) * limits.lanes
+    crowded = tiles * outputs * bytes % limits.set_bytes == 0
+    back = limits.winograd_crowded if crowded else limits.winograd_result
+    work = limits.winograd_product * channels * wide + limits.winograd_image * deep + back * wide
     between = 0.75 * fetched(tiles * points * (channels + outputs))  # in runs, some prefetched
     return tiles * points * work + between + fetched(points * channels * outputs)

@@ -34,7 +34,7 @@ from ...dims import Dim
 from ...pass_context import optional
 from ..builder import Builder
 from ..evaluate import evaluate
-from ..fusion.rules import COSTLY
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import (
     Atom,
     Block,
@@ -77,12 +77,12 @@ Array = np.ndarray[Any, Any]
 
 
 @optional(level=1)
-def fold_constants(module: Module) -> Module:
+def fold_constants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     """Replace calls on constants by their value, by the operators' own ``reference``."""
     for name, function in module.functions.items():
         # The body of a group is one kernel already, and its constants are its parameters.
         if isinstance(function, Function) and not function.attrs.get("primitive"):
-            module = module.with_function(name, _Folder(module).function(function))
+            module = module.with_function(name, _Folder(module, limits.costly).function(function))
     return module
 
 
@@ -98,8 +98,9 @@ class _Made:
 class _Folder:
     """What is known so far of the variables of one function."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, costly: float) -> None:
         self.module = module
+        self.costly = costly
         self.tuples: dict[Var, tuple[Atom, ...]] = {}
         self.made: dict[Var, _Made] = {}
         self.results: set[Atom] = set()
@@ -166,7 +167,7 @@ class _Folder:
             return None
         ops = [b.value.op for b in function.body.bindings if isinstance(b.value, Call)]
         cost = sum(_cost(op) for op in ops if isinstance(op, Operator))
-        if var in self.results and size > GROWTH_LIMIT and cost < COSTLY:
+        if var in self.results and size > GROWTH_LIMIT and cost < self.costly:
             return None
         with np.errstate(all="ignore"):
             return _constants(evaluate(function, *arrays), call)
@@ -183,7 +184,7 @@ class _Folder:
             limit = GROWTH_LIMIT if call.args else kind.dtype.bytes
             if size <= limit + sum(a.nbytes for a in arrays):
                 return True
-        return size <= MOST_FOLDED and (cost >= COSTLY or op.pattern not in _MAPS)
+        return size <= MOST_FOLDED and (cost >= self.costly or op.pattern not in _MAPS)
 
     def _filled(self, op: Operator, call: Call, kind: Type, builder: Builder) -> Atom | None:
         """A map of arrays that hold one value each is one, too: no array is needed for it."""

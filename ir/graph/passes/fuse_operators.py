@@ -32,72 +32,84 @@ all that (``fusion/segments.py``).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..choices import Choices
 from ..fusion.emit import GroupTable, emit_block, segments
 from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
 from ..fusion.rules import MOST_OPERATORS, Seams, find_chain, may_fuse
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Function, If, Module
 from ..operator import Pattern
 
 __all__ = ["fuse_operators"]
 
 
-def fuse_operators(module: Module, choices: Choices | None = None) -> Module:
+def fuse_operators(
+    module: Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS
+) -> Module:
     """Every operator call moves into a group function; what remains are calls, tuples and branches.
 
     A group is a Function with the attributes ``primitive`` and ``pattern`` (the greatest pattern in
-    it). Expects what ``lower_to_primitives`` gives. ``choices`` may keep groups apart.
+    it). Expects what ``lower_to_primitives`` gives. ``choices`` may keep groups apart, ``limits``
+    describe the machine.
     """
-    table = GroupTable(module.functions)
+    fuser = _Fuser(GroupTable(module.functions), choices, limits)
     changed = module
     for name, function in module.functions.items():
         if isinstance(function, Function) and not function.attrs.get("primitive"):
-            changed = changed.with_function(name, _fuse_function(function, table, choices))
+            changed = changed.with_function(name, fuser.function(function))
     if changed is module:
         return module
-    return changed.with_functions({**changed.functions, **table.functions})
+    return changed.with_functions({**changed.functions, **fuser.table.functions})
 
 
-def _fuse_function(function: Function, table: GroupTable, choices: Choices | None) -> Function:
-    body = _fuse_block(function.body, table, choices)
-    if body is function.body:
-        return function
-    return Function(function.params, body, function.attrs, function.span)
+@dataclass(frozen=True, slots=True)
+class _Fuser:
+    """Fuses the blocks of functions; equal groups of all of them share a function of ``table``."""
 
+    table: GroupTable
+    choices: Choices | None
+    limits: GraphLimits
 
-def _fuse_block(block: Block, table: GroupTable, choices: Choices | None) -> Block:
-    block = _fuse_nested(block, table, choices)
-    graph = build_graph(block)
-    if all(node.pattern is None for node in graph.nodes) and not graph.views:
-        return block
-    groups = Groups(graph)
-    seams = Seams(graph, choices)
-    for segment in segments(graph):
-        groups.unite(segment)
-    _join_chains(graph, groups, seams)
-    _join_post_dominators(graph, groups, seams)
-    groups.sort()
-    _join_neighbours(graph, groups, seams)
-    _join_siblings(graph, groups, seams)
-    return emit_block(block, graph, groups, table)
+    def function(self, function: Function) -> Function:
+        body = self.block(function.body)
+        if body is function.body:
+            return function
+        return Function(function.params, body, function.attrs, function.span)
 
+    def block(self, block: Block) -> Block:
+        block = self.nested(block)
+        graph = build_graph(block, self.limits)
+        if all(node.pattern is None for node in graph.nodes) and not graph.views:
+            return block
+        groups = Groups(graph)
+        seams = Seams(graph, self.choices)
+        for segment in segments(graph):
+            groups.unite(segment)
+        _join_chains(graph, groups, seams)
+        _join_post_dominators(graph, groups, seams)
+        groups.sort()
+        _join_neighbours(graph, groups, seams)
+        _join_siblings(graph, groups, seams)
+        return emit_block(block, graph, groups, self.table)
 
-def _fuse_nested(block: Block, table: GroupTable, choices: Choices | None) -> Block:
-    bindings: list[Binding] = []
-    for binding in block.bindings:
-        value = binding.value
-        if isinstance(value, If):
-            then = _fuse_block(value.then, table, choices)
-            orelse = _fuse_block(value.orelse, table, choices)
-            if then is not value.then or orelse is not value.orelse:
-                binding = Binding(binding.var, If(value.condition, then, orelse, value.span))
-        elif isinstance(value, Function):
-            function = _fuse_function(value, table, choices)
-            binding = binding if function is value else Binding(binding.var, function)
-        bindings.append(binding)
-    if all(a is b for a, b in zip(bindings, block.bindings)):
-        return block
-    return Block(tuple(bindings), block.result)
+    def nested(self, block: Block) -> Block:
+        """``block`` with the blocks and functions inside of it fused."""
+        bindings: list[Binding] = []
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, If):
+                then, orelse = self.block(value.then), self.block(value.orelse)
+                if then is not value.then or orelse is not value.orelse:
+                    binding = Binding(binding.var, If(value.condition, then, orelse, value.span))
+            elif isinstance(value, Function):
+                function = self.function(value)
+                binding = binding if function is value else Binding(binding.var, function)
+            bindings.append(binding)
+        if all(a is b for a, b in zip(bindings, block.bindings)):
+            return block
+        return Block(tuple(bindings), block.result)
 
 
 def _join_chains(graph: Graph, groups: Groups, seams: Seams) -> None:

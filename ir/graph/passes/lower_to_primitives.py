@@ -21,18 +21,19 @@ from __future__ import annotations
 
 from ...errors import LoopwrightError
 from ..builder import Builder
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Tuple, TupleGetItem, Var
 from ..walk import map_functions, map_operands, rewrite_function
 
 __all__ = ["lower_to_primitives"]
 
 
-def lower_to_primitives(module: Module) -> Module:
+def lower_to_primitives(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
     """Expand each operator's ``decompose``, and those of what it gives, until none is left."""
-    return map_functions(module, _lower_function)
+    return map_functions(module, lambda function: _lower_function(function, limits))
 
 
-def _lower_function(function: Function) -> Function:
+def _lower_function(function: Function, limits: GraphLimits) -> Function:
     tuples: dict[Var, Tuple] = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
@@ -42,18 +43,20 @@ def _lower_function(function: Function) -> Function:
             known = tuples.get(value.value)
             return known.fields[value.index] if known is not None else None
         if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
-            return _lower(var, value, builder, tuples)
+            return _lower(var, value, builder, tuples, limits)
         return None
 
     return rewrite_function(function, step)
 
 
-def _lower(var: Var, call: Call, builder: Builder, tuples: dict[Var, Tuple]) -> Atom | None:
+def _lower(
+    var: Var, call: Call, builder: Builder, tuples: dict[Var, Tuple], limits: GraphLimits
+) -> Atom | None:
     """What stands for ``call`` in primitives, or None if it is one."""
     op = call.op
     if isinstance(op, GlobalVar | Var) or op.decompose is None:
         return None
-    inner = Builder(span=call.span or var.span)
+    inner = Builder(span=call.span or var.span, limits=limits)
     try:
         result = op.decompose(inner, call.args, call.attrs)
     except LoopwrightError as error:
@@ -68,7 +71,7 @@ def _lower(var: Var, call: Call, builder: Builder, tuples: dict[Var, Tuple]) -> 
         value = map_operands(binding.value, resolve)
         lowered: Atom | None = None
         if isinstance(value, Call):
-            lowered = _lower(binding.var, value, builder, tuples)
+            lowered = _lower(binding.var, value, builder, tuples, limits)
         elif isinstance(value, TupleGetItem) and isinstance(value.value, Var):
             known = tuples.get(value.value)
             lowered = known.fields[value.index] if known is not None else None

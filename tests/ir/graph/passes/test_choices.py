@@ -14,7 +14,7 @@ from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.graph.verify import verify
 
-LOOSE = Preferences(within_tolerance=False, cache_bytes=1 << 20)
+LOOSE = Preferences(within_tolerance=False)
 
 
 def lowered(program: Module, choices: Choices | None, preferences: Preferences = LOOSE) -> Module:

@@ -1,0 +1,87 @@
+"""The machine as graph passes and decompositions of operators see it.
+
+This layer knows no target. Where the best form of a graph depends on the machine (how long a row
+stays in a cache, what a second computation costs), a pass reads the number here, and whoever has a
+target gives it: ``GraphLimits.of_caches``. The defaults are those of a server core with 48 KB of
+L1, 2 MB of L2 and vectors of 512 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_LIMITS", "GraphLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLimits:
+    """Sizes are in elements, costs in arithmetic instructions, unless a field says otherwise."""
+
+    lanes: int = 16
+    """float32 elements of a vector."""
+    cache_bytes: int = 2 << 20
+    """Bytes of a core's L2, in which the operands of a kernel stay between its parts."""
+
+    # Fusion.
+    costly: float = 8.0
+    """Cost per element from which storing a value is better than computing it twice."""
+    segment_cost: float = 512.0
+    """Cost per element of one kernel of elementwise operators: its code stays in the L1."""
+    longest_row: int = 1 << 18
+    """A row that one kernel reads more than once: half of the L2, in float32."""
+    longest_lone_row: int = 1 << 14
+    """The same if there is only one row: all threads together reduce a longer one first."""
+    longest_column: int = 512
+    """A strided row that is read more than once, in strips of 256 bytes: a sixteenth of the L2."""
+    narrowest: int = 16
+    """Rows that are contiguous with each other, from which on vectors run across them."""
+    attention_rows: int = 16
+    """Rows of attention scores, below which no vector is filled."""
+    attention_scores: int = 16
+    """Scores of a row, below which fused attention saves nothing."""
+    attention_columns: int = 512
+    """Columns of attention's operands, beyond which the buffers of a block leave the caches."""
+
+    # Decompositions.
+    softmax_piece: int = 1 << 11
+    """The longest piece of a lone row: the piece and its exponentials fit in the L1."""
+    softmax_shortest_piece: int = 1 << 8
+    """The shortest piece of a lone row, below which joining the pieces costs too much."""
+    arg_row: int = 1 << 14
+    """A contiguous row that argmax searches whole."""
+    arg_row_piece: int = 1 << 10
+    """The pieces of a longer one."""
+    arg_column_piece: int = 16
+    """The pieces of a strided row of more than ``longest_column``, gathered one by one."""
+    pool_store: int = 8
+    """Reads of a pooling window that take as long as storing an element between two passes."""
+
+    # Winograd's convolutions: times are in multiply-adds of full vectors.
+    winograd_image: float = 20.0
+    """Time to transform an element of the image, of each channel padded to whole vectors."""
+    winograd_result: float = 15.0
+    """Time to transform a product back."""
+    winograd_crowded: float = 40.0
+    """The same if all points of a tile map to one set of the L1."""
+    winograd_product: float = 1.1
+    """Time of a multiply-add in products of many small matrices."""
+    direct_product: float = 1.25
+    """Time of a multiply-add in sums over windows: copied borders, tiles as short as image rows."""
+    fetch: float = 16.0
+    """Time to read or write an element outside of the L2."""
+    set_bytes: int = 4096
+    """Distance in bytes of addresses that map to one set of the L1."""
+
+    @staticmethod
+    def of_caches(l1: int, l2: int, lanes: int) -> GraphLimits:
+        """The limits of a core with caches of so many bytes, and so many float32 in a vector."""
+        return GraphLimits(
+            lanes=lanes,
+            cache_bytes=l2,
+            longest_row=l2 // 2 // 4,
+            longest_column=l2 // 16 // 256,
+            softmax_piece=1 << (l1 // 2 // 8).bit_length() - 1,
+        )
+
+
+DEFAULT_LIMITS = GraphLimits()

@@ -1,0 +1,86 @@
+"""Layers without a target hold no sizes of a machine: those are fields of ``GraphLimits``."""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+from pathlib import Path
+
+from loopwright.ir.graph.limits import GraphLimits
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("ir/ops", "ir/graph")
+
+# Numbers that are the same on every machine, and why.
+KNOWN = {
+    # How a text is laid out, and how much of it is shown.
+    "declare._WIDTH": "columns of a text",
+    "printer._COMMENT_COLUMN": "columns of a text",
+    "printer._WIDTH": "columns of a text",
+    "verify._WINDOW": "lines of a message",
+    "emit._NAMED_OPERATORS": "operators in the name of a group",
+    # Bounds on the work of the compiler itself.
+    "structural._COMPARED_BYTES": "bytes compared rather than hashed",
+    "rules._COMPARED_ELEMENTS": "elements of a constant that a rule looks at",
+    "graph._SEARCH_LIMIT": "groups searched for a cycle",
+    "graph._LONGEST_CHAIN": "index maps that a reader copies",
+    "rules._LONGEST": "operators of fused attention",
+    "rules.MOST_OPERATORS": "operators of a group, so that its code stays small",
+    "inline_calls.MOST_BINDINGS": "bindings that are copied to each call",
+    "fold_constants.DEEPEST": "operators on top of each other that stay unfolded",
+    "pull_picks.MOST_PULLED": "operators that are computed anew for a pick",
+    "to_prim.LONG_CHAIN": "operators of a group that recursion composes",
+    # Memory that a program may take for its constants.
+    "fold_constants.GROWTH_LIMIT": "bytes by which a folded call may grow",
+    "fold_constants.MOST_FOLDED": "bytes of a folded result",
+    "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
+    "weights.LEAST_BYTES": "bytes of a constant that is let go",
+    # Ratios of work to work, which hold for any machine that has registers and memory.
+    "choose_algorithms.MARGIN": "share of the direct algorithm's time",
+    "choose_algorithms._GROWTH_ALLOWED": "share of a tolerance",
+    "graph._MANY_USES": "uses of an element that make up for a copy",
+    "narrow_factors.FEW": "elements of a constant that are not worth a cast",
+    "pull_picks.FEWER": "elements over picked elements",
+    "to_prim.CHEAP": "instructions that cost less than a store and a load",
+    # Marks and data of tests.
+    "graph.EXIT": "a mark, no size",
+    "testing.LARGEST_TERM": "values of samples",
+}
+
+
+def _numbers(path: Path) -> list[str]:
+    """The module constants of a file whose value is a number."""
+    found: list[str] = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            try:
+                value = eval(compile(ast.Expression(node.value), str(path), "eval"), {})
+            except Exception:
+                continue
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found += [f"{path.stem}.{ast.unparse(target)}" for target in targets]
+    return found
+
+
+def test_numbers_of_graph_and_operators_are_no_sizes_of_a_machine() -> None:
+    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+    found = {name for file in files for name in _numbers(file)}
+    assert found - KNOWN.keys() == set(), "a machine's size is a field of ir/graph/limits.py"
+    assert KNOWN.keys() - found == set(), "gone: take it off the list"
+
+
+def test_every_limit_has_a_sentence() -> None:
+    body = next(
+        node
+        for node in ast.parse((ROOT / "ir/graph/limits.py").read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ).body
+    for field, text in pairwise(body):
+        if isinstance(field, ast.AnnAssign):
+            said = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            assert said, f"{ast.unparse(field.target)} has no sentence"
+
+
+def test_the_default_limits_are_those_of_the_default_machine() -> None:
+    assert GraphLimits.of_caches(48 << 10, 2 << 20, 16) == GraphLimits()
