@@ -25,7 +25,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -295,7 +295,7 @@ def rounded(seconds: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(f"{s:.6g}") for s in seconds)
 
 
-def robust_seconds(seconds: tuple[float, ...]) -> float:
+def robust_seconds(seconds: Sequence[float]) -> float:
     """Returns the median of the faster half of the samples: noise only ever adds time.
 
     >>> robust_seconds((3.0, 1.0, 9.0, 1.2))

@@ -167,7 +167,7 @@ class ReplayMeasurer:
         return records
 
     def close(self) -> None:
-        """Close nothing."""
+        """Closes nothing."""
 
     def _mine(self, record: MeasureRecord) -> bool:
         return record.workload.hash == self.task.workload.hash

@@ -1,4 +1,4 @@
-"""What a builder process does: a schedule becomes object code."""
+"""The work of a builder process: it compiles schedules to object code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from ...codegen.llvm.engine import compile_object
 from ...codegen.target import Target
 from ...ir.errors import ScheduleError
+from ...ir.loop.nest import Operand
 from ..settings import TuneSettings
-from .toolchain import OperandLike, Toolchain
+from .toolchain import Toolchain
 from .transport import Frame
 
 __all__ = ["BuildService", "BuiltKernel"]
@@ -22,10 +23,10 @@ _DETAIL = 300
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernel:
-    """What goes from the builder to the runner: the kernel's interface and its object code."""
+    """The message from builder to runner: the kernel's interface and its object code."""
 
     name: str
-    operands: tuple[OperandLike, ...]
+    operands: tuple[Operand, ...]
     workspace_bytes: int
     parallel: bool
     code: bytes
@@ -33,7 +34,7 @@ class BuiltKernel:
 
 @dataclass
 class BuildService:
-    """Answers schedules (JSON data) with pickled BuiltKernels, which only runners open."""
+    """Compiles schedules (JSON data) to pickled BuiltKernels, which only runners open."""
 
     prim: Any
     target: Target
@@ -45,14 +46,14 @@ class BuildService:
         return self.settings.build_memory
 
     def open(self) -> None:
-        """The first compilation loads LLVM; do it before a candidate is waiting."""
+        """Compiles a function now: the first compilation loads LLVM."""
         compile_object("define void @nothing() { ret void }", self.target)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Releases nothing."""
 
     def handle(self, request: Any) -> Frame:
-        gc.disable()  # a kernel is a hundred thousand small objects, nearly all of them in use
+        gc.disable()  # a kernel is a hundred thousand small objects, nearly all of them alive
         try:
             return self._build(request)
         finally:
@@ -69,7 +70,7 @@ class BuildService:
             return Frame({"error": word, "detail": str(error)[:_DETAIL]})
         except MemoryError:
             return Frame({"error": "out_of_memory", "detail": "while building"})
-        except Exception as error:  # whatever the generator stumbles over is one failed candidate
+        except Exception as error:  # an error of the compiler is one failed candidate
             detail = f"{type(error).__name__}: {error}"
             return Frame({"error": "build_error", "detail": detail[:_DETAIL]})
         parallel = "lw_parallel_for" in kernel.text

@@ -48,6 +48,6 @@ class Canary:
         return now > limit
 
     def close(self) -> None:
-        """Release what the kernel holds."""
+        """Releases what the kernel holds."""
         self.adopt(float("inf"), lambda: 0.0, lambda: None)
         self._run = None

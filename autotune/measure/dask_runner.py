@@ -1,15 +1,11 @@
-"""Measuring on the workers of an existing Dask cluster. The only file that imports Dask.
-
-::
-
-    tuner                                    worker of the cluster
+"""tuner                                    worker of the cluster
     DaskMeasurer -- JSON: kernel, schedules --> measure_there -- NativeMeasurer -- runner, builder
                  <-- JSON: records ------------                  processes of their own
 
-What crosses is plain data: the text of a PrimFunc, steps of schedules, lines of a log. The worker
+Only plain data is sent: the text of a PrimFunc, steps of schedules, lines of a log. The worker
 parses it and measures as a local tuner does, in guarded processes of its own, so that a candidate
-that crashes or hangs costs the cluster nothing. One candidate at a time is measured on a host,
-however many workers it has. Records bear the key of the machine that measured them.
+that crashes or hangs does not disturb the cluster. A host measures one candidate at a time,
+whatever its number of workers. Records bear the key of the machine that measured them.
 """
 
 from __future__ import annotations
@@ -52,19 +48,19 @@ _WAITING = 2
 _RESUBMISSIONS = 2
 _CONNECT_SECONDS = 10.0
 _GONE_SECONDS = 20.0
-"""Silence after which it is asked whether there are workers left: their nannies need some time."""
+"""Silence after which the tuner asks for remaining workers: their nannies need some time."""
 _IDLE_SECONDS = 60.0
-"""A worker's measuring processes end when nobody has asked them for so long."""
+"""A worker's measuring processes end after this time without a request."""
 _KEPT_TASKS = 8
 
 
 class RunnerError(WorkerError):
-    """The cluster cannot be reached, or cannot measure; the message says what to do."""
+    """The cluster cannot be reached, or cannot measure; the message names a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Hosts of one kind: records of one are as good as those of another."""
+    """Hosts of one kind, whose records are interchangeable."""
 
     target: Target
     hosts: tuple[str, ...]
@@ -78,14 +74,14 @@ class Machine:
 
 
 def machine_there() -> str:
-    """The machine of the worker this runs on, as JSON."""
+    """Returns the machine of the worker this runs on, as JSON."""
     target = Target.host()
     data = {f.name: getattr(target, f.name) for f in fields(target)}
     return json.dumps({**data, "features": sorted(target.features)})
 
 
 def measure_there(request: str) -> str:
-    """Measure what a DaskMeasurer asks for, and answer with records, both as JSON."""
+    """Measures the candidates of a request and returns records, both as JSON."""
     return _station.ask(json.loads(request))
 
 
@@ -116,7 +112,7 @@ class _Station:
                 self._idle.start()
 
     def close(self) -> None:
-        """End the processes; they start again when they are asked again."""
+        """Ends the processes; they start again at the next request."""
         with self._guard:
             thread, self._thread = self._thread, None
             if self._idle is not None:
@@ -134,12 +130,12 @@ class _Station:
         self._workers.clear()
 
     def _answer(self, request: dict[str, Any]) -> str:
-        candidates = [Candidate(_tuples(s), sketch) for s, sketch in request["candidates"]]
+        candidates = [Candidate(tuple(s), sketch) for s, sketch in request["candidates"]]
         with _alone_on_this_host():
             measurer = self._measurer(request)
             if request["rounds"]:
-                again = measurer.race(candidates, request["rounds"], request["cache"])
-                records = list(enumerate(again))
+                raced = measurer.race(candidates, request["rounds"], request["cache"])
+                records = list(enumerate(raced))
             else:
                 best = request["best"] or math.inf
                 records = list(measurer.measure(candidates, best))
@@ -158,7 +154,7 @@ class _Station:
             self._measurers[key] = NativeMeasurer(
                 task, TOOLCHAIN, settings, int(request["seed"]), workers
             )
-        self._measurers[key] = self._measurers.pop(key)  # the one asked last comes last
+        self._measurers[key] = self._measurers.pop(key)  # the most recent one last
         return self._measurers[key]
 
 
@@ -167,7 +163,7 @@ _station = _Station()
 
 @contextmanager
 def _alone_on_this_host() -> Iterator[None]:
-    """Only one holder at a time, among all processes of all users' workers on this host."""
+    """Allows one holder at a time among all processes of this user on this host."""
     path = Path(tempfile.gettempdir()) / f"loopwright-measuring-{os.getuid()}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -177,18 +173,14 @@ def _alone_on_this_host() -> Iterator[None]:
         os.close(descriptor)
 
 
-def _tuples(schedule: Any) -> tuple[Any, ...]:
-    return tuple(schedule)
-
-
 def _numbers_of(settings: TuneSettings) -> dict[str, float]:
-    """What measuring goes by: the settings that are numbers."""
+    """Returns the settings that are numbers, on which measuring depends."""
     return {k: v for k, v in asdict(settings).items() if isinstance(v, int | float)}
 
 
 def _settings_of(data: dict[str, Any]) -> TuneSettings:
-    known = _numbers_of(DEFAULT_SETTINGS)
-    numbers = {k: type(known[k])(v) for k, v in data.items() if k in known}
+    defaults = _numbers_of(DEFAULT_SETTINGS)
+    numbers = {k: type(defaults[k])(v) for k, v in data.items() if k in defaults}
     return replace(DEFAULT_SETTINGS, **numbers)  # type: ignore[arg-type]
 
 
@@ -196,21 +188,21 @@ def _settings_of(data: dict[str, Any]) -> TuneSettings:
 
 
 class DaskCluster:
-    """A connection to a cluster, and what machines it has."""
+    """A connection to a cluster, and its machines."""
 
-    def __init__(self, client: Any, own: bool) -> None:
+    def __init__(self, client: Any, closes: bool) -> None:
         self.client = client
-        self._own = own
+        self._closes = closes
         self.machines = self._machines()
 
     def measurer(
         self, task: Task, machine: Machine, settings: TuneSettings, seed: int
     ) -> DaskMeasurer:
-        """A measurer of a task whose target is that of ``machine``."""
+        """Returns a measurer of a task whose target is that of ``machine``."""
         return DaskMeasurer(task, self.client, machine.hosts, settings, seed)
 
     def close(self) -> None:
-        if self._own:
+        if self._closes:
             with suppress(Exception):
                 self.client.close()
 
@@ -238,8 +230,8 @@ class DaskCluster:
 
 
 def connect(runner: Any) -> DaskCluster:
-    """The cluster of ``dask://host:port``, or of a ``distributed.Client``. RunnerError says why
-    there is none."""
+    """Returns the cluster of ``dask://host:port`` or of a ``distributed.Client``, or raises
+    RunnerError."""
     try:
         client_type = import_module("distributed").Client
     except ImportError as error:
@@ -248,7 +240,7 @@ def connect(runner: Any) -> DaskCluster:
             "pip install 'loopwright[dask]'"
         ) from error
     if isinstance(runner, client_type):
-        return DaskCluster(runner, own=False)
+        return DaskCluster(runner, closes=False)
     if not isinstance(runner, str) or not runner.startswith(SCHEME):
         raise RunnerError(f"runner {runner!r} is not understood; write dask://host:port")
     address = "tcp://" + runner.removeprefix(SCHEME)
@@ -257,7 +249,7 @@ def connect(runner: Any) -> DaskCluster:
     except (OSError, TimeoutError, ValueError) as error:
         raise RunnerError(f"there is no Dask scheduler at {runner}: {error}") from error
     try:
-        return DaskCluster(client, own=True)
+        return DaskCluster(client, closes=True)
     except BaseException:
         client.close()
         raise
@@ -285,9 +277,9 @@ class DaskMeasurer:
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float = math.inf
     ) -> Iterator[tuple[int, MeasureRecord]]:
-        """Records with the index of their candidate, as they are completed.
+        """Yields records with the index of their candidate, as they are completed.
 
-        Stop iterating at any time. RunnerError if the cluster is gone.
+        Iteration may stop at any time. Raises RunnerError if the cluster is gone.
         """
         waiting = deque(_Job(i, c) for i, c in enumerate(candidates))
         try:
@@ -313,20 +305,22 @@ class DaskMeasurer:
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
     ) -> list[MeasureRecord]:
-        """Measure good candidates again, in turn, on one host; nothing comes back if that fails."""
+        """Measures good candidates again, interleaved, on one host; returns nothing if that
+        fails."""
         jobs = [_Job(i, c) for i, c in enumerate(candidates)]
         future = self._submit(jobs, math.inf, rounds, cache)
         self._under_way[future] = jobs
         try:
             while not self._done():
                 pass
-            found = self._result(future, len(jobs))
+            records = self._result(future, len(jobs))
         finally:
             self._drop()
-        return [found[place] for place in sorted(found)]
+        return [records[place] for place in sorted(records)]
 
     def close(self) -> None:
-        """Forget what is under way. The workers end their processes when nobody asks any more."""
+        """Drops requests under way. The workers end their processes when they get no more
+        requests."""
         self._drop()
 
     def _submit(
@@ -350,15 +344,16 @@ class DaskMeasurer:
             )
 
     def _done(self) -> list[Any]:
-        """The requests that have ended; waits for one of them, a second at most.
+        """Returns the requests that have ended; waits for one of them, a second at most.
 
-        Those that nothing is heard of for long are given up, and count as ended.
+        Requests without any news for long are given up, and count as ended.
         """
         with self._reachable():
             if self.client.status != "running":
                 raise RunnerError("the Dask cluster is gone")
             quiet = time.monotonic() - self._heard
-            if quiet > _GONE_SECONDS and not self._alive():
+            hosts = {_host_of(address) for address in self.client.nthreads()}
+            if quiet > _GONE_SECONDS and hosts.isdisjoint(self.hosts):
                 raise RunnerError(f"the Dask cluster has no worker left on {', '.join(self.hosts)}")
             if quiet > _GONE_SECONDS + 2 * _CHUNK * self.settings.first_timeout:
                 self._heard = time.monotonic()
@@ -374,11 +369,8 @@ class DaskMeasurer:
                 time.sleep(0.002)
         return []
 
-    def _alive(self) -> bool:
-        return any(_host_of(address) in self.hosts for address in self.client.nthreads())
-
     def _result(self, future: Any, count: int) -> dict[int, MeasureRecord]:
-        """Records by their place in the request: none if its workers were lost."""
+        """Returns records by their place in the request: none if its workers were lost."""
         killed = import_module("distributed.scheduler").KilledWorker
         try:
             with self._reachable():
@@ -412,7 +404,8 @@ class DaskMeasurer:
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """What goes wrong on the way is a RunnerError; what a request came to is not."""
+        """Raises errors of the connection as RunnerError; the outcome of a request passes
+        through."""
         try:
             yield
         except (RunnerError, CancelledError, asyncio.CancelledError, TimeoutError):
@@ -426,7 +419,7 @@ class DaskMeasurer:
 
 
 def _host_of(address: str) -> str:
-    """``tcp://10.0.0.7:41231`` without scheme and port; a worker in this process has no more."""
+    """Returns ``tcp://10.0.0.7:41231`` without scheme and port; "inproc:" addresses stay whole."""
     if address.startswith("inproc:"):
         return address
     return address.rpartition("://")[2].rpartition(":")[0].strip("[]")

@@ -1,20 +1,16 @@
-"""The check before a kernel's first use: does the code compute what the PrimFunc says?
+"""kernels --> machine code whose hash has a verdict       -> the verdict
+            --> the others: operands in separate memory, a call in an otherwise empty process,
+                the result compared with the reference      -> the verdict, remembered
 
-::
+A schedule from a log, a near shape or another machine is data from outside, and what its record
+says ("right", "fast") was said about other code. So the code itself is checked. The tuner's check
+is the same, but takes longer.
 
-    kernels --> machine code known from before, by its hash            -> the verdict
-            --> the others: operands in rooms of their own, a call in a process that has nothing
-                else, the result held against the reference            -> the verdict, remembered
-
-A schedule from a log, a near shape or another machine is data from outside, and what was written of
-it ("right", "fast") was written about other code. So the code decides. The tuner's gate checks the
-same, for longer.
-
-What is checked: the result, with garbage in the registers, on the stack, in the workspace and in
-the result beforehand; that nothing beside the operands is touched and no input written; that the
-iterations of a parallel loop may run from the last to the first; and for kernels that choose, as a
-maximum does, inputs made for that (``probes.py``). The limit in time is 30 times what a slow
-machine would take.
+Checked are: the result, with garbage in the registers, on the stack, in the workspace and in the
+result beforehand; that no memory beside the operands is touched and no input written; that the
+iterations of a parallel loop may run from the last to the first; and for kernels that select
+elements, as a maximum does, inputs made for that (``probes.py``). The time limit is 30 times what a
+slow machine would take.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from .verdicts import verdicts
 __all__ = ["Subject", "can_try", "refusals"]
 
 VERSION = 2
-"""Of what is checked: other verdicts are not believed."""
+"""Version of the checks; verdicts of other versions are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """A hash of the machine code, its interface, and what the check covers."""
+        """A hash of the machine code, its interface, and the version of the checks."""
         kernel = self.kernel
         packs = [o.pack.layout if o.pack else o.role for o in kernel.operands]
         digest = hashlib.sha256(
@@ -65,35 +61,33 @@ class Subject:
 
 
 def can_try(target: Target) -> bool:
-    """Whether this machine runs code for a target."""
+    """True if this machine runs code for a target."""
     host = Target.host()
     return target.level.cpu_flags <= host.level.cpu_flags and target.features <= host.features
 
 
 def refusals(subjects: Mapping[str, Subject], folder: Path) -> dict[str, str]:
-    """Why kernels must not be used, by name; those that may are left out.
-
-    Verdicts are remembered in ``folder``.
-    """
+    """Returns the reasons why kernels must not be used, by name; kernels without objection are left
+    out. Verdicts are remembered in ``folder``."""
     store = verdicts(folder)
     keys = {name: subject.key for name, subject in subjects.items()}
-    found = {key: store.get(key) for key in keys.values()}
-    waiting = {keys[name]: s for name, s in subjects.items() if found[keys[name]] is None}
+    reasons = {key: store.get(key) for key in keys.values()}
+    waiting = {keys[name]: s for name, s in subjects.items() if reasons[keys[name]] is None}
     while waiting:
         try:
             judged = _try(waiting)
         except (OSError, MemoryError) as error:  # says nothing about a kernel: not remembered
-            found |= dict.fromkeys(waiting, f"it could not be tried: {error}")
+            reasons |= dict.fromkeys(waiting, f"it could not be tried: {error}")
             break
         for key, reason in judged.items():
-            found[key] = reason
+            reasons[key] = reason
             subject = waiting.pop(key)
             store.put(key, subject.workload, schedule_key(subject.schedule.to_json()), reason)
-    return {name: reason for name, key in keys.items() if (reason := found[key])}
+    return {name: reason for name, key in keys.items() if (reason := reasons[key])}
 
 
 def _try(subjects: Mapping[str, Subject]) -> dict[str, str]:
-    """Verdicts on some of these kernels, at least one: "", or what is wrong."""
+    """Returns verdicts on at least one of these kernels: "", or the error."""
     judged: dict[str, str] = {}
     trials: dict[str, Trial] = {}
     job = sandbox.Job()

@@ -1,18 +1,12 @@
-"""Guarded memory: buffers with forbidden pages on both sides, to run untrusted kernels on.
+"""| guard: no access | slack: canary | the buffer | canary to the next 64 | guard: no access |
 
-::
+The buffer ends as close to the upper guard as its alignment (or its offset in a page) allows. A
+touch of a guard is a memory fault that the harness recognises; a write into the canary bytes is
+found afterwards. The slack reads as NaN (or -1), so that reading it spoils the result.
 
-    | guard: no access | slack: canary | the buffer | canary to the next 64 | guard: no access |
-
-The buffer ends as close to the upper guard as its alignment (or its place in a page) allows. A
-touch of a guard is a memory fault that the harness tells from others; a write into the canaries is
-found afterwards. The slack reads as NaN (or -1), so that what is read from there spoils the result.
-
-Buffers lie in huge pages unless they are small. Small pages lie anywhere in the machine's memory,
-and which of them share sets of the second-level cache is chance: the same six schedules of a
-product with a 1.6 MB matrix took 20 to 95 % longer in the worst of ten processes than in the best,
-and each of five was the fastest in some; out of huge pages it is 4 to 17 %, and one of two. Large
-arrays of programs have huge pages, too: streaming from small ones takes a quarter to a half longer.
+Larger buffers lie in huge pages. Small pages lie anywhere in the machine's memory, and it is random
+which of them share sets of the L2, which changes times by up to 95 % (docs/measurements.md). Large
+arrays of programs have huge pages, too.
 """
 
 from __future__ import annotations
@@ -42,12 +36,12 @@ _MAP_PRIVATE_ANONYMOUS = 0x22
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _HUGE, _ADVISE_HUGE = 1 << 21, 14
 _SPREAD = 1 << 16
-"""Bytes from which on a buffer is a notable share of a second-level cache (of 1-2 MiB)."""
+"""Bytes from which on a buffer is a notable share of an L2 (of 1-2 MiB)."""
 _FAILED = ctypes.c_void_p(-1).value
 
 
 class GuardedBuffer:
-    """``size`` bytes at ``address``, aligned to ``alignment``. MemoryError if there are too few.
+    """``size`` bytes at ``address``, aligned to ``alignment``. Raises MemoryError without memory.
 
     >>> buffer = GuardedBuffer(100, alignment=4)
     >>> buffer.bytes[:] = 1
@@ -57,24 +51,24 @@ class GuardedBuffer:
     """
 
     def __init__(self, size: int, alignment: int = 64, place: int | None = None) -> None:
-        """``place``: where in a page it begins, instead of as late as its alignment allows."""
+        """``place`` is the offset in a page at which it begins, instead of as late as possible."""
         self.size = size
         huge = size >= _SPREAD
         room = _rounded(max(size, 1) + (place or 0), _PAGE)
-        taken = _rounded(room, _HUGE) if huge else room
-        self._total = taken + 2 * _GUARD + (_HUGE if huge else 0)
+        writable = _rounded(room, _HUGE) if huge else room
+        self._total = writable + 2 * _GUARD + (_HUGE if huge else 0)
         base = _libc.mmap(None, self._total, _PROT_NONE, _MAP_PRIVATE_ANONYMOUS, -1, 0)
         if base is None or base == _FAILED:
             raise MemoryError(f"no {size} bytes for an operand")
         self._base = base
         inner = _rounded(base + _GUARD, _HUGE if huge else _PAGE)
-        if _libc.mprotect(inner, taken, _PROT_READ_WRITE):
+        if _libc.mprotect(inner, writable, _PROT_READ_WRITE):
             self.close()
             raise MemoryError(f"no {size} bytes for an operand")
         if huge:
-            _libc.madvise(inner, taken, _ADVISE_HUGE)
-            _view(inner, taken)[::_HUGE] = 0  # made now, whole: what is beyond becomes guard
-            _libc.mprotect(inner + room, taken - room, _PROT_NONE)
+            _libc.madvise(inner, writable, _ADVISE_HUGE)
+            _view(inner, writable)[::_HUGE] = 0  # map whole pages before the rest becomes a guard
+            _libc.mprotect(inner + room, writable - room, _PROT_NONE)
         last = inner + room - size
         self.address = last // alignment * alignment
         if place is not None:
@@ -88,27 +82,27 @@ class GuardedBuffer:
         self.guards = ((base, inner), (inner + room, base + self._total))
 
     def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The buffer as an array."""
+        """Returns the buffer as an array."""
         return self.bytes.view(np.dtype(dtype)).reshape(shape)
 
     def fill(self, values: npt.NDArray[Any]) -> None:
-        """Copy an array of the buffer's size in, row-major."""
+        """Copies an array of the buffer's size into it, row-major."""
         self.bytes[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
     def fill_with_garbage(self) -> None:
         self.bytes[:] = GARBAGE
 
     def intact(self) -> bool:
-        """Whether nobody wrote beside the buffer."""
+        """True if nobody wrote beside the buffer."""
         return bool((self._before == _CANARY).all() and (self._after == _CANARY).all())
 
     def mend(self) -> None:
-        """Make it intact again."""
+        """Writes the canary bytes again."""
         self._before[:] = _CANARY
         self._after[:] = _CANARY
 
     def close(self) -> None:
-        """Give the memory back; views of it must not be used any more."""
+        """Unmaps the memory; views of it must not be used any more."""
         if self._base is not None:
             _libc.munmap(self._base, self._total)
             self._base = None

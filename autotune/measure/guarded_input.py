@@ -1,4 +1,4 @@
-"""An input of the kernels that are measured, in memory that shows what they do to it."""
+"""Inputs of the kernels that are measured, in memory that reveals wrong accesses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from .guarded import GuardedBuffer
-from .places import placed
+from .placement import placed
 
 __all__ = ["GuardedInput"]
 
@@ -20,9 +20,9 @@ _COMPARED = 1 << 20
 
 
 class GuardedInput:
-    """An input twice: ending exactly at a guard, and where memory of ours lies.
+    """Two copies of an input: one ends exactly at a guard, one is placed as in programs.
 
-    There is none of it until a candidate reads it: most read weights packed.
+    Neither is made before a candidate reads it: most candidates read packed weights instead.
     """
 
     def __init__(self, values: Array) -> None:
@@ -39,7 +39,7 @@ class GuardedInput:
 
     @property
     def buffers(self) -> tuple[GuardedBuffer, ...]:
-        """One, or two, or none yet."""
+        """The copies: one, two, or none yet."""
         return self._buffers
 
     def _placed(self) -> tuple[GuardedBuffer, ...]:
@@ -60,7 +60,7 @@ class GuardedInput:
         return any(not _same(buffer.bytes, was) for buffer in self._buffers[:1])
 
     def show(self, values: Array) -> None:
-        """Have the next calls that are checked read other values."""
+        """Lets the next calls that are checked read other values."""
         if self._buffers:
             self.exact.fill(values)
 
@@ -75,6 +75,6 @@ class GuardedInput:
 
 
 def _same(now: Array, was: Array) -> bool:
-    """Whether bytes are equal, compared piece by piece: a comparison takes as much memory."""
+    """True if bytes are equal. They are compared in pieces: a comparison takes as much memory."""
     pieces = range(0, now.size, _COMPARED)
     return all(np.array_equal(now[i : i + _COMPARED], was[i : i + _COMPARED]) for i in pieces)

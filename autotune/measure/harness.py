@@ -1,11 +1,11 @@
 """Native timing and fault handling around a kernel, as LLVM text.
 
 ``lw_time`` calls a kernel n times between two readings of the monotonic clock, so that no Python
-stands between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
-stack, so that what a kernel does not set itself spoils its result. ``lw_flush``
-empties the caches of a kernel's operands. ``lw_fault`` is the handler of
-memory faults: it ends the process with a status that tells a touch of a guard zone from any other.
-Parallel loops go through ``lw_loop``, to the thread pool or to whoever watches them.
+runs between two calls. ``lw_first`` calls it once with garbage in all vector registers and on the
+stack, so that a kernel that reads what it has not set gives a wrong result. ``lw_flush`` flushes a
+kernel's operands from the caches. ``lw_fault`` handles memory faults: it ends the process with a
+status that distinguishes guards from other addresses. Parallel loops go through ``lw_loop``, to the
+thread pool or to a watcher.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .worker import FAULT_ELSEWHERE, FAULT_IN_GUARD
 __all__ = ["HARNESS_TEXT", "Harness", "Loop"]
 
 Loop = Callable[[int, int, int], None]
-"""Instead of the thread pool: the address of a parallel loop's function, of its context, and how
-many turns it has."""
+"""The watcher of a parallel loop: it is given the address of the loop's function, that of its
+context, and the number of iterations."""
 
-_SOILED_STACK = 320 * 1024
+_STACK_BYTES = 320 * 1024
 """Bytes below the caller that are filled with garbage: more than private buffers take."""
 
 HARNESS_TEXT = f"""
@@ -45,7 +45,7 @@ define void @lw_set_guards(ptr %pairs, i64 %n) {{
   ret void
 }}
 
-; Nanoseconds that n calls of void fn(ptr args) take.
+; Nanoseconds of n calls of void fn(ptr args).
 define i64 @lw_time(ptr %fn, ptr %args, i64 %n) {{
 entry:
   %start = call i64 @now()
@@ -73,8 +73,8 @@ define i64 @lw_first(ptr %fn, ptr %args) {{
   ret i64 %all
 }}
 
-; Turns of a parallel loop, one by one in the order of a list.
-define void @lw_turns(ptr %fn, ptr %context, ptr %list, i64 %n) {{
+; Iterations of a parallel loop, one by one in the order of a list.
+define void @lw_iterations(ptr %fn, ptr %context, ptr %list, i64 %n) {{
 entry:
   call void @lw_soil_stack()
   br label %head
@@ -103,7 +103,7 @@ define void @lw_set_loops(ptr %pool, ptr %watcher) {{
   ret void
 }}
 
-; What kernels call as lw_parallel_for.
+; The lw_parallel_for of kernels.
 define void @lw_loop(ptr %fn, ptr %context, i64 %n) {{
   %watcher = load ptr, ptr @lw_watcher
   %free = icmp eq ptr %watcher, null
@@ -117,7 +117,7 @@ watched:
   ret void
 }}
 
-; Every cache line of n ranges (first byte, byte behind the last) is put back into memory.
+; Flushes every cache line of n ranges (begin, end).
 define void @lw_flush(ptr %ranges, i64 %n) {{
 entry:
   br label %head
@@ -149,7 +149,7 @@ end:
   ret void
 }}
 
-; A handler as sigaction's SA_SIGINFO asks for it; the address stands 16 bytes into siginfo.
+; A handler for sigaction's SA_SIGINFO; the address stands 16 bytes into siginfo.
 define void @lw_fault(i32 %signal, ptr %info, ptr %context) {{
 entry:
   %where = getelementptr i8, ptr %info, i64 16
@@ -203,12 +203,12 @@ class Harness:
 
     def __init__(self) -> None:
         target = Target.host()
-        text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _SOILED_STACK)
+        text = CLOCK_TEXT + HARNESS_TEXT + soil_text(target, _STACK_BYTES)
         self._code = load_object(compile_object(text, target))
         i64, pointer = ctypes.c_int64, ctypes.c_void_p
         self._first = ctypes.CFUNCTYPE(i64, pointer, pointer)(self._code.address("lw_first"))
-        self._turns = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
-            self._code.address("lw_turns")
+        self._iterations = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, i64)(
+            self._code.address("lw_iterations")
         )
         self._loops = ctypes.CFUNCTYPE(None, pointer, pointer)(self._code.address("lw_set_loops"))
         self._watcher = ctypes.CFUNCTYPE(None, pointer, pointer, i64)
@@ -219,25 +219,27 @@ class Harness:
         self._pairs: ctypes.Array[ctypes.c_int64] | None = None
 
     def seconds(self, function: int, arguments: int, calls: int) -> float:
-        """Seconds that ``calls`` calls of the kernel at address ``function`` take together.
+        """Returns the seconds of ``calls`` calls of the kernel at address ``function``.
 
         ``arguments`` is the address of its array of operand pointers.
         """
         return self._time(function, arguments, calls) * 1e-9
 
     def first(self, function: int, arguments: int) -> float:
-        """Seconds of one call with garbage in the registers and on the stack."""
+        """Returns the seconds of one call with garbage in the registers and on the stack."""
         return self._first(function, arguments) * 1e-9
 
     def use_pool(self, address: int) -> int:
-        """The address kernels are to know as ``lw_parallel_for``: loops go to the pool from it."""
+        """Sends loops to the pool's ``lw_parallel_for``; return the address that kernels are to
+        call."""
         self._pool = address
         self._loops(address, None)
         return self._code.address("lw_loop")
 
     @contextmanager
     def watched(self, loop: Loop) -> Iterator[None]:
-        """Within it ``loop`` is called in the place of the thread pool. It must not raise."""
+        """Calls ``loop`` in the place of the thread pool inside a ``with`` block. It must not
+        raise."""
         callback = self._watcher(loop)
         self._loops(self._pool, ctypes.cast(callback, ctypes.c_void_p))
         try:
@@ -245,26 +247,26 @@ class Harness:
         finally:
             self._loops(self._pool, None)
 
-    def turns(self, function: int, context: int, order: Sequence[int]) -> None:
-        """Some turns of a parallel loop, one after the other, on soiled registers."""
+    def iterations(self, function: int, context: int, order: Sequence[int]) -> None:
+        """Runs some iterations of a parallel loop one by one, with garbage in the registers."""
         numbers = (ctypes.c_int64 * len(order))(*order)
-        self._turns(function, context, ctypes.addressof(numbers), len(order))
+        self._iterations(function, context, ctypes.addressof(numbers), len(order))
 
     def flush(self, ranges: ctypes.Array[ctypes.c_int64]) -> None:
-        """Put the memory in these ranges (first byte, byte behind the last) out of all caches."""
+        """Flushes the memory in these ranges (begin, end) from all caches."""
         self._flush(ctypes.addressof(ranges), len(ranges) // 2)
 
     def set_guards(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """The address ranges whose touch is "out of bounds"."""
+        """Sets the address ranges whose touch is "out of bounds"."""
         flat = [value for pair in ranges for value in pair]
         pairs = (ctypes.c_int64 * len(flat))(*flat)
         self._set(ctypes.addressof(pairs), len(flat) // 2)
-        self._pairs = pairs  # the handler reads it: it must outlive its predecessor
+        self._pairs = pairs  # kept alive for the handler
 
     def handle_faults(self) -> None:
-        """From now on a memory fault ends the process with a telling status."""
+        """Lets memory faults end the process with ``FAULT_IN_GUARD`` or ``FAULT_ELSEWHERE``."""
         libc = ctypes.CDLL(None, use_errno=True)
-        # A fault may be an overflow of the stack, so the handler has a stack of its own.
+        # A fault may be a stack overflow, so the handler has a stack of its own.
         self._stack = ctypes.create_string_buffer(_ALTERNATE_STACK)
         stack = _Stack(ctypes.addressof(self._stack), 0, _ALTERNATE_STACK)
         libc.sigaltstack(ctypes.byref(stack), None)

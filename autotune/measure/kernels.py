@@ -1,8 +1,8 @@
-"""From kernels to tasks, and from schedules in JSON to machine code in worker processes."""
+"""Makes tasks of kernels, and machine code of schedules (JSON data) in worker processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 def task_of(
     prim: PrimFunc, target: Target, threads: int, weight: int = 1, cache: str = "warm"
 ) -> Task:
-    """The task of tuning one kernel."""
+    """Returns the task of tuning one kernel."""
     space = ScheduleSpace(prim, target, threads)
     return Task(
         prim=prim,
@@ -55,22 +55,22 @@ def tasks_of(
     threads: int,
     failed: Callable[[str, Exception], None] | None = None,
 ) -> list[Task]:
-    """One task per distinct kernel of a program; its weight is how often it occurs. One whose space
-    cannot be made is left out, if ``failed`` is there to be told its name and the error.
+    """Returns one task per distinct kernel of a program; its weight is how often it occurs.
 
-    Where the other kernels move more than the last cache holds, a kernel will not find what it
-    read when it ran before: then its time with cold caches counts.
+    A kernel without a schedule space is left out if ``failed`` is given, which is called with its
+    name and the error. If the other kernels move more than the LLC holds, a kernel does not find
+    its operands from the last call there: then its time with cold caches counts.
     """
-    found: dict[str, tuple[PrimFunc, int]] = {}
+    counts: dict[str, tuple[PrimFunc, int]] = {}
     prims = list(prims)
     moved = sum(prim_bytes(prim) for prim in prims)
     for prim in prims:
         key = workload_of(prim).hash
-        first, count = found.get(key, (prim, 0))
-        found[key] = (first, count + 1)
+        first, count = counts.get(key, (prim, 0))
+        counts[key] = (first, count + 1)
     tasks: list[Task] = []
-    for prim, count in found.values():
-        cache = _cache(moved - prim_bytes(prim), target)
+    for prim, count in counts.values():
+        cache = "cold" if moved - prim_bytes(prim) > target.l3 else "warm"
         try:
             tasks.append(task_of(prim, target, threads, count, cache))
         except Exception as error:
@@ -81,8 +81,9 @@ def tasks_of(
 
 
 def machine_floor(task: Task, machine: MachineModel) -> float:
-    """Seconds that a call of a task's kernel takes at least: its operations, and its operands once
-    from the level of memory that holds them all. 0 if the machine's figures are estimates."""
+    """Returns the least seconds of a call of a task's kernel on a machine: those of its operations,
+    or of reading its operands once from the level of memory that holds them all. 0 if the machine's
+    figures are estimates."""
     if not machine.measured:
         return 0.0
     target = machine.seen_by(task.target)
@@ -96,16 +97,8 @@ def machine_floor(task: Task, machine: MachineModel) -> float:
     return Roof(machine, task.threads).bound(Work(task.flops, traffic, 8 if wide else 4))[1]
 
 
-def _cache(moved_between: float, target: Target) -> str:
-    return "cold" if moved_between > target.l3 else "warm"
-
-
 def _compile(prim: PrimFunc, schedule: Any, target: Target, name: str) -> Kernel:
     return compile_kernel(prim, Schedule.from_json(as_lists(schedule)), target, name)
 
 
-def _prepare(kernel: Any, inputs: Mapping[str, Array]) -> list[Array]:
-    return prepare_operands(kernel, inputs)
-
-
-TOOLCHAIN = Toolchain(_compile, _prepare)
+TOOLCHAIN = Toolchain(_compile, prepare_operands)

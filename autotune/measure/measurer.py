@@ -1,9 +1,9 @@
-"""Measuring candidates in worker processes: builders and a runner, overlapped.
+"""Measures candidates in worker processes: builders and a runner that work at the same time.
 
-While the runner times candidate k, builders make the next ones: on other cores, and a spare one of
-the lowest priority on the runner's own, which builds while the runner has nothing to do. When a
-kernel takes all cores itself, nothing is built while it runs: then a batch is built first, by as
-many builders as there are cores, and run afterwards.
+While the runner times candidate k, builders compile the next ones: on other cores, and a spare one
+of the lowest priority on the runner's own core, which builds while the runner is idle. If a kernel
+uses all cores itself, nothing is built while it runs: then a batch is built first, by as many
+builders as there are cores, and run afterwards.
 """
 
 from __future__ import annotations
@@ -30,47 +30,48 @@ from .worker_process import Reply, WorkerProcess, wait_for
 __all__ = ["NativeMeasurer", "Workers"]
 
 _BUILDERS = 4
-"""Builders at most, when a whole batch is built before it is run."""
+"""Most builders while a whole batch is built before it is run."""
 
 _BUILDERS_BESIDE = 2
-"""Builders beside a runner on a core of its own: a candidate takes longer to build than to run."""
+"""Builders beside a runner with a core of its own: building a candidate takes longer than running
+it."""
 
 _SPARE_PATIENCE = 0.5
-"""Seconds a spare builder has to end what nobody waits for."""
+"""Seconds a spare builder has to finish a request that nobody waits for."""
 
 _KEPT_CODE = 32
-"""Candidates whose code is kept, the fastest ones: the leaders are raced with it."""
+"""Candidates whose code is kept for races, the fastest ones."""
 
 _WAITING_CODE = 8
-"""Candidates built ahead of the runner: enough to hide a slow one, few enough to be dropped."""
+"""Candidates built ahead of the runner: enough to bridge a slow build, few enough to be dropped."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """A candidate on its way; ``index`` is its place in the batch."""
+    """A candidate under way; ``index`` is its place in the batch."""
 
     index: int
     candidate: Candidate
     code: bytes = b""
     killed: bool = False
-    """Its process was killed once: by whom is not known, so it has another try. A spare builder
-    that failed may only have had too little of the machine."""
+    """Its process was killed once. The cause is unknown, so it is tried again; a failed spare
+    builder may only have had too little processor time."""
     build_seconds: float = 0.0
 
 
 class Workers:
     """The processes that measure: one runner and as many builders as are of use.
 
-    Tasks that run on the same number of threads share them. A program that runs at the same time
-    keeps ``beside`` cores busy, nobody knows which ones: then no process has a core of its own. At
-    idle priority it would wait for ever on one that the program is on.
+    Tasks on the same number of threads share them. A program that runs at the same time keeps
+    ``beside`` cores busy, unknown ones: then no process has a core of its own, as one of idle
+    priority would wait for ever on a core that the program uses.
     """
 
     def __init__(
         self, threads: int = 1, settings: TuneSettings = DEFAULT_SETTINGS, beside: int = 0
     ) -> None:
         cpus = sorted(os.sched_getaffinity(0))
-        self.deadline = math.inf  # on the monotonic clock: nobody waits for an answer any longer
+        self.deadline = math.inf  # on the monotonic clock: the end of all waiting
         self.overlap = threads + beside < len(cpus)
         lives = settings.worker_lives
         if not self.overlap or threads > 1 or beside:
@@ -79,13 +80,13 @@ class Workers:
             self.builders = [WorkerProcess(lives=lives) for _ in range(builders)]
             return
         # One core for the kernel being timed, the others for everything else.
-        own, others = frozenset(cpus[-1:]), frozenset(cpus[:-1])
-        self.runner = WorkerProcess(cpus=own, lives=lives)
+        last, others = frozenset(cpus[-1:]), frozenset(cpus[:-1])
+        self.runner = WorkerProcess(cpus=last, lives=lives)
         builders = min(len(others), _BUILDERS_BESIDE)
         self.builders = [WorkerProcess(cpus=others, lives=lives) for _ in range(builders)]
-        # What is of the lowest priority itself has no lower one for a spare builder.
+        # A process of the lowest priority has no lower one for a spare builder.
         if builders < _BUILDERS_BESIDE and os.sched_getscheduler(0) != os.SCHED_IDLE:
-            self.builders.append(WorkerProcess(cpus=own, spare=True, lives=lives))
+            self.builders.append(WorkerProcess(cpus=last, spare=True, lives=lives))
 
     @property
     def all(self) -> list[WorkerProcess]:
@@ -93,11 +94,11 @@ class Workers:
 
     @property
     def restarts(self) -> int:
-        """How many processes have been replaced so far."""
+        """Processes that were replaced so far."""
         return sum(w.restarts for w in self.all)
 
     def close(self) -> None:
-        """End the processes. They start again when they are asked again."""
+        """Ends the processes. They start again at the next request."""
         for worker in self.all:
             worker.close()
 
@@ -111,8 +112,8 @@ class Workers:
 class NativeMeasurer:
     """Builds and runs candidates of one task in processes of their own.
 
-    Whatever a candidate does is one record with its error word; its process is replaced. Without
-    ``workers`` the measurer has its own.
+    Every outcome of a candidate, a crash included, is one record; a broken process is replaced.
+    Without ``workers`` the measurer has its own.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class NativeMeasurer:
             raise
 
     def prepare(self) -> None:
-        """Let idle processes get ready for this task."""
+        """Lets idle processes get ready for this task."""
         self._runner.prepare(self._run)
         for builder in self._builders:
             builder.prepare(self._build)
@@ -149,9 +150,10 @@ class NativeMeasurer:
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float = math.inf
     ) -> Iterator[tuple[int, MeasureRecord]]:
-        """Records with the index of their candidate, as they are completed, until the deadline.
+        """Yields records with the index of their candidate, as they are completed, until the
+        deadline.
 
-        Stop iterating at any time: what is under way then is dropped.
+        Iteration may stop at any time: requests under way are dropped.
         """
         waiting = deque(_Job(i, c) for i, c in enumerate(candidates))
         built: deque[_Job] = deque()
@@ -164,13 +166,13 @@ class NativeMeasurer:
             for worker in self.workers.all:
                 reply = worker.poll() if worker.busy else None
                 if reply is None or id(worker) not in under_way:
-                    continue  # nothing yet, or the answer to a question of an earlier batch
+                    continue  # no answer yet, or one to a request of an earlier batch
                 job = under_way.pop(id(worker))
                 twin = next((key for key, other in under_way.items() if other is job), None)
                 if reply.error is not None and twin is not None:
-                    continue  # another builder is at it
+                    continue  # another builder works on it
                 if twin is not None:
-                    del under_way[twin]  # its answer is of no use any more
+                    del under_way[twin]  # its answer is not needed any more
                 if (reply.killed or (reply.error and worker.spare)) and not job.killed:
                     waiting.appendleft(replace(job, code=b"", killed=True))
                     continue
@@ -185,7 +187,7 @@ class NativeMeasurer:
                 yield job.index, record
 
     def _keep(self, job: _Job, cost: float) -> None:
-        """Keep the code of the fastest candidates for a race."""
+        """Keeps the code of the fastest candidates for a race."""
         if math.isfinite(cost):
             self._kept[job.candidate.key] = cost, job.code
             if len(self._kept) > _KEPT_CODE:
@@ -194,10 +196,10 @@ class NativeMeasurer:
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
     ) -> list[MeasureRecord]:
-        """Measure good candidates again, in turn, so that drift hits all alike.
+        """Measures good candidates again, interleaved, so that drift affects all alike.
 
         With a "cold" ``cache`` every call finds its operands in memory. Candidates that cannot be
-        built are left out; nothing comes back if one breaks the runner.
+        built are left out; the result is empty if one breaks the runner.
         """
         jobs = self._build_all(candidates)
         if not jobs:
@@ -210,10 +212,10 @@ class NativeMeasurer:
         times = reply.header.get("seconds")
         if reply.error is not None or not isinstance(times, list) or len(times) != len(jobs):
             return []
-        return [self._record(job.candidate, r) for job, r in zip(jobs, _one_by_one(reply.header))]
+        return [self._record(job.candidate, r) for job, r in zip(jobs, _replies(reply.header))]
 
     def close(self) -> None:
-        """End all workers."""
+        """Ends all workers."""
         if self._own:
             self.workers.close()
         self._folder.close()
@@ -239,7 +241,7 @@ class NativeMeasurer:
         under_way: dict[int, _Job],
         best_seconds: float,
     ) -> None:
-        """Give every idle worker something to do."""
+        """Gives every idle worker something to do."""
         for builder in self._builders:
             room = not self.workers.overlap or len(built) < _WAITING_CODE
             alone = self.workers.overlap or not self._runner.busy
@@ -260,10 +262,10 @@ class NativeMeasurer:
     def _next_for(
         self, builder: WorkerProcess, waiting: deque[_Job], under_way: dict[int, _Job]
     ) -> _Job | None:
-        """What an idle builder does next; None if there is nothing for it.
+        """Returns the next job of an idle builder; None if there is none.
 
-        A spare builder on a busy machine may get nowhere: when nothing else is left, another one
-        does its work too, and who is done first is heard.
+        A spare builder on a busy machine may make no progress: when nothing else is left, another
+        builder does its work too, and the first answer counts.
         """
         if waiting and not (builder.spare and waiting[0].killed):
             return waiting.popleft()
@@ -278,13 +280,13 @@ class NativeMeasurer:
         settings = self._settings
         if not math.isfinite(best_seconds):
             return settings.first_timeout
-        # Two single calls at the limit, then samples of a candidate that is within it, which may
-        # have to be repeated.
+        # Two single calls at the limit, then samples within the limit, each possibly repeated.
         calls = 2 + 2 * settings.least_samples
         return settings.least_timeout + calls * settings.timeout_factor * best_seconds
 
     def _build_all(self, candidates: Sequence[Candidate]) -> list[_Job]:
-        """Code of candidates; that of the fastest, and of the last race, is there already."""
+        """Returns jobs with the code of candidates; that of the fastest and of the last race is
+        kept."""
         self._drain()
         builder = self._builders[0]
         jobs: list[_Job] = []
@@ -302,8 +304,8 @@ class NativeMeasurer:
         return jobs
 
     def _drain(self) -> None:
-        """Let answers that nobody waits for come in. A spare builder that gets nowhere is ended: it
-        starts again when it is asked again."""
+        """Waits for answers that nobody needs. A spare builder that makes no progress is ended: it
+        starts again at the next request."""
         for worker in self.workers.all:
             if (
                 worker.busy
@@ -312,7 +314,7 @@ class NativeMeasurer:
                 worker.close()
 
     def _wait(self, worker: WorkerProcess, patience: float | None = None) -> Reply | None:
-        """The answer; None if it does not come within so many seconds."""
+        """Returns the answer; None if it does not come within ``patience`` seconds."""
         until = self.workers.deadline
         if patience is not None:
             until = min(until, time.monotonic() + patience)
@@ -325,7 +327,7 @@ class NativeMeasurer:
     def _record(
         self, candidate: Candidate, reply: Reply, took: Took | None = None
     ) -> MeasureRecord:
-        """A reply as a record. What the worker said is checked like a line of a log."""
+        """Returns a reply as a record. The worker's numbers are checked like a line of a log."""
         header = reply.header
         error = reply.error or header.get("error")
         detail = reply.detail or str(header.get("detail", ""))
@@ -347,17 +349,17 @@ class NativeMeasurer:
             MeasureRecord.from_json(record.to_json())
         except (RecordError, ValueError, TypeError) as problem:
             return replace(
-                record, seconds=(), error="crash", detail=f"no sense: {problem}", checked=None
+                record, seconds=(), error="crash", detail=f"invalid reply: {problem}", checked=None
             )
         return record
 
 
 def _took(job: _Job, reply: Reply) -> Took | None:
-    """Where the seconds of a candidate went, as far as the workers told."""
-    told = reply.header.get("took")
-    told = told if isinstance(told, dict) else {}
+    """Returns the seconds spent on a candidate, as far as the workers reported them."""
+    spent = reply.header.get("took")
+    spent = spent if isinstance(spent, dict) else {}
     build = job.build_seconds or _number(reply.header.get("seconds"))
-    check, run = _number(told.get("check")), _number(told.get("run"))
+    check, run = _number(spent.get("check")), _number(spent.get("run"))
     return Took(build, check, run) if build or check or run else None
 
 
@@ -365,12 +367,12 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, float) and 0 <= value < math.inf else 0.0
 
 
-def _one_by_one(header: dict[str, Any]) -> Iterator[Reply]:
-    """The answer to a race as answers of its entrants."""
+def _replies(header: dict[str, Any]) -> Iterator[Reply]:
+    """Yields the answer to a race as an answer per entrant."""
     for values in zip(*(header[key] for key in ("seconds", "right", "max_error", "bound"))):
         seconds, right, error, bound = values
-        one = {"seconds": seconds, "max_error": error, "bound": bound}
-        yield Reply(one if right else one | {"error": "wrong_result"})
+        header = {"seconds": seconds, "max_error": error, "bound": bound}
+        yield Reply(header if right else header | {"error": "wrong_result"})
 
 
 def _numbers(value: Any) -> list[float]:

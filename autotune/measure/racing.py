@@ -24,7 +24,7 @@ __all__ = ["Race", "race"]
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What came of a race: a record of each entrant with all its samples, and the confidence."""
+    """The outcome of a race: a record of each entrant with all its samples, and the confidence."""
 
     records: tuple[MeasureRecord, ...]
     confidence: float
@@ -37,32 +37,33 @@ def race(
     cache: str = "warm",
     settings: TuneSettings = DEFAULT_SETTINGS,
 ) -> Race:
-    """Race schedules until the fastest is known; ``cache`` ("warm", "cold") is what counts.
+    """Races schedules until the fastest is known; ``cache`` ("warm", "cold") is the mode that
+    counts.
 
-    An entrant that fails is in the records with its error. No records come back if nothing ran.
+    An entrant that fails is in the records with its error. The records are empty if nothing ran.
     """
     limit = time.monotonic() + settings.race_seconds
     left = list(entrants)
-    found: dict[str, MeasureRecord] = {}
+    records: dict[str, MeasureRecord] = {}
     confidence, rounds = 0.0, 0
     while left and rounds < settings.most_leader_rounds:
         for record in measurer.race(left, settings.leader_rounds, cache):
-            before = found.get(record.schedule_key)
-            found[record.schedule_key] = _joined(before, record)
-        running = [c for c in left if c.key in found and found[c.key].ok]
+            before = records.get(record.schedule_key)
+            records[record.schedule_key] = _joined(before, record)
+        running = [c for c in left if c.key in records and records[c.key].ok]
         rounds += settings.leader_rounds
-        if not running or min(len(found[c.key].seconds) for c in running) < rounds:
-            break  # nothing ran, or somebody failed on the way: what is there has to do
-        samples = [found[c.key].seconds[:rounds] for c in running]
+        if not running or min(len(records[c.key].seconds) for c in running) < rounds:
+            break  # nothing ran, or an entrant failed: the samples so far decide
+        samples = [records[c.key].seconds[:rounds] for c in running]
         verdict = compare(samples, settings.comparison)
         confidence = verdict.confidence
         if confidence >= settings.comparison.confidence or time.monotonic() > limit:
             break
         chance = (1.0 - settings.comparison.confidence) / len(running)
         left = [c for c, share in zip(running, verdict.wins) if share > chance]
-    found = _other_way(entrants, found, measurer, cache, settings)
-    records = [found[c.key] for c in entrants if c.key in found]
-    return Race(tuple(replace(r, raced=True, cache=cache) for r in records), confidence, rounds)
+    records = _other_way(entrants, records, measurer, cache, settings)
+    raced = [records[c.key] for c in entrants if c.key in records]
+    return Race(tuple(replace(r, raced=True, cache=cache) for r in raced), confidence, rounds)
 
 
 def _joined(before: MeasureRecord | None, now: MeasureRecord) -> MeasureRecord:
@@ -73,18 +74,18 @@ def _joined(before: MeasureRecord | None, now: MeasureRecord) -> MeasureRecord:
 
 def _other_way(
     entrants: Sequence[Candidate],
-    found: dict[str, MeasureRecord],
+    records: dict[str, MeasureRecord],
     measurer: Measurer,
     cache: str,
     settings: TuneSettings,
 ) -> dict[str, MeasureRecord]:
-    """The same, with what entrants take in the cache mode that does not count."""
-    running = [c for c in entrants if c.key in found and found[c.key].ok]
+    """Returns the records with the times of entrants in the cache mode that does not count."""
+    running = [c for c in entrants if c.key in records and records[c.key].ok]
     if not running or not settings.other_cache_rounds:
-        return found
+        return records
     other = "cold" if cache == "warm" else "warm"
     for record in measurer.race(running, settings.other_cache_rounds, other):
         if record.ok:
             key = record.schedule_key
-            found[key] = replace(found[key], other_cache_seconds=record.seconds)
-    return found
+            records[key] = replace(records[key], other_cache_seconds=record.seconds)
+    return records

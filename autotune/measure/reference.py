@@ -1,9 +1,10 @@
-"""The correctness gate: inputs of a task, its right result, and how far a candidate may be off.
+"""Checks results: inputs of a task, its right outputs, and the allowed error of a candidate.
 
-The reference is the PrimFunc evaluated by NumPy, whole where that is quick, and in float64 wherever
-rounding cannot turn a result into quite another. Where the whole takes too long, elements are
+The reference is the PrimFunc evaluated by NumPy, as a whole where that is fast, and in float64
+unless rounding can change a result discontinuously. Where the whole takes too long, elements are
 evaluated that lie in every row of every axis, corners included, and the first result that agrees on
-them is kept; wherever a later candidate differs from it, the evaluator is asked who is right.
+them is kept; elements in which a later candidate differs from it are evaluated to decide who is
+right.
 """
 
 from __future__ import annotations
@@ -45,18 +46,19 @@ Array = npt.NDArray[Any]
 
 _POSITIVE_DOMAIN = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "power"}
 _OPERATIONS = 16
-"""Elementwise steps in a row that are allowed for, in the measure of ir/tolerance.py."""
+"""Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
 _JUMPING = {
     "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "floor", "ceil",
     "round", "trunc", "sign", "floor_divide", "floor_mod", "truncate_mod",
 }  # fmt: skip
 _MOST_POINTS = 2000
-"""Elements evaluated at most, so that every row has one: longer axes are covered in part."""
+"""Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``max_error`` is relative to the size of the result; ``reason`` says why it is not right."""
+    """``max_error`` is relative to the size of the result; ``reason`` is a sentence if it is not
+    right."""
 
     right: bool
     max_error: float
@@ -84,11 +86,11 @@ class InputKind:
 
 
 def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
-    """What the elements of every parameter are drawn from.
+    """Returns the distribution of the elements of every parameter.
 
-    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions that are not defined
-    everywhere; integers in [1, 100), those that look elements up anywhere along the axis they
-    index: a table read at a hundred places only would seem to lie in the nearest cache.
+    Floats lie in [-1, 1), or in [0.1, 1) if the PrimFunc uses functions with a restricted domain;
+    integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
+    places only would seem to be in L1.
     """
     names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
     low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
@@ -100,15 +102,15 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
 
 
 def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
-    """An array per parameter, the same for the same seed."""
+    """Returns an array per parameter, the same for the same seed."""
     rng = np.random.default_rng(seed)
     kinds = input_kinds(prim)
     return {p.name: kinds[p.name].draw(tuple(map(as_int, p.shape)), rng) for p in prim.params}
 
 
 def index_ranges(prim: PrimFunc) -> dict[str, int]:
-    """How long the axis is that a parameter's elements index, the shortest of several."""
-    found: dict[str, int] = {}
+    """Returns the length of the axis that a parameter's elements index, the shortest of several."""
+    lengths: dict[str, int] = {}
     nodes = [node for s in prim.stages for node in walk(s.expr)]
     for node in nodes:
         if not isinstance(node, Read):
@@ -119,12 +121,12 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
             for inner in walk(i):
                 if isinstance(inner, Read) and inner.dtype.is_integer:
                     least = min(as_int(size), np.iinfo(inner.dtype.numpy).max + 1)
-                    found[inner.buffer] = max(1, min(found.get(inner.buffer, least), least))
-    return found
+                    lengths[inner.buffer] = max(1, min(lengths.get(inner.buffer, least), least))
+    return lengths
 
 
 class Reference:
-    """The right outputs of ``prim`` on ``inputs``, made once per task."""
+    """The right outputs of ``prim`` on ``inputs``, computed once per task."""
 
     def __init__(
         self,
@@ -135,17 +137,15 @@ class Reference:
         points: Mapping[str, Array] | None = None,
     ) -> None:
         """``points`` are the elements of each output to evaluate, int64[n, rank], where the whole
-        would take too long; else they are drawn."""
+        would take too long; by default they are drawn."""
         self.prim = prim
         self.inputs = inputs
-        self._settings = settings
         self._whole: dict[str, Array] = {}
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
-        self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, room
-        self._exact = _exact(prim)
+        self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, scratch
         if is_evaluated_whole(prim, settings):
-            self._whole = evaluate_prim(self._exact, inputs)
+            self._whole = evaluate_prim(_exact(prim), inputs)
             return
         if points is None:
             rng = np.random.default_rng(seed)
@@ -159,10 +159,10 @@ class Reference:
             self._values[name] = self._evaluated(name, places)
 
     def _evaluated(self, name: str, points: Array) -> Array:
-        return evaluate_points(self._exact, self.inputs, name, points)
+        return evaluate_points(_exact(self.prim), self.inputs, name, points)
 
     def save(self, path: Path) -> None:
-        """Keep what is known for certain in a file: the next process need not compute it."""
+        """Saves the certain values to a file, so that the next process need not compute them."""
         parts = {"whole": {} if self.partial else self._whole, "points": self._points}
         parts["values"] = self._values
         arrays = {f"{part}.{k}": v for part, named in parts.items() for k, v in named.items()}
@@ -171,17 +171,11 @@ class Reference:
         new.replace(path)
 
     @staticmethod
-    def load(
-        path: Path,
-        prim: PrimFunc,
-        inputs: Mapping[str, Array],
-        settings: TuneSettings = DEFAULT_SETTINGS,
-    ) -> Reference:
-        """What ``save`` kept."""
+    def load(path: Path, prim: PrimFunc, inputs: Mapping[str, Array]) -> Reference:
+        """Returns a reference with the values that ``save`` wrote."""
         made = Reference.__new__(Reference)
-        made.prim, made.inputs, made._settings = prim, inputs, settings
-        made._whole, made._points, made._values, made._measures = {}, {}, {}, {}
-        made._exact = _exact(prim)
+        made.prim, made.inputs, made._measures = prim, inputs, {}
+        made._whole, made._points, made._values = {}, {}, {}
         parts = {"whole": made._whole, "points": made._points, "values": made._values}
         with np.load(path, allow_pickle=False) as file:
             for key in file.files:
@@ -191,11 +185,11 @@ class Reference:
 
     @property
     def partial(self) -> bool:
-        """Whether only some elements are known for certain."""
+        """True if only some elements are known for certain."""
         return bool(self._points)
 
     def check(self, outputs: Mapping[str, Array]) -> Verdict:
-        """Compare a candidate's outputs, arrays by name."""
+        """Compares a candidate's outputs, arrays by name."""
         worst = Verdict(True, 0.0, 0.0)
         for buffer in self.prim.output_buffers:
             verdict = self._check_one(
@@ -211,7 +205,7 @@ class Reference:
         return worst
 
     def check_points(self, values: Mapping[str, Array]) -> Verdict:
-        """Compare a candidate's outputs at the points, of those that were handed in."""
+        """Compares a candidate's outputs at the points given to ``__init__``."""
         verdict = Verdict(True, 0.0, 0.0)
         for buffer in self.prim.output_buffers:
             bound = error_bound(self.prim, buffer.dtype)
@@ -237,17 +231,16 @@ class Reference:
         return self._arbitrate(name, got, bound)
 
     def _quick_error(self, name: str, got: Array) -> float:
-        """The greatest relative error of floats, in few passes over them; NaN where infinities or
-        other cases of ``_compare`` have to be told apart."""
+        """Returns the greatest relative error of floats, in few passes over them; NaN where
+        infinities or other cases of ``_compare`` have to be distinguished."""
         right = self._whole[name]
         if got.dtype.kind != "f" or not right.size:
             return math.nan
-        known = self._measures.get(name)
-        if known is None:
+        if name not in self._measures:
             right = np.atleast_1d(_as_float(right))
             scale = np.abs(right) + _typical_size(right)
-            known = self._measures[name] = right, scale, np.empty_like(right)
-        right, scale, error = known
+            self._measures[name] = right, scale, np.empty_like(right)
+        right, scale, error = self._measures[name]
         with np.errstate(all="ignore"):
             np.subtract(np.atleast_1d(got), right, out=error)
             np.abs(error, out=error)
@@ -255,7 +248,7 @@ class Reference:
         return float(error.max())
 
     def _arbitrate(self, name: str, got: Array, bound: float) -> Verdict:
-        """Two candidates differ: evaluate the elements where they do most."""
+        """Evaluates the elements in which two candidates differ most, to decide who is right."""
         difference = np.abs(_as_float(got) - _as_float(self._whole[name])).reshape(-1)
         difference[np.isnan(difference)] = np.inf
         worst = np.argsort(-difference, kind="stable")[: len(self._points[name])]
@@ -269,21 +262,22 @@ class Reference:
 
 
 def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
-    """Whether every element of the results is evaluated, instead of some."""
+    """True if every element of the results is evaluated, instead of some."""
     return _work(prim) <= settings.reference_work
 
 
 @functools.lru_cache(maxsize=16)
 def _exact(prim: PrimFunc) -> PrimFunc:
-    """The PrimFunc to evaluate: in float64 where that is the better measure."""
+    """Returns the PrimFunc to evaluate: in float64 where that gives the better reference."""
     return widened(prim) if _is_continuous(prim) else prim
 
 
 def error_bound(prim: PrimFunc, dtype: DType) -> float:
-    """How far an output of ``dtype`` may be off: a chain of sums, whose errors add up.
+    """Returns the allowed error of an output of ``dtype``: that of a chain of sums, whose errors
+    add up.
 
     It is relative to an element and to the size of all of them. Terms of both signs partly cancel,
-    and ``n`` of them come to ``sqrt(n)`` times one: so the tolerance's absolute part, ``w * n * u``
+    and ``n`` of them sum to ``sqrt(n)`` times one: so the tolerance's absolute part, ``w * n * u``
     terms, is its relative part of the result's size.
     """
     if not dtype.is_float:
@@ -302,7 +296,7 @@ def error_bound(prim: PrimFunc, dtype: DType) -> float:
 
 
 def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
-    got, right = np.atleast_1d(got), np.atleast_1d(right)  # a lone number takes no item assignment
+    got, right = np.atleast_1d(got), np.atleast_1d(right)  # scalars have no item assignment
     if got.dtype.kind != "f":
         same = got.view(np.uint8) == right.view(np.uint8) if got.dtype == bool else got == right
         wrong = int(same.size - np.count_nonzero(same))
@@ -324,14 +318,14 @@ def _compare(got: Array, right: Array, bound: float, name: str) -> Verdict:
 
 
 def _typical_size(values: Array) -> float:
-    """The root of the mean square of what is finite."""
+    """Returns the root mean square of the finite values."""
     finite = np.isfinite(values)
     return float(np.sqrt(np.mean(np.square(values[finite])))) if finite.any() else 0.0
 
 
 def _is_continuous(prim: PrimFunc) -> bool:
-    """Whether a little rounding changes results only a little: nothing is decided on computed
-    floats, and none of them becomes an integer."""
+    """True if a small rounding error changes results only a little: no comparison or integer
+    depends on computed floats."""
     params = {p.name for p in prim.params}
 
     def exact(node: Expr) -> bool:
@@ -349,7 +343,7 @@ def _is_continuous(prim: PrimFunc) -> bool:
 
 
 def _unwritten(values: Array) -> bool:
-    """Whether elements hold the garbage that outputs are filled with before a call."""
+    """True if elements hold the garbage that outputs are filled with before a call."""
     if values.dtype.itemsize < 4:
         return False
     word = np.dtype(f"u{values.dtype.itemsize}")
@@ -362,7 +356,7 @@ def _as_float(values: Array) -> Array:
 
 
 def _work(prim: PrimFunc) -> int:
-    """Scalar evaluations of the whole PrimFunc."""
+    """Returns the scalar evaluations of the whole PrimFunc."""
     return sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
 
 
@@ -378,7 +372,7 @@ def affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StageWork:
-    """``size`` of a stage, evaluations per element, and elements of others it reads for one."""
+    """``size`` of a stage, evaluations per element, and the elements of others that one reads."""
 
     name: str
     size: int
@@ -398,7 +392,8 @@ class _StageWork:
 
 
 def _work_of_points(prim: PrimFunc, stages: Sequence[_StageWork], count: int) -> int:
-    """Scalar evaluations that so many elements of each output take, with what they depend on."""
+    """Returns the scalar evaluations for ``count`` elements of each output and all they depend
+    on."""
     wanted = dict.fromkeys(prim.outputs, count)
     total = 0
     for stage in stages:
@@ -417,7 +412,7 @@ def _symbols_of(index: IndexLike) -> frozenset[str]:
 
 
 def sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) -> Array:
-    """int64[n, rank]: places that take all indices of an axis before one comes again, and all
+    """Returns int64[n, rank]: places that use all indices of an axis before one repeats, and all
     corners as far as they fit into a quarter."""
     size = math.prod(shape)
     if not shape or not size:
@@ -433,7 +428,7 @@ def sample_points(shape: tuple[int, ...], count: int, rng: np.random.Generator) 
 
 
 def _spread(extent: int, count: int, rng: np.random.Generator) -> Array:
-    """Indices of an axis in an order of chance: all before one comes again, or one of each of
+    """Returns indices of an axis in random order: all before one repeats, or one of each of
     ``count`` pieces of a long axis."""
     if extent > count:
         return (rng.permutation(count) * extent + rng.integers(0, extent, count)) // count

@@ -1,4 +1,4 @@
-"""An array of any size out of few values, and a packed operand, read as what it was packed from."""
+"""An array of any size made of few values, and a packed operand read as its source."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The elements of ``values`` from ``begin`` on, again and again, as an array of a shape.
+    """The elements of ``values`` from ``begin`` on, repeated, as an array of a shape.
 
-    It gives elements at arrays of indices, without ever being there as a whole.
+    It returns elements at arrays of indices without ever existing as a whole.
 
     >>> Repeated(np.array([5, 6, 7]), 1, (2, 4)).array()
     array([[6, 7, 5, 6],
@@ -49,16 +49,16 @@ class Repeated:
         flat: Any = self.begin
         step = 1
         for i, size in zip(reversed(indices), reversed(self.shape), strict=True):
-            # Each index alone, which is quick where they form an open grid.
+            # Reduce each index alone, which is fast where they form an open grid.
             part = i * step
             if step * size > period:
                 part = part - part // period * period  # NumPy's % takes four times as long
             flat = flat + part
             step *= size
-        return np.take(self.values, flat, mode="wrap")  # subtracts the period, a few times at most
+        return np.take(self.values, flat, mode="wrap")  # subtracts the period at most a few times
 
     def array(self) -> Array:
-        """All of it."""
+        """Returns the whole array."""
         end = self.begin + self.size
         if end <= len(self.values):
             return self.values[self.begin : end].reshape(self.shape)
@@ -67,7 +67,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """Gives elements of the source of ``packed``, at arrays of indices.
+    """Returns elements of the source of ``packed``, at arrays of indices.
 
     >>> from loopwright.ir.dtype import FLOAT32
     >>> from loopwright.ir.loop.prim import Buffer
@@ -104,13 +104,13 @@ class Unpacked:
         place = [indices[pack.dim] // pack.tile, *others, indices[pack.dim] % pack.tile]
         if pack.group:
             place.append(indices[along] % size)
-        found = self.packed[tuple(place)]
-        return pack.shift_array(found) if pack.shifted else found
+        values = self.packed[tuple(place)]
+        return pack.shift_array(values) if pack.shifted else values
 
 
 def padding(pack: Pack) -> Iterator[tuple[int, int, int, int]]:
-    """The elements of a packed array that are none of its source, on which no result depends:
-    where pieces begin, how many there are, from one to the next, and how many elements each has."""
+    """Yields the elements of a packed array that are not in its source, on which no result depends:
+    begin, count, stride and width of pieces."""
     shape = pack.packed_shape
     size = pack.group[1] if pack.group else 1
     if pack.rest:

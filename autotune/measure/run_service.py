@@ -1,4 +1,4 @@
-"""What a runner process does: load object code, check it, time it."""
+"""The work of a runner process: it loads object code, checks it, and times it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ..log.record import robust_seconds
 from ..settings import TuneSettings
 from .build_service import BuiltKernel
 from .canary import Canary
+from .data_races import IterationWatch
 from .guarded import GuardedBuffer
 from .guarded_input import GuardedInput
 from .harness import Harness
-from .places import Operand, Place, matters, placed
+from .placement import Operand, Placement, matters, placed
 from .probes import make_probes
-from .races import TurnWatch
 from .reference import Reference, Verdict, make_inputs
 from .toolchain import Toolchain
 from .transport import Frame
@@ -40,16 +40,16 @@ __all__ = ["RaceRequest", "RunRequest", "RunService"]
 Array = npt.NDArray[Any]
 _LOOP = "lw_parallel_for"
 _QUICK = 0.002
-"""Seconds of a call below which a candidate is tried in all ways, even if it is hopeless."""
+"""Seconds of a call below which a candidate gets all checks, even if it is hopeless."""
 _ROUNDS = 3
-"""Ways in which the turns of a quick kernel's parallel loops are halved."""
+"""Ways to halve the iterations of a quick kernel's parallel loops."""
 _SECOND_LOOKS = 3
-"""Times a candidate is measured again because the machine was slow."""
+"""Most repetitions of a candidate's samples because the machine was slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Check and time one candidate, given the seconds per call of the best so far."""
+    """Asks to check and time one candidate, given the seconds per call of the best so far."""
 
     built: bytes
     best_seconds: float
@@ -57,7 +57,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RaceRequest:
-    """Time good candidates in turn, ``rounds`` times each.
+    """Asks to time good candidates, interleaved, ``rounds`` times each.
 
     ``cold``: each call finds its operands in memory instead of the caches.
     """
@@ -69,7 +69,7 @@ class RaceRequest:
 
 @dataclass
 class RunService:
-    """Answers RunRequest and RaceRequest. Frames it gives are read as untrusted data."""
+    """Answers RunRequest and RaceRequest. Its frames are read as untrusted data."""
 
     prim: Any
     threads: int
@@ -77,7 +77,7 @@ class RunService:
     settings: TuneSettings
     seed: int = 0
     cache: Path | None = None
-    """Where the reference is kept for the runner that comes after this one."""
+    """File that keeps the reference for the next runner."""
     _inputs: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
 
     @property
@@ -87,7 +87,7 @@ class RunService:
 
     def open(self) -> None:
         self._inputs = make_inputs(self.prim, self.seed)
-        self._reference = self._known_reference()
+        self._reference = self._cached_reference()
         self._harness = Harness()
         self._harness.handle_faults()
         self._inside = {p.name: GuardedInput(self._inputs[p.name]) for p in self.prim.params}
@@ -96,26 +96,26 @@ class RunService:
             (probe, Reference(self.prim, probe, self.settings, self.seed))
             for probe in make_probes(self.prim, self._inputs, self.seed)
         ]
-        self._stands: deque[Place] = deque(maxlen=self.settings.race_places)
+        self._placements: deque[Placement] = deque(maxlen=self.settings.race_places)
         self._canary = Canary(self.settings.comparison)
         self._pool_ready = False
 
     def close(self) -> None:
-        self._stands.clear()
+        self._placements.clear()
         self._canary.close()
         for buffer in self._outside.values():
             buffer.close()
         for operand in self._inside.values():
             operand.close()
 
-    def _known_reference(self) -> Reference:
+    def _cached_reference(self) -> Reference:
         if self.cache is not None and self.cache.exists():
-            return Reference.load(self.cache, self.prim, self._inputs, self.settings)
-        made = Reference(self.prim, self._inputs, self.settings, self.seed)
+            return Reference.load(self.cache, self.prim, self._inputs)
+        reference = Reference(self.prim, self._inputs, self.settings, self.seed)
         if self.cache is not None:
             with suppress(OSError):  # the next runner computes it again
-                made.save(self.cache)
-        return made
+                reference.save(self.cache)
+        return reference
 
     def handle(self, request: Any) -> Frame:
         if isinstance(request, RaceRequest):
@@ -128,33 +128,33 @@ class RunService:
         begun = time.perf_counter()
         with ExitStack() as stack:
             loaded = self._load(request.built, stack)
+            # Correctness first: operands at guards, registers and outputs full of garbage.
             first = self._call(loaded)
-            foul = self._foul(loaded)
-            if foul is not None:
-                return foul
+            violation = self._violation(loaded)
+            if violation is not None:
+                return violation
             verdict = self._reference.check(self._outputs())
             if not verdict.right:
                 return _refusal(verdict)
             checked = [b.bytes.copy() for b in self._outside.values()]
             if first <= max(self.settings.comparison.hopeless * request.best_seconds, _QUICK):
-                doubt = self._by_turns(loaded, checked, first) or self._on_probes(loaded)
-                if doubt is not None:
-                    return doubt
+                refusal = self._data_race(loaded, checked, first) or self._on_probes(loaded)
+                if refusal is not None:
+                    return refusal
+            # Then speed; all samples again if the canary shows that the machine became slow.
             ready = time.perf_counter()
             seconds: list[float] = []
             for _ in range(1 + _SECOND_LOOKS):
-                again = self._sample(loaded, first, request.best_seconds)
-                now = [b.bytes for b in self._outside.values()]
-                if not all(np.array_equal(a, b) for a, b in zip(checked, now)):
-                    verdict = self._reference.check(self._outputs())
-                    if not verdict.right:
-                        return _refusal(verdict)
-                if not seconds or _robust(again) < _robust(seconds):
-                    seconds = again
-                if len(again) < 2 or not self._canary.slowed():
-                    break  # the machine is as fast as it was
+                samples = self._sample(loaded, first, request.best_seconds)
+                refusal = self._differs(checked)
+                if refusal is not None:
+                    return refusal
+                if not seconds or robust_seconds(samples) < robust_seconds(seconds):
+                    seconds = samples
+                if len(samples) < 2 or not self._canary.slowed():
+                    break  # the machine is as fast as before
             run = time.perf_counter() - ready
-            self._keep(loaded, _robust(seconds), stack)
+            self._keep(loaded, robust_seconds(seconds), stack)
             return Frame(
                 {
                     "seconds": seconds,
@@ -165,35 +165,40 @@ class RunService:
             )
 
     def _call(self, loaded: _Loaded) -> float:
-        """One call, with garbage in all that the kernel is to write before it reads it."""
+        """Calls the kernel once, with garbage in all memory that it has to write before it reads
+        it."""
         for buffer in (*self._outside.values(), loaded.workspace):
             buffer.fill_with_garbage()
         return self._harness.first(loaded.function, loaded.exact)
 
-    def _by_turns(self, loaded: _Loaded, checked: Sequence[Array], first: float) -> Frame | None:
-        """A refusal if the turns of parallel loops depend on each other (see turns.py)."""
+    def _data_race(self, loaded: _Loaded, checked: Sequence[Array], first: float) -> Frame | None:
+        """Returns a refusal if iterations of parallel loops depend on each other
+        (``data_races``)."""
         if not loaded.parallel:
             return None
         shared = [*(b.bytes for b in self._outside.values()), loaded.workspace.bytes]
-        watch = TurnWatch(self._harness, shared, self.seed)
+        watch = IterationWatch(self._harness, shared, self.seed)
         with self._harness.watched(watch.loop):
             for watch.number in range(_ROUNDS if first <= _QUICK else 1):
                 self._call(loaded)
-        foul = self._foul(loaded)
-        if foul is not None:
-            return foul
+        violation = self._violation(loaded)
+        if violation is not None:
+            return violation
         if watch.race:
-            return _error("wrong_result", "a race: turns of a parallel loop write the same memory")
+            return _error("wrong_result", "a race: iterations of a loop write the same memory")
+        return self._differs(checked, "a race: in another order of a parallel loop's iterations ")
+
+    def _differs(self, checked: Sequence[Array], when: str = "") -> Frame | None:
+        """Returns a refusal if the outputs changed since they were ``checked``, and are wrong."""
         now = [b.bytes for b in self._outside.values()]
         if all(np.array_equal(a, b) for a, b in zip(checked, now)):
             return None
         verdict = self._reference.check(self._outputs())
-        if verdict.right:
-            return None
-        return _refusal(verdict, "a race: in another order of a parallel loop's turns ")
+        return None if verdict.right else _refusal(verdict, when)
 
     def _on_probes(self, loaded: _Loaded) -> Frame | None:
-        """A refusal if a kernel that chooses is wrong on inputs made for it (see probes.py)."""
+        """Returns a refusal if a kernel that selects elements is wrong on inputs made for it
+        (``probes``)."""
         for probe, reference in self._probes:
             for name, operand in self._inside.items():
                 operand.show(probe[name])
@@ -208,8 +213,8 @@ class RunService:
                 operand.restore()
         return None if verdict is None else _refusal(verdict)
 
-    def _foul(self, loaded: _Loaded) -> Frame | None:
-        """Memory written that is not the kernel's to write, or None."""
+    def _violation(self, loaded: _Loaded) -> Frame | None:
+        """Returns a refusal if the kernel wrote memory that it must not write."""
         for name, operand in self._inside.items():
             if not operand.intact():
                 operand.restore()
@@ -224,7 +229,7 @@ class RunService:
         return None
 
     def _keep(self, loaded: _Loaded, cost: float, stack: ExitStack) -> None:
-        """Keep the fastest candidate as the canary, unless it takes long."""
+        """Keeps the fastest candidate as the canary, unless it takes long."""
         least = self.settings.least_sample_seconds
         if cost >= self._canary.cost or cost > 10 * least:
             return
@@ -236,7 +241,7 @@ class RunService:
         self._canary.adopt(cost, run, stack.pop_all().close)
 
     def _sample(self, loaded: _Loaded, first: float, best: float) -> list[float]:
-        """Seconds per call: one sample of the hopeless, few of a candidate that is no contender,
+        """Returns seconds per call: one sample of a hopeless candidate, few of one that cannot win,
         more of a contender."""
         settings = self.settings
         contender = settings.comparison.contender * best
@@ -250,7 +255,7 @@ class RunService:
         begun = time.perf_counter()
         while len(samples) < settings.contender_samples:
             samples.append(max(self._undisturbed(loaded, calls) / calls, 1e-10))
-            spent = time.perf_counter() - begun  # with what was repeated
+            spent = time.perf_counter() - begun  # with repetitions
             count = len(samples)
             if min(samples) > contender and count >= settings.least_losing_samples:
                 break
@@ -285,15 +290,15 @@ class RunService:
                 once = self._harness.seconds(entrant.function, entrant.aligned, 1)
                 lasting = 4 * self.settings.least_sample_seconds
                 calls.append(max(1, round(lasting / max(once, 1e-9))))
-            taken = self._cold if request.cold else self._warm
-            for turn in range(request.rounds):
-                place = self._place(entrants)
-                order = [(turn + i) % len(entrants) for i in range(len(entrants))]
-                for number in order:
-                    entrant = _standing(entrants[number], place, number)
-                    if place is not None and not request.cold:
+            seconds = self._cold if request.cold else self._warm
+            for first in range(request.rounds):
+                placement = self._placement(entrants)
+                for i in range(len(entrants)):
+                    number = (first + i) % len(entrants)  # another one is first in every round
+                    entrant = _moved(entrants[number], placement, number)
+                    if placement is not None and not request.cold:
                         self._settle(entrant, calls[number])
-                    samples[number].append(max(taken(entrant, calls[number]), 1e-10))
+                    samples[number].append(max(seconds(entrant, calls[number]), 1e-10))
             verdicts = [self._checked(entrant) for entrant in entrants]
             return Frame(
                 {
@@ -304,36 +309,37 @@ class RunService:
                 }
             )
 
-    def _place(self, entrants: Sequence[_Loaded]) -> Place | None:
-        """Where the next round of a race is run, None if each stands in its own memory.
+    def _placement(self, entrants: Sequence[_Loaded]) -> Placement | None:
+        """Returns the placement of a race's next round, None if each entrant stays in its own
+        memory.
 
-        Some places of earlier rounds are kept: the system would hand the same ones out again.
+        Placements of earlier rounds are kept: the system would return the same pages again.
         """
         operands = [entrant.operands for entrant in entrants]
         if not matters(operands, Target.host().l2):
             return None
         with suppress(OSError, MemoryError):
-            self._stands.append(Place(operands))
-            return self._stands[-1]
+            self._placements.append(Placement(operands))
+            return self._placements[-1]
         return None
 
     def _settle(self, entrant: _Loaded, count: int) -> None:
-        """Let an entrant run until the caches have settled; ``count`` calls are a sample."""
+        """Runs an entrant until the caches have settled; ``count`` calls are a sample."""
         share = self.settings.settling_seconds / (4 * self.settings.least_sample_seconds)
         self._harness.seconds(entrant.function, entrant.aligned, round(share * count))
 
     def _warm(self, entrant: _Loaded, count: int) -> float:
-        """Seconds per call. Some calls come first: its operands are to be in the caches."""
+        """Returns seconds per call, after some calls that bring the operands into the caches."""
         self._harness.seconds(entrant.function, entrant.aligned, 1 + count // 4)
         return self._harness.seconds(entrant.function, entrant.aligned, count) / count
 
     def _cold(self, entrant: _Loaded, count: int) -> float:
-        """Seconds of the middle one of some calls, the caches flushed before each."""
-        taken: list[float] = []
+        """Returns the median seconds of some calls, each with flushed caches."""
+        seconds: list[float] = []
         for _ in range(min(count, self.settings.cold_calls)):
             self._harness.flush(entrant.ranges)
-            taken.append(self._harness.seconds(entrant.function, entrant.aligned, 1))
-        return sorted(taken)[len(taken) // 2]
+            seconds.append(self._harness.seconds(entrant.function, entrant.aligned, 1))
+        return sorted(seconds)[len(seconds) // 2]
 
     def _checked(self, loaded: _Loaded) -> Verdict:
         self._call(loaded)
@@ -396,9 +402,9 @@ class RunService:
         if not self._pool_ready:
             pool.set_threads(self.threads)
             self._pool_ready = True
-        known = dict(pool.symbols())
-        known[_LOOP] = self._harness.use_pool(known[_LOOP])
-        return known
+        addresses = dict(pool.symbols())
+        addresses[_LOOP] = self._harness.use_pool(addresses[_LOOP])
+        return addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,21 +417,17 @@ class _Loaded:
     aligned: int
     workspace: GuardedBuffer
     extra: dict[str, GuardedBuffer]
-    """All buffers of this kernel alone: the workspace, and operands packed for it."""
+    """Buffers of this kernel alone: the workspace, and packed operands."""
     parallel: bool
     ranges: ctypes.Array[ctypes.c_int64]
-    """Where the operands lie: what a flush empties the caches of."""
+    """Begin and end of the operands, for flushing."""
     operands: tuple[Operand, ...]
-    """In the order of the arguments, each where it is for timing."""
+    """In the order of the arguments, each where it lies for timing."""
 
 
 def _interruptions() -> int:
-    """How often the system took the core from a thread of this process that was not done."""
+    """Returns how often the system preempted a thread of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def _robust(samples: Sequence[float]) -> float:
-    return robust_seconds(tuple(samples))
 
 
 def _ranges(operands: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
@@ -433,11 +435,11 @@ def _ranges(operands: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(flat))(*flat)
 
 
-def _standing(entrant: _Loaded, place: Place | None, number: int) -> _Loaded:
-    """An entrant, the ``number``-th of its race, with its operands in a place."""
-    if place is None:
+def _moved(entrant: _Loaded, placement: Placement | None, number: int) -> _Loaded:
+    """Returns an entrant, the ``number``-th of its race, with its operands in a placement."""
+    if placement is None:
         return entrant
-    return replace(entrant, aligned=place.arguments(number), ranges=place.ranges(number))
+    return replace(entrant, aligned=placement.arguments(number), ranges=placement.ranges(number))
 
 
 def _pointers(addresses: Sequence[int], stack: ExitStack) -> int:

@@ -1,16 +1,11 @@
-"""Native code that is not trusted yet, run in a process of its own that has nothing else.
-
-::
-
-    this process     a file: code, operands, operations  ->  starts the program, and waits
+"""this process     a file: code, operands, operations  ->  starts the program, and waits
     the program                                              maps, calls, compares, copies out
 
-The program (``sandbox_text.py``) is a few kilobytes of native code. All memory it has are the rooms
-that a job lays out for it, far apart, so that whatever a wrong kernel touches beside them is a
-memory fault; nothing reaches back but reports, and a timer ends what runs for ever. It is started
-as ``posix_spawn`` starts one: this process is not copied, which would take milliseconds then and
-microseconds for each page that is written later. It is no child that ``os.wait`` of the user's
-program could meet, and ends without a signal to it.
+The program (``sandbox_text.py``) is a few kilobytes of native code. All its memory are the rooms
+that a job lays out, far apart, so that a wrong access beside them is a memory fault. Only reports
+come back, and a timer ends endless loops. It is started like ``posix_spawn`` does: copying this
+process would take milliseconds at once and microseconds for each page written later. ``os.wait`` of
+the user's program does not see it, and its end sends no signal.
 """
 
 from __future__ import annotations
@@ -42,9 +37,9 @@ _PROGRAM = 0x40_0000
 _CODE = 0x1_0000_0000
 _ROOMS = 0x100_0000_0000
 _GUARD = 1 << 24
-"""Bytes between rooms where nothing is mapped."""
+"""Unmapped bytes between rooms."""
 _PATIENCE = 20
-"""Times the limit in processor time that may pass on the clock: a busy machine."""
+"""Limit on the clock over the limit in processor time: the machine may be busy."""
 _MMAP, _MPROTECT, _MUNMAP, _MADVISE = 9, 10, 11, 28
 _ADVISE_HUGE = 14
 _FIXED = 0x10_0000  # MAP_FIXED_NOREPLACE
@@ -65,7 +60,7 @@ class Room:
 
     @property
     def beside(self) -> list[tuple[int, int]]:
-        """Where the rest of its pages begins, and how many bytes it has."""
+        """Begins and size of the rest of its pages, before and after it."""
         end = self.address + self.size
         rests = ((self.first, self.address - self.first), (end, self.last - end))
         return [(begin, size) for begin, size in rests if size > 0]
@@ -81,8 +76,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the operations: ``done`` counts them from the first, ``false`` are those whose
-    answer is no, and ``died`` says how the program ended before the last one ("" if it did not)."""
+    """The outcome of a job: ``done`` counts operations from the first, ``false`` are those whose
+    answer is no, and ``died`` is the reason why the program ended before the last one ("" if it did
+    not)."""
 
     done: int
     false: tuple[int, ...]
@@ -95,7 +91,7 @@ class Job:
 
     def __init__(self) -> None:
         self._file = os.memfd_create("job", _MFD_CLOEXEC)
-        self._size = 64  # three words at the begin say where the others are
+        self._size = 64  # it begins with three words: count of operations, and two offsets
         self._rooms, self._code = _ROOMS, _CODE
         self._ops: list[tuple[int, ...]] = []
         self._pid = self._status = 0
@@ -104,26 +100,26 @@ class Job:
     # -- memory
 
     def put(self, data: Any) -> int:
-        """The address of a copy of an array."""
+        """Returns the address of a copy of an array."""
         address = self.report(data.nbytes).address
         os.pwrite(self._file, data, address - SHARED)
         return address
 
     def report(self, size: int) -> Report:
-        """Room for what the program is to hand back."""
+        """Returns memory for a report of the program."""
         begin = self._size
         self._size += -(-size // 64) * 64
         return Report(SHARED + begin, size)
 
     def pages(self, data: Any) -> int:
-        """Where in the file a copy of ``data`` begins that has pages of its own."""
+        """Returns the offset in the file of a copy of ``data`` that has pages of its own."""
         self._size = begin = -(-self._size // _PAGE) * _PAGE
         self._size += -(-data.nbytes // _PAGE) * _PAGE
         os.pwrite(self._file, data, begin)
         return begin
 
     def room(self, name: str, size: int, alignment: int = 64) -> Room:
-        """Bytes with nothing beside them; nothing is there yet."""
+        """Returns a room; nothing is mapped there yet."""
         pages = -(-max(size, 1) // _PAGE) * _PAGE
         unit = _HUGE if pages >= _HUGE else _PAGE
         first = -(-self._rooms // unit) * unit
@@ -131,18 +127,18 @@ class Job:
         self._rooms = last + _GUARD
         return Room(name, size, (last - size) // alignment * alignment, first, last)
 
-    # -- operations; those that ask something return their number
+    # -- operations; those with an answer return their number
 
     def zeros(self, room: Room) -> None:
-        """Make a room, of zeros."""
+        """Maps a room, filled with zeros."""
         mode = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _FIXED
         self._map(room.first, room.last - room.first, _READ_WRITE, mode, -1, 0)
         if room.last - room.first >= _HUGE:
             self._system(_MADVISE, room.first, room.last - room.first, _ADVISE_HUGE)
 
     def repeat(self, room: Room, pages: int, size: int, begin: int = 0) -> None:
-        """Make a room of ``size`` bytes of the file, whole pages, again and again, the first time
-        from ``begin`` on. It may be written to, until ``protect``."""
+        """Maps a room to ``size`` bytes of the file, whole pages, repeated, the first time from
+        ``begin`` on. It is writable until ``protect``."""
         at = room.first
         while at < room.last:
             length = min(size - begin, room.last - at)
@@ -150,17 +146,19 @@ class Job:
             at, begin = at + length, 0
 
     def protect(self, room: Room) -> None:
-        """Let nobody write to a room."""
+        """Makes a room read-only."""
         self._system(_MPROTECT, room.first, room.last - room.first, mmap.PROT_READ)
 
     def unmap(self, room: Room) -> None:
-        """Give the memory of a room back."""
+        """Unmaps a room."""
         self._system(_MUNMAP, room.first, room.last - room.first)
 
     def code(self, code: bytes) -> Mapping[str, int]:
-        """The addresses of the symbols of object code. KeyError for a name that it refers to and
-        that is not there: it may call what LLVM does for itself, and parallel loops, whose
-        iterations run backwards."""
+        """Maps object code and returns the addresses of its symbols.
+
+        It may call functions that LLVM relies on, and parallel loops, whose iterations run
+        backwards. Raises KeyError for any other external name.
+        """
         placed = place_object(code, self._code, _program().symbols)
         pages = self.pages(memoryview(placed.image))
         for part in placed.parts:
@@ -171,40 +169,41 @@ class Job:
         return placed.addresses
 
     def fill(self, address: int, size: int, byte: int) -> None:
-        """Set bytes."""
+        """Sets bytes."""
         self._do("fill", address, size, byte)
 
     def call(self, function: int, arguments: int) -> None:
-        """Call ``void function(ptr arguments)`` with garbage in the registers and on the stack."""
+        """Calls ``void function(ptr arguments)`` with garbage in the registers and on the stack."""
         self._do("invoke", function, arguments)
 
     def same(self, address: int, size: int, byte: int) -> int:
-        """Whether bytes have a value."""
+        """Asks whether all bytes have a value."""
         return self._do("same", address, size, byte)
 
     def copy(self, to: Report, source: int) -> None:
-        """Copy bytes into a report."""
+        """Copies bytes into a report."""
         self._do("copy", to.address, source, to.size)
 
     def gather(self, to: Report, source: int, places: int, count: int, width: int) -> None:
-        """Copy the elements of ``width`` bytes at ``count`` int64 ``places`` into a report."""
+        """Copies the elements of ``width`` bytes at ``count`` int64 ``places`` into a report."""
         self._do("gather", to.address, source, places, count, width)
 
     def written(self, room: Room, width: int) -> int:
-        """Whether no element of a room, of 4 or 8 bytes, is garbage."""
+        """Asks whether no element of a room, of 4 or 8 bytes, is garbage."""
         return self._do(f"written{width}", room.address, room.size)
 
     def choose(self, iterations: int, count: int, before: int) -> None:
-        """Run only ``count`` int64 ``iterations`` of the parallel loop that comes after ``before``
-        others; all of them if the count is 0."""
+        """Runs only ``count`` int64 ``iterations`` of the parallel loop after ``before`` others;
+        all of them if the count is 0."""
         self._do("choose", iterations, count, before)
 
     def clear(self, address: int, count: int, stride: int, width: int) -> None:
-        """Set ``count`` pieces of ``width`` bytes to zero, each ``stride`` bytes after the last."""
+        """Sets ``count`` pieces of ``width`` bytes to zero, each ``stride`` bytes after the
+        last."""
         self._do("clear", address, count, stride, width)
 
     def limit(self, seconds: float) -> None:
-        """From here on, up to the next limit, it may take so much processor time."""
+        """Limits the processor time from here on, up to the next limit."""
         timers = np.zeros((2, 4), np.int64)  # of itimerval: seconds and microseconds, once
         for timer, limit in zip(timers, (seconds, _PATIENCE * seconds), strict=True):
             timer[2:] = int(limit), max(1, int(1e6 * (limit % 1)))
@@ -213,7 +212,7 @@ class Job:
 
     @property
     def length(self) -> int:
-        """How many operations there are."""
+        """The number of operations."""
         return len(self._ops)
 
     def _map(self, at: int, size: int, protection: int, mode: int, file: int, begin: int) -> None:
@@ -229,7 +228,7 @@ class Job:
     # -- the run
 
     def start(self) -> None:
-        """Start the program."""
+        """Starts the program."""
         ops = self.put(np.array(self._ops, np.int64)) - SHARED
         self._status = self.report(8 * len(self._ops)).address - SHARED
         os.pwrite(self._file, struct.pack("<3q", len(self._ops), ops, self._status), 0)
@@ -245,23 +244,23 @@ class Job:
             raise OSError("the system starts no process")
 
     def wait(self) -> Outcome:
-        """What became of the operations, when the program has ended."""
+        """Waits for the end of the program and returns the outcome."""
         pid, self._pid = self._pid, 0
         _, ended = os.waitpid(pid, _WALL)
-        found = np.frombuffer(os.pread(self._file, 8 * len(self._ops), self._status), np.int64)
-        if not len(found) or found[0] == 0 or (found == 3).any():
+        answers = np.frombuffer(os.pread(self._file, 8 * len(self._ops), self._status), np.int64)
+        if not len(answers) or answers[0] == 0 or (answers == 3).any():
             raise OSError("the system does not run a process to try it in")
-        count = len(found)
-        done = int(np.argmin(found != 0)) if (found == 0).any() else count
+        count = len(answers)
+        done = int(np.argmin(answers != 0)) if (answers == 0).any() else count
         died = "" if done == count else _cause(abs(os.waitstatus_to_exitcode(ended)))
-        return Outcome(done, tuple(np.flatnonzero(found == 2).tolist()), died)
+        return Outcome(done, tuple(np.flatnonzero(answers == 2).tolist()), died)
 
     def read(self, report: Report) -> npt.NDArray[np.uint8]:
-        """What was reported."""
+        """Returns the bytes of a report."""
         return np.frombuffer(os.pread(self._file, report.size, report.address - SHARED), np.uint8)
 
     def close(self) -> None:
-        """End the program if it still runs, and give all memory back."""
+        """Ends the program if it still runs, and releases all memory."""
         if self._pid > 0:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, _WALL)
@@ -278,7 +277,8 @@ def _cause(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """The program in a file, the function that starts it, and what code may call in it."""
+    """The program in a file, the function that starts it, and the functions that code may call in
+    it."""
 
     file: int
     spawn: Any
@@ -300,7 +300,8 @@ def _program() -> _Program:
 
 
 def _executable(placed: Placed) -> int:
-    """A file in memory: an ELF executable. Not the descriptor of a standard stream."""
+    """Returns a file in memory: an ELF executable. Its descriptor is not that of a standard
+    stream."""
     count = len(placed.parts)
     begin = _PROGRAM + _PAGE
     entry = placed.addresses["lw_start"]

@@ -1,11 +1,10 @@
-"""The native half of ``sandbox.py``: a program of a kilobyte, as assembly.
+"""The native half of ``sandbox.py``: a program of a few kilobytes, as assembly.
 
-``lw_start`` is that program. It stands alone, without a C library; what kernels call of one is
-here. It maps the file that is its standard input, runs the operations written there one after the
-other, and leaves a word for each behind. ``lw_spawn`` starts it, in the process that wants to know.
-
-Numbers of system calls, and of what is handed to them, are Linux's on x86-64. It is assembly since
-LLVM takes 35 ms for the same as IR (3 ms so), as long as for a small program of the user's.
+``lw_start`` is that program. It needs no C library; the library functions that kernels call are
+here. It maps the file that is its standard input, runs the operations in it one after the other,
+and writes an answer for each. ``lw_spawn`` starts it, in the process that needs the answers.
+Numbers and arguments of system calls are those of Linux on x86-64. It is assembly since LLVM takes
+ten times as long for the same as IR (docs/measurements.md).
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from .soiling import soil_registers
 __all__ = ["SHARED", "sandbox_text"]
 
 SHARED = 0x10_0000_0000
-"""Where the file is mapped. It begins with the number of operations, and where in the file they
-and the words for them begin."""
+"""Address at which the file is mapped. It begins with the number of operations, and the offsets of
+them and of their answers."""
 
-_SOILED_STACK = 64 * 1024
+_STACK_BYTES = 64 * 1024
 
-# lw_spawn(program, file, arguments, end of a stack): a child that shares this process's memory and
-# has signals blocked, makes no system call but these, and sends none at its end. A process that was
-# executed always does, so that the program is a child of that child, which waits for it, and ends
+# lw_spawn(program, file, arguments, end of a stack) makes a child that shares this process's memory
+# and blocks signals; it makes only these system calls and sends no signal at its end. An executed
+# process always sends one, so the program is a child of that child, which waits for it and exits
 # with the number of the signal that ended it.
 _SPAWN = """
   .text
@@ -118,7 +117,7 @@ lw_spawn:
   syscall
 """
 
-# What LLVM calls where it has no instruction. The x87 unit rounds as its control word says.
+# Functions that LLVM calls where it has no instruction. The control word sets the x87's rounding.
 _LIBRARY = """
   .globl memset
 memset:
@@ -181,8 +180,8 @@ lw_pool_threads:
   movl $1, %eax
   ret
 
-# A parallel loop (function, context, count), its iterations one by one from the last to the first;
-# only some if they were chosen, and so many loops have been run before.
+# A parallel loop (function, context, count): its iterations one by one from the last to the first,
+# or only the chosen ones, if this is the loop they were chosen for.
   .globl lw_parallel_for
 lw_parallel_for:
   pushq %rbx
@@ -225,9 +224,9 @@ lw_parallel_for:
   ret
 """
 
-# Operations are eight words each, and leave one behind: 1 done, 2 done and found false, 3 refused
-# by the system, which ends the program. %rbx points to the next, %r12 counts those left, %r13
-# points to the word behind.
+# Operations are eight words each and write one: 1 done, 2 done and false, 3 refused by the system,
+# which ends the program. %rbx points to the next operation, %r12 counts the rest, %r13 points to
+# the next answer.
 _PROGRAM = """
   .globl lw_start
 lw_start:
@@ -437,10 +436,10 @@ OPERATIONS = (
 
 
 def sandbox_text(target: Target) -> str:
-    """An LLVM module of ``lw_spawn``, ``lw_start``, and what kernels may call, for a target."""
+    """Returns an LLVM module of ``lw_spawn``, ``lw_start``, and the functions kernels may call."""
     table = "\n".join(f"  .long {name} - operations" for name in OPERATIONS)
     program = _PROGRAM.replace("TABLE", table).replace("SHARED", f"{SHARED}")
-    program = program.replace("STACK", f"{_SOILED_STACK}").replace("GARBAGE", f"{GARBAGE}")
+    program = program.replace("STACK", f"{_STACK_BYTES}").replace("GARBAGE", f"{GARBAGE}")
     soil = "\n".join(f"  {line}" for line in soil_registers(target, "%rax"))
     lines = "\n".join([_SPAWN, _LIBRARY, program.replace("SOIL", soil)]).splitlines()
     bare = (line.partition("#")[0].rstrip().replace("\\", r"\5C") for line in lines)

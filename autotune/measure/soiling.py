@@ -1,6 +1,6 @@
-"""LLVM text that leaves garbage where code that is not trusted yet might read: ``lw_soil_stack``
-and ``lw_soil_registers``, to be called right before it. What the code does not set itself then
-spoils its result."""
+"""LLVM text that fills registers and stack with garbage: ``lw_soil_stack`` and
+``lw_soil_registers``, to be called right before code that is not trusted yet. If the code reads
+what it has not set, its result is wrong."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ define internal void @lw_soil_stack() noinline {{
   ret void
 }}
 
-; Only the names of the narrow registers are given as clobbered: else LLVM would clear the upper
-; halves again before it returns.
+; Only the narrow registers are declared as clobbered: otherwise LLVM would clear the upper halves
+; before it returns.
 define internal void @lw_soil_registers() noinline {{
   call void asm sideeffect "{soil}", "r,{clobbered}"(ptr @lw_garbage)
   ret void
@@ -29,7 +29,7 @@ define internal void @lw_soil_registers() noinline {{
 
 
 def soil_text(target: Target, stack_bytes: int) -> str:
-    """Definitions for the vector registers of a target and so many bytes below the caller."""
+    """Returns definitions for a target's vector registers and ``stack_bytes`` below the caller."""
     registers = range(target.vector_registers)
     return _TEXT.format(
         garbage=chr(GARBAGE) * 64,
@@ -41,7 +41,7 @@ def soil_text(target: Target, stack_bytes: int) -> str:
 
 
 def soil_registers(target: Target, address: str) -> list[str]:
-    """Assembly that loads all vector registers of a target from an address in a register."""
+    """Returns assembly that loads all vector registers from an address in a register."""
     load, name = {
         16: ("movups", "xmm"),
         32: ("vmovups", "ymm"),

@@ -1,10 +1,10 @@
-"""Which elements of a large result to look at: some that every store in the code writes.
+"""Chooses elements of a large result to check: some that every store in the code writes.
 
-What goes wrong in a kernel goes wrong in one copy of a loop's body - a rest, a peeled turn, one
-vector of a tile - and drawn by chance a few hundred elements of a million may all come from the
-others. So elements are drawn per store: of every copy that unrolling makes of it, in the first, the
-last and some other turns of the loops around. Where all results are made in the turns of the last
-parallel loop, few of its turns are enough for that.
+An error of a kernel is usually in one copy of a loop's body - a remainder, a peeled iteration, one
+vector of a tile - and a few hundred random elements of a million may all come from the others. So
+elements are drawn per store: of every copy that unrolling makes of it, in the first, the last and
+some other iterations of the loops around it. If all results are made in the last parallel loop, a
+few of its iterations are enough.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ...ir.loop.prim import Buffer
 __all__ = ["StorePoints"]
 
 Points = npt.NDArray[np.int64]
-_WRITTEN_OUT = ("unroll", "vectorize")
+_UNROLLED = ("unroll", "vectorize")
 _LEAST = 4
-_TURNS = 3
-"""Turns of the parallel loop that each store is looked at in."""
+_ITERATIONS = 3
+"""Iterations of the parallel loop in which each store is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Where a store writes, inside of these loops, definitions and conditions (and whether they
-    hold there)."""
+    """The indices of a store, inside of loops, definitions and conditions (and whether they
+    hold)."""
 
     buffer: str
     indices: tuple[IntExpr, ...]
@@ -44,51 +44,56 @@ class _Written:
 
 
 class StorePoints:
-    """The stores of a nest to its outputs. ``turns`` are those of its last parallel loop that have
-    to be run, None for all of them; ``loops_before`` counts the parallel loops before it."""
+    """The stores of a nest to its outputs.
+
+    ``iterations`` are those of the last parallel loop that have to be run, None for all of them;
+    ``loops_before`` counts the parallel loops before it.
+    """
 
     def __init__(self, nest: Nest, outputs: Collection[str], rng: np.random.Generator) -> None:
         stores = list(_stores(nest.body, outputs, (), ()))
         self._loop, self.loops_before = _last_parallel(nest)
         self._stores = [_Values(store, self._loop, rng) for store in stores]
-        self.turns: Points | None = None
+        self.iterations: Points | None = None
         if self._loop is not None:
-            found = np.unique(np.concatenate([v.turns for v in self._stores]))
-            if 2 * len(found) < self._loop.extent:
-                self.turns = found
+            needed = np.unique(np.concatenate([v.iterations for v in self._stores]))
+            if 2 * len(needed) < self._loop.extent:
+                self.iterations = needed
 
     def of(self, output: Buffer, count: int) -> Points:
-        """int64[about count]: places of elements of an output, row-major, some of each store to it,
-        some of them more than once."""
+        """Returns int64[about count]: row-major indices of elements of an output, some of each
+        store to it, some of them more than once."""
         shape = tuple(as_int(s) for s in output.shape)
         mine = [v for v in self._stores if v.store.buffer == output.name]
-        found: list[Points] = [np.zeros(0, np.int64)]
+        places: list[Points] = [np.zeros(0, np.int64)]
         for values in mine if shape and prod(shape) else ():
             number = max(_LEAST, count // len(mine))
-            found.append(values.places(shape, number, self.turns is not None))
-        return np.concatenate(found)
+            places.append(values.places(shape, number, self.iterations is not None))
+        return np.concatenate(places)
 
 
 class _Values:
-    """Draws values of the loops around a store; ``turns`` are some of ``loop`` that execute it: the
-    first, the last and one between."""
+    """Draws values of the loops around a store. ``iterations`` are some of ``loop`` that execute
+    it: the first, the last and one between."""
 
     def __init__(self, store: _Written, loop: Loop | None, rng: np.random.Generator) -> None:
         self.store, self.loop, self.rng = store, loop, rng
-        self.turns = np.zeros(0, np.int64)
+        self.iterations = np.zeros(0, np.int64)
         if loop is not None:
-            turns = np.arange(loop.extent)
-            turns = turns[self._executed(self._drawn(loop.extent, {loop.var: turns}), loop.extent)]
-            if len(turns):
-                self.turns = turns[np.linspace(0, len(turns) - 1, _TURNS).astype(np.int64)]
+            values = self._drawn(loop.extent, {loop.var: np.arange(loop.extent)})
+            executed = np.flatnonzero(self._executed(values, loop.extent))
+            if len(executed):
+                chosen = np.linspace(0, len(executed) - 1, _ITERATIONS).astype(np.int64)
+                self.iterations = executed[chosen]
 
     def places(self, shape: tuple[int, ...], count: int, few: bool) -> Points:
-        """Elements that the store writes, in ``few`` turns of the loop or in all."""
+        """Returns elements that the store writes, in ``few`` iterations of the loop or in all."""
         fixed: dict[str, Any] = {}
         if few and self.loop is not None:
-            if not len(self.turns):
+            if not len(self.iterations):
                 return np.zeros(0, np.int64)
-            fixed[self.loop.var] = self.turns[self.rng.integers(0, len(self.turns), count)]
+            drawn = self.rng.integers(0, len(self.iterations), count)
+            fixed[self.loop.var] = self.iterations[drawn]
         values = self._drawn(count, fixed)
         executed = self._executed(values, count)
         places = np.zeros(count, np.int64)
@@ -99,14 +104,14 @@ class _Values:
         return places[executed]
 
     def _drawn(self, count: int, fixed: dict[str, Any]) -> dict[str, Any]:
-        """Values of the loops around: of what is written out, evenly of all copies."""
+        """Returns values of the loops around; those of unrolled loops cover all copies evenly."""
         loops = [a for a in self.store.around if isinstance(a, Loop)]
-        copies = prod(loop.extent for loop in loops if loop.kind in _WRITTEN_OUT)
+        copies = prod(loop.extent for loop in loops if loop.kind in _UNROLLED)
         number = np.linspace(0, copies, count, endpoint=False).astype(np.int64)
         values = dict(fixed)
         for loop in reversed(loops):
             extent = max(1, loop.extent)
-            if loop.kind in _WRITTEN_OUT:
+            if loop.kind in _UNROLLED:
                 values[loop.var] = number % extent
                 number = number // extent
             elif loop.var not in values:
@@ -119,7 +124,7 @@ class _Values:
         return values
 
     def _executed(self, values: dict[str, Any], count: int) -> npt.NDArray[np.bool_]:
-        """Where the conditions hold that can be told."""
+        """Returns where the conditions hold, as far as they can be evaluated."""
         executed = np.ones(count, bool)
         for condition, holds in self.store.given:
             if isinstance(condition, Op) and condition.name == "less":
@@ -149,8 +154,10 @@ def _stores(
 
 
 def _last_parallel(nest: Nest) -> tuple[Loop | None, int]:
-    """The parallel loop that ends a nest, and how many stand before it; None if the nest does not
-    end with one, or they do not all stand in its body."""
+    """Returns the parallel loop that ends a nest, and the number of those before it.
+
+    None if the nest does not end with one, or they do not all stand in its body.
+    """
     loops = [s for s in statements(nest.body) if isinstance(s, Loop) and s.kind == "parallel"]
     outer = [s for s in nest.body if isinstance(s, Loop) and s.kind == "parallel"]
     if not loops or loops != outer or nest.body[-1] is not loops[-1]:

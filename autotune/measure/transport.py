@@ -22,7 +22,7 @@ _BLOB_LIMIT = 1 << 30
 
 
 class FrameError(ValueError):
-    """The bytes are no frame: the other side is out of its mind."""
+    """The bytes are not a frame: the other side is corrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Frame:
 
 
 def write_frame(descriptor: int, frame: Frame) -> None:
-    """Write a whole frame; BrokenPipeError if nobody reads any more."""
+    """Writes a whole frame; raise BrokenPipeError if nobody reads any more."""
     header = json.dumps(frame.header).encode()
     data = memoryview(_LENGTHS.pack(_MAGIC, len(header), len(frame.blob)) + header + frame.blob)
     while data:
@@ -42,7 +42,7 @@ def write_frame(descriptor: int, frame: Frame) -> None:
 
 
 def read_frame(descriptor: int) -> Frame | None:
-    """Wait for a frame; None at the end of the pipe."""
+    """Waits for a frame; return None at the end of the pipe."""
     reader = FrameReader()
     while True:
         piece = os.read(descriptor, reader.wanted)
@@ -54,20 +54,21 @@ def read_frame(descriptor: int) -> Frame | None:
 
 
 class FrameReader:
-    """Puts frames together from the pieces a pipe gives."""
+    """Joins the pieces that a pipe delivers to frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     @property
     def wanted(self) -> int:
-        """How many bytes may be read without reading into the next frame."""
+        """Bytes that may be read without reading into the next frame."""
         if len(self._data) < _LENGTHS.size:
             return _LENGTHS.size - len(self._data)
         return _LENGTHS.size + sum(self._lengths()) - len(self._data)
 
     def feed(self, piece: bytes) -> Frame | None:
-        """Take up to ``wanted`` bytes; the frame once it is whole. FrameError if it is none."""
+        """Adds up to ``wanted`` bytes; return the frame once it is whole. Raise FrameError if it is
+        invalid."""
         self._data += piece
         if len(self._data) < _LENGTHS.size or self.wanted:
             return None
@@ -76,9 +77,9 @@ class FrameReader:
         try:
             decoded = json.loads(self._data[start : start + header])
         except ValueError as error:
-            raise FrameError(f"the header is no JSON: {error}") from None
+            raise FrameError(f"the header is not JSON: {error}") from None
         if not isinstance(decoded, dict):
-            raise FrameError("the header is no object")
+            raise FrameError("the header is not an object")
         body = bytes(self._data[start + header : start + header + blob])
         self._data.clear()
         return Frame(decoded, body)

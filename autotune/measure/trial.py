@@ -1,8 +1,9 @@
-"""One kernel's trial: its operands and calls as operations of a ``sandbox.Job``, and the judgement.
+"""The trial of one kernel: its operands and calls as operations of a ``sandbox.Job``, and its
+verdict.
 
-Small results are compared whole, of large ones the elements that every store in the code writes
-(``store_points.py``). Inputs are views of few random values (``repeated.py``), whose pages the job
-holds once, however many operands are made of them.
+Small results are compared as a whole, of large ones the elements that every store in the code
+writes (``store_points.py``). Inputs are views of few random values (``repeated.py``), whose pages
+the job holds once, however many operands are made of them.
 """
 
 from __future__ import annotations
@@ -42,19 +43,18 @@ Array = npt.NDArray[Any]
 
 SEED = 0
 SETTINGS = replace(DEFAULT_SETTINGS, reference_work=1 << 15, reference_points=128)
-"""Scalar evaluations of the reference: a millisecond or two, a few hundredths of a compile."""
+"""Scalar evaluations of the reference: a millisecond or two, a few percent of a compile."""
 PAGES = 61
-"""After so many pages inputs come again: a prime number, so that few strides of an array are
-multiples of it."""
+"""Pages after which inputs repeat: a prime number, so that few strides are multiples of it."""
 APART = 17
-"""Pages from where one operand begins to where the next does."""
+"""Pages between the starts of two operands in the random values."""
 PROBES = 2
 CANARY = 0xFF
 
 SLOW = 30
 SLOW_FLOPS, SLOW_BYTES = 5e10, 5e9
 LEAST_SECONDS = 0.2
-"""A call may take ``SLOW`` times as long as a machine of these rates, and so many seconds more."""
+"""A call may take ``SLOW`` times as long as a machine of these rates, plus ``LEAST_SECONDS``."""
 
 
 class Values:
@@ -65,7 +65,7 @@ class Values:
         self._pages: dict[InputKind, int] = {}
 
     def pages(self, kind: InputKind) -> int:
-        """Where the pages of ``random_values(kind)`` begin."""
+        """Returns the offset of the pages of ``random_values(kind)``."""
         if kind not in self._pages:
             self._pages[kind] = self._job.pages(random_values(kind))
         return self._pages[kind]
@@ -73,15 +73,15 @@ class Values:
 
 @functools.lru_cache(maxsize=16)
 def random_values(kind: InputKind) -> Array:
-    """As many as fill ``PAGES``, the same in every process."""
+    """Returns as many values as fill ``PAGES``, the same in every process."""
     count = PAGES * mmap.PAGESIZE // kind.dtype.bytes
     return kind.draw((count,), np.random.default_rng(SEED))
 
 
 @dataclass(slots=True)
 class _Run:
-    """One call: its inputs, the elements that are compared (all if there are no ``points``), where
-    they are reported, and what they should be."""
+    """One call: its inputs, the elements that are compared (all if ``points`` is None), the reports
+    of their values, and their reference."""
 
     inputs: Mapping[str, Any]
     points: Mapping[str, Array] | None
@@ -90,15 +90,15 @@ class _Run:
 
 
 class Trial:
-    """The operations that try one kernel, from the ``begin`` to the ``end``."""
+    """The operations that try one kernel, from ``begin`` to ``end``."""
 
     def __init__(
         self, prim: PrimFunc, kernel: Kernel, code: bytes, job: Job, values: Values
     ) -> None:
-        """KeyError if the code calls what no kernel may."""
+        """Raises KeyError if the code calls a function that kernels must not call."""
         self.begin = job.length
         self.kernel, self.prim = kernel, prim
-        self.meaning: dict[int, str] = {}  # of operations that ask something: what "no" means
+        self.meaning: dict[int, str] = {}  # the error that the answer "no" to an operation means
         self._job, self._values = job, values
         self._kinds = input_kinds(prim)
         seconds = prim_flops(prim) / SLOW_FLOPS + prim_bytes(prim) / SLOW_BYTES
@@ -116,12 +116,13 @@ class Trial:
         self.end = job.length
 
     def evaluate(self) -> None:
-        """Evaluate the reference: something to do while the program runs."""
+        """Evaluates the reference, while the program runs."""
         for run in self._runs:
             run.reference = Reference(self.prim, run.inputs, SETTINGS, SEED, run.points)
 
     def verdict(self, false: Sequence[int]) -> str:
-        """What is wrong with the results, "" if nothing; ``false`` are answers that were no."""
+        """Returns the error in the results, "" if there is none; ``false`` are operations answered
+        "no"."""
         for number in false:
             if number in self.meaning:
                 return self.meaning[number]
@@ -140,7 +141,7 @@ class Trial:
     # -- inputs
 
     def _small_runs(self) -> Iterator[_Run]:
-        """Calls on inputs drawn by chance, and on probes; their results are compared whole."""
+        """Yields calls on random inputs, and on probes; their results are compared as a whole."""
         drawn: dict[str, Array] = {}
         arguments: list[int] = []
         for number, operand in enumerate(self.kernel.operands):
@@ -157,15 +158,15 @@ class Trial:
                 arguments.append(address)
         yield self._run(arguments, drawn, None)
         for probe in make_probes(self.prim, drawn, SEED, PROBES):
-            again = list(arguments)
+            changed = list(arguments)
             for number, operand in enumerate(self.kernel.operands):
                 name = operand.buffer.name
                 if operand.pack is None and name in probe and probe[name] is not drawn[name]:
-                    again[number] = self._copied(operand, probe[name])
-            yield self._run(again, probe, None)
+                    changed[number] = self._copied(operand, probe[name])
+            yield self._run(changed, probe, None)
 
     def _large_run(self) -> _Run:
-        """A call on inputs that are a few pages again and again; some elements are compared."""
+        """Returns a call on inputs that repeat a few pages; some elements are compared."""
         inputs: dict[str, Any] = {}
         arguments: list[int] = []
         for number, operand in enumerate(self.kernel.operands):
@@ -180,7 +181,7 @@ class Trial:
         return self._run(arguments, inputs, self._points())
 
     def _copied(self, operand: Operand, array: Array) -> int:
-        """The address of a copy that nobody can write to, with canaries beside it."""
+        """Returns the address of a read-only copy with canary bytes beside it."""
         room = self._room(operand.buffer.name, array.nbytes, _alignment(operand))
         content = np.full(room.last - room.first, CANARY, np.uint8)
         begin = room.address - room.first
@@ -191,8 +192,8 @@ class Trial:
         return room.address
 
     def _repeated(self, operand: Operand, number: int, name: str) -> tuple[int, Repeated]:
-        """The address of an operand made of random values that nobody can write to, with canaries
-        beside it."""
+        """Returns the address of a read-only operand of random values with canary bytes beside
+        it."""
         kind = self._kinds[name]
         size = _bytes(operand.buffer)
         room = self._room(operand.buffer.name, size, _alignment(operand))
@@ -209,21 +210,21 @@ class Trial:
         return room.address, Repeated(values, first, _shape(operand.buffer))
 
     def _points(self) -> dict[str, Array]:
-        """The elements of large outputs that are compared."""
+        """Returns the elements of large outputs that are compared."""
         count = affordable_points(self.prim, SETTINGS) // 2
         rng = np.random.default_rng(SEED)
         stores = StorePoints(self.kernel.nest, self.prim.outputs, rng)
-        if stores.turns is not None:
-            self._iterations = stores.turns
-            places = self._job.put(stores.turns)
-            self._chosen = (places, stores.turns.size, stores.loops_before)
+        if stores.iterations is not None:
+            self._iterations = stores.iterations
+            places = self._job.put(stores.iterations)
+            self._chosen = (places, stores.iterations.size, stores.loops_before)
         points: dict[str, Array] = {}
         for buffer in self.prim.output_buffers:
             shape = _shape(buffer)
-            found = [stores.of(buffer, count)]
-            if stores.turns is None:
-                found.append(_places(sample_points(shape, count, rng), shape))
-            places = np.unique(np.concatenate(found))
+            parts = [stores.of(buffer, count)]
+            if stores.iterations is None:
+                parts.append(_places(sample_points(shape, count, rng), shape))
+            places = np.unique(np.concatenate(parts))
             points[buffer.name] = (
                 np.stack(np.unravel_index(places, shape), axis=1)
                 if shape
@@ -259,7 +260,7 @@ class Trial:
         return _Run(inputs, points, reports)
 
     def _report(self, buffer: Buffer, points: Array | None) -> Report:
-        """Where the elements of an output will be that are compared."""
+        """Returns the report of the elements of an output that are compared."""
         job, room, width = self._job, self._outputs[buffer.name], buffer.dtype.bytes
         if points is None:
             report = job.report(room.size)
@@ -283,7 +284,7 @@ class Trial:
 
 
 def _places(points: Array, shape: tuple[int, ...]) -> Array:
-    """Row-major places of elements with these indices, int64[n, rank]."""
+    """Returns row-major indices of elements with these coordinates, int64[n, rank]."""
     places = np.zeros(len(points), np.int64)
     for index, size in zip(points.T, shape, strict=True):
         places = places * size + index
@@ -291,7 +292,7 @@ def _places(points: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _alignment(operand: Operand) -> int:
-    """What the code may count on: arrays of callers begin anywhere."""
+    """Returns the alignment that the code may rely on: arrays of callers begin anywhere."""
     return 64 if operand.role == "packed" else operand.buffer.dtype.bytes
 
 

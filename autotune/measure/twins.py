@@ -1,11 +1,7 @@
-"""Schedules that need not both be measured: on so many threads their nests do the same.
-
-::
-
-    split i (8, 16); split j (4, 32); fuse i.0 j.0; parallel i.0*j.0; vectorize j.1
+"""split i (8, 16); split j (4, 32); fuse i.0 j.0; parallel i.0*j.0; vectorize j.1
     split i (8, 16); split j (4, 32); vectorize j.1                    the same on one thread
 
-That is seen on the steps. Other steps change nothing in some schedules only, such as the order of
+This is seen on the steps. Other steps change nothing in some schedules only, such as the order of
 loops that run once: that is seen on the nest.
 """
 
@@ -25,7 +21,7 @@ __all__ = ["nest_key", "on_one_thread"]
 
 
 def on_one_thread(schedule: Sequence[Any]) -> list[list[Any]]:
-    """A schedule (JSON data) without the steps that only share loops among threads.
+    """Returns a schedule (JSON data) without the steps that only share loops among threads.
 
     >>> on_one_thread([["fuse", ["i", "j"]], ["parallel", "i*j"], ["compute_at", "t", "i*j"]])
     [['compute_at', 't', 'j']]
@@ -47,7 +43,8 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
 
 
 def nest_key(prim: PrimFunc, schedule: Sequence[Any]) -> Hashable:
-    """Equal for schedules (JSON data) that give ``prim`` the same loop nest."""
+    """Returns a key that is equal for schedules (JSON data) that give ``prim`` the same loop
+    nest."""
     try:
         return apply_schedule(prim, Schedule.from_json(as_lists(schedule)))
     except ScheduleError:

@@ -1,14 +1,10 @@
-"""What the check before the first use found, kept for later processes: one line per kernel.
-
-::
-
-    right KEY WORKLOAD SCHEDULE
+"""right KEY WORKLOAD SCHEDULE
     wrong KEY WORKLOAD SCHEDULE why, in a sentence
 
-The key is 64 hexadecimal digits; the hash of the workload, and 16 digits of that of the schedule,
-say what a log calls the same. The file stands in the cache folder, and is only ever appended to, a
-whole line with one write, so that processes may do so at the same time. A line that is torn or
-foreign says nothing. Where the folder cannot be written the verdicts last as long as the process.
+The key is 64 hexadecimal digits; the hash of the workload and 16 digits of that of the schedule
+connect it to logs. The file lies in the cache folder and is only ever appended to, a whole line
+with one write, so that processes may do so at the same time. Torn and foreign lines are ignored. If
+the folder cannot be written the verdicts last as long as the process.
 """
 
 from __future__ import annotations
@@ -26,11 +22,11 @@ _LINE = re.compile(
     rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
 )
 _MOST_BYTES = 4 << 20
-"""A longer file is begun anew: some 40,000 kernels are in it."""
+"""A longer file is started anew: it holds some 40,000 kernels."""
 
 
 class Verdicts:
-    """Why kernels were refused by their keys, "" for those that were right."""
+    """The reasons for refusing kernels by their keys, "" for those that were right."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,18 +36,18 @@ class Verdicts:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> str | None:
-        """The verdict on a kernel; None if there is none."""
+        """Returns the verdict on a kernel; None if there is none."""
         with self._lock:
             if key in self._put:
                 return self._put[key]
-            found = self._find(key)
-            if found is None:
+            reason = self._find(key)
+            if reason is None:
                 self._read_on()
-                found = self._find(key)
-            return found
+                reason = self._find(key)
+            return reason
 
     def put(self, key: str, workload: str, schedule: str, reason: str) -> None:
-        """Remember a verdict, for a workload's hash and the text of a schedule."""
+        """Remembers a verdict, for a workload's hash and the text of a schedule."""
         reason = " ".join(reason.split())[:300]
         word = "wrong" if reason else "right"
         line = f"{word} {key} {workload} {schedule_digest(schedule)} {reason}"
@@ -61,17 +57,17 @@ class Verdicts:
                 self._append(line.rstrip().encode(errors="replace") + b"\n")
 
     def refused(self) -> dict[tuple[str, str], str]:
-        """Why schedules are refused, by the hash of a workload and ``schedule_digest``."""
-        found: dict[tuple[str, str], str] = {}
+        """Returns the reasons for refusing schedules, by workload hash and ``schedule_digest``."""
+        reasons: dict[tuple[str, str], str] = {}
         with self._lock:
             self._read_on()
             lines = list(_LINE.finditer(self._data))
         for line in lines:
             name = line[3].decode(errors="replace"), line[4].decode()
-            found.pop(name, None)
+            reasons.pop(name, None)
             if reason := _reason(line):
-                found[name] = reason
-        return found
+                reasons[name] = reason
+        return reasons
 
     def _find(self, key: str) -> str | None:
         at = self._data.rfind(b" %b " % key.encode())
@@ -90,9 +86,9 @@ class Verdicts:
             os.close(descriptor)
 
     def _read_on(self) -> None:
-        """Take in what others appended since the last time."""
+        """Reads the lines that were appended since the last time."""
         with contextlib.suppress(OSError):
-            # A pipe in its place must not be waited for.
+            # Do not wait for a pipe in its place.
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:
                 state = os.fstat(descriptor)
@@ -103,7 +99,7 @@ class Verdicts:
                     return
                 file.seek(done)
                 data = file.read(2 * _MOST_BYTES)
-            self._data += data[: data.rfind(b"\n") + 1]  # a line under way is read when it is there
+            self._data += data[: data.rfind(b"\n") + 1]  # a partial line is read later
 
 
 def _reason(line: re.Match[bytes]) -> str:
@@ -113,7 +109,7 @@ def _reason(line: re.Match[bytes]) -> str:
 
 
 def schedule_digest(schedule: str) -> str:
-    """A hash of a schedule's text, as ``record.schedule_key`` writes it."""
+    """Returns a hash of a schedule's text, as ``record.schedule_key`` writes it."""
     return hashlib.sha256(schedule.encode()).hexdigest()[:16]
 
 
@@ -122,6 +118,6 @@ _lock = threading.Lock()
 
 
 def verdicts(folder: Path) -> Verdicts:
-    """The verdicts kept in a folder, one object per process."""
+    """Returns the verdicts kept in a folder, one object per process."""
     with _lock:
         return _stores.setdefault(folder, Verdicts(folder / "first_use.txt"))

@@ -30,10 +30,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Service(Protocol):
-    """What a worker does. It travels to the worker by pickle and is opened there."""
+    """The work of a worker. It is pickled to the worker and opened there."""
 
     def open(self) -> None:
-        """Prepare; memory taken here is not counted against the limit."""
+        """Prepare; memory allocated here does not count against the limit."""
         ...
 
     @property
@@ -42,20 +42,20 @@ class Service(Protocol):
         ...
 
     def handle(self, request: Any) -> Frame:
-        """Answer a request. An exception is answered in its stead."""
+        """Answers a request. An exception becomes an answer, too."""
         ...
 
     def close(self) -> None:
-        """Give back what ``open`` took."""
+        """Releases what ``open`` allocated."""
         ...
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until the pipe ends."""
+    """Serves until the pipe ends."""
     read, write, parent = (int(a) for a in arguments)
     _die_with_parent(parent)
     if os.sched_getscheduler(0) == os.SCHED_IDLE:
-        yield_to_others()  # as the process that started this one does
+        yield_to_others()  # like the process that started this one
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     services: dict[int, Service] = {}
     while (frame := read_frame(read)) is not None:
@@ -78,12 +78,12 @@ def _answer(service: Service, frame: Frame) -> Frame:
         return service.handle(pickle.loads(frame.blob))
     except MemoryError as error:
         return Frame({"error": "out_of_memory", "detail": str(error)})
-    except Exception as error:  # whatever a candidate brings about is an answer
+    except Exception as error:  # every effect of a candidate is an answer
         return Frame({"error": "crash", "detail": f"{type(error).__name__}: {error}"})
 
 
 def _die_with_parent(parent: int) -> None:
-    """Leave nothing behind, even in the middle of a candidate's endless loop."""
+    """Ends with the parent, even in the middle of a candidate's endless loop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the tuner's business
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -91,7 +91,7 @@ def _die_with_parent(parent: int) -> None:
 
 
 def _limit_memory(more: int | None) -> None:
-    """Allow ``more`` bytes of address space beyond what is in use; None allows all."""
+    """Allows ``more`` bytes of address space beyond those in use; None allows all."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = hard
     if more is not None:

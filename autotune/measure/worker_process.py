@@ -1,4 +1,5 @@
-"""The tuner's end of a worker process: start, ask, wait with a deadline, bury, start again."""
+"""The tuner's end of a worker process: starts it, sends requests, waits with a deadline,
+restarts."""
 
 from __future__ import annotations
 
@@ -31,24 +32,24 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class WorkerError(RuntimeError):
-    """Worker processes cannot be started at all; the message has their last words."""
+    """Worker processes cannot be started; the message holds their last output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, or ``error`` (a word of record.ERRORS) and ``detail`` if the worker is no more."""
+    """An answer, or ``error`` (a key of record.ERRORS) and ``detail`` if the worker died."""
 
     header: dict[str, Any] = field(default_factory=dict)
     blob: bytes = b""
     error: str | None = None
     detail: str = ""
     killed: bool = False
-    """Someone killed the worker: the system, for want of memory, or a person."""
+    """A person killed the worker, or the system for lack of memory."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """What a worker was asked; without a timeout its service is only to be opened."""
+    """A request to a worker; without a timeout its service is only opened."""
 
     service: Service
     request: Any = None
@@ -57,10 +58,10 @@ class _Request:
 
 
 class WorkerProcess:
-    """One long-lived worker. It is started when first asked and restarted after it dies.
+    """One long-lived worker. It is started at the first request and restarted after it dies.
 
-    It serves any number of services; the few it was asked last stay open. At most one request is
-    under way. ``poll`` never blocks; ``wait_for`` waits for several workers.
+    It serves any number of services; the most recent few stay open. At most one request is under
+    way. ``poll`` never blocks; ``wait_for`` waits for several workers.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class WorkerProcess:
         start_timeout: float = 120.0,
         lives: int = 2000,
     ) -> None:
-        """On these ``cpus`` (all); a ``spare`` one runs only while nobody else wants to."""
+        """``cpus`` are those it may use (all); a ``spare`` worker runs only on an otherwise idle
+        core."""
         self.cpus = cpus
         self.spare = spare
         self._start_timeout = start_timeout
@@ -79,7 +81,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = FrameReader()
         self._pending: _Request | None = None
-        self._open: dict[int, Service] = {}  # the one asked last comes last
+        self._open: dict[int, Service] = {}  # the most recent one last
         self._opening = False
         self._served = 0
         self._deadline = float("inf")
@@ -89,12 +91,12 @@ class WorkerProcess:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is due."""
+        """True if a request is under way."""
         return self._pending is not None
 
     @property
     def deadline(self) -> float:
-        """When (``time.monotonic``) waiting for the answer ends."""
+        """The time (``time.monotonic``) at which waiting for the answer ends."""
         return self._deadline
 
     @property
@@ -105,7 +107,7 @@ class WorkerProcess:
         return self._read
 
     def start(self) -> None:
-        """Start now, so that the first request finds the worker ready."""
+        """Starts now, so that the first request finds the worker ready."""
         if self._process is not None:
             return
         child_read, self._write = os.pipe()
@@ -136,12 +138,12 @@ class WorkerProcess:
         self._open, self._served = {}, 0
 
     def prepare(self, service: Service) -> None:
-        """Open a service ahead of the first request, as far as nothing else is under way."""
+        """Opens a service before the first request, if nothing else is under way."""
         if not self.busy and id(service) not in self._open:
             self._begin(_Request(service))
 
     def submit(self, service: Service, request: Any, timeout: float) -> None:
-        """Ask; the answer is due ``timeout`` seconds after the service is open and asked."""
+        """Sends a request; the answer is due ``timeout`` seconds after the service is open."""
         assert not self.busy
         self._begin(_Request(service, request, timeout))
 
@@ -173,13 +175,14 @@ class WorkerProcess:
 
     def _send(self, do: str, number: int, value: Any = None) -> None:
         frame = Frame({"do": do, "service": number}, pickle.dumps(value))
-        with contextlib.suppress(BrokenPipeError):  # poll will find it dead
+        with contextlib.suppress(BrokenPipeError):  # poll detects its death
             write_frame(self._write, frame)
 
     def poll(self) -> Reply | None:
-        """The answer if it is there; a Reply with ``error`` if the worker died or was too slow.
+        """Returns the answer if there is one; a Reply with ``error`` if the worker died or was too
+        slow.
 
-        WorkerError if a service cannot be opened in several processes.
+        Raises WorkerError if a service cannot be opened in several processes.
         """
         while True:
             frame, dead = self._receive()
@@ -199,7 +202,8 @@ class WorkerProcess:
             return self._done(self._late()) if late else None
 
     def _is_starved(self) -> bool:
-        """Whether a late worker had too little of a busy machine to be blamed; gives it more."""
+        """True if a late worker had too little processor time to be blamed; extends the
+        deadline."""
         now = time.monotonic()
         if self._opening or self._pending is None or now >= self._last_deadline:
             return False
@@ -210,9 +214,9 @@ class WorkerProcess:
         return True
 
     def _opened(self, frame: Frame | None, failure: str) -> Reply | None:
-        """Go on after opening a service, or try again in a new process.
+        """Continues after opening a service, or tries again in a new process.
 
-        A worker that dies before it is asked tells nothing about a candidate.
+        A worker that dies before its first request says nothing about a candidate.
         """
         request = self._pending
         assert request is not None
@@ -226,7 +230,7 @@ class WorkerProcess:
             words = self._last_words() or failure
             self._bury()
             request.failures += 1
-            if request.timeout <= 0:  # nobody waits for it: whoever asks next tries again
+            if request.timeout <= 0:  # nobody waits for it: the next request tries again
                 return self._done(Reply(error="crash", detail=words))
             if request.failures >= _STARTS_IN_VAIN:
                 self._done(Reply())
@@ -259,8 +263,8 @@ class WorkerProcess:
         self._bury()
         return Reply(error="timeout", detail=f"no answer within {seconds:.3g} s")
 
-    def _autopsy(self, found: str) -> Reply:
-        """What the worker died of, from its exit status and its last words."""
+    def _autopsy(self, failure: str) -> Reply:
+        """Returns the cause of death, from the exit status and the last output."""
         process = self._process
         assert process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -271,14 +275,14 @@ class WorkerProcess:
         if status == FAULT_IN_GUARD:
             return Reply(error="out_of_bounds", detail="touched memory beside an operand")
         if status == FAULT_ELSEWHERE:
-            return Reply(error="crash", detail="touched memory that is not there")
+            return Reply(error="crash", detail="touched memory that is not mapped")
         killed = status == -signal.SIGKILL
         if killed or _is_about_memory(words):
-            detail = words[-200:] or "killed, as the system does for want of memory"
+            detail = words[-200:] or "killed, as by the system for lack of memory"
             return Reply(error="out_of_memory", detail=detail, killed=killed)
         if status is not None and status < 0:
             return Reply(error="crash", detail=signal.Signals(-status).name)
-        return Reply(error="crash", detail=words[-200:] or found)
+        return Reply(error="crash", detail=words[-200:] or failure)
 
     def _last_words(self) -> str:
         size = self._errors.seek(0, os.SEEK_END)
@@ -298,7 +302,7 @@ class WorkerProcess:
         self.restarts += 1
 
     def close(self) -> None:
-        """End the worker."""
+        """Ends the worker."""
         self._bury()
         self._done(Reply())
 
@@ -310,8 +314,8 @@ class WorkerProcess:
 
 
 def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
-    """Wait until one of the busy workers has something to say, or is past its deadline, or it is
-    later (``time.monotonic``) than ``until``."""
+    """Waits until one of the busy workers has something to report, or is past its deadline, or
+    until the time (``time.monotonic``) ``until``."""
     busy = [w for w in workers if w.busy]
     if not busy:
         return
@@ -320,7 +324,8 @@ def wait_for(workers: Sequence[WorkerProcess], until: float = math.inf) -> None:
 
 
 def worker_environment() -> dict[str, str]:
-    """The environment of a process of ours: it finds what this one finds, and has one thread."""
+    """Returns the environment of a worker: this process's import paths, and one thread per
+    library."""
     paths = [p or os.getcwd() for p in sys.path]
     return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": os.pathsep.join(paths)}
 

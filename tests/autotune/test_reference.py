@@ -139,7 +139,7 @@ def test_what_is_known_is_kept_in_a_file(tmp_path: Path) -> None:
     inputs = make_inputs(prim, 0)
     for settings in (DEFAULT_SETTINGS, PARTIAL):
         Reference(prim, inputs, settings).save(tmp_path / "reference.npz")
-        again = Reference.load(tmp_path / "reference.npz", prim, inputs, settings)
+        again = Reference.load(tmp_path / "reference.npz", prim, inputs)
         assert again.partial == (settings is PARTIAL)
         assert again.check({"y": right_result(prim, inputs)}).right
         assert not again.check({"y": np.zeros((M, N), np.float32)}).right

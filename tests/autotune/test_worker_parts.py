@@ -45,7 +45,7 @@ def test_garbage_is_no_frame(data: bytes) -> None:
 def test_a_header_must_be_an_object() -> None:
     read_end, write_end = os.pipe()
     write_frame(write_end, Frame([1]))  # type: ignore[arg-type]
-    with pytest.raises(FrameError, match="no object"):
+    with pytest.raises(FrameError, match="not an object"):
         read_frame(read_end)
     os.close(read_end)
     os.close(write_end)

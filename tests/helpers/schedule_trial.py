@@ -9,10 +9,10 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from loopwright.autotune.measure.data_races import IterationWatch
 from loopwright.autotune.measure.guarded import GuardedBuffer
 from loopwright.autotune.measure.harness import Harness
 from loopwright.autotune.measure.probes import make_probes
-from loopwright.autotune.measure.races import TurnWatch
 from loopwright.autotune.measure.reference import Reference, index_ranges, make_inputs
 from loopwright.codegen.kernel import Kernel, compile_nest, prepare_operands
 from loopwright.codegen.llvm.engine import compile_object
@@ -154,7 +154,7 @@ class Trial:
             with pool.limited(threads):
                 harness.first(address, place)
             return ""
-        watch = TurnWatch(harness, [buffer.bytes for buffer in written], 1)
+        watch = IterationWatch(harness, [buffer.bytes for buffer in written], 1)
         with harness.watched(watch.loop):
             harness.first(address, place)
         return "a race" if watch.race else ""

@@ -10,7 +10,7 @@ from loopwright.autotune.measure import run_service
 from loopwright.autotune.measure.build_service import BuildService
 from loopwright.autotune.measure.guarded import GuardedBuffer
 from loopwright.autotune.measure.harness import Harness
-from loopwright.autotune.measure.places import Operand, Place, matters, placed
+from loopwright.autotune.measure.placement import Operand, Placement, matters, placed
 from loopwright.autotune.measure.run_service import RaceRequest, RunService
 from loopwright.codegen.runtime.call_text import IN_PAGE, PAGED_BYTES
 from loopwright.codegen.target import Target
@@ -22,7 +22,7 @@ def operand(name: str, size: int, shared: bool = False, copied: bool = True) -> 
     return Operand(name, home, copied, shared)
 
 
-def bytes_at(place: Place, entrant: int, number: int, size: int) -> bytes:
+def bytes_at(place: Placement, entrant: int, number: int, size: int) -> bytes:
     address = ctypes.c_int64.from_address(place.arguments(entrant) + 8 * number).value
     return ctypes.string_at(address, size)
 
@@ -30,7 +30,7 @@ def bytes_at(place: Place, entrant: int, number: int, size: int) -> bytes:
 def test_entrants_stand_in_the_same_memory() -> None:
     both = operand("in x", 100, shared=True)
     small, large = operand("own 1", 3000), operand("own 1", 40_000)
-    place = Place([(both, small), (both, large)])
+    place = Placement([(both, small), (both, large)])
     (x0, x0_end, w0, w0_end), (x1, _, w1, w1_end) = place.ranges(0), place.ranges(1)
     assert (x0, w0) == (x1, w1)
     assert (x0_end - x0, w0_end - w0, w1_end - w1) == (100, 3000, 40_000)
@@ -42,13 +42,13 @@ def test_entrants_stand_in_the_same_memory() -> None:
 
 
 def test_what_is_only_written_is_not_copied() -> None:
-    place = Place([(operand("out y", 64, shared=True, copied=False),)])
+    place = Placement([(operand("out y", 64, shared=True, copied=False),)])
     assert bytes_at(place, 0, 0, 64) == bytes(64)
 
 
 def test_places_lie_apart() -> None:
     some = [(operand("in x", 100, shared=True),)]
-    places = [Place(some) for _ in range(3)]
+    places = [Placement(some) for _ in range(3)]
     assert len({p.ranges(0)[0] for p in places}) == 3
 
 
@@ -81,14 +81,14 @@ def test_a_race_goes_through_many_places(monkeypatch: pytest.MonkeyPatch) -> Non
     built = [builder.handle((("plant", "good", d),)).blob for d in (10, 10_000)]
     stood: set[int] = set()
 
-    class Watched(Place):
+    class Watched(Placement):
         def arguments(self, entrant: int) -> int:
             stood.add(self.ranges(entrant)[0])
             return super().arguments(entrant)
 
     # A machine whose second-level cache the small operands of this kernel fill.
     monkeypatch.setattr(Target, "host", lambda: Target(l2=8 * planted.SIZE))
-    monkeypatch.setattr(run_service, "Place", Watched)
+    monkeypatch.setattr(run_service, "Placement", Watched)
     monkeypatch.setattr(
         Harness, "handle_faults", lambda self: None
     )  # this is no process of its own

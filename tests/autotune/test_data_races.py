@@ -4,8 +4,8 @@ import ctypes
 
 import numpy as np
 import pytest
+from loopwright.autotune.measure.data_races import IterationWatch
 from loopwright.autotune.measure.harness import Harness
-from loopwright.autotune.measure.races import TurnWatch
 from loopwright.codegen.llvm.engine import compile_object
 from loopwright.codegen.llvm.link import LoadedObject, load_object
 from loopwright.codegen.runtime import pool
@@ -63,7 +63,7 @@ def test_turns_that_write_to_one_place_are_a_race(kind: str) -> None:
     memory = np.full(20, 7, np.float32)
     address = (ctypes.c_void_p * 1)(memory.ctypes.data)
     code = loaded(harness, kind)
-    watch = TurnWatch(harness, [memory.view(np.uint8)], seed=0)
+    watch = IterationWatch(harness, [memory.view(np.uint8)], seed=0)
     with harness.watched(watch.loop):
         for watch.number in range(3):
             memory[:] = 7

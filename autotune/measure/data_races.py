@@ -1,0 +1,65 @@
+"""Finds data races without running threads: iterations of parallel loops in a random order.
+
+Whether two threads meet is random; on a busy machine one of them often does all the work. So a
+kernel is run with the iterations of its parallel loops split into two random halves, which run one
+after the other, each from the last iteration to the first, all on one thread.
+
+- Iterations that need the result of an earlier one do not have it: the result is wrong.
+- Iterations that write the same memory, be it a shared sum or scratch memory, change memory that
+  the other half has changed: this is seen between the halves.
+
+``rounds`` such runs with different halves separate any two of ``2**rounds`` iterations, and of more
+iterations all but one pair in ``2**rounds``; mistakes of this kind concern many pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .harness import Harness
+
+__all__ = ["IterationWatch"]
+
+_WATCHED_BYTES = 1 << 22
+"""Bytes compared of larger memory, in pages spread over it."""
+_PAGE = 4096
+
+
+class IterationWatch:
+    """Watches the memory that the iterations of a kernel's parallel loops share.
+
+    ``race`` is True, after ``with harness.watched(watch.loop)`` and some calls, if two halves wrote
+    to one place. ``number`` is that of the round.
+    """
+
+    def __init__(
+        self, harness: Harness, shared: Sequence[npt.NDArray[np.uint8]], seed: int
+    ) -> None:
+        self.race = False
+        self.number = 0
+        self._harness = harness
+        self._views = [_spread(memory) for memory in shared if memory.size]
+        self._seed = seed
+
+    def loop(self, function: int, context: int, iterations: int) -> None:
+        """Runs a parallel loop, in the place of the thread pool."""
+        rank = np.random.default_rng(self._seed).permutation(iterations)
+        chosen = rank >> self.number & 1 == 0
+        first, second = np.flatnonzero(chosen)[::-1], np.flatnonzero(~chosen)[::-1]
+        before = [view.copy() for view in self._views]
+        self._harness.iterations(function, context, first.tolist())
+        between = [view.copy() for view in self._views]
+        self._harness.iterations(function, context, second.tolist())
+        for old, middle, new in zip(before, between, self._views):
+            self.race = self.race or bool(np.any((old != middle) & (middle != new)))
+
+
+def _spread(memory: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    if memory.size <= _WATCHED_BYTES:
+        return memory
+    pages = memory[: memory.size // _PAGE * _PAGE].reshape(-1, _PAGE)
+    return pages[:: -(-memory.size // _WATCHED_BYTES)]
