@@ -1,7 +1,8 @@
 """``lw.nn``: what neural networks need and NumPy lacks.
 
 The functions take NumPy arrays or traced ones. On plain arrays they compute at once, with the
-operator's NumPy reference; in a compiled function they become one operator each.
+operator's NumPy reference; in a compiled function they become one operator each. A function that
+adds nothing to its operator is not written here: it is made from the operator's declaration.
 
 >>> import numpy as np
 >>> from loopwright import nn
@@ -11,42 +12,39 @@ operator's NumPy reference; in a compiled function they become one operator each
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.dtype import DType, float_for
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.nodes import Constant
-from ..ir.ops import get
+from ..ir.graph.operator import REQUIRED, Operator
+from ..ir.loop.scalar import SCALAR_OPS
+from ..ir.ops import all_operators, get
 from .emitting import common_dtype, dtype_argument, emit, lift
 from .parameters import Axes, DTypeLike, Ints, Pair, Widths, by_numpy, checked
 from .proxy import Proxy
 from .trace import active
 
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A function made from its operator's declaration."""
+
+
 __all__ = [
     "avg_pool2d",
-    "batch_norm",
     "conv2d",
     "dense",
-    "erf",
-    "gelu",
-    "global_avg_pool2d",
-    "global_max_pool2d",
     "layer_norm",
-    "log_softmax",
-    "matmul",
     "max_pool2d",
     "one_hot",
     "pad",
-    "relu",
     "rms_norm",
-    "rsqrt",
-    "sigmoid",
-    "silu",
-    "softmax",
 ]
 
 
@@ -71,61 +69,6 @@ def _emit(name: str, floats: bool, *operands: Any, **attrs: Any) -> Proxy:
 def _dtype(operands: Sequence[Any], floats: bool) -> DType:
     dtype = common_dtype(*operands)
     return float_for(dtype) if floats else dtype
-
-
-@checked
-def relu(x: Any) -> Any:
-    """``max(x, 0)`` by element, for any dtype but bool; NaN stays NaN."""
-    return _apply("nn.relu", x, floats=False)
-
-
-@checked
-def gelu(x: Any, approximate: str = "none") -> Any:
-    """The Gaussian error linear unit, ``x * Phi(x)``.
-
-    ``approximate="none"`` uses erf, ``"tanh"`` the formula with tanh of Hendrycks and Gimpel,
-    "Gaussian Error Linear Units" (2016). Any shape; a float dtype.
-    """
-    return _apply("nn.gelu", x, approximate=approximate)
-
-
-@checked
-def silu(x: Any) -> Any:
-    """``x * sigmoid(x)`` by element, also called swish. Any shape; a float dtype."""
-    return _apply("nn.silu", x)
-
-
-@checked
-def sigmoid(x: Any) -> Any:
-    """``1 / (1 + exp(-x))`` by element, without overflow. Any shape; a float dtype."""
-    return _apply("sigmoid", x)
-
-
-@checked
-def erf(x: Any) -> Any:
-    """The error function by element. Any shape; a float dtype."""
-    return _apply("erf", x)
-
-
-@checked
-def rsqrt(x: Any) -> Any:
-    """``1 / sqrt(x)`` by element. Any shape; a float dtype."""
-    return _apply("rsqrt", x)
-
-
-@checked
-def softmax(x: Any, axis: int = -1) -> Any:
-    """``exp(x) / sum(exp(x))`` along ``axis``, computed from ``x - max(x)``.
-
-    The result has the shape of ``x`` and sums to 1 along ``axis``. One kernel.
-    """
-    return _apply("nn.softmax", x, axis=axis)
-
-
-@checked
-def log_softmax(x: Any, axis: int = -1) -> Any:
-    """``log(softmax(x))`` along ``axis``, without the loss of taking the logarithm afterwards."""
-    return _apply("nn.log_softmax", x, axis=axis)
 
 
 @checked
@@ -192,24 +135,6 @@ def _scale(x: Any, sizes: tuple[Any, ...], given: Any, value: float) -> Any:
     if all(isinstance(s, int) for s in sizes):
         return np.full(sizes, value, dtype.numpy)
     return emit("full", shape=sizes, fill_value=value, dtype=str(dtype))
-
-
-@checked
-def batch_norm(
-    x: Any, gamma: Any, beta: Any, mean: Any, var: Any, axis: int = 1, epsilon: float = 1e-5
-) -> Any:
-    """``(x - mean) / sqrt(var + epsilon) * gamma + beta``: batch normalisation as inference has it.
-
-    ``gamma, beta, mean, var`` have the shape ``(x.shape[axis],)``; ``mean`` and ``var`` are the
-    running moments. Ioffe and Szegedy, "Batch Normalization" (2015).
-    """
-    return _apply("nn.batch_norm", x, gamma, beta, mean, var, axis=axis, epsilon=epsilon)
-
-
-@checked
-def matmul(a: Any, b: Any) -> Any:
-    """``a @ b`` as NumPy has it, for integer dtypes, too."""
-    return _apply("nn.matmul", a, b, floats=False)
 
 
 @checked
@@ -333,18 +258,6 @@ def avg_pool2d(
 
 
 @checked
-def global_avg_pool2d(x: Any, layout: str = "NCHW") -> Any:
-    """The mean over both image axes, which stay with size 1."""
-    return _apply("nn.global_avg_pool2d", x, layout=layout)
-
-
-@checked
-def global_max_pool2d(x: Any, layout: str = "NCHW") -> Any:
-    """The greatest element over both image axes, which stay with size 1."""
-    return _apply("nn.global_max_pool2d", x, floats=False, layout=layout)
-
-
-@checked
 def pad(x: Any, pad_width: Widths, value: float = 0, mode: str = "constant") -> Any:
     """``np.pad`` with one ``value``; ``mode`` is ``"constant"``, ``"edge"`` or ``"reflect"``."""
     options = {"constant_values": value} if mode == "constant" else {}
@@ -383,3 +296,39 @@ def _padding(
     if len(given) == 4:
         return given[0], given[1], given[2], given[3]
     raise LoopwrightTypeError(f"padding is 1, 2 or 4 ints, not {padding!r}")
+
+
+def _declared(op: Operator) -> Callable[..., Any]:
+    """The function that applies ``op``; its parameters are the operands and the attributes."""
+    count = len(op.params)
+
+    def function(*args: Any) -> Any:
+        attrs = {a.name: value for a, value in zip(op.attrs, args[count:], strict=False)}
+        return _apply(op.name, *args[:count], floats=op.dtypes == "f", **attrs)
+
+    def parameter(name: str, kind: str, default: Any = REQUIRED) -> inspect.Parameter:
+        given = inspect.Parameter.empty if default is REQUIRED else default
+        form = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Parameter(name, form, default=given, annotation=kind)
+
+    parameters = [parameter(name, "Any") for name in op.params]
+    parameters += [parameter(a.name, a.kind, a.default) for a in op.attrs]
+    function.__name__ = function.__qualname__ = op.name.removeprefix("nn.")
+    function.__doc__ = op.doc.partition("\n    ")[0].rstrip()
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return checked(function)
+
+
+def _is_ours(op: Operator) -> bool:
+    """True if NumPy has no function that stands for ``op``."""
+    row = SCALAR_OPS.get(op.name)
+    return op.name.startswith("nn.") if row is None else row.is_ours
+
+
+_DECLARED = {
+    name: _declared(op)
+    for op in all_operators().values()
+    if _is_ours(op) and (name := op.name.removeprefix("nn.")) not in __all__
+}
+globals().update(_DECLARED)
+__all__ += _DECLARED  # pyright: ignore[reportUnsupportedDunderAll]

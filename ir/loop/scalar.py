@@ -52,6 +52,11 @@ class ScalarOp:
     traits: Trait = Trait.NONE
     composition: Callable[..., Any] | None = None
 
+    @property
+    def is_ours(self) -> bool:
+        """True if NumPy has no such function, so that users find it in ``lw.nn``."""
+        return getattr(np, self.numpy.__name__, None) is not self.numpy
+
     def result(self, dtypes: Sequence[DType]) -> DType:
         """The dtype of the result; InternalError if the operands' dtypes do not fit."""
         values = dtypes[1:] if self.arity == 3 else dtypes
@@ -209,7 +214,7 @@ _ROWS = (
            "not less than the number of bits."),
     r("where", 3, np.where, _ALL,
       text="The second operand where the condition is True, else the third."),
-    r("cast", 1, lambda x: x, _ALL, "The element converted to another dtype."),
+    r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),
 )
 # fmt: on
 

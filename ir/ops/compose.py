@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -70,11 +71,28 @@ class Value:
     def __rtruediv__(self, other: IntExpr | float) -> Value:
         return _apply("divide", other, self)
 
+    def fold(self, function: Callable[[Any], Any]) -> Value | None:
+        """The constant ``function(array)`` if this is a constant array, else None."""
+        if not isinstance(self.atom, Constant):
+            return None
+        array = function(self.atom.value)
+        return Value(self.builder, Constant(array, self.atom.name, self.atom.span))
+
+    def iota(self, shape: Sequence[IntExpr], axis: int, dtype: str = "int64") -> Value:
+        """Beside this value, one whose elements are their own index along ``axis``."""
+        atom = call(self.builder, "iota", shape=tuple(shape), axis=axis, dtype=dtype)
+        return Value(self.builder, atom)
+
+    def full(self, shape: Sequence[IntExpr], number: float) -> Value:
+        """Beside this value, one of its dtype that is filled with a number."""
+        attrs = {"shape": tuple(shape), "fill_value": number, "dtype": self.dtype.name}
+        return Value(self.builder, call(self.builder, "full", **attrs))
+
 
 class _Operators:
     """Every operator as a function: ``F.exp(x)``, ``F.nn.pad(x, pad_width=...)``.
 
-    One of the operands must be a ``Value``; operators without operands are emitted by ``like``.
+    One of the operands must be a ``Value``.
     """
 
     def __init__(self, prefix: str) -> None:

@@ -1,8 +1,7 @@
-"""Tensors made of nothing: full, iota, arange."""
+"""Operators without operands: full, iota, arange."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, isfinite
 from typing import Any
 
@@ -10,154 +9,183 @@ import numpy as np
 
 from ..dims import Dim, IntExpr, ceildiv, int_max
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, cast, const, index, op
-from ..loop.tensor import Map, Tensor, index_add, index_expr, index_mul
-from .rules import Attrs, dtype_attr, is_size, normalise_axis, require_fits, sizes_of, tensors
+from ..loop.tensor import index_add, index_expr, index_mul
+from .declare import Element, attr, primitive
+from .rules import dtype_attr, is_size, normalise_axis, require_fits, sizes_of
+from .sampling import sample
 
 __all__: list[str] = []
 
-_DTYPE = Attr("dtype", "name of the result's dtype", "float32")
-_SHAPE = Attr("shape", "sizes of the result")
+_DTYPE = attr("name of the result's dtype", "float32")
+_SHAPE = attr("sizes of the result")
 
 
-def _no_operands(name: str, types: tuple[Type, ...]) -> None:
-    tensors(name, types, 0)
+def _full_rule(*, shape: Any, fill_value: Any, dtype: str) -> TensorType:
+    require_fits("fill_value", fill_value, dtype_attr(dtype))
+    return TensorType(sizes_of(shape), dtype_attr(dtype))
 
 
-def _infer_full(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    _no_operands("full", types)
-    dtype = dtype_attr("full", attrs["dtype"])
-    require_fits("full", "fill_value", attrs["fill_value"], dtype)
-    return TensorType(sizes_of("full", attrs["shape"]), dtype)
-
-
-def _compute_full(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    value = attrs["fill_value"]
-    filled = cast(index(value), out.dtype) if isinstance(value, Dim) else const(value, out.dtype)
-    return Map(out.shape, out.dtype, lambda *i: filled)
-
-
-def _samples_full(rng: np.random.Generator) -> list[Sample]:
-    def sample(shape: tuple[int, ...], value: Any, dtype: str) -> Sample:
-        return Sample((), {"shape": shape, "fill_value": value, "dtype": dtype})
+def _full_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(shape: tuple[int, ...], value: Any, dtype: str) -> Sample:
+        return sample(shape=shape, fill_value=value, dtype=dtype)
 
     return [
-        sample((2, 3), 1.5, "float32"),
-        sample((), -7, "int64"),
-        sample((5,), True, "bool"),
-        sample((3,), float("nan"), "float64"),
-        sample((3,), -0.0, "float32"),
-        sample((0, 2), 200, "uint8"),
+        drawn((2, 3), 1.5, "float32"),
+        drawn((), -7, "int64"),
+        drawn((5,), True, "bool"),
+        drawn((3,), float("nan"), "float64"),
+        drawn((3,), -0.0, "float32"),
+        drawn((0, 2), 200, "uint8"),
     ]
 
 
-register(
-    Operator(
-        name="full",
-        doc="""A tensor filled with one value.
-
-The result has ``shape`` and ``dtype``; ``fill_value`` is a number, or a symbolic size, whose
-value is taken. LoopwrightTypeError or LoopwrightValueError if an integer dtype cannot hold the
-value.
-
-    fn () -> Tensor[(2, 3), float32] {
-      full(shape=[2, 3], fill_value=1.5)
-    }
-""",
-        params=(),
-        attrs=(_SHAPE, Attr("fill_value", "the value"), _DTYPE),
-        pattern=Pattern.ELEMENTWISE,
-        infer=_infer_full,
-        compute=_compute_full,
-        reference=lambda arrays, attrs: np.full(
-            attrs["shape"], attrs["fill_value"], attrs["dtype"]
-        ),
-        samples=_samples_full,
-    )
+@primitive(
+    "full",
+    Pattern.ELEMENTWISE,
+    rule=_full_rule,
+    reference=np.full,
+    samples=_full_samples,
 )
+def _full(
+    out: TensorType,
+    *,
+    shape: Any = _SHAPE,
+    fill_value: Any = attr("the value"),
+    dtype: Any = _DTYPE,
+) -> Element:
+    """A tensor filled with one value.
+
+    The result has ``shape`` and ``dtype``; ``fill_value`` is a number, or a symbolic size, whose
+    value is taken. LoopwrightTypeError or LoopwrightValueError if an integer dtype cannot hold the
+    value.
+
+        fn () -> Tensor[(2, 3), float32] {
+          full(shape=[2, 3], fill_value=1.5)
+        }
+    """
+    if isinstance(fill_value, Dim):
+        return lambda *i: cast(index(fill_value), out.dtype)
+    return lambda *i: const(fill_value, out.dtype)
 
 
-def _infer_iota(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    _no_operands("iota", types)
-    shape = sizes_of("iota", attrs["shape"])
-    normalise_axis("iota", attrs["axis"], len(shape))
-    return TensorType(shape, dtype_attr("iota", attrs["dtype"]))
+def _iota_rule(shape: Any, axis: Any, dtype: Any) -> TensorType:
+    shape = sizes_of(shape)
+    normalise_axis(axis, len(shape))
+    return TensorType(shape, dtype_attr(dtype))
 
 
-def _compute_iota(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    axis = attrs["axis"] % out.rank
-    return Map(out.shape, out.dtype, lambda *i: cast(index_expr(i[axis]), out.dtype))
+def _iota_reference(shape: Any, axis: Any, dtype: Any) -> Any:
+    return np.indices(shape)[axis % len(shape)].astype(dtype)
 
 
-def _reference_iota(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    return np.indices(attrs["shape"])[attrs["axis"] % len(attrs["shape"])].astype(attrs["dtype"])
-
-
-def _samples_iota(rng: np.random.Generator) -> list[Sample]:
-    return [
-        Sample((), {"shape": (3, 5), "axis": 1, "dtype": "int64"}),
-        Sample((), {"shape": (3, 5, 2), "axis": -3, "dtype": "float32"}),
-        Sample((), {"shape": (300,), "axis": 0, "dtype": "int8"}),
-        Sample((), {"shape": (2, 1), "axis": 0, "dtype": "bool"}),
-        Sample((), {"shape": (0, 4), "axis": 0, "dtype": "float64"}),
-    ]
-
-
-register(
-    Operator(
-        name="iota",
-        doc="""Every element is its own index along ``axis``.
-
-The result has ``shape`` and ``dtype``; narrow integers wrap around. LoopwrightValueError for an
-axis out of range.
-
-    fn () -> Tensor[(2, 3), int64] {
-      iota(shape=[2, 3], axis=1, dtype="int64")
-    }
-""",
-        params=(),
-        attrs=(_SHAPE, Attr("axis", "the axis whose index it is", 0), _DTYPE),
-        pattern=Pattern.ELEMENTWISE,
-        infer=_infer_iota,
-        compute=_compute_iota,
-        reference=_reference_iota,
-        samples=_samples_iota,
-    )
+@primitive(
+    "iota",
+    Pattern.ELEMENTWISE,
+    rule=_iota_rule,
+    reference=_iota_reference,
+    samples=lambda rng: [
+        sample(shape=(3, 5), axis=1, dtype="int64"),
+        sample(shape=(3, 5, 2), axis=-3, dtype="float32"),
+        sample(shape=(300,), axis=0, dtype="int8"),
+        sample(shape=(2, 1), axis=0, dtype="bool"),
+        sample(shape=(0, 4), axis=0, dtype="float64"),
+    ],
 )
+def _iota(
+    out: TensorType,
+    *,
+    shape: Any = _SHAPE,
+    axis: Any = attr("the axis whose index it is", 0),
+    dtype: Any = _DTYPE,
+) -> Element:
+    """Every element is its own index along ``axis``.
+
+    The result has ``shape`` and ``dtype``; narrow integers wrap around. LoopwrightValueError for an
+    axis out of range.
+
+        fn () -> Tensor[(2, 3), int64] {
+          iota(shape=[2, 3], axis=1, dtype="int64")
+        }
+    """
+    return lambda *i: cast(index_expr(i[axis]), out.dtype)
 
 
 def _arange_size(start: Any, stop: Any, step: Any) -> IntExpr:
     if isinstance(start, Dim) or isinstance(stop, Dim):
         if not is_size(step):
-            raise LoopwrightValueError(f"arange: a symbolic range needs an int step, not {step!r}")
+            raise LoopwrightValueError(f"a symbolic range needs an int step, not {step!r}")
         return ceildiv(stop - start, step) if step > 0 else ceildiv(start - stop, -step)
     return int_max(0, ceil((stop - start) / step))
 
 
-def _infer_arange(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    _no_operands("arange", types)
-    dtype = dtype_attr("arange", attrs["dtype"])
-    values = start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
+def _arange_rule(start: Any, stop: Any, step: Any, dtype: Any) -> TensorType:
+    dtype = dtype_attr(dtype)
+    values = start, stop, step
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float | Dim):
-            raise LoopwrightValueError(f"arange: {value!r} is not a number")
+            raise LoopwrightValueError(f"{value!r} is not a number")
         if isinstance(value, float) and not isfinite(value):
-            raise LoopwrightValueError(f"arange: {value} is not finite")
+            raise LoopwrightValueError(f"{value} is not finite")
     if step == 0:
-        raise LoopwrightValueError("arange: the step is 0")
+        raise LoopwrightValueError("the step is 0")
     if dtype.is_bool:
-        raise LoopwrightTypeError("arange: a range of bools is not supported")
+        raise LoopwrightTypeError("a range of bools is not supported")
     if not dtype.is_float and any(isinstance(v, float) for v in values):
         raise LoopwrightTypeError(
-            f"arange: {start}, {stop}, {step} are not integers", hint="dtype='float64'"
+            f"{start}, {stop}, {step} are not integers", hint="dtype='float64'"
         )
     return TensorType((_arange_size(start, stop, step),), dtype)
 
 
-def _compute_arange(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    start, step = attrs["start"], attrs["step"]
+def _arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
+    wide = np.dtype("float64" if "float" in dtype else "int64")
+    return np.arange(start, stop, step, dtype=wide).astype(dtype)
+
+
+def _arange_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(start: Any, stop: Any, step: Any, dtype: str) -> Sample:
+        return sample(start=start, stop=stop, step=step, dtype=dtype)
+
+    return [
+        drawn(0, 10, 1, "int64"),
+        drawn(-5, 7, 3, "int32"),
+        drawn(9, 0, -2, "int16"),
+        drawn(0, 37, 1, "float32"),
+        drawn(0.5, 2.0, 0.25, "float32"),
+        drawn(1.0, -1.0, -0.3, "float64"),
+        drawn(3, 3, 1, "uint8"),
+        drawn(5, 2, 1, "float64"),
+    ]
+
+
+@primitive(
+    "arange",
+    Pattern.ELEMENTWISE,
+    rule=_arange_rule,
+    reference=_arange_reference,
+    samples=_arange_samples,
+)
+def _arange(
+    out: TensorType,
+    *,
+    start: Any = attr("first value", 0),
+    stop: Any = attr("end of the range, not included"),
+    step: Any = attr("distance of neighbours", 1),
+    dtype: Any = attr("name of the result's dtype", "int64"),
+) -> Element:
+    """Evenly spaced values ``start + i * step``, up to but without ``stop``.
+
+    The result is 1-D with ceil((stop - start) / step) elements. ``start`` and ``stop`` may be
+    symbolic sizes if ``step`` is an int; the range is then taken not to be negative.
+    LoopwrightValueError for a step of 0, LoopwrightTypeError for fractions in an integer dtype.
+
+        fn () -> Tensor[(3), int64] {
+          arange(stop=6, step=2)
+        }
+    """
 
     def element(*i: IndexLike) -> Expr:
         if is_size(start) and is_size(step):
@@ -166,55 +194,4 @@ def _compute_arange(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> 
         scaled = op("multiply", position, const(step, out.dtype))
         return op("add", scaled, const(start, out.dtype))
 
-    return Map(out.shape, out.dtype, element)
-
-
-def _reference_arange(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
-    wide = np.dtype("float64" if "float" in attrs["dtype"] else "int64")
-    return np.arange(start, stop, step, dtype=wide).astype(attrs["dtype"])
-
-
-def _samples_arange(rng: np.random.Generator) -> list[Sample]:
-    def sample(start: Any, stop: Any, step: Any, dtype: str) -> Sample:
-        return Sample((), {"start": start, "stop": stop, "step": step, "dtype": dtype})
-
-    return [
-        sample(0, 10, 1, "int64"),
-        sample(-5, 7, 3, "int32"),
-        sample(9, 0, -2, "int16"),
-        sample(0, 37, 1, "float32"),
-        sample(0.5, 2.0, 0.25, "float32"),
-        sample(1.0, -1.0, -0.3, "float64"),
-        sample(3, 3, 1, "uint8"),
-        sample(5, 2, 1, "float64"),
-    ]
-
-
-register(
-    Operator(
-        name="arange",
-        doc="""Evenly spaced values ``start + i * step``, up to but without ``stop``.
-
-The result is 1-D with ceil((stop - start) / step) elements. ``start`` and ``stop`` may be
-symbolic sizes if ``step`` is an int; the range is then taken not to be negative.
-LoopwrightValueError for a step of 0, LoopwrightTypeError for fractions in an integer dtype.
-
-    fn () -> Tensor[(3), int64] {
-      arange(stop=6, step=2)
-    }
-""",
-        params=(),
-        attrs=(
-            Attr("start", "first value", 0),
-            Attr("stop", "end of the range, not included"),
-            Attr("step", "distance of neighbours", 1),
-            Attr("dtype", "name of the result's dtype", "int64"),
-        ),
-        pattern=Pattern.ELEMENTWISE,
-        infer=_infer_arange,
-        compute=_compute_arange,
-        reference=_reference_arange,
-        samples=_samples_arange,
-    )
-)
+    return element

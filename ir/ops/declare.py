@@ -51,6 +51,7 @@ from .rules import ANY, Attrs, require_kind, same_dtype, tensors
 from .sampling import elementwise_samples
 
 __all__ = [
+    "DTYPE_WORDS",
     "Element",
     "Reduce",
     "attr",
@@ -100,7 +101,7 @@ def primitive(
     """Declare a primitive operator; the function's first parameter is the type of the result.
 
     Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
-    operators that are rows of a table; else both are read off the function.
+    operators that differ in few words; else both are read off the function.
     """
 
     def declare(body: Callable[..., Element | Reduce]) -> Operator:
@@ -143,6 +144,7 @@ def composite(
     samples: Samples | None = None,
     dtypes: str = "f",
     traits: Trait = Trait.NONE,
+    doc: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Declare an operator that consists of others; the function takes and returns ``Value``\\ s.
 
@@ -153,9 +155,9 @@ def composite(
 
     def declare(body: Callable[..., Any]) -> Operator:
         params, attrs = _signature(body)
-        doc = inspect.getdoc(body) or ""
-        if "\n" not in doc and pattern == Pattern.ELEMENTWISE:
-            doc = elementwise_doc(name, doc, params, dtypes)
+        text = doc or inspect.getdoc(body) or ""
+        if "\n" not in text and pattern == Pattern.ELEMENTWISE:
+            text = elementwise_doc(name, text, params, dtypes)
 
         def decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
             result = body(*(Value(b, a) for a in args), **attrs)
@@ -177,7 +179,7 @@ def composite(
         return register(
             Operator(
                 name=name,
-                doc=doc,
+                doc=text,
                 params=params,
                 pattern=pattern,
                 infer=_infer(name, params, dtypes, rule or traced_type),
@@ -223,16 +225,15 @@ def _infer(
     count = None if params and params[-1].startswith("*") else len(params)
 
     def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        operands = tensors(name, types, count)
-        if dtypes != ANY:
-            same_dtype(name, operands)
-            require_kind(name, dtypes, operands)
         try:
+            operands = tensors(types, count)
+            if dtypes != ANY:
+                same_dtype(operands)
+                require_kind(dtypes, operands)
             return rule(*operands, **attrs)
         except LoopwrightError as error:
-            if not error.message.startswith(f"{name}: "):
-                error.message = f"{name}: {error.message}"
-                error.args = (error.message,)
+            error.message = f"{name}: {error.message}"
+            error.args = (error.message,)
             raise
 
     return infer
@@ -277,7 +278,7 @@ def operator_doc(text: str, rules: str, signature: str, call: str) -> str:
     return f"{summary}{dot.strip()}\n\n{body}\n\n    {signature} {{\n      {call}\n    }}\n"
 
 
-_DTYPES = {
+DTYPE_WORDS = {
     "biuf": "any dtype",
     "iuf": "integers or floats",
     "iu": "integers",
@@ -306,7 +307,7 @@ def elementwise_doc(
     result = "bool" if to_bool else "the operands' dtype"
     return operator_doc(
         text,
-        f"{shape} Dtypes: {_DTYPES[kinds]}; result: {result}. "
+        f"{shape} Dtypes: {DTYPE_WORDS[kinds]}; result: {result}. "
         f"LoopwrightTypeError for another dtype{errors}.",
         f"fn ({signature}) -> Tensor[(7), {'bool' if to_bool else dtype}]",
         f"{name}({', '.join(f'%{p}' for p in params)})",

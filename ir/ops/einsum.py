@@ -14,13 +14,12 @@ import numpy as np
 
 from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
-from .compose import call, tensor_type
-from .rules import Attrs, broadcast_pair, same_dtype, shorts, tensors
-from .sampling import floats, ints, truths
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
+from .compose import F, Value
+from .declare import attr, composite, in_float64
+from .rules import ANY, broadcast_pair, same_dtype, shorts
+from .sampling import floats, ints, sample, truths
 
 __all__: list[str] = []
 
@@ -29,10 +28,10 @@ def _parse(equation: Any, xs: Sequence[TensorType]) -> tuple[list[str], str]:
     """One letter per axis for each operand, and for the result; ``...`` becomes letters too."""
 
     def refuse(why: str) -> LoopwrightValueError:
-        return LoopwrightValueError(f"einsum: {equation!r} for {shorts(xs)}: {why}")
+        return LoopwrightValueError(f"{equation!r} for {shorts(xs)}: {why}")
 
     if not isinstance(equation, str):
-        raise LoopwrightValueError(f"einsum: the equation is a string, not {equation!r}")
+        raise LoopwrightValueError(f"the equation is a string, not {equation!r}")
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(xs):
@@ -64,36 +63,11 @@ def _sizes(equation: str, terms: Sequence[str], xs: Sequence[TensorType]) -> dic
             joined = broadcast_pair(sizes.get(letter, 1), size)
             if joined is None:
                 raise LoopwrightTypeError(
-                    f"einsum: {equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
+                    f"{equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
                     f"in {shorts(xs)}"
                 )
             sizes[letter] = joined
     return sizes
-
-
-def _infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    xs = tensors("einsum", types)
-    dtype = same_dtype("einsum", xs)
-    terms, result = _parse(attrs["equation"], xs)
-    sizes = _sizes(attrs["equation"], terms, xs)
-    return TensorType(tuple(sizes[letter] for letter in result), dtype)
-
-
-def _decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    types = [tensor_type(x) for x in args]
-    terms, result = _parse(attrs["equation"], types)
-    sizes = _sizes(attrs["equation"], terms, types)
-    parts = [_diagonal(b, x, letters) for x, letters in zip(args, terms, strict=True)]
-    for chosen in _order(terms, result, sizes):
-        taken = [parts.pop(n) for n in sorted(chosen, reverse=True)][::-1]
-        joined = taken[0]
-        for n, other in enumerate(taken[1:], 2):
-            later = [letters for _, letters in (*parts, *taken[n:])]
-            joined = _join(b, joined, other, result, set(result).union(*later))
-        parts.append(joined)
-    ((x, letters),) = parts
-    x, letters = _sum_away(b, x, letters, set(result))
-    return _permuted(b, x, letters, result)
 
 
 def _order(
@@ -110,116 +84,130 @@ def _order(
     return [(0, 1) if n == 0 else (0, len(terms) - n - 1) for n in steps]
 
 
-def _diagonal(b: Builder, x: Atom, letters: str) -> tuple[Atom, str]:
+def _diagonal(x: Value, letters: str) -> tuple[Value, str]:
     """Every letter once: an axis pair of one letter becomes its diagonal, at the end."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
-            x = call(b, "diagonal", x, axis1=first, axis2=second)
+            x = F.diagonal(x, axis1=first, axis2=second)
             letters = letters[:first] + letters[first + 1 : second] + letters[second + 1 :] + letter
     return x, letters
 
 
-def _sum_away(b: Builder, x: Atom, letters: str, kept: Collection[str]) -> tuple[Atom, str]:
+def _sum_away(x: Value, letters: str, kept: Collection[str]) -> tuple[Value, str]:
     axes = tuple(n for n, letter in enumerate(letters) if letter not in kept)
     if not axes:
         return x, letters
-    name = "any" if tensor_type(x).dtype.is_bool else "sum"
+    reduce = F.any if x.dtype.is_bool else F.sum
     rest = "".join(letter for letter in letters if letter in kept)
-    return call(b, name, x, axis=axes), rest
+    return reduce(x, axis=axes), rest
 
 
-def _permuted(b: Builder, x: Atom, letters: str, order: str) -> Atom:
+def _permuted(x: Value, letters: str, order: str) -> Value:
     if letters == order:
         return x
-    return call(b, "transpose", x, axes=tuple(letters.index(letter) for letter in order))
+    return F.transpose(x, axes=tuple(letters.index(letter) for letter in order))
 
 
 def _join(
-    b: Builder, left: tuple[Atom, str], right: tuple[Atom, str], result: str, kept: set[str]
-) -> tuple[Atom, str]:
+    left: tuple[Value, str], right: tuple[Value, str], result: str, kept: set[str]
+) -> tuple[Value, str]:
     """The product of two operands, summed over the letters that nothing needs any more."""
-    x, x_letters = _sum_away(b, *left, kept | set(right[1]))
-    y, y_letters = _sum_away(b, *right, kept | set(x_letters))
+    x, x_letters = _sum_away(*left, kept | set(right[1]))
+    y, y_letters = _sum_away(*right, kept | set(x_letters))
     found = dict.fromkeys(x_letters + y_letters)
     out = "".join(c for c in result if c in found)
     out += "".join(c for c in found if c in kept and c not in result)
     if set(found) == set(out):
-        aligned = (_aligned(b, x, x_letters, out), _aligned(b, y, y_letters, out))
-        return call(b, "multiply", *aligned), out
-    return call(b, "contract", x, y, equation=f"{x_letters},{y_letters}->{out}"), out
+        aligned = (_aligned(x, x_letters, out), _aligned(y, y_letters, out))
+        return aligned[0] * aligned[1], out
+    return F.contract(x, y, equation=f"{x_letters},{y_letters}->{out}"), out
 
 
-def _aligned(b: Builder, x: Atom, letters: str, out: str) -> Atom:
+def _aligned(x: Value, letters: str, out: str) -> Value:
     """The operand with its axes where ``out`` has them, and size 1 where it has none."""
     own = "".join(letter for letter in out if letter in letters)
-    x = _permuted(b, x, letters, own)
+    x = _permuted(x, letters, own)
     front = out.index(own[0]) if own else len(out)
     for axis, letter in enumerate(out):
         if letter not in own and axis >= front:
-            x = call(b, "expand_dims", x, axis=axis - front)
+            x = F.expand_dims(x, axis=axis - front)
     return x
 
 
-def _reference(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    dtype = arrays[0].dtype
-    exact = [x.astype(np.float64) if dtype.kind == "f" else x for x in arrays]
-    return np.asarray(np.einsum(attrs["equation"], *exact)).astype(dtype)
+def _einsum_rule(*xs: TensorType, equation: Any) -> TensorType:
+    dtype = same_dtype(xs)
+    terms, result = _parse(equation, xs)
+    sizes = _sizes(equation, terms, xs)
+    return TensorType(tuple(sizes[letter] for letter in result), dtype)
 
 
-def _samples(rng: np.random.Generator) -> list[Sample]:
-    def sample(equation: str, *shapes: tuple[int, ...], dtype: str = "float32") -> Sample:
+def _einsum_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(equation: str, *shapes: tuple[int, ...], dtype: str = "float32") -> Sample:
         draw = ints if "int" in dtype else floats
-        return Sample(tuple(draw(rng, s, dtype) for s in shapes), {"equation": equation})
+        return sample(*(draw(rng, s, dtype) for s in shapes), equation=equation)
 
     return [
-        sample("ij,jk->ik", (5, 7), (7, 3)),
-        sample("ij,jk", (3, 4), (4, 2), dtype="float64"),
-        sample("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)),
-        sample("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)),
-        sample("i,j->ij", (3,), (5,)),
-        sample("i,i->", (9,), (9,)),
-        sample("bij,bj->bi", (2, 3, 4), (2, 4)),
-        sample("ii->i", (4, 4)),
-        sample("ii", (5, 5)),
-        sample("ijk->kj", (2, 3, 4), dtype="int64"),
-        sample("ij->", (3, 5)),
-        sample("ij,ij->ij", (3, 5), (1, 5)),
-        sample("ij,kl->jk", (3, 2), (4, 5), dtype="float64"),
-        sample("ij,jk,kl->il", (2, 7), (7, 3), (3, 4)),
-        sample("i,ij,j,j->i", (3,), (3, 4), (4,), (4,), dtype="float64"),
-        sample("aab,bc->ac", (3, 3, 2), (2, 4)),
-        sample("i...,j...->ij...", (2, 3), (4, 3), dtype="int8"),
-        sample("ij,jk->ik", (0, 3), (3, 2)),
-        sample(" , ->", (), ()),
-        Sample((truths(rng, (3, 4)), truths(rng, (4, 2))), {"equation": "ij,jk->ik"}),
+        drawn("ij,jk->ik", (5, 7), (7, 3)),
+        drawn("ij,jk", (3, 4), (4, 2), dtype="float64"),
+        drawn("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)),
+        drawn("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 2)),
+        drawn("i,j->ij", (3,), (5,)),
+        drawn("i,i->", (9,), (9,)),
+        drawn("bij,bj->bi", (2, 3, 4), (2, 4)),
+        drawn("ii->i", (4, 4)),
+        drawn("ii", (5, 5)),
+        drawn("ijk->kj", (2, 3, 4), dtype="int64"),
+        drawn("ij->", (3, 5)),
+        drawn("ij,ij->ij", (3, 5), (1, 5)),
+        drawn("ij,kl->jk", (3, 2), (4, 5), dtype="float64"),
+        drawn("ij,jk,kl->il", (2, 7), (7, 3), (3, 4)),
+        drawn("i,ij,j,j->i", (3,), (3, 4), (4,), (4,), dtype="float64"),
+        drawn("aab,bc->ac", (3, 3, 2), (2, 4)),
+        drawn("i...,j...->ij...", (2, 3), (4, 3), dtype="int8"),
+        drawn("ij,jk->ik", (0, 3), (3, 2)),
+        drawn(" , ->", (), ()),
+        sample(truths(rng, (3, 4)), truths(rng, (4, 2)), equation="ij,jk->ik"),
     ]
 
 
-register(
-    Operator(
-        name="einsum",
-        doc="""Einstein summation, with the meaning of ``np.einsum``.
-
-Operands of one dtype, which is the result's. The equation names the axes by letters; ``...``
-stands for axes that are broadcast, a letter that occurs twice in an operand takes its diagonal,
-letters that are not in the result are summed over. LoopwrightTypeError where sizes or dtypes
-differ, LoopwrightValueError for an equation that does not fit the operands.
-
-    fn (
-      %q: Tensor[(2, 8, 9, 64), float32],
-      %k: Tensor[(2, 8, 9, 64), float32]
-    ) -> Tensor[(2, 8, 9, 9), float32] {
-      einsum(%q, %k, equation="bhqd,bhkd->bhqk")
-    }
-""",
-        params=("*operands",),
-        attrs=(Attr("equation", "letters of the axes, such as ij,jk->ik"),),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer,
-        decompose=_decompose,
-        reference=_reference,
-        samples=_samples,
-    )
+@composite(
+    "einsum",
+    Pattern.CONTRACTION,
+    dtypes=ANY,
+    rule=_einsum_rule,
+    reference=in_float64(lambda *xs, equation: np.einsum(equation, *xs)),
+    samples=_einsum_samples,
 )
+def _einsum(
+    *operands: Value, equation: Any = attr("letters of the axes, such as ij,jk->ik")
+) -> Value:
+    """Einstein summation, with the meaning of ``np.einsum``.
+
+    Operands of one dtype, which is the result's. The equation names the axes by letters; ``...``
+    stands for axes that are broadcast, a letter that occurs twice in an operand takes its diagonal,
+    letters that are not in the result are summed over. LoopwrightTypeError where sizes or dtypes
+    differ, LoopwrightValueError for an equation that does not fit the operands.
+
+        fn (
+          %q: Tensor[(2, 8, 9, 64), float32],
+          %k: Tensor[(2, 8, 9, 64), float32]
+        ) -> Tensor[(2, 8, 9, 9), float32] {
+          einsum(%q, %k, equation="bhqd,bhkd->bhqk")
+        }
+    """
+    types = [x.type for x in operands]
+    terms, result = _parse(equation, types)
+    sizes = _sizes(equation, terms, types)
+    parts = [_diagonal(x, letters) for x, letters in zip(operands, terms, strict=True)]
+    for chosen in _order(terms, result, sizes):
+        taken = [parts.pop(n) for n in sorted(chosen, reverse=True)][::-1]
+        joined = taken[0]
+        for n, other in enumerate(taken[1:], 2):
+            later = [letters for _, letters in (*parts, *taken[n:])]
+            joined = _join(joined, other, result, set(result).union(*later))
+        parts.append(joined)
+    ((x, letters),) = parts
+    x, letters = _sum_away(x, letters, set(result))
+    return _permuted(x, letters, result)

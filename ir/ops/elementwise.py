@@ -25,7 +25,6 @@ from .rules import (
     broadcast_shapes,
     dtype_attr,
     require_fits,
-    require_kind,
     same_dtype,
 )
 from .sampling import (
@@ -55,9 +54,8 @@ def _declare(row: ScalarOp) -> None:
                 f"the condition is bool, not {operands[0].short}",
                 hint="compare it: condition != 0",
             )
-        dtype = same_dtype(row.name, values)
-        require_kind(row.name, row.kinds, values)
-        shape = broadcast_shapes(row.name, operands)
+        dtype = same_dtype(values)
+        shape = broadcast_shapes(operands)
         return TensorType(shape, BOOL if row.to_bool else dtype)
 
     def reference(*arrays: Any) -> Any:
@@ -67,6 +65,7 @@ def _declare(row: ScalarOp) -> None:
     @primitive(
         row.name,
         Pattern.ELEMENTWISE if row.arity == 1 else Pattern.BROADCAST,
+        dtypes=row.kinds,
         rule=rule,
         reference=reference,
         samples=lambda rng: _samples(row, rng),
@@ -174,7 +173,7 @@ def _samples_cast(rng: np.random.Generator) -> list[Sample]:
 @primitive(
     "cast",
     Pattern.ELEMENTWISE,
-    rule=lambda x, dtype: TensorType(x.shape, dtype_attr("cast", dtype)),
+    rule=lambda x, dtype: TensorType(x.shape, dtype_attr(dtype)),
     reference=lambda x, dtype: x.astype(dtype),
     samples=_samples_cast,
 )
@@ -197,7 +196,7 @@ def _cast(
 def _clip_rule(x: TensorType, **bounds: Any) -> TensorType:
     for name, bound in bounds.items():
         if bound is not None:
-            require_fits("clip", name, bound, x.dtype)
+            require_fits(name, bound, x.dtype)
     return x
 
 

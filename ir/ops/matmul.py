@@ -13,39 +13,36 @@ import numpy as np
 
 from ..dims import IntExpr
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
-from ..loop.tensor import Reduction, Tensor
-from .compose import call
-from .rules import Attrs, broadcast_pair, joined_shape, same_dtype, tensors
-from .sampling import extremes, floats, ints, truths
+from ..loop.tensor import Tensor
+from .compose import F, Value
+from .declare import Reduce, attr, composite, in_float64, primitive
+from .rules import ANY, broadcast_pair, joined_shape, same_dtype
+from .sampling import extremes, floats, ints, sample, truths
 
 __all__: list[str] = []
 
 
-def _infer_matmul(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    a, b = tensors("nn.matmul", types, 2)
-    dtype = same_dtype("nn.matmul", (a, b))
+def _matmul_rule(a: TensorType, b: TensorType) -> TensorType:
+    dtype = same_dtype((a, b))
     if a.rank == 0 or b.rank == 0:
         raise LoopwrightTypeError(
-            f"nn.matmul: {a.short} and {b.short}, a scalar has no matrix product",
+            f"{a.short} and {b.short}, a scalar has no matrix product",
             hint="multiply: a * b",
         )
     inner_a, inner_b = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
     if inner_a != inner_b:
         fits = b.rank > 1 and inner_a == b.shape[-1]
         raise LoopwrightTypeError(
-            f"nn.matmul: inner sizes differ, {inner_a} and {inner_b}, in {a.short} @ {b.short}",
+            f"inner sizes differ, {inner_a} and {inner_b}, in {a.short} @ {b.short}",
             hint="transpose the second operand: a @ b.T" if fits else None,
         )
     batch = joined_shape(
         (a.shape[:-2], b.shape[:-2]),
         lambda left, right: LoopwrightTypeError(
-            f"nn.matmul: batches of {a.short} @ {b.short} do not broadcast, "
-            f"sizes {left} and {right} differ"
+            f"batches of {a.short} @ {b.short} do not broadcast, sizes {left} and {right} differ"
         ),
     )
     rows = a.shape[-2:-1] if a.rank > 1 else ()
@@ -53,8 +50,46 @@ def _infer_matmul(types: tuple[Type, ...], attrs: Attrs) -> Type:
     return TensorType((*batch, *rows, *columns), dtype)
 
 
-def _compute_matmul(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Reduction:
-    a, b = inputs
+@primitive(
+    "nn.matmul",
+    Pattern.CONTRACTION,
+    rule=_matmul_rule,
+    reference=in_float64(np.matmul),
+    samples=lambda rng: [
+        sample(floats(rng, (8, 16)), floats(rng, (16, 32))),
+        sample(floats(rng, (7, 13)), floats(rng, (13, 5))),
+        sample(floats(rng, (33, 67), "float64"), floats(rng, (67, 19), "float64")),
+        sample(floats(rng, (5,)), floats(rng, (5,))),
+        sample(floats(rng, (5,)), floats(rng, (5, 9))),
+        sample(floats(rng, (3, 5)), floats(rng, (5,))),
+        sample(floats(rng, (2, 3, 4, 5)), floats(rng, (5,))),
+        sample(floats(rng, (4,)), floats(rng, (2, 4, 3))),
+        sample(floats(rng, (2, 3, 4)), floats(rng, (2, 4, 5))),
+        sample(floats(rng, (3, 1, 2, 4)), floats(rng, (2, 4, 3))),
+        sample(floats(rng, (2, 3)), floats(rng, (4, 3, 1))),
+        sample(floats(rng, (1, 1)), floats(rng, (1, 1))),
+        sample(floats(rng, (3, 0)), floats(rng, (0, 2))),
+        sample(floats(rng, (0, 3)), floats(rng, (3, 2))),
+        sample(ints(rng, (3, 9), "int8", -128, 127), ints(rng, (9, 4), "int8", -128, 127)),
+        sample(ints(rng, (5, 3), "int32"), ints(rng, (3, 2), "int32")),
+        sample(ints(rng, (2, 5, 3), "uint8", 0, 255), ints(rng, (3,), "uint8", 0, 255)),
+        sample(extremes("int64")[None, :], extremes("int64")[:, None]),
+        sample(truths(rng, (3, 4)), truths(rng, (4, 5))),
+    ],
+)
+def _matmul(out: TensorType, a: Tensor, b: Tensor) -> Reduce:
+    """Matrix product with the meaning of ``np.matmul``.
+
+    ``a`` of shape (..., m, k) and ``b`` of (..., k, n) give (..., m, n); the axes in front are
+    broadcast. A 1-D ``a`` is a row and a 1-D ``b`` a column, whose axis is then left out of the
+    result. Any dtype, equal for both, is the result's: integers wrap around, bools are or-ed.
+    LoopwrightTypeError for scalars, different dtypes or inner sizes, or batches that do not
+    broadcast.
+
+        fn (%x: Tensor[(8, 64), float32], %w: Tensor[(64, 9), float32]) -> Tensor[(8, 9), float32] {
+          nn.matmul(%x, %w)
+        }
+    """
     own = (len(a.shape) > 1) + (len(b.shape) > 1)
 
     def matrix_of(x: Tensor, batch: Sequence[IndexLike]) -> list[IndexLike]:
@@ -72,71 +107,14 @@ def _compute_matmul(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> 
         left = a(*matrix_of(a, batch), *row, k)
         return op("multiply", left, b(*matrix_of(b, batch), k, *column))
 
-    return Reduction(out.shape, out.dtype, (a.shape[-1],), "sum", element)
+    return Reduce("sum", (a.shape[-1],), element)
 
 
-def _reference_matmul(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    a, b = arrays
-    if a.dtype.kind == "f":
-        return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64))).astype(a.dtype)
-    return np.asarray(np.matmul(a, b))
-
-
-def _samples_matmul(rng: np.random.Generator) -> list[Sample]:
-    return [
-        Sample((floats(rng, (8, 16)), floats(rng, (16, 32)))),
-        Sample((floats(rng, (7, 13)), floats(rng, (13, 5)))),
-        Sample((floats(rng, (33, 67), "float64"), floats(rng, (67, 19), "float64"))),
-        Sample((floats(rng, (5,)), floats(rng, (5,)))),
-        Sample((floats(rng, (5,)), floats(rng, (5, 9)))),
-        Sample((floats(rng, (3, 5)), floats(rng, (5,)))),
-        Sample((floats(rng, (2, 3, 4, 5)), floats(rng, (5,)))),
-        Sample((floats(rng, (4,)), floats(rng, (2, 4, 3)))),
-        Sample((floats(rng, (2, 3, 4)), floats(rng, (2, 4, 5)))),
-        Sample((floats(rng, (3, 1, 2, 4)), floats(rng, (2, 4, 3)))),
-        Sample((floats(rng, (2, 3)), floats(rng, (4, 3, 1)))),
-        Sample((floats(rng, (1, 1)), floats(rng, (1, 1)))),
-        Sample((floats(rng, (3, 0)), floats(rng, (0, 2)))),
-        Sample((floats(rng, (0, 3)), floats(rng, (3, 2)))),
-        Sample((ints(rng, (3, 9), "int8", -128, 127), ints(rng, (9, 4), "int8", -128, 127))),
-        Sample((ints(rng, (5, 3), "int32"), ints(rng, (3, 2), "int32"))),
-        Sample((ints(rng, (2, 5, 3), "uint8", 0, 255), ints(rng, (3,), "uint8", 0, 255))),
-        Sample((extremes("int64")[None, :], extremes("int64")[:, None])),
-        Sample((truths(rng, (3, 4)), truths(rng, (4, 5)))),
-    ]
-
-
-register(
-    Operator(
-        name="nn.matmul",
-        doc="""Matrix product with the meaning of ``np.matmul``.
-
-``a`` of shape (..., m, k) and ``b`` of (..., k, n) give (..., m, n); the axes in front are
-broadcast. A 1-D ``a`` is a row and a 1-D ``b`` a column, whose axis is then left out of the
-result. Any dtype, equal for both, is the result's: integers wrap around, bools are or-ed.
-LoopwrightTypeError for scalars, different dtypes or inner sizes, or batches that do not
-broadcast.
-
-    fn (%x: Tensor[(8, 64), float32], %w: Tensor[(64, 10), float32]) -> Tensor[(8, 10), float32] {
-      nn.matmul(%x, %w)
-    }
-""",
-        params=("a", "b"),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_matmul,
-        compute=_compute_matmul,
-        reference=_reference_matmul,
-        samples=_samples_matmul,
-    )
-)
-
-
-def _infer_dense(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    x, w = tensors("nn.dense", types, 2)
-    dtype = same_dtype("nn.dense", (x, w))
+def _dense_rule(x: TensorType, w: TensorType) -> TensorType:
+    dtype = same_dtype((x, w))
     if x.rank < 1 or w.rank != 2 or x.shape[-1] != w.shape[1]:
         raise LoopwrightTypeError(
-            f"nn.dense: {x.short} and {w.short} do not fit (..., k) and (units, k)",
+            f"{x.short} and {w.short} do not fit (..., k) and (units, k)",
             hint="nn.matmul takes the second operand as (k, units)"
             if w.rank == 2 and x.rank and x.shape[-1] == w.shape[0]
             else None,
@@ -144,42 +122,30 @@ def _infer_dense(types: tuple[Type, ...], attrs: Attrs) -> Type:
     return TensorType((*x.shape[:-1], w.shape[0]), dtype)
 
 
-def _decompose_dense(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    x, w = args
-    return call(b, "nn.matmul", x, call(b, "transpose", w, axes=(1, 0)))
-
-
-def _samples_dense(rng: np.random.Generator) -> list[Sample]:
-    return [
-        Sample((floats(rng, (5, 7)), floats(rng, (3, 7)))),
-        Sample((floats(rng, (2, 1, 4), "float64"), floats(rng, (9, 4), "float64"))),
-        Sample((floats(rng, (4,)), floats(rng, (1, 4)))),
-        Sample((floats(rng, (0, 4)), floats(rng, (2, 4)))),
-    ]
-
-
-register(
-    Operator(
-        name="nn.dense",
-        doc="""A linear layer, ``x @ w.T``.
-
-``x`` of shape (..., k) and ``w`` of (units, k), of one dtype, give (..., units).
-LoopwrightTypeError where the shapes or dtypes do not fit.
-
-    fn (%x: Tensor[(8, 64), float32], %w: Tensor[(10, 64), float32]) -> Tensor[(8, 10), float32] {
-      nn.dense(%x, %w)
-    }
-""",
-        params=("x", "w"),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_dense,
-        decompose=_decompose_dense,
-        reference=lambda arrays, attrs: np.einsum(
-            "...k,uk->...u", arrays[0].astype(np.float64), arrays[1].astype(np.float64)
-        ).astype(arrays[0].dtype),
-        samples=_samples_dense,
-    )
+@composite(
+    "nn.dense",
+    Pattern.CONTRACTION,
+    dtypes=ANY,
+    rule=_dense_rule,
+    reference=in_float64(lambda x, w: np.einsum("...k,uk->...u", x, w)),
+    samples=lambda rng: [
+        sample(floats(rng, (5, 7)), floats(rng, (3, 7))),
+        sample(floats(rng, (2, 1, 4), "float64"), floats(rng, (9, 4), "float64")),
+        sample(floats(rng, (4,)), floats(rng, (1, 4))),
+        sample(floats(rng, (0, 4)), floats(rng, (2, 4))),
+    ],
 )
+def _dense(x: Value, w: Value) -> Value:
+    """A linear layer, ``x @ w.T``.
+
+    ``x`` of shape (..., k) and ``w`` of (units, k), of one dtype, give (..., units).
+    LoopwrightTypeError where the shapes or dtypes do not fit.
+
+        fn (%x: Tensor[(8, 64), float32], %w: Tensor[(9, 64), float32]) -> Tensor[(8, 9), float32] {
+          nn.dense(%x, %w)
+        }
+    """
+    return F.nn.matmul(x, F.transpose(w, axes=(1, 0)))
 
 
 def _letters(equation: str) -> tuple[str, str, str]:
@@ -197,89 +163,79 @@ def _label_sizes(equation: str, a: Sequence[IntExpr], b: Sequence[IntExpr]) -> d
     return sizes
 
 
-def _infer_contract(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    a, b = tensors("contract", types, 2)
-    dtype = same_dtype("contract", (a, b))
-    equation = attrs["equation"]
+def _contract_rule(a: TensorType, b: TensorType, equation: str) -> TensorType:
+    dtype = same_dtype((a, b))
     left, right, result = _letters(equation)
     for letters in (left, right, result):
         if len(set(letters)) != len(letters):
-            raise LoopwrightValueError(f"contract: {equation!r} names an axis twice")
+            raise LoopwrightValueError(f"{equation!r} names an axis twice")
     if len(left) != a.rank or len(right) != b.rank or not set(result) <= set(left + right):
-        raise LoopwrightTypeError(f"contract: {equation!r} does not fit {a.short} and {b.short}")
+        raise LoopwrightTypeError(f"{equation!r} does not fit {a.short} and {b.short}")
     sizes = dict(zip(left, a.shape, strict=True))
     for letter, size in zip(right, b.shape, strict=True):
         if broadcast_pair(sizes.get(letter, size), size) is None:
             raise LoopwrightTypeError(
-                f"contract: {equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
+                f"{equation!r}: sizes of {letter} differ, {sizes[letter]} and {size}, "
                 f"in {a.short} and {b.short}"
             )
     sizes = _label_sizes(equation, a.shape, b.shape)
     return TensorType(tuple(sizes[letter] for letter in result), dtype)
 
 
-def _compute_contract(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Reduction:
-    a, b = inputs
-    left, right, result = _letters(attrs["equation"])
-    sizes = _label_sizes(attrs["equation"], a.shape, b.shape)
+def _contract_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(equation: str, a: Any, b: Any) -> Sample:
+        return sample(a, b, equation=equation)
+
+    return [
+        drawn("ik,jk->ij", floats(rng, (5, 7)), floats(rng, (3, 7))),
+        drawn("bhqd,bhkd->bhqk", floats(rng, (2, 3, 4, 5)), floats(rng, (2, 3, 6, 5))),
+        drawn("ijk,kjl->li", floats(rng, (2, 3, 4), "float64"), floats(rng, (4, 3, 5), "float64")),
+        drawn("bi,bi->b", floats(rng, (4, 9)), floats(rng, (4, 9))),
+        drawn("i,i->", floats(rng, (31,)), floats(rng, (31,))),
+        drawn("ik,kj->ij", floats(rng, (3, 0)), floats(rng, (0, 2))),
+        drawn("ik,kj->ij", floats(rng, (3, 4)), floats(rng, (1, 2))),
+        drawn("ik,kj->ji", ints(rng, (3, 4), "int16"), ints(rng, (4, 2), "int16")),
+    ]
+
+
+@primitive(
+    "contract",
+    Pattern.CONTRACTION,
+    rule=_contract_rule,
+    reference=in_float64(lambda x, y, equation: np.einsum(equation, x, y)),
+    samples=_contract_samples,
+)
+def _contract(
+    out: TensorType,
+    x: Tensor,
+    y: Tensor,
+    *,
+    equation: Any = attr("letters of the axes, as in einsum with an explicit result"),
+) -> Reduce:
+    """The sum over named axes of the product of two operands.
+
+    ``equation`` is ``"letters,letters->letters"``, a letter per axis, none twice in one operand;
+    the letters that are not in the result are summed over. Sizes of one letter are equal or 1.
+    Operands and result have one dtype. LoopwrightTypeError where ranks, sizes or dtypes do not fit,
+    LoopwrightValueError for a letter named twice.
+
+        fn (
+          %q: Tensor[(2, 8, 9, 64), float32],
+          %k: Tensor[(2, 8, 9, 64), float32]
+        ) -> Tensor[(2, 8, 9, 9), float32] {
+          contract(%q, %k, equation="bhqd,bhkd->bhqk")
+        }
+    """
+    left, right, result = _letters(equation)
+    sizes = _label_sizes(equation, x.shape, y.shape)
     over = [letter for letter in sizes if letter not in result]
 
     def element(*indices: IndexLike) -> Expr:
         at = dict(zip([*result, *over], indices, strict=True))
 
-        def read(x: Tensor, letters: str) -> Expr:
-            return x(*(0 if size == 1 else at[k] for k, size in zip(letters, x.shape, strict=True)))
+        def read(t: Tensor, letters: str) -> Expr:
+            return t(*(0 if size == 1 else at[k] for k, size in zip(letters, t.shape, strict=True)))
 
-        return op("multiply", read(a, left), read(b, right))
+        return op("multiply", read(x, left), read(y, right))
 
-    return Reduction(out.shape, out.dtype, tuple(sizes[k] for k in over), "sum", element)
-
-
-def _reference_contract(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    dtype = arrays[0].dtype
-    exact = [x.astype(np.float64) if dtype.kind == "f" else x for x in arrays]
-    return np.asarray(np.einsum(attrs["equation"], *exact)).astype(dtype)
-
-
-def _samples_contract(rng: np.random.Generator) -> list[Sample]:
-    def sample(equation: str, a: Any, b: Any) -> Sample:
-        return Sample((a, b), {"equation": equation})
-
-    return [
-        sample("ik,jk->ij", floats(rng, (5, 7)), floats(rng, (3, 7))),
-        sample("bhqd,bhkd->bhqk", floats(rng, (2, 3, 4, 5)), floats(rng, (2, 3, 6, 5))),
-        sample("ijk,kjl->li", floats(rng, (2, 3, 4), "float64"), floats(rng, (4, 3, 5), "float64")),
-        sample("bi,bi->b", floats(rng, (4, 9)), floats(rng, (4, 9))),
-        sample("i,i->", floats(rng, (31,)), floats(rng, (31,))),
-        sample("ik,kj->ij", floats(rng, (3, 0)), floats(rng, (0, 2))),
-        sample("ik,kj->ij", floats(rng, (3, 4)), floats(rng, (1, 2))),
-        sample("ik,kj->ji", ints(rng, (3, 4), "int16"), ints(rng, (4, 2), "int16")),
-    ]
-
-
-register(
-    Operator(
-        name="contract",
-        doc="""The sum over named axes of the product of two operands.
-
-``equation`` is ``"letters,letters->letters"``, a letter per axis, none twice in one operand; the
-letters that are not in the result are summed over. Sizes of one letter are equal or 1. Operands
-and result have one dtype. LoopwrightTypeError where ranks, sizes or dtypes do not fit,
-LoopwrightValueError for a letter named twice.
-
-    fn (
-      %q: Tensor[(2, 8, 9, 64), float32],
-      %k: Tensor[(2, 8, 9, 64), float32]
-    ) -> Tensor[(2, 8, 9, 9), float32] {
-      contract(%q, %k, equation="bhqd,bhkd->bhqk")
-    }
-""",
-        params=("x", "y"),
-        attrs=(Attr("equation", "letters of the axes, as in einsum with an explicit result"),),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_contract,
-        compute=_compute_contract,
-        reference=_reference_contract,
-        samples=_samples_contract,
-    )
-)
+    return Reduce("sum", tuple(sizes[k] for k in over), element)

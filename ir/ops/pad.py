@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,10 @@ import numpy as np
 from ..dims import IntExpr
 from ..dtype import BOOL
 from ..errors import LoopwrightValueError
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, op, select
 from ..loop.tensor import (
-    Map,
     Tensor,
     index_max,
     index_min,
@@ -22,61 +21,13 @@ from ..loop.tensor import (
     index_sub,
     index_within,
 )
-from .rules import Attrs, is_size, require_fits, tensors
-from .sampling import floats, ints, truths
+from .declare import Element, attr, primitive
+from .rules import is_size, require_fits
+from .sampling import floats, ints, sample, truths
 
 __all__ = ["both"]
 
 _PAD_MODES = ("constant", "edge", "reflect")
-
-
-def _infer_pad(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    (x,) = tensors("nn.pad", types, 1)
-    widths, mode, value = attrs["pad_width"], attrs["mode"], attrs["pad_value"]
-    if mode not in _PAD_MODES:
-        raise LoopwrightValueError(f"nn.pad: mode {mode!r} is none of {', '.join(_PAD_MODES)}")
-    if len(widths) != x.rank:
-        raise LoopwrightValueError(f"nn.pad: needs a pair of widths per axis of {x.short}")
-    require_fits("nn.pad", "pad_value", value, x.dtype)
-    sizes: list[IntExpr] = []
-    for axis, pair in enumerate(widths):
-        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(is_size, pair)):
-            raise LoopwrightValueError(f"nn.pad: {pair!r} on axis {axis} is no pair of widths")
-        before, after = pair
-        if any(isinstance(w, int) and w < 0 for w in pair):
-            raise LoopwrightValueError(
-                f"nn.pad: width {min(pair)} on axis {axis} of {x.short} is negative",
-                hint="slice the operand",
-            )
-        if mode != "constant" and x.shape[axis] == 0 and pair != (0, 0):
-            raise LoopwrightValueError(f"nn.pad: {mode} has nothing to repeat in {x.short}")
-        sizes.append(x.shape[axis] + before + after)
-    return TensorType(tuple(sizes), x.dtype)
-
-
-def _compute_pad(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    (x,) = inputs
-    inside = _PAD_INDEX[attrs["mode"]]
-
-    def element(*i: IndexLike) -> Expr:
-        padded = [pair != (0, 0) for pair in attrs["pad_width"]]
-        source = [
-            index_sub(at, before) for at, (before, _) in zip(i, attrs["pad_width"], strict=True)
-        ]
-        if attrs["mode"] != "constant":
-            return x(
-                *(
-                    inside(at, size) if pad else at
-                    for at, size, pad in zip(source, x.shape, padded, strict=True)
-                )
-            )
-        condition: Expr = const(True, BOOL)
-        for at, size, pad in zip(source, x.shape, padded, strict=True):
-            if pad:
-                condition = both(condition, index_within(at, 0, size))
-        return select(condition, x(*source), const(attrs["pad_value"], out.dtype))
-
-    return Map(out.shape, out.dtype, element)
 
 
 def both(left: Expr, right: Expr) -> Expr:
@@ -104,56 +55,91 @@ _PAD_INDEX: dict[str, Callable[[IndexLike, IntExpr], IndexLike]] = {
 }
 
 
-def _reference_pad(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    (x,) = arrays
-    keywords = {"constant_values": attrs["pad_value"]} if attrs["mode"] == "constant" else {}
-    return np.pad(x, attrs["pad_width"], attrs["mode"], **keywords) if x.ndim else x
+def _pad_rule(x: TensorType, pad_width: Any, pad_value: Any, mode: Any) -> TensorType:
+    if mode not in _PAD_MODES:
+        raise LoopwrightValueError(f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
+    if len(pad_width) != x.rank:
+        raise LoopwrightValueError(f"needs a pair of widths per axis of {x.short}")
+    require_fits("pad_value", pad_value, x.dtype)
+    sizes: list[IntExpr] = []
+    for axis, pair in enumerate(pad_width):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(is_size, pair)):
+            raise LoopwrightValueError(f"{pair!r} on axis {axis} is no pair of widths")
+        before, after = pair
+        if any(isinstance(w, int) and w < 0 for w in pair):
+            raise LoopwrightValueError(
+                f"width {min(pair)} on axis {axis} of {x.short} is negative",
+                hint="slice the operand",
+            )
+        if mode != "constant" and x.shape[axis] == 0 and pair != (0, 0):
+            raise LoopwrightValueError(f"{mode} has nothing to repeat in {x.short}")
+        sizes.append(x.shape[axis] + before + after)
+    return TensorType(tuple(sizes), x.dtype)
 
 
-def _samples_pad(rng: np.random.Generator) -> list[Sample]:
-    def sample(x: Any, *widths: tuple[int, int], **attrs: Any) -> Sample:
-        return Sample((x,), {"pad_width": widths, **attrs})
+def _pad_reference(x: Any, pad_width: Any, pad_value: Any, mode: Any) -> Any:
+    keywords = {"constant_values": pad_value} if mode == "constant" else {}
+    return np.pad(x, pad_width, mode, **keywords) if x.ndim else x
+
+
+def _pad_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(x: Any, *widths: tuple[int, int], **attrs: Any) -> Sample:
+        return sample(x, pad_width=widths, **attrs)
 
     return [
-        sample(floats(rng, (3, 5)), (1, 2), (0, 3)),
-        sample(floats(rng, (1, 4, 4, 2)), (0, 0), (1, 1), (1, 1), (0, 0), pad_value=-1.5),
-        sample(floats(rng, (3,), "float64"), (2, 0), pad_value=float("-inf")),
-        sample(ints(rng, (2, 3), "int8"), (0, 0), (1, 0), pad_value=-128),
-        sample(truths(rng, (2,)), (1, 1), pad_value=True),
-        sample(floats(rng, (0, 2)), (2, 1), (0, 0), pad_value=7),
-        sample(floats(rng, (3, 4)), (2, 1), (0, 5), mode="edge"),
-        sample(ints(rng, (5, 4), "int64"), (2, 4), (3, 0), mode="reflect"),
-        sample(floats(rng, (3,)), (7, 8), mode="reflect"),
-        sample(floats(rng, (1, 2)), (2, 2), (1, 1), mode="reflect"),
-        sample(floats(rng, (0, 2)), (0, 0), (1, 1), mode="edge"),
-        sample(floats(rng, ())),
+        drawn(floats(rng, (3, 5)), (1, 2), (0, 3)),
+        drawn(floats(rng, (1, 4, 4, 2)), (0, 0), (1, 1), (1, 1), (0, 0), pad_value=-1.5),
+        drawn(floats(rng, (3,), "float64"), (2, 0), pad_value=float("-inf")),
+        drawn(ints(rng, (2, 3), "int8"), (0, 0), (1, 0), pad_value=-128),
+        drawn(truths(rng, (2,)), (1, 1), pad_value=True),
+        drawn(floats(rng, (0, 2)), (2, 1), (0, 0), pad_value=7),
+        drawn(floats(rng, (3, 4)), (2, 1), (0, 5), mode="edge"),
+        drawn(ints(rng, (5, 4), "int64"), (2, 4), (3, 0), mode="reflect"),
+        drawn(floats(rng, (3,)), (7, 8), mode="reflect"),
+        drawn(floats(rng, (1, 2)), (2, 2), (1, 1), mode="reflect"),
+        drawn(floats(rng, (0, 2)), (0, 0), (1, 1), mode="edge"),
+        drawn(floats(rng, ())),
     ]
 
 
-register(
-    Operator(
-        name="nn.pad",
-        doc="""A border round the tensor: a constant, the nearest element, or its reflection.
-
-``x`` of any shape and dtype. ``reflect`` does not repeat the outermost element and goes on to and
-fro where the border is wider than the axis. LoopwrightValueError for a negative width, an unknown
-mode or an empty axis that has nothing to repeat, LoopwrightTypeError for a value the dtype cannot
-hold.
-
-    fn (%x: Tensor[(2, 3), float32]) -> Tensor[(4, 5), float32] {
-      nn.pad(%x, pad_width=[[1, 1], [0, 2]], mode="edge")
-    }
-""",
-        params=("x",),
-        attrs=(
-            Attr("pad_width", "per axis, how many elements in front and behind"),
-            Attr("pad_value", "the constant", 0),
-            Attr("mode", "constant, edge or reflect", "constant"),
-        ),
-        pattern=Pattern.INJECTIVE,
-        infer=_infer_pad,
-        compute=_compute_pad,
-        reference=_reference_pad,
-        samples=_samples_pad,
-    )
+@primitive(
+    "nn.pad", Pattern.INJECTIVE, rule=_pad_rule, reference=_pad_reference, samples=_pad_samples
 )
+def _pad(
+    out: TensorType,
+    x: Tensor,
+    *,
+    pad_width: Any = attr("per axis, how many elements in front and behind"),
+    pad_value: Any = attr("the constant", 0),
+    mode: Any = attr("constant, edge or reflect", "constant"),
+) -> Element:
+    """A border round the tensor: a constant, the nearest element, or its reflection.
+
+    ``x`` of any shape and dtype. ``reflect`` does not repeat the outermost element and goes on to
+    and fro where the border is wider than the axis. LoopwrightValueError for a negative width, an
+    unknown mode or an empty axis that has nothing to repeat, LoopwrightTypeError for a value the
+    dtype cannot hold.
+
+        fn (%x: Tensor[(2, 3), float32]) -> Tensor[(4, 5), float32] {
+          nn.pad(%x, pad_width=[[1, 1], [0, 2]], mode="edge")
+        }
+    """
+    inside = _PAD_INDEX[mode]
+
+    def element(*i: IndexLike) -> Expr:
+        padded = [pair != (0, 0) for pair in pad_width]
+        source = [index_sub(at, before) for at, (before, _) in zip(i, pad_width, strict=True)]
+        if mode != "constant":
+            return x(
+                *(
+                    inside(at, size) if pad else at
+                    for at, size, pad in zip(source, x.shape, padded, strict=True)
+                )
+            )
+        condition: Expr = const(True, BOOL)
+        for at, size, pad in zip(source, x.shape, padded, strict=True):
+            if pad:
+                condition = both(condition, index_within(at, 0, size))
+        return select(condition, x(*source), const(pad_value, out.dtype))
+
+    return element

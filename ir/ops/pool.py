@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,14 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, ceildiv
 from ..dtype import dtype_of
 from ..errors import LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
-from ..loop.tensor import Map, Reduction, Tensor, index_add, index_mul
-from .compose import call, scalar, tensor_type
-from .rules import Attrs, Infer, require_kind, tensors
-from .sampling import floats, ints
+from ..loop.tensor import Tensor, index_add, index_mul
+from .compose import F, Value
+from .declare import DTYPE_WORDS, Element, Reduce, attr, composite, in_float64, primitive
+from .sampling import floats, ints, sample
 from .window import (
     DILATION,
     LAYOUT,
@@ -36,199 +34,187 @@ from .window import (
 __all__: list[str] = []
 
 
-def _infer_window(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    name = "reduce_window"
-    (x,) = tensors(name, types, 1)
-    require_kind(name, "iuf", (x,))
-    if attrs["combiner"] not in ("max", "min", "sum"):
-        raise LoopwrightValueError(
-            f"{name}: combiner {attrs['combiner']!r} is none of max, min, sum"
-        )
-    for label in ("window", "strides", "dilation"):
-        values = attrs[label]
+def _spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    return [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
+
+
+def _reduce_window_rule(x: TensorType, combiner: str, **per_axis: Any) -> TensorType:
+    if combiner not in ("max", "min", "sum"):
+        raise LoopwrightValueError(f"combiner {combiner!r} is none of max, min, sum")
+    for label, values in per_axis.items():
         if len(values) != x.rank or any(not isinstance(v, int) or v < 1 for v in values):
             raise LoopwrightValueError(
-                f"{name}: {label} {values!r} is not one positive int per axis of {x.short}"
+                f"{label} {values!r} is not one positive int per axis of {x.short}"
             )
+    window, strides, dilation = per_axis.values()
+    spans = _spans(window, dilation)
     sizes = tuple(
-        size if (window, stride) == (1, 1) else window_count(name, size, span, stride, x)
-        for size, window, stride, span in zip(
-            x.shape, attrs["window"], attrs["strides"], _spans(attrs), strict=True
-        )
+        size if (whole, stride) == (1, 1) else window_count(size, span, stride, x)
+        for size, whole, stride, span in zip(x.shape, window, strides, spans, strict=True)
     )
     return TensorType(sizes, x.dtype)
 
 
-def _spans(attrs: Attrs) -> list[int]:
-    return [window_span(w, d) for w, d in zip(attrs["window"], attrs["dilation"], strict=True)]
-
-
-def _compute_window(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
-    (x,) = inputs
-    moving = [axis for axis, size in enumerate(attrs["window"]) if size > 1]
-
-    def element(*i: IndexLike) -> Expr:
-        at = [index_mul(n, stride) for n, stride in zip(i, attrs["strides"], strict=False)]
-        for axis, n in zip(moving, i[out.rank :], strict=True):
-            at[axis] = index_add(at[axis], index_mul(n, attrs["dilation"][axis]))
-        return x(*at)
-
-    if not moving:
-        return Map(out.shape, out.dtype, element)
-    over = tuple(attrs["window"][axis] for axis in moving)
-    return Reduction(out.shape, out.dtype, over, attrs["combiner"], element)
-
-
-def _reference_window(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    (x,) = arrays
-    moving = [axis for axis, size in enumerate(attrs["window"]) if size > 1]
-    spans = tuple(_spans(attrs)[axis] for axis in moving)
+def _reduce_window_reference(
+    x: Any, combiner: str, window: Any, strides: Any, dilation: Any
+) -> Any:
+    moving = [axis for axis, size in enumerate(window) if size > 1]
+    spans = _spans(window, dilation)
     view: Any = np.lib.stride_tricks.sliding_window_view
-    windows = view(x, spans, axis=moving) if moving else x
-    steps = tuple(slice(None, None, s) for s in attrs["strides"])
-    taken = windows[steps + tuple(slice(None, None, attrs["dilation"][a]) for a in moving)]
+    windows = view(x, tuple(spans[axis] for axis in moving), axis=moving) if moving else x
+    steps = tuple(slice(None, None, s) for s in strides)
+    taken = windows[steps + tuple(slice(None, None, dilation[a]) for a in moving)]
     axes = tuple(range(x.ndim, x.ndim + len(moving)))
-    if attrs["combiner"] == "sum":
-        return np.asarray(np.sum(taken, axis=axes, dtype=x.dtype))
-    return np.asarray(taken.max(axes) if attrs["combiner"] == "max" else taken.min(axes))
+    if combiner == "sum":
+        return np.sum(taken, axis=axes, dtype=x.dtype)
+    return taken.max(axes) if combiner == "max" else taken.min(axes)
 
 
-def _samples_window(rng: np.random.Generator) -> list[Sample]:
-    def sample(x: Any, window: tuple[int, ...], combiner: str, **attrs: Any) -> Sample:
+def _reduce_window_samples(rng: np.random.Generator) -> list[Sample]:
+    def drawn(x: Any, window: tuple[int, ...], combiner: str, **attrs: Any) -> Sample:
         ones = (1,) * len(window)
         given = {"combiner": combiner, "window": window, "strides": ones, "dilation": ones}
-        return Sample((x,), {**given, **attrs})
+        return sample(x, **{**given, **attrs})
 
     return [
-        sample(floats(rng, (2, 9, 7)), (1, 3, 2), "max", strides=(1, 2, 1)),
-        sample(floats(rng, (11,), "float64"), (3,), "sum", strides=(2,), dilation=(3,)),
-        sample(ints(rng, (5, 6), "int8", -128, 127), (2, 6), "sum"),
-        sample(ints(rng, (4, 4), "uint8", 0, 255), (2, 2), "min", strides=(2, 2)),
-        sample(floats(rng, (5, 3)), (1, 1), "max", strides=(2, 1)),
-        sample(np.array([1, np.nan, 3, -np.inf, 5], "float32"), (2,), "max"),
-        sample(floats(rng, (0, 4)), (1, 2), "max"),
+        drawn(floats(rng, (2, 9, 7)), (1, 3, 2), "max", strides=(1, 2, 1)),
+        drawn(floats(rng, (11,), "float64"), (3,), "sum", strides=(2,), dilation=(3,)),
+        drawn(ints(rng, (5, 6), "int8", -128, 127), (2, 6), "sum"),
+        drawn(ints(rng, (4, 4), "uint8", 0, 255), (2, 2), "min", strides=(2, 2)),
+        drawn(floats(rng, (5, 3)), (1, 1), "max", strides=(2, 1)),
+        drawn(np.array([1, np.nan, 3, -np.inf, 5], "float32"), (2,), "max"),
+        drawn(floats(rng, (0, 4)), (1, 2), "max"),
     ]
 
 
-register(
-    Operator(
-        name="reduce_window",
-        doc="""The greatest element, the least one or the sum of every window.
-
-``x`` of any shape, integers or floats; a window has a size, a stride and a dilation on each axis.
-The result has the dtype of ``x``, and windows stand only where they fit. LoopwrightValueError for
-a window larger than an axis, LoopwrightTypeError for bool.
-
-    fn (%x: Tensor[(9, 8), float32]) -> Tensor[(3, 6), float32] {
-      reduce_window(%x, combiner="max", window=[3, 3], strides=[3, 1], dilation=[1, 1])
-    }
-""",
-        params=("x",),
-        attrs=(
-            Attr("combiner", "max, min or sum"),
-            Attr("window", "size of the window per axis"),
-            Attr("strides", "distance of neighbouring windows per axis"),
-            Attr("dilation", "distance of the elements of a window per axis"),
-        ),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_window,
-        compute=_compute_window,
-        reference=_reference_window,
-        samples=_samples_window,
-    )
+@primitive(
+    "reduce_window",
+    Pattern.CONTRACTION,
+    dtypes="iuf",
+    rule=_reduce_window_rule,
+    reference=_reduce_window_reference,
+    samples=_reduce_window_samples,
 )
+def _reduce_window(
+    out: TensorType,
+    x: Tensor,
+    *,
+    combiner: Any = attr("max, min or sum"),
+    window: Any = attr("size of the window per axis"),
+    strides: Any = attr("distance of neighbouring windows per axis"),
+    dilation: Any = attr("distance of the elements of a window per axis"),
+) -> Element | Reduce:
+    """The greatest element, the least one or the sum of every window.
 
-_POOL_SIZE = Attr("pool_size", "size of the window, an int or one per axis")
-_POOL_STRIDES = Attr("strides", "distance of neighbouring windows; None: the window's size", None)
-_CEIL = Attr("ceil_mode", "whether a last window may reach over the padding", False)
+    ``x`` of any shape, integers or floats; a window has a size, a stride and a dilation on each
+    axis. The result has the dtype of ``x``, and windows stand only where they fit.
+    LoopwrightValueError for a window larger than an axis, LoopwrightTypeError for bool.
 
-
-def _pool_geometry(
-    name: str, x: TensorType, attrs: Attrs
-) -> tuple[tuple[int, int], tuple[IntExpr, ...], Padding]:
-    """Axes of height and width, the result's shape, and what ceil_mode adds to the padding.
-
-    With ``ceil_mode`` the number of windows is rounded up, unless the last one then begins behind
-    the image.
+        fn (%x: Tensor[(9, 8), float32]) -> Tensor[(3, 6), float32] {
+          reduce_window(%x, combiner="max", window=[3, 3], strides=[3, 1], dilation=[1, 1])
+        }
     """
-    axes = spatial_axes(name, attrs["layout"], x)
-    window = pair(name, "pool_size", attrs["pool_size"])
-    strides = _strides(name, attrs)
-    dilation = pair(name, "dilation", attrs["dilation"])
-    padding = padding_of(name, attrs["padding"])
-    shape = list(x.shape)
-    beyond: list[IntExpr] = []
-    for n, axis in enumerate(axes):
-        size = x.shape[axis] + padding[n] + padding[n + 2]
-        span = window_span(window[n], dilation[n])
-        count = window_count(name, size, span, strides[n], x)
-        if attrs["ceil_mode"]:
-            late = count * strides[n] - x.shape[axis] - padding[n]  # where one more would begin
-            if not isinstance(late, int) or late < 0:
-                count = ceildiv(size - span, strides[n]) + 1
-        shape[axis] = count
-        reach = (count - 1) * strides[n] + span - size
-        beyond.append(reach if isinstance(reach, Dim) else max(0, reach))
-    return axes, tuple(shape), (0, 0, beyond[0], beyond[1])
+    moving = [axis for axis, size in enumerate(window) if size > 1]
+
+    def element(*i: IndexLike) -> Expr:
+        at = [index_mul(n, stride) for n, stride in zip(i, strides, strict=False)]
+        for axis, n in zip(moving, i[out.rank :], strict=True):
+            at[axis] = index_add(at[axis], index_mul(n, dilation[axis]))
+        return x(*at)
+
+    over = tuple(window[axis] for axis in moving)
+    return Reduce(combiner, over, element) if moving else element
 
 
-def _strides(name: str, attrs: Attrs) -> tuple[int, int]:
-    given = attrs["pool_size"] if attrs["strides"] is None else attrs["strides"]
-    return pair(name, "strides", given)
+_POOL_SIZE = attr("size of the window, an int or one per axis")
+_POOL_STRIDES = attr("distance of neighbouring windows; None: the window's size", None)
+_CEIL = attr("whether a last window may reach over the padding", False)
 
 
-def _infer_pool(name: str, kinds: str) -> Infer:
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        (x,) = tensors(name, types, 1)
-        require_kind(name, kinds, (x,))
-        _, shape, _ = _pool_geometry(name, x, attrs)
-        return TensorType(shape, x.dtype)
+class _Windows:
+    """Where the windows of a pooling stand; checks its attributes.
 
-    return infer
+    ``axes`` are those of height and width, ``shape`` is the result's, and ``beyond`` is what
+    ``ceil_mode`` adds to the padding: with it the number of windows is rounded up, unless the last
+    one then begins behind the image.
+    """
 
+    def __init__(
+        self,
+        x: TensorType,
+        pool_size: Any,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        layout: str,
+        ceil_mode: bool,
+        count_include_pad: bool = False,
+    ) -> None:
+        self.axes = spatial_axes(layout, x)
+        self.window = pair("pool_size", pool_size)
+        self.strides = pair("strides", pool_size if strides is None else strides)
+        self.dilation = pair("dilation", dilation)
+        self.padding = padding_of(padding)
+        shape = list(x.shape)
+        beyond: list[IntExpr] = []
+        for n, axis in enumerate(self.axes):
+            stride, span = self.strides[n], window_span(self.window[n], self.dilation[n])
+            size = x.shape[axis] + self.padding[n] + self.padding[n + 2]
+            count = window_count(size, span, stride, x)
+            if ceil_mode:
+                late = count * stride - x.shape[axis] - self.padding[n]  # begin of one more window
+                if not isinstance(late, int) or late < 0:
+                    count = ceildiv(size - span, stride) + 1
+            shape[axis] = count
+            reach = (count - 1) * stride + span - size
+            beyond.append(reach if isinstance(reach, Dim) else max(0, reach))
+        self.shape = tuple(shape)
+        self.beyond: Padding = (0, 0, beyond[0], beyond[1])
 
-def _padded(b: Builder, x: Atom, axes: Sequence[int], padding: Padding, value: Any) -> Atom:
-    if all(side == 0 for side in padding):
+    @property
+    def sides(self) -> Padding:
+        """The padding, with what ``ceil_mode`` adds."""
+        top, left, bottom, right = self.padding
+        return top, left, bottom + self.beyond[2], right + self.beyond[3]
+
+    def padded(self, x: Value, padding: Padding, value: Any) -> Value:
+        if all(side == 0 for side in padding):
+            return x
+        return F.nn.pad(x, pad_width=spatial_pads(self.axes, padding), pad_value=value)
+
+    def reduce(self, x: Value, combiner: str) -> Value:
+        """Each window of the padded image ``x`` reduced to one element."""
+        axes, spans = self.axes, _spans(self.window, self.dilation)
+        sizes = [x.shape[axis] for axis in axes]
+        result = [
+            window_count(size, span, stride, x.type)
+            for size, span, stride in zip(sizes, spans, self.strides, strict=True)
+        ]
+        passes: list[tuple[int, ...]] = [axes]
+        if _is_better_apart(self.window, sizes, result, x.builder.limits.pool_store):
+            passes = [(a,) for a in sorted(axes, key=lambda a: -self.strides[axes.index(a)])]
+        for moved in passes:
+
+            def per_axis(pair: Sequence[int], moved: Sequence[int] = moved) -> tuple[int, ...]:
+                return tuple(pair[axes.index(a)] if a in moved else 1 for a in range(4))
+
+            x = F.reduce_window(
+                x,
+                combiner=combiner,
+                window=per_axis(self.window),
+                strides=per_axis(self.strides),
+                dilation=per_axis(self.dilation),
+            )
         return x
-    return call(b, "nn.pad", x, pad_width=spatial_pads(axes, padding), pad_value=value)
-
-
-def _windows(b: Builder, x: Atom, axes: Sequence[int], name: str, attrs: Attrs, how: str) -> Atom:
-    window = pair(name, "pool_size", attrs["pool_size"])
-    strides, dilation = _strides(name, attrs), pair(name, "dilation", attrs["dilation"])
-    spans = [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
-    sizes = [tensor_type(x).shape[axis] for axis in axes]
-    result = [
-        window_count(name, size, span, stride, tensor_type(x))
-        for size, span, stride in zip(sizes, spans, strides, strict=True)
-    ]
-    passes = [axes]
-    if _is_better_apart(window, sizes, result, b.limits.pool_store):
-        passes = [[axis] for axis in sorted(axes, key=lambda axis: -strides[axes.index(axis)])]
-    for moved in passes:
-
-        def per_axis(values: tuple[int, int], moved: Sequence[int] = moved) -> tuple[int, ...]:
-            return tuple(values[axes.index(axis)] if axis in moved else 1 for axis in range(4))
-
-        x = call(
-            b,
-            "reduce_window",
-            x,
-            combiner=how,
-            window=per_axis(window),
-            strides=per_axis(strides),
-            dilation=per_axis(dilation),
-        )
-    return x
 
 
 def _is_better_apart(
     window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr], store: int
 ) -> bool:
-    """Whether a window is better reduced along one axis, and what comes of it along the other.
+    """True if reducing windows along one axis, then the result along the other, costs less.
 
-    A window of 13 x 13 takes 169 reads for each element of the result, but 13 and 13 apart, and a
-    value in between that is stored and read again: as many reads as ``store`` says.
+    A window of 13 x 13 takes 169 reads for each element of the result, but 13 and 13 in two passes,
+    and a value in between that is stored and read again: as many reads as ``store`` says.
     """
     if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
         return False
@@ -237,81 +223,52 @@ def _is_better_apart(
     return apart < window[0] * window[1]
 
 
-def _sum_sides(left: Padding, right: Padding) -> Padding:
-    top, first, bottom, last = (a + b for a, b in zip(left, right, strict=True))
-    return top, first, bottom, last
+def _pool_rule(x: TensorType, **attrs: Any) -> TensorType:
+    return TensorType(_Windows(x, **attrs).shape, x.dtype)
 
 
-def _decompose_max_pool(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    name = "nn.max_pool2d"
-    kind = tensor_type(x)
-    axes, _, beyond = _pool_geometry(name, kind, attrs)
-    sides = _sum_sides(padding_of(name, attrs["padding"]), beyond)
-    padded = _padded(b, x, axes, sides, COMBINERS["max"].identity(kind.dtype))
-    return _windows(b, padded, axes, name, attrs, "max")
+def _reference_pool(x: Any, layout: str, **attrs: Any) -> Any:
+    """Window by window: the elements of the image that it covers, and how many places count.
+
+    The mean of each window if there is the attribute ``count_include_pad``, else the maximum.
+    """
+    mean = "count_include_pad" in attrs
+    images = x if layout == "NCHW" else np.moveaxis(x, 3, 1)
+    lines = [_reference_line(images.shape[2 + n], n, **attrs) for n in (0, 1)]
+    result = np.zeros((*images.shape[:2], *(len(line) for line in lines)), x.dtype)
+    least = COMBINERS["max"].identity(dtype_of(x.dtype))
+    for row, (ys, own_y, padded_y) in enumerate(lines[0]):
+        for column, (xs, own_x, padded_x) in enumerate(lines[1]):
+            part = images[:, :, ys][:, :, :, xs]
+            if mean:
+                count = padded_y * padded_x if attrs["count_include_pad"] else own_y * own_x
+                result[:, :, row, column] = part.sum(axis=(2, 3)) / np.float64(count)
+            else:
+                result[:, :, row, column] = part.max(axis=(2, 3), initial=least)
+    return result if layout == "NCHW" else np.moveaxis(result, 1, 3)
 
 
-def _decompose_avg_pool(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    name = "nn.avg_pool2d"
-    kind = tensor_type(x)
-    axes, _, beyond = _pool_geometry(name, kind, attrs)
-    padding = padding_of(name, attrs["padding"])
-    sides = _sum_sides(padding, beyond)
-    total = _windows(b, _padded(b, x, axes, sides, 0), axes, name, attrs, "sum")
-    counts_all = all(s == 0 for s in (beyond if attrs["count_include_pad"] else sides))
-    if counts_all:
-        height, width = pair(name, "pool_size", attrs["pool_size"])
-        return call(b, "divide", total, scalar(b, height * width, kind.dtype))
-    image = tuple(size if axis in axes else 1 for axis, size in enumerate(kind.shape))
-    ones = call(b, "full", shape=image, fill_value=1, dtype=kind.dtype.name)
-    if attrs["count_include_pad"]:
-        ones = _padded(b, _padded(b, ones, axes, padding, 1), axes, beyond, 0)
-    else:
-        ones = _padded(b, ones, axes, sides, 0)
-    return call(b, "divide", total, _windows(b, ones, axes, name, attrs, "sum"))
-
-
-def _reference_pool(name: str) -> Callable[[Sequence[Any], Attrs], Any]:
-    """Window by window: the elements of the image that it covers, and how many places count."""
-
-    def reference(arrays: Sequence[Any], attrs: Attrs) -> Any:
-        (x,) = arrays
-        planar = attrs["layout"] == "NCHW"
-        images = x if planar else np.moveaxis(x, 3, 1)
-        lines = [_reference_line(images.shape[2 + n], n, attrs) for n in (0, 1)]
-        dtype = x.dtype if name == "max" else np.dtype(np.float64)
-        result = np.zeros((*images.shape[:2], *(len(line) for line in lines)), dtype)
-        least = COMBINERS["max"].identity(dtype_of(x.dtype))
-        for row, (ys, own_y, padded_y) in enumerate(lines[0]):
-            for column, (xs, own_x, padded_x) in enumerate(lines[1]):
-                part = images[:, :, ys][:, :, :, xs].astype(dtype)
-                if name == "max":
-                    result[:, :, row, column] = part.max(axis=(2, 3), initial=least)
-                else:
-                    include = attrs["count_include_pad"]
-                    count = padded_y * padded_x if include else own_y * own_x
-                    with np.errstate(invalid="ignore"):
-                        result[:, :, row, column] = part.sum(axis=(2, 3)) / np.float64(count)
-        result = result.astype(x.dtype)
-        return result if planar else np.moveaxis(result, 1, 3)
-
-    return reference
-
-
-def _reference_line(size: int, n: int, attrs: Attrs) -> list[tuple[list[int], int, int]]:
+def _reference_line(
+    size: int,
+    n: int,
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    count_include_pad: bool = False,
+) -> list[tuple[list[int], int, int]]:
     """Per window on one axis: indices inside, their number, and the number with padding."""
-    window, dilation = np.resize(attrs["pool_size"], 2)[n], np.resize(attrs["dilation"], 2)[n]
-    stride = np.resize(attrs["pool_size"] if attrs["strides"] is None else attrs["strides"], 2)[n]
-    sides = np.resize(np.atleast_1d(attrs["padding"]), 4)
+    window, spread = np.resize(pool_size, 2)[n], np.resize(dilation, 2)[n]
+    stride = np.resize(pool_size if strides is None else strides, 2)[n]
+    sides = np.resize(np.atleast_1d(padding), 4)
     before, after = sides[n], sides[n + 2]
     line: list[tuple[list[int], int, int]] = []
     start = -before
     while True:
-        places = [int(start + k * dilation) for k in range(window)]
+        places = [int(start + k * spread) for k in range(window)]
         fits = places[-1] < size + after
-        late = attrs["ceil_mode"] and places[-1] - stride < size + after - 1 and start < size
+        late = ceil_mode and places[-1] - stride < size + after - 1 and start < size
         if not fits and not late:
             return line
         inside = [p for p in places if 0 <= p < size]
@@ -319,152 +276,164 @@ def _reference_line(size: int, n: int, attrs: Attrs) -> list[tuple[list[int], in
         start += stride
 
 
-def _samples_pool(kinds: str) -> Callable[[np.random.Generator], list[Sample]]:
-    def samples(rng: np.random.Generator) -> list[Sample]:
-        def sample(*shape: int, dtype: str = "float32", **attrs: Any) -> Sample:
-            draw = ints if "int" in dtype else floats
-            return Sample((draw(rng, shape, dtype),), attrs)
+def _pool_samples(rng: np.random.Generator, mean: bool) -> list[Sample]:
+    def drawn(*shape: int, dtype: str = "float32", **attrs: Any) -> Sample:
+        draw = ints if "int" in dtype else floats
+        return sample(draw(rng, shape, dtype), **attrs)
 
-        found = [
-            sample(1, 3, 8, 8, pool_size=2),
-            sample(2, 7, 9, 3, pool_size=(3, 2), strides=(2, 1), layout="NHWC"),
-            sample(1, 2, 7, 7, dtype="float64", pool_size=3, strides=2, padding=1),
-            sample(1, 1, 9, 8, pool_size=3, strides=2, padding=(0, 1, 1, 0), ceil_mode=True),
-            sample(1, 1, 6, 5, pool_size=2, strides=2, ceil_mode=True),
-            sample(1, 2, 9, 9, pool_size=2, strides=1, dilation=(2, 3)),
-            sample(1, 1, 4, 4, pool_size=2, strides=3, padding=1, ceil_mode=True),
-            sample(1, 1, 1, 1, pool_size=1),
-            sample(0, 3, 4, 4, pool_size=2),
-            sample(1, 2, 14, 15, pool_size=(7, 5), strides=(1, 2), padding=2, ceil_mode=True),
-            sample(1, 17, 19, 3, pool_size=6, strides=1, dilation=(2, 3), layout="NHWC"),
+    found = [
+        drawn(1, 3, 8, 8, pool_size=2),
+        drawn(2, 7, 9, 3, pool_size=(3, 2), strides=(2, 1), layout="NHWC"),
+        drawn(1, 2, 7, 7, dtype="float64", pool_size=3, strides=2, padding=1),
+        drawn(1, 1, 9, 8, pool_size=3, strides=2, padding=(0, 1, 1, 0), ceil_mode=True),
+        drawn(1, 1, 6, 5, pool_size=2, strides=2, ceil_mode=True),
+        drawn(1, 2, 9, 9, pool_size=2, strides=1, dilation=(2, 3)),
+        drawn(1, 1, 4, 4, pool_size=2, strides=3, padding=1, ceil_mode=True),
+        drawn(1, 1, 1, 1, pool_size=1),
+        drawn(0, 3, 4, 4, pool_size=2),
+        drawn(1, 2, 14, 15, pool_size=(7, 5), strides=(1, 2), padding=2, ceil_mode=True),
+        drawn(1, 17, 19, 3, pool_size=6, strides=1, dilation=(2, 3), layout="NHWC"),
+    ]
+    if not mean:
+        found.append(drawn(1, 2, 5, 5, dtype="int8", pool_size=3, padding=1, strides=2))
+        found.append(drawn(1, 2, 5, 5, dtype="int32", pool_size=2))
+    else:
+        found += [
+            drawn(1, 2, 7, 7, pool_size=3, strides=2, padding=1, count_include_pad=True),
+            drawn(1, 1, 6, 6, pool_size=3, strides=2, count_include_pad=True, ceil_mode=True),
+            drawn(
+                *(1, 5, 6, 2),
+                pool_size=2,
+                padding=1,
+                strides=3,
+                layout="NHWC",
+                count_include_pad=True,
+                ceil_mode=True,
+            ),
         ]
-        if "i" in kinds:
-            found.append(sample(1, 2, 5, 5, dtype="int8", pool_size=3, padding=1, strides=2))
-            found.append(sample(1, 2, 5, 5, dtype="int32", pool_size=2))
-        else:
-            found += [
-                sample(1, 2, 7, 7, pool_size=3, strides=2, padding=1, count_include_pad=True),
-                sample(1, 1, 6, 6, pool_size=3, strides=2, count_include_pad=True, ceil_mode=True),
-                sample(
-                    *(1, 5, 6, 2),
-                    pool_size=2,
-                    padding=1,
-                    strides=3,
-                    layout="NHWC",
-                    count_include_pad=True,
-                    ceil_mode=True,
-                ),
-            ]
-        return found
-
-    return samples
+    return found
 
 
-for _short, _text, _kinds, _decompose in (
-    (
-        "max",
-        "The greatest element of every window; of padding alone, the least value of the dtype",
-        "iuf",
-        _decompose_max_pool,
-    ),
-    (
-        "avg",
-        "The mean of every window of an image; of padding alone that does not count, nan",
-        "f",
-        _decompose_avg_pool,
-    ),
-):
-    _more = (Attr("count_include_pad", "whether padding counts in the divisor", False),)
-    _numbers = "integers or floats" if _kinds == "iuf" else "float32 or float64"
-    register(
-        Operator(
-            name=f"nn.{_short}_pool2d",
-            doc=f"""{_text}.
+def _pool_doc(name: str, text: str, kinds: str) -> str:
+    return f"""{text}.
 
-``x`` of shape (N, C, H, W) or (N, H, W, C), {_numbers}; the result has the same
+``x`` of shape (N, C, H, W) or (N, H, W, C), {DTYPE_WORDS[kinds]}; the result has the same
 dtype and layout. LoopwrightValueError for a bad attribute, a rank other than 4 or a window larger
 than the padded image, LoopwrightTypeError for another dtype.
 
     fn (%x: Tensor[(1, 3, 56, 56), float32]) -> Tensor[(1, 3, 28, 28), float32] {{
-      nn.{_short}_pool2d(%x, pool_size=[2, 2])
+      {name}(%x, pool_size=[2, 2])
     }}
-""",
-            params=("x",),
-            attrs=(
-                _POOL_SIZE,
-                _POOL_STRIDES,
-                PADDING,
-                DILATION,
-                LAYOUT,
-                *(_more if _short == "avg" else ()),
-                _CEIL,
-            ),
-            pattern=Pattern.CONTRACTION,
-            infer=_infer_pool(f"nn.{_short}_pool2d", _kinds),
-            decompose=_decompose,
-            reference=_reference_pool(_short),
-            samples=_samples_pool(_kinds),
-        )
-    )
+"""
 
 
-def _infer_global(name: str, kinds: str) -> Infer:
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        (x,) = tensors(name, types, 1)
-        require_kind(name, kinds, (x,))
-        axes = spatial_axes(name, attrs["layout"], x)
-        if any(x.shape[axis] == 0 for axis in axes):
-            raise LoopwrightValueError(f"{name}: {x.short} has no element to pool")
-        return TensorType(tuple(1 if a in axes else s for a, s in enumerate(x.shape)), x.dtype)
+@composite(
+    "nn.max_pool2d",
+    Pattern.CONTRACTION,
+    dtypes="iuf",
+    rule=_pool_rule,
+    reference=_reference_pool,
+    samples=lambda rng: _pool_samples(rng, mean=False),
+    doc=_pool_doc(
+        "nn.max_pool2d",
+        "The greatest element of every window; of padding alone, the least value of the dtype",
+        "iuf",
+    ),
+)
+def _max_pool2d(
+    x: Value,
+    *,
+    pool_size: Any = _POOL_SIZE,
+    strides: Any = _POOL_STRIDES,
+    padding: Any = PADDING,
+    dilation: Any = DILATION,
+    layout: str = LAYOUT,
+    ceil_mode: bool = _CEIL,
+) -> Value:
+    windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
+    least = COMBINERS["max"].identity(x.dtype)
+    return windows.reduce(windows.padded(x, windows.sides, least), "max")
 
-    return infer
+
+@composite(
+    "nn.avg_pool2d",
+    Pattern.CONTRACTION,
+    rule=_pool_rule,
+    reference=in_float64(_reference_pool),
+    samples=lambda rng: _pool_samples(rng, mean=True),
+    doc=_pool_doc(
+        "nn.avg_pool2d",
+        "The mean of every window of an image; of padding alone that does not count, nan",
+        "f",
+    ),
+)
+def _avg_pool2d(
+    x: Value,
+    *,
+    pool_size: Any = _POOL_SIZE,
+    strides: Any = _POOL_STRIDES,
+    padding: Any = PADDING,
+    dilation: Any = DILATION,
+    layout: str = LAYOUT,
+    count_include_pad: bool = attr("whether padding counts in the divisor", False),
+    ceil_mode: bool = _CEIL,
+) -> Value:
+    windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
+    sides = windows.sides
+    total = windows.reduce(windows.padded(x, sides, 0), "sum")
+    if all(side == 0 for side in (windows.beyond if count_include_pad else sides)):
+        return total / (windows.window[0] * windows.window[1])
+    image = [size if axis in windows.axes else 1 for axis, size in enumerate(x.shape)]
+    ones = x.full(image, 1)
+    if count_include_pad:
+        ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
+    else:
+        ones = windows.padded(ones, sides, 0)
+    return total / windows.reduce(ones, "sum")
 
 
-def _decompose_global(reduction: str) -> Callable[[Builder, Sequence[Atom], Attrs], Atom]:
-    def decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-        axes = (2, 3) if attrs["layout"] == "NCHW" else (1, 2)
-        return call(b, reduction, *args, axis=axes, keepdims=True)
-
-    return decompose
-
-
-def _samples_global(rng: np.random.Generator) -> list[Sample]:
-    return [
-        Sample((floats(rng, (2, 3, 5, 7)),), {}),
-        Sample((floats(rng, (1, 4, 6, 3), "float64"),), {"layout": "NHWC"}),
-        Sample((floats(rng, (1, 1, 1, 1)),), {}),
-        Sample((floats(rng, (0, 2, 3, 3)),), {}),
-    ]
+def _global_rule(x: TensorType, layout: str) -> TensorType:
+    axes = spatial_axes(layout, x)
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise LoopwrightValueError(f"{x.short} has no element to pool")
+    return TensorType(tuple(1 if a in axes else s for a, s in enumerate(x.shape)), x.dtype)
 
 
-for _short, _text, _kinds, _reduction, _function in (
-    ("max", "The greatest element of every channel of an image", "iuf", "max", np.max),
-    ("avg", "The mean of every channel of an image", "f", "mean", np.mean),
-):
+def _declare_global(name: str, text: str, kinds: str, reduce: str, numpy: Any) -> None:
+    doc = f"""{text}.
 
-    def _reference_global(arrays: Sequence[Any], attrs: Attrs, f: Any = _function) -> Any:
-        axes = (2, 3) if attrs["layout"] == "NCHW" else (1, 2)
-        return f(arrays[0].astype(np.float64), axis=axes, keepdims=True).astype(arrays[0].dtype)
-
-    register(
-        Operator(
-            name=f"nn.global_{_short}_pool2d",
-            doc=f"""{_text}.
-
-``x`` of shape (N, C, H, W) or (N, H, W, C), integers (max only) or floats; height and width
-become 1. LoopwrightValueError for a rank other than 4 or an empty image, LoopwrightTypeError for
-another dtype.
+``x`` of shape (N, C, H, W) or (N, H, W, C), {DTYPE_WORDS[kinds]}; height and width become 1.
+LoopwrightValueError for a rank other than 4 or an empty image, LoopwrightTypeError for another
+dtype.
 
     fn (%x: Tensor[(1, 64, 7, 7), float32]) -> Tensor[(1, 64, 1, 1), float32] {{
-      nn.global_{_short}_pool2d(%x)
+      {name}(%x)
     }}
-""",
-            params=("x",),
-            attrs=(LAYOUT,),
-            pattern=Pattern.REDUCTION,
-            infer=_infer_global(f"nn.global_{_short}_pool2d", _kinds),
-            decompose=_decompose_global(_reduction),
-            reference=_reference_global,
-            samples=_samples_global,
-        )
+"""
+
+    def axes(layout: str) -> tuple[int, int]:
+        return (2, 3) if layout == "NCHW" else (1, 2)
+
+    @composite(
+        name,
+        Pattern.REDUCTION,
+        dtypes=kinds,
+        rule=_global_rule,
+        reference=in_float64(lambda x, layout: numpy(x, axis=axes(layout), keepdims=True)),
+        samples=lambda rng: [
+            sample(floats(rng, (2, 3, 5, 7))),
+            sample(floats(rng, (1, 4, 6, 3), "float64"), layout="NHWC"),
+            sample(floats(rng, (1, 1, 1, 1))),
+            sample(floats(rng, (0, 2, 3, 3))),
+        ],
+        doc=doc,
     )
+    def _global(x: Value, *, layout: str = LAYOUT) -> Value:
+        return getattr(F, reduce)(x, axis=axes(layout), keepdims=True)
+
+
+_GREATEST = "The greatest element of every channel of an image"
+_declare_global("nn.global_max_pool2d", _GREATEST, "iuf", "max", np.max)
+_declare_global(
+    "nn.global_avg_pool2d", "The mean of every channel of an image", "f", "mean", np.mean
+)

@@ -7,7 +7,7 @@ end) and ``keepdims`` (reduced axes stay with size 1).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,31 +15,28 @@ import numpy as np
 from ..dims import IntExpr, int_max, product
 from ..dtype import DType
 from ..errors import LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike
-from ..loop.tensor import Map, Reduction, Tensor
-from .compose import call, scalar, tensor_type
-from .declare import operator_doc
-from .rules import Attrs, Infer, normalise_axes, require_kind, tensors
-from .sampling import SPECIAL_FLOATS, extremes, floats, ints, truths
+from ..loop.tensor import Tensor
+from .compose import F, Value
+from .declare import (
+    DTYPE_WORDS,
+    Element,
+    Reduce,
+    attr,
+    composite,
+    in_float64,
+    operator_doc,
+    primitive,
+)
+from .rules import normalise_axes
+from .sampling import SPECIAL_FLOATS, extremes, floats, ints, sample, truths
 
-__all__ = ["KEEPDIMS", "infer_reduction", "reduced_axes", "reduced_shape"]
+__all__ = ["KEEPDIMS", "reduced_shape", "reduction_rule"]
 
-_AXIS = Attr("axis", "axes to reduce: int, tuple of ints, or None for all", None)
-KEEPDIMS = Attr("keepdims", "whether reduced axes stay with size 1", False)
-
-
-def reduced_axes(x: TensorType, attrs: Mapping[str, Any], name: str = "reduction") -> list[int]:
-    """The axes a reduction's attributes name, sorted and counted from the front.
-
-    >>> from loopwright.ir.dtype import FLOAT32
-    >>> reduced_axes(TensorType((2, 3, 4), FLOAT32), {"axis": -1})
-    [2]
-    """
-    return list(normalise_axes(name, attrs["axis"], x.rank, x))
+_AXIS = attr("axes to reduce: int, tuple of ints, or None for all", None)
+KEEPDIMS = attr("whether reduced axes stay with size 1", False)
 
 
 def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool) -> list[IntExpr]:
@@ -49,59 +46,31 @@ def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool)
     return [size for axis, size in enumerate(shape) if axis not in axes]
 
 
-def infer_reduction(
-    name: str, kinds: str, dtype: DType | None = None, needs_element: bool = False
-) -> Infer:
-    """The type rule of a reduction of operands of ``kinds``; the result has ``dtype``, or theirs.
+def reduction_rule(
+    dtype: DType | None = None, *, needs_element: bool = False
+) -> Callable[..., TensorType]:
+    """The type rule of a reduction; the result has ``dtype``, or that of the operand.
 
     ``needs_element``: LoopwrightValueError where an axis without elements is reduced.
     """
 
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        (x,) = tensors(name, types, 1)
-        require_kind(name, kinds, (x,))
-        axes = reduced_axes(x, attrs, name)
-        shape = tuple(reduced_shape(x.shape, axes, attrs["keepdims"]))
-        empty = any(x.shape[a] == 0 for a in axes)
-        if needs_element and empty and product(shape) != 0:
-            raise LoopwrightValueError(
-                f"{name}: {x.short} has no element along axis {attrs['axis']}"
-            )
+    def rule(x: TensorType, axis: Any, keepdims: bool, **attrs: Any) -> TensorType:
+        axes = normalise_axes(axis, x.rank, x)
+        shape = tuple(reduced_shape(x.shape, axes, keepdims))
+        if needs_element and any(x.shape[a] == 0 for a in axes) and product(shape) != 0:
+            raise LoopwrightValueError(f"{x.short} has no element along axis {axis}")
         return TensorType(shape, dtype or x.dtype)
 
-    return infer
+    return rule
 
 
-def _compute(name: str) -> Callable[[Sequence[Tensor], Attrs, TensorType], Map | Reduction]:
-    def compute(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
-        (x,) = inputs
-        rank = len(x.shape)
-        axes = normalise_axes(name, attrs["axis"], rank)
-        kept = [axis for axis in range(rank) if axis not in axes]
-
-        def element(*i: IndexLike) -> Expr:
-            outer = [i[axis] for axis in kept] if attrs["keepdims"] else i[: len(kept)]
-            source: dict[int, IndexLike] = dict(zip(kept, outer, strict=True))
-            source.update(zip(axes, i[len(out.shape) :], strict=True))
-            return x(*(source[axis] for axis in range(rank)))
-
-        if not axes:
-            return Map(out.shape, out.dtype, element)
-        return Reduction(out.shape, out.dtype, tuple(x.shape[a] for a in axes), name, element)
-
-    return compute
-
-
-def _reference(function: Any) -> Callable[[Sequence[Any], Attrs], Any]:
-    def reference(arrays: Sequence[Any], attrs: Attrs) -> Any:
-        (x,) = arrays
-        exact = x.astype(np.float64) if x.dtype.kind == "f" else x
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+def _reference(function: Any) -> Callable[..., Any]:
+    def reference(x: Any, **attrs: Any) -> Any:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of no elements, NumPy warns besides giving nan
-            keywords = {k: attrs[k] for k in ("axis", "keepdims", "ddof") if k in attrs}
-            return np.asarray(function(exact, **keywords)).astype(x.dtype)
+            return function(x, **attrs)
 
-    return reference
+    return in_float64(reference)
 
 
 def _wrapping(function: Any) -> Any:
@@ -113,178 +82,153 @@ def _wrapping(function: Any) -> Any:
     return reduce
 
 
-def _samples(kinds: str) -> Callable[[np.random.Generator], list[Sample]]:
-    def samples(rng: np.random.Generator) -> list[Sample]:
-        found: list[Sample] = []
-        if "f" in kinds:
-            edge = np.array(SPECIAL_FLOATS, "float32")
-            found += [
-                Sample((floats(rng, (3, 5, 7)),), {"axis": (1,)}),
-                Sample((floats(rng, (4, 37), "float64"),), {"axis": -1, "keepdims": True}),
-                Sample((floats(rng, (2, 3, 5)),), {"axis": (0, -1)}),
-                Sample((floats(rng, (6, 9)),), {}),
-                Sample((floats(rng, (33, 2)),), {"axis": (0,), "keepdims": True}),
-                Sample((np.stack([np.roll(edge, k)[:4] for k in range(10)]),), {"axis": 1}),
-                Sample((floats(rng, (3, 1)),), {"axis": 1}),
-                Sample((floats(rng, (2, 3)),), {"axis": ()}),
-                Sample((floats(rng, ()),), {"keepdims": True}),
-                Sample((floats(rng, (0, 3)),), {"axis": 1}),
-            ]
-        if "i" in kinds:
-            found += [
-                Sample((np.stack([extremes("int8")] * 3),), {"axis": 0}),
-                Sample((extremes("uint8"),), {}),
-                Sample((ints(rng, (5, 6), "int64"),), {"axis": (1,)}),
-                Sample((ints(rng, (2, 9), "int32"),), {"axis": 0, "keepdims": True}),
-            ]
-        if "b" in kinds:
-            found += [
-                Sample((truths(rng, (7, 3)),), {"axis": 1}),
-                Sample((truths(rng, (2, 3)),), {}),
-                Sample((np.ones((3, 2), bool),), {"axis": (0,), "keepdims": True}),
-            ]
-        return found
-
-    return samples
-
-
-def _empty_samples(dtype: str) -> list[Sample]:
-    return [
-        Sample((np.zeros((0, 3), dtype),), {"axis": 0}),
-        Sample((np.zeros((2, 0), dtype),), {"axis": None, "keepdims": True}),
-    ]
+def _samples(rng: np.random.Generator, kinds: str, empty: str | None = None) -> list[Sample]:
+    """Samples of operands of ``kinds``, and without elements of the dtype ``empty``."""
+    found: list[Sample] = []
+    if "f" in kinds:
+        edge = np.array(SPECIAL_FLOATS, "float32")
+        found += [
+            sample(floats(rng, (3, 5, 7)), axis=(1,)),
+            sample(floats(rng, (4, 37), "float64"), axis=-1, keepdims=True),
+            sample(floats(rng, (2, 3, 5)), axis=(0, -1)),
+            sample(floats(rng, (6, 9))),
+            sample(floats(rng, (33, 2)), axis=(0,), keepdims=True),
+            sample(np.stack([np.roll(edge, k)[:4] for k in range(10)]), axis=1),
+            sample(floats(rng, (3, 1)), axis=1),
+            sample(floats(rng, (2, 3)), axis=()),
+            sample(floats(rng, ()), keepdims=True),
+            sample(floats(rng, (0, 3)), axis=1),
+        ]
+    if "i" in kinds:
+        found += [
+            sample(np.stack([extremes("int8")] * 3), axis=0),
+            sample(extremes("uint8")),
+            sample(ints(rng, (5, 6), "int64"), axis=(1,)),
+            sample(ints(rng, (2, 9), "int32"), axis=0, keepdims=True),
+        ]
+    if "b" in kinds:
+        found += [
+            sample(truths(rng, (7, 3)), axis=1),
+            sample(truths(rng, (2, 3))),
+            sample(np.ones((3, 2), bool), axis=(0,), keepdims=True),
+        ]
+    if empty:
+        found.append(sample(np.zeros((0, 3), empty), axis=0))
+        found.append(sample(np.zeros((2, 0), empty), axis=None, keepdims=True))
+    return found
 
 
-def _doc(name: str, text: str, dtypes: str, error: str = "") -> str:
-    example = "bool" if dtypes == "bool" else "float32"
+def _doc(name: str, text: str, kinds: str = "f", error: str = "") -> str:
+    example = "bool" if kinds == "b" else "float32"
     return operator_doc(
         text,
-        f"""``x`` of any shape, {dtypes}; the result has the same dtype and the shape without the
-        reduced axes, or with size 1 there if ``keepdims``. LoopwrightTypeError for another dtype,
-        LoopwrightValueError for an axis out of range{error}.""",
+        f"""``x`` of any shape, {DTYPE_WORDS[kinds]}; the result has the same dtype and the shape
+        without the reduced axes, or with size 1 there if ``keepdims``. LoopwrightTypeError for
+        another dtype, LoopwrightValueError for an axis out of range{error}.""",
         f"fn (%x: Tensor[(2, 3, 4), {example}]) -> Tensor[(2, 4), {example}]",
         f"{name}(%x, axis=[1])",
     )
 
 
 def _reduction(
-    name: str, text: str, kinds: str, dtypes: str, reference: Any, *, empty: str | None = None
+    name: str, text: str, kinds: str, reference: Any, *, empty: str | None = None
 ) -> None:
-    """Register a primitive reduction; ``empty`` is the dtype of samples without elements."""
-    draw = _samples(kinds)
+    """Declare a primitive reduction; ``empty`` is the dtype of samples without elements."""
     error = "" if empty else " or a result without any element to take"
 
-    def samples(rng: np.random.Generator) -> list[Sample]:
-        return draw(rng) + (_empty_samples(empty) if empty else [])
-
-    register(
-        Operator(
-            name=name,
-            doc=_doc(name, text, dtypes, error),
-            params=("x",),
-            attrs=(_AXIS, KEEPDIMS),
-            pattern=Pattern.REDUCTION,
-            infer=infer_reduction(name, kinds, needs_element=empty is None),
-            compute=_compute(name),
-            reference=_reference(reference),
-            samples=samples,
-        )
+    @primitive(
+        name,
+        Pattern.REDUCTION,
+        dtypes=kinds,
+        rule=reduction_rule(needs_element=empty is None),
+        reference=_reference(reference),
+        samples=lambda rng: _samples(rng, kinds, empty),
+        doc=_doc(name, text, kinds, error),
     )
+    def _reduce(
+        out: TensorType, x: Tensor, *, axis: Any = _AXIS, keepdims: bool = KEEPDIMS
+    ) -> Element | Reduce:
+        rank = len(x.shape)
+        axes = normalise_axes(axis, rank)
+        kept = [axis for axis in range(rank) if axis not in axes]
+
+        def element(*i: IndexLike) -> Expr:
+            outer = [i[axis] for axis in kept] if keepdims else i[: len(kept)]
+            source: dict[int, IndexLike] = dict(zip(kept, outer, strict=True))
+            source.update(zip(axes, i[len(out.shape) :], strict=True))
+            return x(*(source[axis] for axis in range(rank)))
+
+        return Reduce(name, tuple(x.shape[a] for a in axes), element) if axes else element
 
 
-_reduction(
-    "sum",
-    "Sum of the elements along axes; of none, 0. Integers wrap around.",
-    "iuf",
-    "integers or floats",
-    _wrapping(np.sum),
-    empty="float32",
+_SUM = "Sum of the elements along axes; of none, 0. Integers wrap around."
+_PROD = "Product of the elements along axes; of none, 1. Integers wrap around."
+_MAX = "Greatest element along axes; nan if there is one."
+_MIN = "Least element along axes; nan if there is one."
+_ANY = "True if at least one element along axes is True; of none, False."
+_ALL = "True if all elements along axes are True; of none, True."
+
+_reduction("sum", _SUM, "iuf", _wrapping(np.sum), empty="float32")
+_reduction("prod", _PROD, "iuf", _wrapping(np.prod), empty="int32")
+_reduction("max", _MAX, "biuf", np.max)
+_reduction("min", _MIN, "biuf", np.min)
+_reduction("any", _ANY, "b", np.any, empty="bool")
+_reduction("all", _ALL, "b", np.all, empty="bool")
+
+
+def _count(x: Value, axis: Any) -> IntExpr:
+    """The number of elements that are reduced to one."""
+    return product(x.shape[a] for a in normalise_axes(axis, x.rank))
+
+
+@composite(
+    "mean",
+    Pattern.REDUCTION,
+    rule=reduction_rule(),
+    reference=_reference(np.mean),
+    samples=lambda rng: [*_samples(rng, "f"), sample(floats(rng, (2, 3), high=9))],
+    doc=_doc("mean", "Mean of the elements along axes; of none, nan."),
 )
-_reduction(
-    "prod",
-    "Product of the elements along axes; of none, 1. Integers wrap around.",
-    "iuf",
-    "integers or floats",
-    _wrapping(np.prod),
-    empty="int32",
-)
-_reduction("max", "Greatest element along axes; nan if there is one.", "biuf", "any dtype", np.max)
-_reduction("min", "Least element along axes; nan if there is one.", "biuf", "any dtype", np.min)
-_reduction(
-    "any", "Whether one element along axes holds; of none, no.", "b", "bool", np.any, empty="bool"
-)
-_reduction(
-    "all", "Whether all elements along axes hold; of none, yes.", "b", "bool", np.all, empty="bool"
-)
-
-
-def _count(x: TensorType, axes: Sequence[int]) -> IntExpr:
-    return product(x.shape[a] for a in axes)
-
-
-def _decompose_mean(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    kind = tensor_type(x)
-    count = scalar(b, _count(kind, reduced_axes(kind, attrs, "mean")), kind.dtype)
-    total = call(b, "sum", x, axis=attrs["axis"], keepdims=attrs["keepdims"])
-    return call(b, "divide", total, count)
-
-
-def _decompose_variance(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    (x,) = args
-    kind = tensor_type(x)
-    count = _count(kind, reduced_axes(kind, attrs, "variance"))
-    mean = call(b, "mean", x, axis=attrs["axis"], keepdims=True)
-    centred = call(b, "subtract", x, mean)
-    squares = call(b, "multiply", centred, centred)
-    total = call(b, "sum", squares, axis=attrs["axis"], keepdims=attrs["keepdims"])
-    return call(b, "divide", total, scalar(b, int_max(count - attrs["ddof"], 0), kind.dtype))
-
-
-def _decompose_std(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
-    return call(b, "sqrt", call(b, "variance", *args, **attrs))
+def _mean(x: Value, *, axis: Any = _AXIS, keepdims: bool = KEEPDIMS) -> Value:
+    return F.sum(x, axis=axis, keepdims=keepdims) / _count(x, axis)
 
 
 def _spread_samples(rng: np.random.Generator) -> list[Sample]:
     return [
-        *_samples("f")(rng),
-        Sample((floats(rng, (4, 9)),), {"axis": 1, "ddof": 1}),
-        Sample((floats(rng, (4, 1)),), {"axis": 1, "ddof": 1}),
-        *_empty_samples("float64"),
+        *_samples(rng, "f", "float64"),
+        sample(floats(rng, (4, 9)), axis=1, ddof=1),
+        sample(floats(rng, (4, 1)), axis=1, ddof=1),
     ]
 
 
-_DDOF = Attr("ddof", "subtracted from the number of elements in the divisor", 0)
-_FLOATS = "float32 or float64"
+_DDOF = attr("subtracted from the number of elements in the divisor", 0)
+_VARIANCE = "Mean square distance from the mean along axes; divided by n - ddof."
+_STD = "Standard deviation along axes, the root of the variance; divided by n - ddof."
 
-register(
-    Operator(
-        name="mean",
-        doc=_doc("mean", "Mean of the elements along axes; of none, nan.", _FLOATS),
-        params=("x",),
-        attrs=(_AXIS, KEEPDIMS),
-        pattern=Pattern.REDUCTION,
-        infer=infer_reduction("mean", "f"),
-        decompose=_decompose_mean,
-        reference=_reference(np.mean),
-        samples=lambda rng: [*_samples("f")(rng), Sample((floats(rng, (2, 3), high=9),))],
-    )
+
+@composite(
+    "variance",
+    Pattern.REDUCTION,
+    rule=reduction_rule(),
+    reference=_reference(np.var),
+    samples=_spread_samples,
+    doc=_doc("variance", _VARIANCE),
 )
+def _variance(
+    x: Value, *, axis: Any = _AXIS, keepdims: bool = KEEPDIMS, ddof: int = _DDOF
+) -> Value:
+    centred = x - F.mean(x, axis=axis, keepdims=True)
+    total = F.sum(centred * centred, axis=axis, keepdims=keepdims)
+    return total / int_max(_count(x, axis) - ddof, 0)
 
-for _name, _text, _decompose, _function in (
-    ("variance", "Mean square distance from the mean along axes", _decompose_variance, np.var),
-    ("std", "Standard deviation along axes, the root of the variance", _decompose_std, np.std),
-):
-    register(
-        Operator(
-            name=_name,
-            doc=_doc(_name, f"{_text}; divided by n - ddof.", _FLOATS),
-            params=("x",),
-            attrs=(_AXIS, KEEPDIMS, _DDOF),
-            pattern=Pattern.REDUCTION,
-            infer=infer_reduction(_name, "f"),
-            decompose=_decompose,
-            reference=_reference(_function),
-            samples=_spread_samples,
-        )
-    )
+
+@composite(
+    "std",
+    Pattern.REDUCTION,
+    rule=reduction_rule(),
+    reference=_reference(np.std),
+    samples=_spread_samples,
+    doc=_doc("std", _STD),
+)
+def _std(x: Value, *, axis: Any = _AXIS, keepdims: bool = KEEPDIMS, ddof: int = _DDOF) -> Value:
+    return F.sqrt(F.variance(x, axis=axis, keepdims=keepdims, ddof=ddof))

@@ -1,7 +1,8 @@
 """What type rules share: operand checks, broadcasting, axes. Sizes may be symbolic everywhere.
 
-Messages are one line, ``operator: what is wrong``, and name the operands' types in the short
-spelling ``float32[64, 784]``. Two sizes count as equal only if that is proved (``n`` and ``n``).
+Messages are one line that says what is wrong and names the operands' types in the short spelling
+``float32[64, 784]``; ``declare`` puts the operator's name in front. Two sizes count as equal only
+if that is proved (``n`` and ``n``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from ..loop.tensor import Tensor
 __all__ = [
     "ANY",
     "Attrs",
-    "Infer",
     "as_axes",
     "broadcast_pair",
     "broadcast_read",
@@ -32,17 +32,14 @@ __all__ = [
     "normalise_axes",
     "normalise_axis",
     "require_fits",
-    "require_float",
     "require_kind",
     "same_dtype",
-    "same_type",
     "shorts",
     "sizes_of",
     "tensors",
 ]
 
 Attrs: TypeAlias = Mapping[str, Any]
-Infer: TypeAlias = Callable[[tuple[Type, ...], Attrs], Type]
 Shape: TypeAlias = tuple[IntExpr, ...]
 
 ANY = "biuf"
@@ -51,15 +48,15 @@ ANY = "biuf"
 _KIND_NAMES = {"b": "bool", "i": "a signed integer", "u": "an unsigned integer", "f": "a float"}
 
 
-def tensors(name: str, types: Sequence[Type], count: int | None = None) -> tuple[TensorType, ...]:
+def tensors(types: Sequence[Type], count: int | None = None) -> tuple[TensorType, ...]:
     """The operands as tensor types; ``count`` of them, or at least one if it is None."""
     if len(types) != count and (count is not None or not types):
         takes = "at least 1 operand" if count is None else f"{count} operand{'s' * (count != 1)}"
-        raise LoopwrightTypeError(f"{name}: takes {takes}, not {len(types)}")
+        raise LoopwrightTypeError(f"takes {takes}, not {len(types)}")
     checked: list[TensorType] = []
     for type in types:
         if not isinstance(type, TensorType):
-            raise LoopwrightTypeError(f"{name}: operands are tensors, not {type}")
+            raise LoopwrightTypeError(f"operands are tensors, not {type}")
         checked.append(type)
     return tuple(checked)
 
@@ -69,18 +66,18 @@ def shorts(types: Sequence[TensorType]) -> str:
     return " and ".join(t.short for t in types)
 
 
-def same_dtype(name: str, types: Sequence[TensorType]) -> DType:
+def same_dtype(types: Sequence[TensorType]) -> DType:
     """The dtype that all operands have."""
     if any(t.dtype != types[0].dtype for t in types):
         common = promote(*(t.dtype for t in types))
         raise LoopwrightTypeError(
-            f"{name}: operands {shorts(types)} differ in dtype",
+            f"operands {shorts(types)} differ in dtype",
             hint=f"cast both to {common}" if len(types) == 2 else f"cast all to {common}",
         )
     return types[0].dtype
 
 
-def require_kind(name: str, kinds: str, types: Sequence[TensorType]) -> None:
+def require_kind(kinds: str, types: Sequence[TensorType]) -> None:
     """Every operand has a dtype of one of NumPy's kind letters ``kinds``."""
     for t in types:
         if t.dtype.kind in kinds:
@@ -91,25 +88,9 @@ def require_kind(name: str, kinds: str, types: Sequence[TensorType]) -> None:
                 (set(kinds) - {"i", "u"}).pop() if len(kinds) > 2 else "", "an integer"
             )
         raise LoopwrightTypeError(
-            f"{name}: needs {wanted}, not {shorts(types)}",
+            f"needs {wanted}, not {shorts(types)}",
             hint="cast to float32 or float64" if kinds == "f" else None,
         )
-
-
-def require_float(name: str, types: Sequence[TensorType]) -> None:
-    """Every operand is of floats."""
-    require_kind(name, "f", types)
-
-
-def same_type(name: str, kinds: str = "biuf") -> Infer:
-    """The type rule of an operator of one operand whose result has the operand's type."""
-
-    def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
-        (x,) = tensors(name, types, 1)
-        require_kind(name, kinds, (x,))
-        return x
-
-    return infer
 
 
 def broadcast_pair(left: IntExpr, right: IntExpr) -> IntExpr | None:
@@ -119,12 +100,12 @@ def broadcast_pair(left: IntExpr, right: IntExpr) -> IntExpr | None:
     return right if left == 1 else None
 
 
-def broadcast_shapes(name: str, types: Sequence[TensorType]) -> Shape:
+def broadcast_shapes(types: Sequence[TensorType]) -> Shape:
     """NumPy's broadcasting: axes are matched from the last one, a size of 1 is repeated."""
 
     def refuse(left: IntExpr, right: IntExpr) -> LoopwrightTypeError:
         return LoopwrightTypeError(
-            f"{name}: operands {shorts(types)} do not broadcast, sizes {left} and {right} differ",
+            f"operands {shorts(types)} do not broadcast, sizes {left} and {right} differ",
             hint=_broadcast_hint(types),
         )
 
@@ -165,29 +146,27 @@ def broadcast_read(tensor: Tensor, indices: Sequence[IndexLike]) -> Expr:
     return tensor(*(0 if size == 1 else i for size, i in zip(tensor.shape, own, strict=True)))
 
 
-def normalise_axis(name: str, axis: Any, rank: int, operand: TensorType | None = None) -> int:
+def normalise_axis(axis: Any, rank: int, operand: TensorType | None = None) -> int:
     """``axis`` counted from the front; one out of range raises LoopwrightValueError."""
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise LoopwrightValueError(f"{name}: an axis is an int, not {axis!r}")
+        raise LoopwrightValueError(f"an axis is an int, not {axis!r}")
     if not -rank <= axis < rank:
         what = f"{operand.short}" if operand is not None else f"a tensor of rank {rank}"
-        raise LoopwrightValueError(f"{name}: axis {axis} is out of range for {what}")
+        raise LoopwrightValueError(f"axis {axis} is out of range for {what}")
     return axis % rank
 
 
-def normalise_axes(
-    name: str, axes: Any, rank: int, operand: TensorType | None = None
-) -> tuple[int, ...]:
+def normalise_axes(axes: Any, rank: int, operand: TensorType | None = None) -> tuple[int, ...]:
     """Axes (an int, a tuple, or None for all) from the front, sorted, each once.
 
-    >>> normalise_axes("sum", (-1, 0), 3)
+    >>> normalise_axes((-1, 0), 3)
     (0, 2)
     """
     if axes is None:
         return tuple(range(rank))
-    found = [normalise_axis(name, a, rank, operand) for a in as_axes(axes)]
+    found = [normalise_axis(a, rank, operand) for a in as_axes(axes)]
     if len(set(found)) != len(found):
-        raise LoopwrightValueError(f"{name}: axis {axes} names an axis twice")
+        raise LoopwrightValueError(f"axis {axes} names an axis twice")
     return tuple(sorted(found))
 
 
@@ -201,36 +180,36 @@ def is_size(value: Any) -> bool:
     return isinstance(value, int | Dim) and not isinstance(value, bool)
 
 
-def sizes_of(name: str, shape: Any) -> Shape:
+def sizes_of(shape: Any) -> Shape:
     """A shape attribute as a tuple of sizes that are not negative."""
     sizes = as_axes(shape)
     for size in sizes:
         if not is_size(size) or (isinstance(size, int) and size < 0):
-            raise LoopwrightValueError(f"{name}: {size!r} is not a size")
+            raise LoopwrightValueError(f"{size!r} is not a size")
     return sizes
 
 
-def require_fits(name: str, label: str, value: Any, dtype: DType) -> None:
+def require_fits(label: str, value: Any, dtype: DType) -> None:
     """``value`` is a number (or a symbolic size) that a tensor of ``dtype`` can hold."""
     if not isinstance(value, bool | int | float | Dim):
-        raise LoopwrightValueError(f"{name}: {label} {value!r} is not a number")
+        raise LoopwrightValueError(f"{label} {value!r} is not a number")
     if isinstance(value, Dim) or dtype.is_float or dtype.is_bool:
         return
     if isinstance(value, float) and not value.is_integer():
         raise LoopwrightTypeError(
-            f"{name}: {label} {value} is not an integer, as {dtype} needs",
+            f"{label} {value} is not an integer, as {dtype} needs",
             hint="cast the operand to float32 or float64",
         )
     info = np.iinfo(dtype.numpy)
     if not info.min <= value <= info.max:
-        raise LoopwrightValueError(f"{name}: {label} {value} does not fit {dtype}")
+        raise LoopwrightValueError(f"{label} {value} does not fit {dtype}")
 
 
-def dtype_attr(name: str, value: Any) -> DType:
+def dtype_attr(value: Any) -> DType:
     """The dtype an attribute names."""
     found = DTYPES.get(str(value))
     if found is None:
         raise LoopwrightValueError(
-            f"{name}: dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
+            f"dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
         )
     return found

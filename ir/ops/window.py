@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from ..dims import Dim, IntExpr, floordiv
 from ..errors import LoopwrightValueError
-from ..graph.operator import Attr
 from ..graph.types import TensorType
+from .declare import attr
 from .rules import is_size
 
 __all__ = [
@@ -26,38 +26,37 @@ __all__ = [
 
 Padding: TypeAlias = tuple[IntExpr, IntExpr, IntExpr, IntExpr]
 
-PADDING = Attr("padding", "an int, (vertical, horizontal) or (top, left, bottom, right)", (0,) * 4)
-DILATION = Attr("dilation", "distance of the elements of a window, an int or one per axis", (1, 1))
-LAYOUT = Attr("layout", "NCHW or NHWC", "NCHW")
+PADDING = attr("an int, (vertical, horizontal) or (top, left, bottom, right)", (0,) * 4)
+DILATION = attr("distance of the elements of a window, an int or one per axis", (1, 1))
+LAYOUT = attr("NCHW or NHWC", "NCHW")
 
 
-def pair(name: str, label: str, value: Any) -> tuple[int, int]:
+def pair(label: str, value: Any) -> tuple[int, int]:
     """An attribute that is one positive int or two."""
     both = value if isinstance(value, tuple) else (value, value)
     if len(both) != 2 or not all(isinstance(v, int) and v > 0 for v in both):
-        raise LoopwrightValueError(f"{name}: {label} {value!r} is not one positive int or two")
+        raise LoopwrightValueError(f"{label} {value!r} is not one positive int or two")
     return both
 
 
-def padding_of(name: str, value: Any) -> Padding:
+def padding_of(value: Any) -> Padding:
     """The attribute ``padding`` as (top, left, bottom, right)."""
     sides = value if isinstance(value, tuple) else (value,)
     sides = sides * (4 // len(sides)) if len(sides) in (1, 2) else sides
     if len(sides) != 4 or not all(is_size(s) and (isinstance(s, Dim) or s >= 0) for s in sides):
         raise LoopwrightValueError(
-            f"{name}: padding {value!r} is not an int, (vertical, horizontal) or "
-            "(top, left, bottom, right)"
+            f"padding {value!r} is not an int, (vertical, horizontal) or (top, left, bottom, right)"
         )
     return sides
 
 
-def spatial_axes(name: str, layout: str, x: TensorType) -> tuple[int, int]:
+def spatial_axes(layout: str, x: TensorType) -> tuple[int, int]:
     """The axes of height and width of a tensor of rank 4."""
     if layout not in ("NCHW", "NHWC"):
-        raise LoopwrightValueError(f"{name}: layout {layout!r} is none of NCHW, NHWC")
+        raise LoopwrightValueError(f"layout {layout!r} is none of NCHW, NHWC")
     if x.rank != 4:
         raise LoopwrightValueError(
-            f"{name}: needs the four axes {layout}, not {x.short}",
+            f"needs the four axes {layout}, not {x.short}",
             hint="expand_dims(x, 0) adds a batch of one" if x.rank == 3 else None,
         )
     return (2, 3) if layout == "NCHW" else (1, 2)
@@ -68,11 +67,11 @@ def window_span(size: int, dilation: int) -> int:
     return (size - 1) * dilation + 1
 
 
-def window_count(name: str, size: IntExpr, window: int, stride: int, x: TensorType) -> IntExpr:
+def window_count(size: IntExpr, window: int, stride: int, x: TensorType) -> IntExpr:
     """How many windows that reach over ``window`` elements stand in ``size`` of them."""
     if isinstance(size, int) and size < window:
         raise LoopwrightValueError(
-            f"{name}: a window of {window} does not fit into {size} elements of {x.short}",
+            f"a window of {window} does not fit into {size} elements of {x.short}",
             hint="more padding, or a smaller window or dilation",
         )
     return floordiv(size - window, stride) + 1

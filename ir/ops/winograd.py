@@ -26,15 +26,13 @@ import numpy as np
 
 from ..dims import IntExpr, ceildiv, floordiv
 from ..errors import LoopwrightTypeError, LoopwrightValueError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom, Constant
-from ..graph.operator import Attr, Operator, Pattern, Sample, register
-from ..graph.types import TensorType, Type
+from ..graph.operator import Operator, Pattern, Sample
+from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, op, select
-from ..loop.tensor import Map, Tensor, index_add, index_div, index_less, index_mod, index_mul
-from .compose import call, tensor_type
-from .rules import Attrs, require_kind, tensors
-from .sampling import ints
+from ..loop.tensor import Tensor, index_add, index_div, index_less, index_mod, index_mul
+from .compose import F, Value
+from .declare import Element, attr, in_float64, primitive
+from .sampling import ints, sample
 
 __all__ = ["TILES", "ERROR_GROWTH", "winograd"]
 
@@ -45,7 +43,7 @@ ERROR_GROWTH: dict[str, float] = {"direct": 1.0, "winograd2": 2.0, "winograd4": 
 """How many times the error of sums taken term by term an algorithm's error is at most (measured
 against float64 on random, positive and spiked images of 4 to 512 channels)."""
 
-_TILE = Attr("tile", "side of a tile of results, 2 or 4")
+_TILE = attr("side of a tile of results, 2 or 4")
 _POINTS: dict[int, tuple[float, ...]] = {
     2: (1.0,),
     4: (0.75, 1.5),
@@ -122,92 +120,63 @@ def _pick(place: IndexLike, values: Sequence[Expr]) -> Expr:
     return found
 
 
-def _tile_of(name: str, attrs: Attrs) -> int:
-    tile = attrs["tile"]
+def _whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    """Whole numbers: the transforms of an image and of products are exact on them."""
+    return ints(rng, shape, "int32", -8, 8).astype(dtype)
+
+
+def _transform(
+    name: str,
+    text: str,
+    example: tuple[str, str, str],
+    rule: Callable[..., TensorType],
+    reference: Callable[..., Any],
+    samples: Callable[[np.random.Generator], Sequence[Sample]],
+) -> Callable[[Callable[..., Element]], Operator]:
+    """Declare one of the transforms; ``example`` holds two types and attributes."""
+    given, result, attrs = example
+    return primitive(
+        name,
+        Pattern.CONTRACTION,
+        dtypes="f",
+        rule=rule,
+        reference=in_float64(reference),
+        samples=samples,
+        cost=12.0,
+        maps=True,
+        doc=f"""{text}
+
+One of the transforms that ``nn.conv2d`` with a Winograd ``algorithm`` is made of. ``tile`` is the
+side of a tile of results, 2 or 4. LoopwrightTypeError for other shapes and for integers,
+LoopwrightValueError for another tile.
+
+    fn (%x: {given}) -> {result} {{
+      {name}(%x, {attrs})
+    }}
+""",
+    )
+
+
+def _require_tile(tile: int) -> None:
     if tile not in _POINTS:
-        raise LoopwrightValueError(f"{name}: there are tiles of 2 and 4, not of {tile!r}")
-    return tile
+        raise LoopwrightValueError(f"there are tiles of 2 and 4, not of {tile!r}")
 
 
-def _infer_image(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    (x,) = tensors("winograd_image", types, 1)
-    require_kind("winograd_image", "f", (x,))
-    tile = _tile_of("winograd_image", attrs)
+def _image_rule(x: TensorType, tile: int) -> TensorType:
+    _require_tile(tile)
     if x.rank != 4:
-        raise LoopwrightTypeError(f"winograd_image: needs images (N, H, W, C), not {x.short}")
+        raise LoopwrightTypeError(f"needs images (N, H, W, C), not {x.short}")
     n, height, width, channels = x.shape
     for size in (height, width):
         if isinstance(size, int) and (size < tile + 2 or (size - 2) % tile):
             raise LoopwrightTypeError(
-                f"winograd_image: {x.short} is not made of tiles of {tile} with a border of 1"
+                f"{x.short} is not made of tiles of {tile} with a border of 1"
             )
     rows, columns = floordiv(height - 2, tile), floordiv(width - 2, tile)
     return TensorType((n, rows, columns, tile + 2, tile + 2, channels), x.dtype)
 
 
-def _compute_image(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    (x,) = inputs
-    tile = attrs["tile"]
-
-    def element(*place: IndexLike) -> Expr:
-        n, row, column, a, b, channel = place
-
-        def at(i: int, j: int) -> Expr:
-            y, z = index_add(index_mul(row, tile), i), index_add(index_mul(column, tile), j)
-            return x(n, y, z, channel)
-
-        points = tile + 2
-        lines = [
-            _pick(a, _image_line(tile, [at(i, j) for i in range(points)], _SCALARS))
-            for j in range(points)
-        ]
-        return _pick(b, _image_line(tile, lines, _SCALARS))
-
-    return Map(out.shape, out.dtype, element)
-
-
-def _infer_result(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    (m,) = tensors("winograd_result", types, 1)
-    require_kind("winograd_result", "f", (m,))
-    tile = _tile_of("winograd_result", attrs)
-    points, height, width = tile + 2, attrs["height"], attrs["width"]
-    wanted = (ceildiv(height, tile), ceildiv(width, tile), points, points)
-    fits = m.rank == 6 and all(
-        a == b or not isinstance(a, int) or not isinstance(b, int)
-        for a, b in zip(m.shape[1:5], wanted, strict=True)
-    )
-    if not fits:
-        raise LoopwrightTypeError(
-            f"winograd_result: {m.short} does not hold the {points}x{points} points of tiles that "
-            f"cover {height}x{width}"
-        )
-    return TensorType((m.shape[0], height, width, m.shape[5]), m.dtype)
-
-
-def _compute_result(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    (m,) = inputs
-    tile = attrs["tile"]
-
-    def element(*place: IndexLike) -> Expr:
-        n, y, x, channel = place
-        row, column = index_div(y, tile), index_div(x, tile)
-        points = tile + 2
-        lines = [
-            _pick(
-                index_mod(y, tile),
-                _result_line(
-                    tile, [m(n, row, column, a, b, channel) for a in range(points)], _SCALARS
-                ),
-            )
-            for b in range(points)
-        ]
-        return _pick(index_mod(x, tile), _result_line(tile, lines, _SCALARS))
-
-    return Map(out.shape, out.dtype, element)
-
-
-def _reference_image(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    x, tile = arrays[0].astype(np.float64), attrs["tile"]
+def _image_reference(x: Any, tile: int) -> Any:
     rows, columns = (x.shape[1] - 2) // tile, (x.shape[2] - 2) // tile
 
     def at(i: int, j: int) -> Any:
@@ -217,11 +186,54 @@ def _reference_image(arrays: Sequence[Any], attrs: Attrs) -> Any:
     lines = [_image_line(tile, [at(i, j) for i in points], _ARRAYS) for j in points]
     parts = [_image_line(tile, [lines[j][a] for j in points], _ARRAYS) for a in points]
     # parts: [points, points, n, rows, columns, channels]
-    return np.array(parts).transpose(2, 3, 4, 0, 1, 5).astype(arrays[0].dtype)
+    return np.array(parts).transpose(2, 3, 4, 0, 1, 5)
 
 
-def _reference_result(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    m, tile = arrays[0].astype(np.float64), attrs["tile"]
+@_transform(
+    "winograd_image",
+    "The tiles of images (N, H, W, C), which overlap by 2, at each point: B^T tile B.",
+    ("Tensor[(1, 58, 58, 64), float32]", "Tensor[(1, 14, 14, 6, 6, 64), float32]", "tile=4"),
+    rule=_image_rule,
+    reference=_image_reference,
+    samples=lambda rng: [
+        sample(_whole(rng, (1, 6, 10, 5)), tile=4),
+        sample(_whole(rng, (2, 10, 6, 3), "float64"), tile=4),
+        sample(_whole(rng, (2, 4, 8, 17)), tile=2),
+    ],
+)
+def _winograd_image(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
+    points = range(tile + 2)
+
+    def element(*place: IndexLike) -> Expr:
+        n, row, column, a, b, channel = place
+
+        def at(i: int, j: int) -> Expr:
+            y, z = index_add(index_mul(row, tile), i), index_add(index_mul(column, tile), j)
+            return x(n, y, z, channel)
+
+        lines = [_pick(a, _image_line(tile, [at(i, j) for i in points], _SCALARS)) for j in points]
+        return _pick(b, _image_line(tile, lines, _SCALARS))
+
+    return element
+
+
+def _result_rule(m: TensorType, tile: int, height: Any, width: Any) -> TensorType:
+    _require_tile(tile)
+    points = tile + 2
+    wanted = (ceildiv(height, tile), ceildiv(width, tile), points, points)
+    fits = m.rank == 6 and all(
+        a == b or not isinstance(a, int) or not isinstance(b, int)
+        for a, b in zip(m.shape[1:5], wanted, strict=True)
+    )
+    if not fits:
+        raise LoopwrightTypeError(
+            f"{m.short} does not hold the {points}x{points} points of tiles that "
+            f"cover {height}x{width}"
+        )
+    return TensorType((m.shape[0], height, width, m.shape[5]), m.dtype)
+
+
+def _result_reference(m: Any, tile: int, height: int, width: int) -> Any:
     points = range(tile + 2)
     lines = [_result_line(tile, [m[:, :, :, a, b] for a in points], _ARRAYS) for b in points]
     parts = np.array(
@@ -230,21 +242,71 @@ def _reference_result(arrays: Sequence[Any], attrs: Attrs) -> Any:
     whole = parts.transpose(2, 3, 0, 4, 1, 5)
     n, rows, _, columns, _, channels = whole.shape
     whole = whole.reshape(n, rows * tile, columns * tile, channels)
-    return whole[:, : attrs["height"], : attrs["width"]].astype(arrays[0].dtype)
+    return whole[:, :height, :width]
 
 
-def _infer_kernel(types: tuple[Type, ...], attrs: Attrs) -> Type:
-    (w,) = tensors("winograd_kernel", types, 1)
-    require_kind("winograd_kernel", "f", (w,))
-    points = _tile_of("winograd_kernel", attrs) + 2
+@_transform(
+    "winograd_result",
+    "Images (N, height, width, O) from the products at each point: A^T products A.",
+    (
+        "Tensor[(1, 14, 14, 6, 6, 64), float32]",
+        "Tensor[(1, 56, 55, 64), float32]",
+        "tile=4, height=56, width=55",
+    ),
+    rule=_result_rule,
+    reference=_result_reference,
+    samples=lambda rng: [
+        sample(_whole(rng, (1, 2, 3, 6, 6, 5)), tile=4, height=7, width=12),
+        sample(_whole(rng, (2, 1, 1, 6, 6, 3), "float64"), tile=4, height=4, width=3),
+        sample(_whole(rng, (2, 2, 1, 4, 4, 17)), tile=2, height=3, width=2),
+    ],
+)
+def _winograd_result(
+    out: TensorType,
+    x: Tensor,
+    *,
+    tile: int = _TILE,
+    height: int = attr("rows of the result, of which the last tiles may hold more"),
+    width: int = attr("columns of the result"),
+) -> Element:
+    points = range(tile + 2)
+
+    def element(*place: IndexLike) -> Expr:
+        n, y, z, channel = place
+        row, column = index_div(y, tile), index_div(z, tile)
+
+        def line(b: int) -> list[Expr]:
+            products = [x(n, row, column, a, b, channel) for a in points]
+            return _result_line(tile, products, _SCALARS)
+
+        lines = [_pick(index_mod(y, tile), line(b)) for b in points]
+        return _pick(index_mod(z, tile), _result_line(tile, lines, _SCALARS))
+
+    return element
+
+
+def _kernel_rule(w: TensorType, tile: int) -> TensorType:
+    _require_tile(tile)
     if w.rank != 4 or any(isinstance(s, int) and s != 3 for s in w.shape[:2]):
-        raise LoopwrightTypeError(f"winograd_kernel: needs a kernel (3, 3, C, O), not {w.short}")
-    return TensorType((points, points, *w.shape[2:]), w.dtype)
+        raise LoopwrightTypeError(f"needs a kernel (3, 3, C, O), not {w.short}")
+    return TensorType((tile + 2, tile + 2, *w.shape[2:]), w.dtype)
 
 
-def _compute_kernel(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map:
-    (w,) = inputs
-    matrix = _kernel_matrix(attrs["tile"])
+def _kernel_reference(w: Any, tile: int) -> Any:
+    matrix = _kernel_matrix(tile)
+    return np.einsum("ai,ijco,bj->abco", matrix, w, matrix)
+
+
+@_transform(
+    "winograd_kernel",
+    "A kernel (3, 3, C, O) at each point: G kernel G^T.",
+    ("Tensor[(3, 3, 64, 64), float32]", "Tensor[(6, 6, 64, 64), float32]", "tile=4"),
+    rule=_kernel_rule,
+    reference=_kernel_reference,
+    samples=lambda rng: [sample(np.abs(_whole(rng, (3, 3, 2, 5))) + 1, tile=2)],
+)
+def _winograd_kernel(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Element:
+    matrix = _kernel_matrix(tile)
 
     def line(g: Sequence[Expr]) -> list[Expr]:
         found: list[Expr] = []
@@ -255,142 +317,35 @@ def _compute_kernel(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> 
 
     def element(*place: IndexLike) -> Expr:
         a, b, own, channel = place
-        lines = [_pick(a, line([w(i, j, own, channel) for i in range(3)])) for j in range(3)]
+        lines = [_pick(a, line([x(i, j, own, channel) for i in range(3)])) for j in range(3)]
         return _pick(b, line(lines))
 
-    return Map(out.shape, out.dtype, element)
+    return element
 
 
-def _reference_kernel(arrays: Sequence[Any], attrs: Attrs) -> Any:
-    matrix = _kernel_matrix(attrs["tile"])
-    w = arrays[0]
-    return np.einsum("ai,ijco,bj->abco", matrix, w.astype(np.float64), matrix).astype(w.dtype)
-
-
-def winograd(b: Builder, x: Atom, w: Atom, algorithm: str, padding: Sequence[IntExpr]) -> Atom:
+def winograd(x: Value, w: Value, algorithm: str, padding: Sequence[IntExpr]) -> Value:
     """The convolution of images (N, H, W, C) with a kernel (3, 3, C, O), padded, as (N, H', W', O).
 
     The image is padded further until it is made of whole tiles.
     """
     tile = TILES[algorithm]
-    images, kernel = tensor_type(x), tensor_type(w)
-    n, channels, outputs = images.shape[0], images.shape[3], kernel.shape[3]
+    n, channels, outputs = x.shape[0], x.shape[3], w.shape[3]
     top, left, bottom, right = padding
-    height, width = images.shape[1] + top + bottom - 2, images.shape[2] + left + right - 2
+    height, width = x.shape[1] + top + bottom - 2, x.shape[2] + left + right - 2
     rows, columns = ceildiv(height, tile), ceildiv(width, tile)
     below, behind = rows * tile - height, columns * tile - width
     pads = ((0, 0), (top, bottom + below), (left, right + behind), (0, 0))
     if any(side != 0 for pair in pads for side in pair):
-        x = call(b, "nn.pad", x, pad_width=pads)
+        x = F.nn.pad(x, pad_width=pads)
     points, tiles = (tile + 2) ** 2, n * rows * columns
-    image = call(b, "winograd_image", x, tile=tile)
-    image = call(b, "reshape", image, newshape=(tiles, points, channels))
-    if isinstance(w, Constant):
-        w = Constant(_reference_kernel([w.value], {"tile": tile}), w.name, w.span)
-    else:
-        w = call(b, "winograd_kernel", w, tile=tile)
-    w = call(b, "reshape", w, newshape=(points, channels, outputs))
-    # The points of a tile lie side by side: what a tile needs is written and read in one run.
-    product = call(b, "nn.matmul", call(b, "transpose", image, axes=(1, 0, 2)), w)
-    product = call(b, "transpose", product, axes=(1, 0, 2))
+    image = F.winograd_image(x, tile=tile)
+    image = F.reshape(image, newshape=(tiles, points, channels))
+    transformed = w.fold(lambda array: _winograd_kernel.reference([array], {"tile": tile}))
+    w = transformed or F.winograd_kernel(w, tile=tile)
+    w = F.reshape(w, newshape=(points, channels, outputs))
+    # The points of a tile are contiguous: what a tile needs is written and read in one run.
+    product = F.nn.matmul(F.transpose(image, axes=(1, 0, 2)), w)
+    product = F.transpose(product, axes=(1, 0, 2))
     shape = (n, rows, columns, tile + 2, tile + 2, outputs)
-    product = call(b, "reshape", product, newshape=shape)
-    return call(b, "winograd_result", product, tile=tile, height=height, width=width)
-
-
-def _whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float32") -> Any:
-    """Whole numbers: the transforms of an image and of products are exact on them."""
-    return ints(rng, shape, "int32", -8, 8).astype(dtype)
-
-
-_DOC = """
-
-One of the transforms that ``nn.conv2d`` with a Winograd ``algorithm`` is made of. ``tile`` is the
-side of a tile of results, 2 or 4. LoopwrightTypeError for other shapes and for integers,
-LoopwrightValueError for another tile.
-
-    fn (%x: {x}) -> {out} {{
-      {name}(%x, {attrs})
-    }}
-"""
-
-register(
-    Operator(
-        name="winograd_image",
-        doc="The tiles of images (N, H, W, C), which overlap by 2, at each point: B^T tile B."
-        + _DOC.format(
-            name="winograd_image",
-            x="Tensor[(1, 58, 58, 64), float32]",
-            out="Tensor[(1, 14, 14, 6, 6, 64), float32]",
-            attrs="tile=4",
-        ),
-        params=("x",),
-        attrs=(_TILE,),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_image,
-        compute=_compute_image,
-        reference=_reference_image,
-        samples=lambda rng: [
-            Sample((_whole(rng, (1, 6, 10, 5)),), {"tile": 4}),
-            Sample((_whole(rng, (2, 10, 6, 3), "float64"),), {"tile": 4}),
-            Sample((_whole(rng, (2, 4, 8, 17)),), {"tile": 2}),
-        ],
-        cost=12.0,
-        maps=True,
-    )
-)
-register(
-    Operator(
-        name="winograd_result",
-        doc="Images (N, height, width, O) from the products at each point: A^T products A."
-        + _DOC.format(
-            name="winograd_result",
-            x="Tensor[(1, 14, 14, 6, 6, 64), float32]",
-            out="Tensor[(1, 56, 55, 64), float32]",
-            attrs="tile=4, height=56, width=55",
-        ),
-        params=("x",),
-        attrs=(
-            _TILE,
-            Attr("height", "rows of the result, of which the last tiles may hold more"),
-            Attr("width", "columns of the result"),
-        ),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_result,
-        compute=_compute_result,
-        reference=_reference_result,
-        samples=lambda rng: [
-            Sample((_whole(rng, (1, 2, 3, 6, 6, 5)),), {"tile": 4, "height": 7, "width": 12}),
-            Sample(
-                (_whole(rng, (2, 1, 1, 6, 6, 3), "float64"),),
-                {"tile": 4, "height": 4, "width": 3},
-            ),
-            Sample((_whole(rng, (2, 2, 1, 4, 4, 17)),), {"tile": 2, "height": 3, "width": 2}),
-        ],
-        cost=12.0,
-        maps=True,
-    )
-)
-register(
-    Operator(
-        name="winograd_kernel",
-        doc="A kernel (3, 3, C, O) at each point: G kernel G^T."
-        + _DOC.format(
-            name="winograd_kernel",
-            x="Tensor[(3, 3, 64, 64), float32]",
-            out="Tensor[(6, 6, 64, 64), float32]",
-            attrs="tile=4",
-        ),
-        params=("x",),
-        attrs=(_TILE,),
-        pattern=Pattern.CONTRACTION,
-        infer=_infer_kernel,
-        compute=_compute_kernel,
-        reference=_reference_kernel,
-        samples=lambda rng: [
-            Sample((np.abs(_whole(rng, (3, 3, 2, 5))) + 1,), {"tile": 2}),
-        ],
-        cost=12.0,
-        maps=True,
-    )
-)
+    product = F.reshape(product, newshape=shape)
+    return F.winograd_result(product, tile=tile, height=height, width=width)
