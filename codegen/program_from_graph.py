@@ -28,6 +28,7 @@ from ..ir.graph.nodes import (
     Var,
 )
 from ..ir.graph.nodes import Call as GraphCall
+from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type
 from ..ir.loop.prim import Buffer
 from ..ir.program import nodes as program_nodes
@@ -45,6 +46,7 @@ from ..ir.program.nodes import (
     Region,
     Update,
 )
+from ..ir.traits import Trait
 from ..ir.window import Window
 from .runtime.buffers import aligned_array
 
@@ -56,9 +58,6 @@ __all__ = [
     "laid_out",
     "program_from_module",
 ]
-
-VIEW_OPERATORS = frozenset({"reshape", "expand_dims", "squeeze"})
-"""Operators that leave all elements where they are in row-major memory."""
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
@@ -115,7 +114,7 @@ def is_view(function: object) -> bool:
         call = binding.value
         if not isinstance(call, GraphCall) or len(call.args) != 1 or call.args[0] is not value:
             return False
-        if getattr(call.op, "name", None) not in VIEW_OPERATORS or isinstance(call.op, GlobalVar):
+        if not isinstance(call.op, Operator) or Trait.VIEW not in call.op.traits:
             return False
         value = binding.var
     return function.body.result is value
@@ -246,9 +245,9 @@ class _Conversion:
     def call(self, var: Var, call: GraphCall) -> Names:
         args = [name for a in call.args for name in _flat(self.value(a))]
         name = getattr(call.op, "name", "")
+        if isinstance(call.op, Operator) and Trait.VIEW in call.op.traits:
+            return self.alias(var, args[0])
         if not isinstance(call.op, GlobalVar):
-            if name in VIEW_OPERATORS and isinstance(var.type, TensorType):
-                return self.alias(var, args[0])
             raise InternalError(f"{name} stands in @main outside of any group")
         if is_view(self.module.functions.get(name)):
             return self.alias(var, args[0])

@@ -34,8 +34,11 @@ class Trait(Flag):
     POSITIVE_DOMAIN = auto()
     """Random operands must be positive: elsewhere most results are nan."""
 
-    OF_CONDITIONS = auto()
-    """Makes, joins or applies conditions; costs nothing where these are known at compile time."""
+    CANCELS = auto()
+    """The result may be much smaller than the operands, whose rounding errors then show."""
+
+    REARRANGES = auto()
+    """The result has all elements of the operand and no others; they may be moved and repeated."""
 
     VIEW = auto()
     """The elements stay where they are in row-major memory; only the shape changes."""

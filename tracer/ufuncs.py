@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.dtype import BOOL, FLOAT64, UINT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..ir.loop.scalar import SCALAR_OPS, ScalarOp
 from .dispatch import UFUNCS, by_element, implements
 from .elementwise import full_like
 from .emitting import (
@@ -26,68 +27,8 @@ from .proxy import Proxy, WeakType, is_number, run
 
 __all__ = ["IN_PLACE"]
 
-_DIRECT = {
-    np.add: "add",
-    np.subtract: "subtract",
-    np.multiply: "multiply",
-    np.divide: "divide",
-    np.floor_divide: "floor_divide",
-    np.remainder: "floor_mod",
-    np.fmod: "truncate_mod",
-    np.negative: "negative",
-    np.absolute: "abs",
-    np.sign: "sign",
-    np.maximum: "maximum",
-    np.minimum: "minimum",
-    np.fmax: "fmax",
-    np.fmin: "fmin",
-    np.sqrt: "sqrt",
-    np.cbrt: "cbrt",
-    np.rint: "round",
-    np.copysign: "copysign",
-    np.exp: "exp",
-    np.exp2: "exp2",
-    np.expm1: "expm1",
-    np.log: "log",
-    np.log1p: "log1p",
-    np.log2: "log2",
-    np.log10: "log10",
-    np.sin: "sin",
-    np.cos: "cos",
-    np.tan: "tan",
-    np.arcsin: "asin",
-    np.arccos: "acos",
-    np.arctan: "atan",
-    np.arctan2: "atan2",
-    np.sinh: "sinh",
-    np.cosh: "cosh",
-    np.tanh: "tanh",
-    np.arcsinh: "asinh",
-    np.arccosh: "acosh",
-    np.arctanh: "atanh",
-    np.bitwise_and: "bitwise_and",
-    np.bitwise_or: "bitwise_or",
-    np.bitwise_xor: "bitwise_xor",
-    np.invert: "bitwise_not",
-    np.left_shift: "left_shift",
-    np.right_shift: "right_shift",
-}
-_COMPARISONS = {
-    np.equal: "equal",
-    np.not_equal: "not_equal",
-    np.less: "less",
-    np.less_equal: "less_equal",
-    np.greater: "greater",
-    np.greater_equal: "greater_equal",
-}
-_LOGIC = {
-    np.logical_and: "logical_and",
-    np.logical_or: "logical_or",
-    np.logical_xor: "logical_xor",
-    np.logical_not: "logical_not",
-}
-_ROUNDING = {np.floor: "floor", np.ceil: "ceil", np.trunc: "trunc"}
-_FLOAT_TESTS = {np.isnan: "isnan", np.isinf: "isinf", np.isfinite: "isfinite"}
+_ROUNDING = (np.floor, np.ceil, np.trunc)
+"""Ufuncs that return integers as they are."""
 
 
 def _refuse(where: Any, options: dict[str, Any]) -> None:
@@ -111,7 +52,7 @@ def _ufunc(function: Callable[..., Any]) -> Callable[..., Any]:
     return by_element(call)
 
 
-def _direct(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
+def _direct(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(*args: Any) -> Proxy:
         if len(args) != ufunc.nin:
             raise LoopwrightTypeError(
@@ -123,7 +64,7 @@ def _direct(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
     return _ufunc(call)
 
 
-def _comparison(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
+def _comparison(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any, y: Any) -> Proxy:
         decided = _out_of_range(name, x, y)
         if decided is not None:
@@ -184,7 +125,7 @@ def _out_of_range(name: str, x: Any, y: Any) -> Proxy | None:
     return full_like(array, answer, BOOL)
 
 
-def _logic(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
+def _logic(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(*args: Any) -> Proxy:
         return emit(name, *(lift(a, BOOL) for a in args))
 
@@ -192,7 +133,7 @@ def _logic(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
     return _ufunc(call)
 
 
-def _rounding(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
+def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any) -> Proxy:
         (operand,), _ = promoted(ufunc, x)
         return emit(name, operand) if operand.type.dtype.is_float else operand
@@ -201,7 +142,7 @@ def _rounding(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
     return _ufunc(call)
 
 
-def _float_test(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
+def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
     def call(x: Any) -> Proxy:
         operand = lift(x)
         if operand.type.dtype.is_float:
@@ -212,14 +153,22 @@ def _float_test(ufunc: np.ufunc, name: str) -> Callable[..., Proxy]:
     return _ufunc(call)
 
 
-for _makers, _table in (
-    (_direct, _DIRECT),
-    (_comparison, _COMPARISONS),
-    (_logic, _LOGIC),
-    (_rounding, _ROUNDING),
-    (_float_test, _FLOAT_TESTS),
-):
-    UFUNCS.update({_key: _makers(_key, _name) for _key, _name in _table.items()})
+def _implementation(row: ScalarOp) -> Callable[..., Proxy]:
+    """The implementation of the ufunc that defines a row of the scalar table."""
+    if row.numpy in _ROUNDING:
+        make = _rounding
+    elif row.kinds == "b":
+        make = _logic
+    elif row.to_bool:
+        make = _comparison if row.arity == 2 else _float_test
+    else:
+        make = _direct
+    return make(row.numpy, row.name)
+
+
+for _row in SCALAR_OPS.values():
+    if isinstance(_row.numpy, np.ufunc):
+        UFUNCS[_row.numpy] = _implementation(_row)
 
 
 # Ufuncs that are made of several operators.

@@ -24,8 +24,10 @@ from ...ir.dtype import DType
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.widen import widened
 from ...ir.tolerance import tolerance
+from ...ir.traits import Trait
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from .guarded import GARBAGE
 
@@ -44,13 +46,8 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-_POSITIVE_DOMAIN = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "power"}
 _OPERATIONS = 16
 """Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
-_JUMPING = {
-    "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "floor", "ceil",
-    "round", "trunc", "sign", "floor_divide", "floor_mod", "truncate_mod",
-}  # fmt: skip
 _MOST_POINTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
@@ -92,8 +89,8 @@ def input_kinds(prim: PrimFunc) -> dict[str, InputKind]:
     integers in [1, 100), and indices anywhere along the axis they index: a table read at a hundred
     places only would seem to be in L1.
     """
-    names = {node.name for s in prim.stages for node in walk(s.expr) if isinstance(node, Op)}
-    low = 0.1 if names & _POSITIVE_DOMAIN else -1.0
+    ops = (node for s in prim.stages for node in walk(s.expr) if isinstance(node, Op))
+    low = 0.1 if any(Trait.POSITIVE_DOMAIN in SCALAR_OPS[o.name].traits for o in ops) else -1.0
     places = index_ranges(prim)
     return {
         p.name: InputKind(p.dtype, low, (0, places[p.name]) if p.name in places else (1, 100))
@@ -337,7 +334,8 @@ def _is_continuous(prim: PrimFunc) -> bool:
             if not isinstance(node, Op):
                 continue
             rounds = node.name == "cast" and not node.dtype.is_float
-            if (rounds or node.name in _JUMPING) and not all(exact(a) for a in node.args):
+            jumps = rounds or Trait.JUMPS in SCALAR_OPS[node.name].traits
+            if jumps and not all(exact(a) for a in node.args):
                 return False
     return True
 

@@ -1,16 +1,20 @@
-"""What each scalar operator is in LLVM instructions, on one element or on a vector.
+"""The LLVM instructions of each scalar operator, on one element or on a vector.
 
-The elementary functions (exp, sin, ...) come from ``codegen/elementary``; here are the rest.
-NumPy's meaning holds throughout: min and max pass NaN on, integer division by zero gives 0, shifts
-beyond the width give 0 or the sign.
+``_CODE`` holds one row per operator. An operator without a row is a ``composition`` of others (see
+``ir/loop/scalar.py``) or an elementary function (``codegen/elementary``: exp, sin, ...). NumPy's
+meaning holds throughout: min and max pass NaN on, integer division by zero gives 0, shifts beyond
+the width give 0 or the sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
-from ...ir.dtype import LLVM_TYPES, DType
+from ...ir.dtype import BOOL, LLVM_TYPES, DType
 from ...ir.errors import InternalError
+from ...ir.loop.scalar import SCALAR_OPS
+from ..elementary import FUNCTIONS
 from ..elementary import function as elementary_function
 from ..llvm_text import float_literal
 from ..target import Target
@@ -29,51 +33,6 @@ def literal(value: bool | int | float, dtype: DType) -> Value:
     if dtype.is_bool:
         return Value("true" if value else "false", "i1")
     return Value(str(int(value)), type)
-
-
-_INT_COMPARE = {
-    "equal": "eq",
-    "not_equal": "ne",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-}
-_FLOAT_COMPARE = {
-    "equal": "oeq",
-    "not_equal": "une",
-    "less": "olt",
-    "less_equal": "ole",
-    "greater": "ogt",
-    "greater_equal": "oge",
-}
-_BITWISE = {
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_xor": "xor",
-}
-_FLOAT_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
-_INT_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_BOOL_ARITHMETIC = {
-    "add": "or",
-    "multiply": "and",
-    "maximum": "or",
-    "minimum": "and",
-    "fmax": "or",
-    "fmin": "and",
-}
-_FLOAT_INTRINSICS = {
-    "abs": "fabs",
-    "sqrt": "sqrt",
-    "ceil": "ceil",
-    "floor": "floor",
-    "trunc": "trunc",
-    "round": "rint",
-    "copysign": "copysign",
-}
 
 
 class ScalarEmitter:
@@ -95,54 +54,38 @@ class ScalarEmitter:
         if name == "cast":
             return self.cast(args[0], dtypes[0], result)
         dtype = dtypes[0]
-        special = self._special(name, args, dtype)
-        if special is not None:
-            return special
-        if dtype.is_float:
-            return self._float(name, args, dtype)
-        return self._bool(name, args) if dtype.is_bool else self._int(name, args, dtype)
+        code = _CODE.get(name, _NONE)
+        body = code.floats if dtype.is_float else code.bools if dtype.is_bool else code.ints
+        if body is not None:
+            return body(self, dtype, *args)
+        if SCALAR_OPS[name].composition is not None:
+            return self._composed(name, args, dtype)
+        return self.elementary(name, args, dtype)
 
-    def _special(self, name: str, args: list[Value], dtype: DType) -> Value | None:
-        if name in _BITWISE and not dtype.is_float:
-            return self.w.op(_BITWISE[name], *args)
-        if name in ("logical_not", "bitwise_not"):
-            ones = self.w.splat(
-                Value("true" if dtype.is_bool else "-1", args[0].type), args[0].lanes
-            )
-            return self.w.op("xor", args[0], ones)
-        if name in _INT_COMPARE:
-            if dtype.is_float:
-                return self.w.op(f"fcmp {_FLOAT_COMPARE[name]}", *args, type="i1")
-            relation = _INT_COMPARE[name]
-            sign = "" if relation in ("eq", "ne") else ("s" if dtype.is_signed else "u")
-            return self.w.op(f"icmp {sign}{relation}", *args, type="i1")
-        return None
+    def _composed(self, name: str, args: list[Value], dtype: DType) -> Value:
+        """The operator as a composition of others, on operands of ``dtype``."""
 
-    def _bool(self, name: str, args: list[Value]) -> Value:
-        if name not in _BOOL_ARITHMETIC:
-            raise InternalError(f"{name} has no meaning on bool")
-        return self.w.op(_BOOL_ARITHMETIC[name], *args)
+        def step(name: str, *given: Value | float) -> Value:
+            values = [v if isinstance(v, Value) else self.const(v, args[0]) for v in given]
+            dtypes = [BOOL if v.type == "i1" else dtype for v in values]
+            return self.apply(name, values, dtypes, dtype)
 
-    # -- floats --------------------------------------------------------------------------------
+        composition = SCALAR_OPS[name].composition
+        assert composition is not None
+        return composition(step, *args)
 
     def _many_by_one(self, x: Value, y: Value) -> bool:
         """Whether a loop divides vectors by what is the same in all of its turns."""
         return self.target.has_fma and x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
-    def _float(self, name: str, args: list[Value], dtype: DType) -> Value:
-        w = self.w
-        if name in _FLOAT_ARITHMETIC:
-            return w.op(_FLOAT_ARITHMETIC[name], *args)
-        if name in _FLOAT_INTRINSICS:
-            return w.intrinsic(_FLOAT_INTRINSICS[name], *args)
-        own: Callable[..., Value] | None = getattr(self, f"_float_{name}", None)
-        if own is not None:
-            return own(dtype, *args)
-        return self.elementary(name, args, dtype)
-
     def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
         """A call of our own vector code, which LLVM inlines."""
         lanes = args[0].lanes
+        if name not in FUNCTIONS:
+            raise InternalError(
+                f"scalar operator {name} has no code for {dtype}: it needs a composition in its "
+                "row of ir/loop/scalar.py, or instructions in codegen/emit/scalars.py"
+            )
         made = elementary_function(name, dtype.name, lanes, self.target)
         self.functions[made.symbol] = made.text
         self.w.calls.update(made.declarations)
@@ -151,123 +94,8 @@ class ScalarEmitter:
     def const(self, value: float, like: Value) -> Value:
         return self.w.splat(Value(float_literal(value, like.type), like.type), like.lanes)
 
-    def _float_negative(self, dtype: DType, x: Value) -> Value:
-        return self.w.op("fneg", x)
-
-    def _float_rsqrt(self, dtype: DType, x: Value) -> Value:
-        return self.w.op("fdiv", self.const(1.0, x), self.w.intrinsic("sqrt", x))
-
-    def _float_power(self, dtype: DType, x: Value, y: Value) -> Value:
-        if self.target.has_fma and y.name == self.const(-2.0, x).name:
-            return inverse_square(self.w, x)
-        return self.elementary("power", [x, y], dtype)
-
-    def _float_sign(self, dtype: DType, x: Value) -> Value:
-        w, zero = self.w, self.const(0.0, x)
-        below = w.select(w.op("fcmp olt", x, zero, type="i1"), self.const(-1.0, x), x)
-        signed = w.select(w.op("fcmp ogt", x, zero, type="i1"), self.const(1.0, x), below)
-        return w.select(w.op("fcmp oeq", x, zero, type="i1"), zero, signed)
-
-    def _float_maximum(self, dtype: DType, a: Value, b: Value) -> Value:
-        return self._extreme("ogt", a, b)
-
-    def _float_minimum(self, dtype: DType, a: Value, b: Value) -> Value:
-        return self._extreme("olt", a, b)
-
-    def _extreme(self, relation: str, a: Value, b: Value) -> Value:
-        """``a > b ? a : b`` is one instruction and passes NaN in b on; a needs its own look."""
-        if _is_number(b):
-            a, b = b, a
-        symbol = self._machine_extreme(relation, a)
-        if symbol:
-            rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()
-            chosen = self.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
-        else:
-            chosen = self.w.select(self.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
-        if _is_number(a):
-            return chosen
-        return self.w.select(self.w.op("fcmp uno", a, a, type="i1"), a, chosen)
-
-    def _machine_extreme(self, relation: str, a: Value) -> str:
-        """The machine's instruction by name: LLVM would merge a comparison with the next one."""
-        size = a.lanes * LLVM_TYPES[a.type].bytes
-        if a.lanes == 1 or size not in (16, 32, 64) or size > self.target.vector_bytes:
-            return ""
-        kind = {"float": "ps", "double": "pd"}[a.type]
-        name = "max" if relation == "ogt" else "min"
-        if size == 64:
-            return f"llvm.x86.avx512.{name}.{kind}.512"
-        if size == 32:
-            return f"llvm.x86.avx.{name}.{kind}.256"
-        return f"llvm.x86.{'sse' if kind == 'ps' else 'sse2'}.{name}.{kind}"
-
-    def _float_fmax(self, dtype: DType, a: Value, b: Value) -> Value:
-        return self._extreme_number("oge", a, b)
-
-    def _float_fmin(self, dtype: DType, a: Value, b: Value) -> Value:
-        return self._extreme_number("ole", a, b)
-
-    def _extreme_number(self, relation: str, a: Value, b: Value) -> Value:
-        take = self.w.op(f"fcmp {relation}", a, b, type="i1")
-        missing = self.w.op("fcmp uno", b, b, type="i1")
-        return self.w.select(self.w.op("or", take, missing), a, b)
-
-    def _float_isnan(self, dtype: DType, x: Value) -> Value:
-        return self.w.op("fcmp uno", x, x, type="i1")
-
-    def _float_isinf(self, dtype: DType, x: Value) -> Value:
-        infinity = self.const(float("inf"), x)
-        return self.w.op("fcmp oeq", self.w.intrinsic("fabs", x), infinity, type="i1")
-
-    def _float_isfinite(self, dtype: DType, x: Value) -> Value:
-        infinity = self.const(float("inf"), x)
-        return self.w.op("fcmp olt", self.w.intrinsic("fabs", x), infinity, type="i1")
-
-    # -- integers ------------------------------------------------------------------------------
-
-    def _int(self, name: str, args: list[Value], dtype: DType) -> Value:
-        w = self.w
-        signed = dtype.is_signed
-        if name in _INT_ARITHMETIC:
-            return w.op(_INT_ARITHMETIC[name], *args)
-        if name in ("maximum", "fmax", "minimum", "fmin"):
-            kind = ("s" if signed else "u") + ("max" if "max" in name else "min")
-            return w.intrinsic(kind, *args)
-        if name == "negative":
-            return w.op("sub", self.integer(0, args[0]), args[0])
-        if name == "abs":
-            return w.intrinsic("abs", *args, extra="false") if signed else args[0]
-        if name == "sign":
-            return self._int_sign(args[0], signed)
-        if name in ("floor_divide", "floor_mod", "truncate_mod"):
-            return divide_integers(w, name, *args, dtype=dtype)
-        if name in ("left_shift", "right_shift"):
-            return self._shift(name, *args, dtype=dtype)
-        return self.elementary(name, args, dtype)
-
     def integer(self, value: int, like: Value) -> Value:
         return self.w.splat(Value(str(value), like.type), like.lanes)
-
-    def _int_sign(self, x: Value, signed: bool) -> Value:
-        w, zero = self.w, self.integer(0, x)
-        positive = w.convert(
-            "zext", w.op("icmp sgt" if signed else "icmp ne", x, zero, type="i1"), x.type
-        )
-        if not signed:
-            return positive
-        negative = w.convert("zext", w.op("icmp slt", x, zero, type="i1"), x.type)
-        return w.op("sub", positive, negative)
-
-    def _shift(self, name: str, a: Value, b: Value, dtype: DType) -> Value:
-        w = self.w
-        inside = w.op("icmp ult", b, self.integer(dtype.bits, b), type="i1")
-        arithmetic = name == "right_shift" and dtype.is_signed
-        limit = self.integer(dtype.bits - 1 if arithmetic else 0, b)
-        count = w.select(inside, b, limit)
-        if arithmetic:
-            return w.op("ashr", a, count)
-        shifted = w.op("shl" if name == "left_shift" else "lshr", a, count)
-        return w.select(inside, shifted, self.integer(0, a))
 
     # -- conversions ---------------------------------------------------------------------------
 
@@ -321,6 +149,192 @@ class ScalarEmitter:
         if self.target.has_fma:
             return self.w.intrinsic("fma", a, b, c)
         return self.w.op("fadd", self.w.op("fmul", a, b), c)
+
+
+Body: TypeAlias = Callable[..., Value]  # of the emitter, the operands' dtype and the operands
+
+
+class _Code(NamedTuple):
+    """What writes an operator on floats, on integers and on bools; None where it has no code."""
+
+    floats: Body | None = None
+    ints: Body | None = None
+    bools: Body | None = None
+
+
+_NONE = _Code()
+
+
+def _op(instruction: str) -> Body:
+    return lambda e, dtype, *args: e.w.op(instruction, *args)
+
+
+def _intrinsic(name: str) -> Body:
+    return lambda e, dtype, *args: e.w.intrinsic(name, *args)
+
+
+def _comparison(floats: str, ints: str) -> _Code:
+    """Of two operands; the relation of integers is signed unless it is eq or ne."""
+
+    def on_integers(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        sign = "" if ints in ("eq", "ne") else ("s" if dtype.is_signed else "u")
+        return e.w.op(f"icmp {sign}{ints}", a, b, type="i1")
+
+    def on_floats(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        return e.w.op(f"fcmp {floats}", a, b, type="i1")
+
+    return _Code(on_floats, on_integers, on_integers)
+
+
+def _is_nan(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    return e.w.op("fcmp uno", x, x, type="i1")
+
+
+def _power(e: ScalarEmitter, dtype: DType, x: Value, y: Value) -> Value:
+    if e.target.has_fma and y.name == e.const(-2.0, x).name:
+        return inverse_square(e.w, x)
+    return e.elementary("power", [x, y], dtype)
+
+
+def _sign_of_floats(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    w, zero = e.w, e.const(0.0, x)
+    below = w.select(w.op("fcmp olt", x, zero, type="i1"), e.const(-1.0, x), x)
+    signed = w.select(w.op("fcmp ogt", x, zero, type="i1"), e.const(1.0, x), below)
+    return w.select(w.op("fcmp oeq", x, zero, type="i1"), zero, signed)
+
+
+def _sign_of_integers(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    w, zero, signed = e.w, e.integer(0, x), dtype.is_signed
+    positive = w.convert(
+        "zext", w.op("icmp sgt" if signed else "icmp ne", x, zero, type="i1"), x.type
+    )
+    if not signed:
+        return positive
+    negative = w.convert("zext", w.op("icmp slt", x, zero, type="i1"), x.type)
+    return w.op("sub", positive, negative)
+
+
+def _negated_integers(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    return e.w.op("sub", e.integer(0, x), x)
+
+
+def _absolute_integers(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    return e.w.intrinsic("abs", x, extra="false") if dtype.is_signed else x
+
+
+def _inverted(e: ScalarEmitter, dtype: DType, x: Value) -> Value:
+    ones = Value("true" if dtype.is_bool else "-1", x.type)
+    return e.w.op("xor", x, e.w.splat(ones, x.lanes))
+
+
+def _integer_division(name: str) -> Body:
+    return lambda e, dtype, a, b: divide_integers(e.w, name, a, b, dtype=dtype)
+
+
+def _left_shift(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+    return _logical_shift("shl", e, dtype, a, b)
+
+
+def _right_shift(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+    if not dtype.is_signed:
+        return _logical_shift("lshr", e, dtype, a, b)
+    inside = e.w.op("icmp ult", b, e.integer(dtype.bits, b), type="i1")
+    return e.w.op("ashr", a, e.w.select(inside, b, e.integer(dtype.bits - 1, b)))
+
+
+def _logical_shift(instruction: str, e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+    """A shift that gives 0 for counts that are not less than the number of bits."""
+    w = e.w
+    inside = w.op("icmp ult", b, e.integer(dtype.bits, b), type="i1")
+    shifted = w.op(instruction, a, w.select(inside, b, e.integer(0, b)))
+    return w.select(inside, shifted, e.integer(0, a))
+
+
+def _integer_extreme(name: str) -> Body:
+    return lambda e, dtype, *args: e.w.intrinsic(("s" if dtype.is_signed else "u") + name, *args)
+
+
+def _extreme(relation: str) -> Body:
+    """``a > b ? a : b`` is one instruction and passes NaN in b on; NaN in a is tested for."""
+
+    def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        if _is_number(b):
+            a, b = b, a
+        symbol = _machine_extreme(e.target, relation, a)
+        if symbol:
+            rounding = (Value("4", "i32"),) if a.lanes * LLVM_TYPES[a.type].bytes == 64 else ()
+            chosen = e.w.call(symbol, a, b, *rounding, type=a.type, lanes=a.lanes)
+        else:
+            chosen = e.w.select(e.w.op(f"fcmp {relation}", a, b, type="i1"), a, b)
+        return chosen if _is_number(a) else e.w.select(_is_nan(e, dtype, a), a, chosen)
+
+    return body
+
+
+def _machine_extreme(target: Target, relation: str, a: Value) -> str:
+    """The machine's instruction by name: LLVM would merge a comparison with the next one."""
+    size = a.lanes * LLVM_TYPES[a.type].bytes
+    if a.lanes == 1 or size not in (16, 32, 64) or size > target.vector_bytes:
+        return ""
+    kind = {"float": "ps", "double": "pd"}[a.type]
+    name = "max" if relation == "ogt" else "min"
+    if size == 64:
+        return f"llvm.x86.avx512.{name}.{kind}.512"
+    if size == 32:
+        return f"llvm.x86.avx.{name}.{kind}.256"
+    return f"llvm.x86.{'sse' if kind == 'ps' else 'sse2'}.{name}.{kind}"
+
+
+def _extreme_number(relation: str) -> Body:
+    """The extreme of two floats; of a number and NaN, the number."""
+
+    def body(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
+        take = e.w.op(f"fcmp {relation}", a, b, type="i1")
+        return e.w.select(e.w.op("or", take, _is_nan(e, dtype, b)), a, b)
+
+    return body
+
+
+_CODE = {
+    "add": _Code(_op("fadd"), _op("add"), _op("or")),
+    "subtract": _Code(_op("fsub"), _op("sub")),
+    "multiply": _Code(_op("fmul"), _op("mul"), _op("and")),
+    "divide": _Code(_op("fdiv")),
+    "floor_divide": _Code(ints=_integer_division("floor_divide")),
+    "floor_mod": _Code(ints=_integer_division("floor_mod")),
+    "truncate_mod": _Code(ints=_integer_division("truncate_mod")),
+    "negative": _Code(_op("fneg"), _negated_integers),
+    "abs": _Code(_intrinsic("fabs"), _absolute_integers),
+    "sign": _Code(_sign_of_floats, _sign_of_integers),
+    "maximum": _Code(_extreme("ogt"), _integer_extreme("max"), _op("or")),
+    "minimum": _Code(_extreme("olt"), _integer_extreme("min"), _op("and")),
+    "fmax": _Code(_extreme_number("oge"), _integer_extreme("max"), _op("or")),
+    "fmin": _Code(_extreme_number("ole"), _integer_extreme("min"), _op("and")),
+    "power": _Code(_power),
+    "sqrt": _Code(_intrinsic("sqrt")),
+    "ceil": _Code(_intrinsic("ceil")),
+    "floor": _Code(_intrinsic("floor")),
+    "trunc": _Code(_intrinsic("trunc")),
+    "round": _Code(_intrinsic("rint")),
+    "copysign": _Code(_intrinsic("copysign")),
+    "isnan": _Code(_is_nan),
+    "equal": _comparison("oeq", "eq"),
+    "not_equal": _comparison("une", "ne"),
+    "less": _comparison("olt", "lt"),
+    "less_equal": _comparison("ole", "le"),
+    "greater": _comparison("ogt", "gt"),
+    "greater_equal": _comparison("oge", "ge"),
+    "logical_and": _Code(bools=_op("and")),
+    "logical_or": _Code(bools=_op("or")),
+    "logical_xor": _Code(bools=_op("xor")),
+    "logical_not": _Code(bools=_inverted),
+    "bitwise_and": _Code(None, _op("and"), _op("and")),
+    "bitwise_or": _Code(None, _op("or"), _op("or")),
+    "bitwise_xor": _Code(None, _op("xor"), _op("xor")),
+    "bitwise_not": _Code(None, _inverted, _inverted),
+    "left_shift": _Code(ints=_left_shift),
+    "right_shift": _Code(ints=_right_shift),
+}
 
 
 def _is_number(value: Value) -> bool:

@@ -94,6 +94,7 @@ class Operator:
     - ``dtypes`` are the kinds of dtype (NumPy's letters) that all operands may have.
     - ``cost`` is the number of arithmetic instructions for one element of the result; fusion
       decides by it which values may be computed twice.
+    - ``terms`` is the number of terms of a sum that each element of an operand stands for.
     - ``maps`` is True if the result is a map although the pattern is that of a contraction: the
       operators that follow become a part of its expression.
     """
@@ -113,6 +114,7 @@ class Operator:
     dtypes: str = "biuf"
     cost: float = 1.0
     maps: bool = False
+    terms: int = 1
     traits: Trait = Trait.NONE
 
     def __repr__(self) -> str:

@@ -41,7 +41,7 @@ class ScalarOp:
 
     name: str
     arity: int
-    numpy: Callable[..., Any]
+    numpy: Any
     kinds: str
     text: str
     cost: float = 1.0
@@ -88,14 +88,16 @@ _EITHER_ZERO = Trait.EITHER_ZERO
 _BLIND = Trait.IGNORES_ZERO_SIGN
 _NOT_MINUS_0 = Trait.NEVER_NEGATIVE_ZERO
 _JUMPS = Trait.JUMPS
+_CANCELS = Trait.CANCELS
 _POSITIVE = Trait.POSITIVE_DOMAIN
 
 r = ScalarOp
 # fmt: off
 _ROWS = (
-    r("add", 2, np.add, _ALL, symbol="+", traits=_COMMUTATIVE,
+    r("add", 2, np.add, _ALL, symbol="+", traits=_COMMUTATIVE | _CANCELS,
       text="Sum. Integers wrap around; of bools, logical or."),
-    r("subtract", 2, np.subtract, _NUM, "Difference. Integers wrap around.", symbol="-"),
+    r("subtract", 2, np.subtract, _NUM, symbol="-", traits=_CANCELS,
+      text="Difference. Integers wrap around."),
     r("multiply", 2, np.multiply, _ALL, symbol="*", traits=_COMMUTATIVE,
       text="Product. Integers wrap around; of bools, logical and."),
     r("divide", 2, np.divide, _FLT, cost=4, symbol="/",

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ..dims import symbol
+from ..traits import Trait
 from .expr import Expr, IndexLike, Op, substitute_indices
 from .prim import Axis, Stage
+from .scalar import SCALAR_OPS
 
 __all__ = ["exchanged", "symmetric_axes"]
-
-_COMMUTATIVE = ("add", "multiply", "logical_and", "logical_or")
 
 
 def symmetric_axes(stage: Stage) -> tuple[str, str] | None:
@@ -80,6 +80,7 @@ class _Comparison:
             return abs(straight[0])
         if one.name == "multiply" and [-1, -1] in (straight, *crossed):
             return int(self.zeros_alike or one.args[0] is one.args[1])
-        if one.name not in _COMMUTATIVE:
+        traits = SCALAR_OPS[one.name].traits
+        if Trait.COMMUTATIVE not in traits or Trait.EITHER_ZERO in traits:
             crossed = []
         return int(any(all(sign == 1 for sign in signs) for signs in (straight, *crossed)))

@@ -53,6 +53,7 @@ from .sampling import elementwise_samples
 __all__ = [
     "DTYPE_WORDS",
     "Element",
+    "PerAxis",
     "Reduce",
     "attr",
     "composite",
@@ -66,6 +67,10 @@ Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]
 Samples: TypeAlias = Callable[[np.random.Generator], Sequence[Sample]]
+
+
+PerAxis: TypeAlias = Any
+"""The annotation of an attribute that is a tuple with one entry per axis of the operand."""
 
 
 class Reduce(NamedTuple):
@@ -95,6 +100,7 @@ def primitive(
     traits: Trait = Trait.NONE,
     cost: float = 1.0,
     maps: bool = False,
+    terms: int = 1,
     params: tuple[str, ...] = (),
     doc: str = "",
 ) -> Callable[[Callable[..., Element | Reduce]], Operator]:
@@ -128,6 +134,7 @@ def primitive(
                 dtypes=dtypes,
                 cost=cost,
                 maps=maps,
+                terms=terms,
                 traits=traits,
             )
         )

@@ -22,7 +22,7 @@ from ..loop.tensor import (
     index_mul,
     index_sub,
 )
-from .declare import Element, attr, primitive
+from .declare import Element, PerAxis, attr, primitive
 from .rules import dtype_attr, is_size, normalise_axes, normalise_axis
 from .sampling import floats, ints, sample, specials, truths
 
@@ -86,9 +86,9 @@ def _strided_slice(
     out: TensorType,
     x: Tensor,
     *,
-    begin: Any = attr("first index per axis"),
-    end: Any = attr("end per axis, not included"),
-    strides: Any = attr("step per axis, not 0"),
+    begin: PerAxis = attr("first index per axis"),
+    end: PerAxis = attr("end per axis, not included"),
+    strides: PerAxis = attr("step per axis, not 0"),
 ) -> Element:
     """Every ``strides``-th element from ``begin`` up to, without, ``end`` on each axis.
 

@@ -21,7 +21,7 @@ from ..loop.tensor import (
     index_sub,
     index_within,
 )
-from .declare import Element, attr, primitive
+from .declare import Element, PerAxis, attr, primitive
 from .rules import is_size, require_fits
 from .sampling import floats, ints, sample, truths
 
@@ -109,7 +109,7 @@ def _pad(
     out: TensorType,
     x: Tensor,
     *,
-    pad_width: Any = attr("per axis, how many elements in front and behind"),
+    pad_width: PerAxis = attr("per axis, how many elements in front and behind"),
     pad_value: Any = attr("the constant", 0),
     mode: Any = attr("constant, edge or reflect", "constant"),
 ) -> Element:

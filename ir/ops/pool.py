@@ -16,7 +16,7 @@ from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor, index_add, index_mul
 from .compose import F, Value
-from .declare import DTYPE_WORDS, Element, Reduce, attr, composite, in_float64, primitive
+from .declare import DTYPE_WORDS, Element, PerAxis, Reduce, attr, composite, in_float64, primitive
 from .sampling import floats, ints, sample
 from .window import (
     DILATION,
@@ -100,9 +100,9 @@ def _reduce_window(
     x: Tensor,
     *,
     combiner: Any = attr("max, min or sum"),
-    window: Any = attr("size of the window per axis"),
-    strides: Any = attr("distance of neighbouring windows per axis"),
-    dilation: Any = attr("distance of the elements of a window per axis"),
+    window: PerAxis = attr("size of the window per axis"),
+    strides: PerAxis = attr("distance of neighbouring windows per axis"),
+    dilation: PerAxis = attr("distance of the elements of a window per axis"),
 ) -> Element | Reduce:
     """The greatest element, the least one or the sum of every window.
 

@@ -64,7 +64,7 @@ def _reshape_rule(x: TensorType, newshape: Any) -> TensorType:
 @primitive(
     "reshape",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.REARRANGES,
     rule=_reshape_rule,
     reference=lambda x, newshape: np.reshape(x, newshape),
     samples=lambda rng: [
@@ -114,6 +114,7 @@ def _transpose_rule(x: TensorType, axes: Any) -> TensorType:
 @primitive(
     "transpose",
     Pattern.INJECTIVE,
+    traits=Trait.REARRANGES,
     rule=_transpose_rule,
     reference=np.transpose,
     samples=lambda rng: [
@@ -163,6 +164,7 @@ def _broadcast_to_rule(x: TensorType, shape: Any) -> TensorType:
 @primitive(
     "broadcast_to",
     Pattern.BROADCAST,
+    traits=Trait.REARRANGES,
     rule=_broadcast_to_rule,
     reference=np.broadcast_to,
     samples=lambda rng: [
@@ -204,7 +206,7 @@ def _expand_dims_reference(x: Any, axis: Any, num_newaxis: Any) -> Any:
 @primitive(
     "expand_dims",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.REARRANGES,
     rule=_expand_dims_rule,
     reference=_expand_dims_reference,
     samples=lambda rng: [
@@ -251,7 +253,7 @@ def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
 @primitive(
     "squeeze",
     Pattern.INJECTIVE,
-    traits=Trait.VIEW,
+    traits=Trait.VIEW | Trait.REARRANGES,
     rule=_squeeze_rule,
     reference=np.squeeze,
     samples=lambda rng: [

@@ -17,12 +17,11 @@ from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.evaluate import evaluate_prim
 from ..tolerance import tolerance
+from ..traits import Trait
 from .to_tensor import operator_prim
 
 __all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
 
-_TERMS = {"add": 2, "subtract": 2}  # inside a decomposition these may cancel, as a sum does
-_TAPS = {"winograd_result": 9}  # terms of a window that each product of the algorithm stands for
 LARGEST_TERM = 1e4  # special values beyond it swallow a sum instead of cancelling in it
 
 
@@ -118,8 +117,8 @@ def _evaluate_decomposed(
         node = binding.value
         if isinstance(node, Call) and isinstance(node.op, Operator):
             part = evaluate_operator(node.op, [value_of(a) for a in node.args], node.attrs)
-            length = max(length, part.reduction_length, _TERMS.get(node.op.name, 0))
-            length *= _TAPS.get(node.op.name, 1)
+            cancels = Trait.CANCELS in node.op.traits  # as a sum of two terms does
+            length = max(length, part.reduction_length, 2 * cancels) * node.op.terms
             values[binding.var] = part.value
         elif isinstance(node, Tuple):
             values[binding.var] = tuple(value_of(f) for f in node.fields)

@@ -13,7 +13,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, const, select
 from ..loop.tensor import Tensor, index_div, index_less, index_mod, index_sub, index_within
-from .declare import Element, attr, primitive
+from .declare import Element, PerAxis, attr, primitive
 from .pad import both
 from .rules import is_size, same_dtype
 from .sampling import floats, ints, sample, truths
@@ -84,8 +84,8 @@ def _strided_set(
     x: Tensor,
     value: Tensor,
     *,
-    begin: Any = attr("first index per axis"),
-    strides: Any = attr("step per axis, 1 or more"),
+    begin: PerAxis = attr("first index per axis"),
+    strides: PerAxis = attr("step per axis, 1 or more"),
 ) -> Element:
     """``x`` with its elements at a slice replaced by those of ``value``.
 

@@ -132,6 +132,7 @@ def _transform(
     rule: Callable[..., TensorType],
     reference: Callable[..., Any],
     samples: Callable[[np.random.Generator], Sequence[Sample]],
+    terms: int = 1,
 ) -> Callable[[Callable[..., Element]], Operator]:
     """Declare one of the transforms; ``example`` holds two types and attributes."""
     given, result, attrs = example
@@ -144,6 +145,7 @@ def _transform(
         samples=samples,
         cost=12.0,
         maps=True,
+        terms=terms,
         doc=f"""{text}
 
 One of the transforms that ``nn.conv2d`` with a Winograd ``algorithm`` is made of. ``tile`` is the
@@ -260,6 +262,7 @@ def _result_reference(m: Any, tile: int, height: int, width: int) -> Any:
         sample(_whole(rng, (2, 1, 1, 6, 6, 3), "float64"), tile=4, height=4, width=3),
         sample(_whole(rng, (2, 2, 1, 4, 4, 17)), tile=2, height=3, width=2),
     ],
+    terms=9,
 )
 def _winograd_result(
     out: TensorType,

@@ -16,7 +16,7 @@ from ..dtype import BOOL
 from ..errors import ScheduleError
 from ..loop.expr import Const, Expr, Index, Op, Read, const, index, op, walk
 from ..loop.prim import PrimFunc, Stage
-from ..loop.scalar import COMBINERS
+from ..loop.scalar import COMBINERS, SCALAR_OPS
 from .state import State
 
 if TYPE_CHECKING:
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from .tree import Branch, Leaf
 
 __all__ = ["constants_of", "is_masked", "is_needed", "skip"]
-
-_FOLDED = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "exp": np.exp,
-}
 
 
 def skip(state: State, name: str, loop: str) -> State:
@@ -189,7 +181,7 @@ def _folded_node(
         zero = next((a for a in args if a is not None and a.value == 0), None)
         if zero is not None:
             return zero
-    if node.name not in _FOLDED or not node.dtype.is_float:
+    if not node.dtype.is_float:
         return None
     values: list[Any] = []
     for arg in args:
@@ -197,4 +189,4 @@ def _folded_node(
             return None
         values.append(node.dtype.numpy.type(arg.value))
     with np.errstate(all="ignore"):
-        return const(_FOLDED[node.name](*values).item(), node.dtype)
+        return const(SCALAR_OPS[node.name].numpy(*values).item(), node.dtype)

@@ -31,7 +31,6 @@ __all__ = [
     "Node",
     "build_graph",
     "is_big_constant",
-    "is_reshape",
     "is_used_once",
     "operator_of",
     "post_dominators",
@@ -43,8 +42,6 @@ _LONGEST_CHAIN = 8
 
 _MANY_USES = 8.0
 """Uses of an element that make up for a copy of it."""
-
-_RESHAPES = frozenset({"reshape", "expand_dims", "squeeze"})
 
 
 @dataclass(slots=True)
@@ -319,11 +316,6 @@ def _is_alias(binding: Binding, graph: Graph) -> bool:
 def same_but_ones(old: Sequence[IntExpr], new: Sequence[IntExpr]) -> bool:
     """Whether two shapes differ only in axes of size 1."""
     return [s for s in old if s != 1] == [s for s in new if s != 1]
-
-
-def is_reshape(op: Operator) -> bool:
-    """Whether ``op`` keeps all elements in their order."""
-    return op.name in _RESHAPES
 
 
 def _all_uses(binding: Binding) -> set[Var]:

@@ -20,12 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dims import IntExpr, product
+from ...traits import Trait
 from ..choices import Choices, call_text, operand_text
 from ..limits import GraphLimits
 from ..nodes import Atom, Binding, Call
 from ..operator import Pattern
 from ..types import TensorType
-from .graph import EXIT, Edge, Graph, Node, is_reshape, is_used_once, operator_of, same_but_ones
+from .graph import EXIT, Edge, Graph, Node, is_used_once, operator_of, same_but_ones
 
 __all__ = ["JOINED", "MOST_OPERATORS", "Seams", "find_chain", "may_fuse"]
 
@@ -229,7 +230,11 @@ def _are_rows(
 
 def _is_row_view(node: Node, rows: _Rows) -> bool:
     """An index map at the end of a group that only drops or adds axes of size 1."""
-    return is_reshape(node.op) and rows.is_row(node.edges[0].shape) and rows.is_row(node.shape)
+    return (
+        Trait.VIEW in node.op.traits
+        and rows.is_row(node.edges[0].shape)
+        and rows.is_row(node.shape)
+    )
 
 
 def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node]) -> bool:
@@ -240,7 +245,7 @@ def _edge_aligned(edge: Edge, reader: Shape, rows: _Rows, nodes: Sequence[Node])
         seen = view.var.type
         assert isinstance(seen, TensorType)
         op = operator_of(view)
-        if is_reshape(op):
+        if Trait.VIEW in op.traits:
             if not same_but_ones(shape, seen.shape) or not rows.is_row(seen.shape):
                 return False
         elif op.name != "broadcast_to" or not rows.aligned(shape, seen.shape):

@@ -32,6 +32,7 @@ import numpy as np
 from ...derived import derived, interned
 from ...dims import Dim
 from ...pass_context import optional
+from ...traits import Trait
 from ..builder import Builder
 from ..evaluate import evaluate
 from ..limits import DEFAULT_LIMITS, GraphLimits
@@ -71,7 +72,6 @@ DEEPEST = 64
 """Cheap operators on top of each other that are kept unfolded."""
 
 _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
-_REARRANGEMENTS = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze", "transpose"})
 
 Array = np.ndarray[Any, Any]
 
@@ -191,7 +191,7 @@ class _Folder:
         numbers = [self._number(a) for a in call.args]
         if not isinstance(kind, TensorType) or any(n is None for n in numbers):
             return None
-        if op.name in _REARRANGEMENTS:
+        if Trait.REARRANGES in op.traits:
             value: Any = numbers[0]
         elif op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST):
             with np.errstate(all="ignore"):
@@ -241,7 +241,7 @@ def _results(block: Block) -> set[Atom]:
 
 def _cost(op: Operator) -> float:
     """Instructions for one element; what only rearranges elements takes none in its reader."""
-    free = not op.params or op.pattern == Pattern.INJECTIVE or op.name in _REARRANGEMENTS
+    free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.REARRANGES in op.traits
     return 0.0 if free else op.cost
 
 

@@ -25,6 +25,7 @@ any more goes with the dead code.)
 from __future__ import annotations
 
 from ...pass_context import optional
+from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
@@ -40,7 +41,6 @@ MOST_PULLED = 32
 """Elementwise operators in front of one pick that are computed anew for what is picked."""
 
 _PICKS = frozenset({"strided_slice", "take"})
-_VIEWS = frozenset({"expand_dims", "reshape", "squeeze"})
 
 
 @optional(level=2)
@@ -69,10 +69,10 @@ def _pull(function: Function) -> Function:
 
 def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> Atom | None:
     """The picked elements of what ``pick`` is applied to, computed from picked operands."""
-    if _name(pick) not in _PICKS:
+    if _op(pick).name not in _PICKS:
         return None
     chain = [pick]
-    while (call := _call(chain[-1].args[0], calls)) is not None and _name(call) in _VIEWS:
+    while (call := _call(chain[-1].args[0], calls)) is not None and Trait.VIEW in _op(call).traits:
         chain.append(call)
     root = chain[-1].args[0]
     size, picked = _size(root), _size(var)
@@ -156,9 +156,9 @@ def _call(atom: Atom, calls: dict[Var, Call]) -> Call | None:
     return calls.get(atom) if isinstance(atom, Var) else None
 
 
-def _name(call: Call) -> str:
+def _op(call: Call) -> Operator:
     assert isinstance(call.op, Operator)
-    return call.op.name
+    return call.op
 
 
 def _tensor(atom: Atom) -> TensorType:

@@ -26,6 +26,7 @@ import numpy as np
 from ...dims import Dim
 from ...dtype import DType
 from ...errors import InternalError
+from ...traits import Trait
 from ..builder import Builder
 from ..nodes import Atom, Call, Constant, Expr, GlobalVar, Var
 from ..operator import OPERATORS
@@ -37,10 +38,6 @@ __all__ = ["Known", "Rule", "apply_rules", "parse_rules"]
 Bound: TypeAlias = dict[str, Any]
 Helper: TypeAlias = Callable[..., Any]
 
-_COMMUTATIVE = (
-    *("add", "multiply", "maximum", "minimum", "fmax", "fmin", "equal", "not_equal"),
-    *("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
-)
 _COMPARED_ELEMENTS = 4096
 """A constant of more elements is not searched for being the same number everywhere."""
 
@@ -158,8 +155,13 @@ def _term(tree: ast.expr) -> Term:
     if isinstance(tree, ast.Call):
         op = ast.unparse(tree.func)
         attrs = tuple((str(k.arg), _term(k.value)) for k in tree.keywords)
-        return Apply(op, tuple(map(_term, tree.args)), attrs, op in _COMMUTATIVE)
+        return Apply(op, tuple(map(_term, tree.args)), attrs, _is_commutative(op))
     return Number(ast.literal_eval(tree))
+
+
+def _is_commutative(name: str) -> bool:
+    op = OPERATORS.get(name)
+    return op is not None and Trait.COMMUTATIVE in op.traits
 
 
 def apply_rules(

@@ -31,6 +31,7 @@ import numpy as np
 from ...dtype import DTYPES
 from ...ops.staircase import offset_of_stairs
 from ...pass_context import optional
+from ...traits import Trait
 from ..builder import Builder
 from ..nodes import (
     Atom,
@@ -45,6 +46,7 @@ from ..nodes import (
     TupleGetItem,
     Var,
 )
+from ..operator import Operator
 from ..types import TensorType
 from ..walk import free_variables, map_functions, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
@@ -203,14 +205,6 @@ def _simplify_once(function: Function) -> Function:
     return rewrite_function(function, step)
 
 
-# Operators whose result does not tell -0 from 0.
-_BLIND_TO_ZERO_SIGN = (
-    *("nn.relu", "nn.softmax", "abs", "exp", "exp2", "cos", "cosh", "sigmoid", "isnan", "isinf"),
-    *("isfinite", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-)
-_NEVER_NEGATIVE_ZERO = ("exp", "exp2", "abs", "cosh", "sigmoid", "acos", "acosh")
-
-
 def _unseen_zero_signs(function: Function) -> set[Var]:
     """Variables of which every user takes -0 for 0."""
     used: set[Var] = set()
@@ -223,7 +217,7 @@ def _unseen_zero_signs(function: Function) -> set[Var]:
         for binding in block.bindings:
             value = binding.value
             variables = {a for a in operands(value) if isinstance(a, Var)}
-            blind = isinstance(value, Call) and operator_name(value) in _BLIND_TO_ZERO_SIGN
+            blind = _has_trait(value, Trait.IGNORES_ZERO_SIGN)
             (used if blind else seen).update(variables)
             if isinstance(value, If):
                 blocks += [value.then, value.orelse]
@@ -231,6 +225,10 @@ def _unseen_zero_signs(function: Function) -> set[Var]:
                 seen |= free_variables(value)
                 blocks.append(value.body)
     return used - seen
+
+
+def _has_trait(value: Expr, trait: Trait) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Operator) and trait in value.op.traits
 
 
 def _is_never_negative_zero(call: Call, known: Known) -> bool:
@@ -241,7 +239,7 @@ def _is_never_negative_zero(call: Call, known: Known) -> bool:
         return any(_not_negative_zero(known, a) for a in call.args)
     if name == "cast":
         return not dtype(call.args[0]).is_float
-    return name in _NEVER_NEGATIVE_ZERO
+    return _has_trait(call, Trait.NEVER_NEGATIVE_ZERO)
 
 
 def _not_negative_zero(known: Known, atom: Atom) -> bool:

@@ -33,6 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ...loop.scalar import COMBINERS
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
@@ -99,7 +100,8 @@ def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -
     """What ``call`` becomes, or None. Remembers what is known about ``var``."""
     if op.name == "transpose":
         return _join(state, call, var, builder)
-    if op.pattern == Pattern.CONTRACTION and op.name not in _MOVERS:
+    mover = _mover_of(op)
+    if op.pattern == Pattern.CONTRACTION and mover is None:
         state.contracted.add(var)
         return None
     turned = [state.turned.get(a) if isinstance(a, Var) else None for a in call.args]
@@ -110,7 +112,6 @@ def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -
         return None
     if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
         return _past_elementwise(state, op, call, var, first, builder)
-    mover = _MOVERS.get(op.name)
     if mover is None or any(t is None or t.axes != first.axes for t in turned):
         return None
     if op.pattern == Pattern.REDUCTION and _comes_back(state, call, first):
@@ -261,10 +262,10 @@ def _concatenate(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
     return {**call.attrs, "axis": axes[call.attrs["axis"] % len(axes)]}, axes
 
 
-_MOVERS: dict[str, _Mover] = {
-    **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), _reduction),
-    "reduce_window": _per_axis("window", "strides", "dilation"),
-    "nn.pad": _per_axis("pad_width"),
-    "strided_slice": _per_axis("begin", "end", "strides"),
-    "concatenate": _concatenate,
-}
+def _mover_of(op: Operator) -> _Mover | None:
+    if op.name in COMBINERS:
+        return _reduction
+    names = [attr.name for attr in op.attrs if attr.kind == "PerAxis"]
+    if names and len(op.params) == 1:
+        return _per_axis(*names)
+    return _concatenate if op.name == "concatenate" else None
