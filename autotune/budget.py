@@ -1,11 +1,8 @@
-"""Budgets: how long to search, in seconds, candidates, or both.
-
-::
-
-    budget ::= item ("," item)*
+"""budget ::= item ("," item)*
     item   ::= NUMBER [ "ms" | "s" | "m" | "h" | "trials" ]       no unit: seconds
 
-Parts of a time may be joined (``1m30s``); with several items, whichever is spent first ends it.
+Parts of a time may be joined (``1m30s``); with several items, the first one used up ends the
+search.
 """
 
 from __future__ import annotations
@@ -24,9 +21,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most ``seconds`` and at most ``trials`` measured candidates; None is no limit.
+    """At most ``seconds`` and at most ``trials`` measured candidates; None: without limit.
 
-    ``spent`` are seconds that were gone already when it was handed on.
+    ``spent`` seconds were used before the budget was handed on.
     """
 
     seconds: float | None = None
@@ -43,7 +40,7 @@ class Budget:
 
 
 def parse_budget(value: str | int | float | Budget) -> Budget:
-    """The budget a user meant. ValueError says what would have been understood.
+    """Returns the budget that a user wrote. Raises ValueError with the forms that are understood.
 
     >>> parse_budget("1m30s")
     Budget(seconds=90.0, trials=None)
@@ -100,8 +97,8 @@ def _not_understood(value: object) -> ValueError:
 class BudgetClock:
     """A budget being spent, from the moment the clock is made.
 
-    ``marked`` is when the last candidate was measured. Whatever else depends on time than the end
-    goes by it: it is in the log, so that a replay decides the same.
+    ``marked`` is the time at which the last candidate was measured. Every decision that depends on
+    time, other than the end, uses it: it is in the log, so that a replay decides the same.
     """
 
     budget: Budget
@@ -119,7 +116,7 @@ class BudgetClock:
         return self.now() - self.started
 
     def mark(self) -> None:
-        """A candidate was measured: set ``marked``."""
+        """Sets ``marked`` after a candidate was measured."""
         self.marked = round(self.elapsed, 4)
 
     @property
@@ -140,7 +137,7 @@ class BudgetClock:
 
     @property
     def expected_seconds_left(self) -> float:
-        """Time to the end as far as it can be told: by the clock, or by the rate of trials."""
+        """Expected time to the end: by the clock, or by the rate of trials."""
         left = self.seconds_left
         if self.trials_left is not None and self.trials:
             left = min(left, self.elapsed / self.trials * self.trials_left)

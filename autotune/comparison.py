@@ -30,7 +30,7 @@ _Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """What counts as equal, better, and not worth another look. Factors are ratios of times."""
+    """Thresholds for equal, better, and out of contention. Factors are ratios of times."""
 
     tie: float = 1.015
     """Times this close are equal, and the candidate that was there first is kept: two races of the
@@ -41,15 +41,15 @@ class ComparisonSettings:
     doubt: float = 1.1
     """A schedule that was measured alone must be this much faster than one that won a race."""
     contender: float = 1.15
-    """Who is slower than the best by more than this is measured no further: it cannot win, whatever
-    luck its few samples had. A known kernel that is this much slower than usual shows that the
-    machine is slower."""
+    """A candidate slower than the best by more than this is measured no further: even lucky samples
+    could not make it win. A known kernel that is this much slower than usual shows that the machine
+    is slower."""
     hopeless: float = 4.0
     """A first call, with cold caches, that takes this many times as long is the last one."""
     confidence: float = 0.95
     """A difference is there if this share of the redrawn rounds shows it."""
     draws: int = 200
-    """How many times the rounds are drawn again."""
+    """Bootstrap draws of the rounds."""
     resolution: float = 2e-8
     """Seconds that two readings of the clock may differ by."""
 
@@ -59,10 +59,10 @@ COMPARISON = ComparisonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What some rounds say about candidates, which are ordered by preference between equals.
+    """The result of a comparison of candidates, which are ordered by preference between equals.
 
-    ``seconds`` float[E] are the candidates' times, and ``drawn`` float[E, draws] what they would be
-    in redrawn rounds.
+    ``seconds`` float[E] are the candidates' times, and ``drawn`` float[E, draws] those in redrawn
+    rounds.
     """
 
     seconds: _Floats
@@ -76,8 +76,8 @@ class Verdict:
 
     @property
     def confidence(self) -> float:
-        """How sure it is that no candidate is faster than ``best`` by more than ``clear``; below 1,
-        since a finite number of draws proves nothing, unless there is one candidate only."""
+        """The probability that no candidate is faster than ``best`` by more than ``clear``; below
+        1, since a finite number of draws proves nothing, unless there is one candidate only."""
         if len(self.seconds) == 1:
             return 1.0
         held = self.drawn[self.best] <= self.settings.clear * self.drawn.min(axis=0)
@@ -85,24 +85,25 @@ class Verdict:
 
     @property
     def wins(self) -> _Floats:
-        """float[E]: how often each candidate is within ``clear`` of the fastest one."""
+        """float[E]: the share of draws in which each candidate is within ``clear`` of the fastest
+        one."""
         return (self.drawn <= self.settings.clear * self.drawn.min(axis=0)).mean(axis=1)
 
     # -- of two candidates: is the second one faster than the first?
 
     @property
     def speedup(self) -> float:
-        """How many times faster the second candidate is than the first."""
+        """Speedup of the second candidate over the first."""
         return float(self.seconds[0] / self.seconds[1])
 
     @property
     def faster(self) -> bool:
-        """True if the second candidate is faster than the first, and this is no chance."""
+        """True if the second candidate is faster than the first with the required confidence."""
         return self._beats(1, 0)
 
     @property
     def slower(self) -> bool:
-        """True if the second candidate is slower than the first, and this is no chance."""
+        """True if the second candidate is slower than the first with the required confidence."""
         return self._beats(0, 1)
 
     @property
@@ -138,8 +139,8 @@ def compare(
     """
     count = min(len(times) for times in samples)
     rounds = np.array([list(times)[:count] for times in samples], np.float64)
-    again = np.random.default_rng(0).integers(0, count, (settings.draws, count))
-    return Verdict(_typical(rounds), _typical(rounds[:, again]), settings)
+    redrawn = np.random.default_rng(0).integers(0, count, (settings.draws, count))
+    return Verdict(_typical(rounds), _typical(rounds[:, redrawn]), settings)
 
 
 def _typical(samples: _Floats) -> _Floats:

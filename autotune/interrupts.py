@@ -1,8 +1,8 @@
-"""How signals end tuning.
+"""Handling of signals that end tuning.
 
-Ctrl-C, SIGTERM and the hang-up of a terminal end it in order: what was measured is in the log
-already, the workers end, the best so far is used. A second one ends it at once, wherever it is;
-workers end with the tuner. A terminal's new size and a stop (Ctrl-Z) change nothing.
+Ctrl-C, SIGTERM and the hang-up of a terminal end it in order: measurements are in the log already,
+the workers end, and the best schedules so far are used. A second signal ends it at once; workers
+end with the tuner. A terminal's new size and a stop (Ctrl-Z) change nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Within it a signal that ends programs raises KeyboardInterrupt, once; the next one kills.
+    """Turns the first signal that ends programs into KeyboardInterrupt; the next one kills.
 
-    Signals that are ignored stay so (``nohup``). In the main thread: others get no signals.
+    Signals that are ignored stay ignored (``nohup``). It works in the main thread, which alone
+    receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {n: signal.getsignal(n) for n in _ENDING}
-    taken = {n: old for n, old in before.items() if old not in (signal.SIG_IGN, None)}
-    for number in taken:
+    handled = {n: old for n, old in before.items() if old not in (signal.SIG_IGN, None)}
+    for number in handled:
         signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        for number, old in taken.items():
+        for number, old in handled.items():
             signal.signal(number, old)
 
 

@@ -1,4 +1,4 @@
-"""Living beside a program that matters more: low priority, and a share of the processors."""
+"""Running beside a program that matters more: low priority, and a share of the processors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOWEST_NICE = 19
 
 
 def yield_to_others() -> None:
-    """Let this process, and those it starts, run only where nobody else wants to.
+    """Lets this process, and those it starts, run only on otherwise idle cores.
 
-    ``SCHED_IDLE`` does so within a group of processes; where the system makes a group of every
-    process session (autogroup), the group has a weight of its own, which is lowered as well.
+    ``SCHED_IDLE`` does so within a group of processes. Where the system makes a group of every
+    session (autogroup), the weight of the group is lowered as well.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_NICE)
@@ -30,10 +30,10 @@ def yield_to_others() -> None:
 
 
 def lower_priority(pid: int) -> None:
-    """Let a process that was just started run only where this one, and its like, do not want to.
+    """Lets a process that was just started run only when this process and others like it do not.
 
-    Of real-time processes it is one a step lower, of others one that ``yield_to_others`` (workers
-    see to that themselves).
+    A real-time process gets one level less, any other one ``SCHED_IDLE`` (workers do the rest
+    themselves).
     """
     with contextlib.suppress(OSError, AttributeError):
         policy = os.sched_getscheduler(0)
@@ -45,14 +45,14 @@ def lower_priority(pid: int) -> None:
 
 
 def processor_seconds(pids: Iterable[int | None] = ()) -> float:
-    """Processor time of this process, of its children that ended, and of live processes."""
+    """Returns the processor time of this process, its ended children, and live processes."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     others = sum(seconds_of(pid) for pid in pids)
     return time.process_time() + ended.ru_utime + ended.ru_stime + others
 
 
 def seconds_of(pid: int | None) -> float:
-    """Processor time of a live process, 0 of one that is gone."""
+    """Returns the processor time of a live process, 0 for one that has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -61,11 +61,10 @@ def seconds_of(pid: int | None) -> float:
 
 
 class Throttle:
-    """Pauses work so that on average it takes ``processors`` processors, 0.5 being half of one.
+    """Pauses work so that on average it uses ``processors`` processors, 0.5 being half of one.
 
-    Work is not cut into pieces: what was done in one go is waited for afterwards. Time in which
-    little was done is stock for ``burst`` seconds of work and no more. ``used`` tells the processor
-    time taken so far.
+    Work is not interrupted: its excess is waited for afterwards. Idle time is saved up for at most
+    ``burst`` seconds of work. ``used`` returns the processor time so far.
 
     >>> now = 0.0
     >>> def sleep(seconds):
@@ -73,7 +72,7 @@ class Throttle:
     ...     now += seconds
     >>> throttle = Throttle(0.5, lambda: 1.0 if now else 0.0, clock=lambda: now, sleep=sleep)
     >>> now = 0.4
-    >>> throttle.pause()  # 1.0 s of work, of which 0.25 s were in stock: 0.75 s to be earned
+    >>> throttle.pause()  # 1.0 s of work, of which 0.25 s were saved up: 0.75 s to be earned
     1.5
     """
 
@@ -96,7 +95,7 @@ class Throttle:
         self._done = used()
 
     def pause(self) -> float:
-        """Sleep as long as too much was done; the seconds slept."""
+        """Sleeps until the average is kept; returns the seconds slept."""
         self._settle()
         seconds = max(0.0, -self._credit / self.processors)
         if seconds > 0:

@@ -1,7 +1,8 @@
-"""Progress of tuning: a live table on a terminal, plain lines elsewhere. Only this loads tqdm."""
+"""Progress of tuning: a live table on a terminal, plain lines elsewhere. Only this imports tqdm."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -28,14 +29,14 @@ __all__ = [
 ]
 
 _LINE_EVERY = 5.0
-"""Seconds between two plain lines: often enough to see that it lives, rare enough for a file."""
+"""Seconds between two plain lines: frequent enough to show activity, rare enough for a file."""
 _LIVE_EVERY = 0.1
 _NAME_WIDTH = 32
 """Letters of a kernel's name in the table, so that the numbers fit beside it in 80 columns."""
 
 
 class Tuned(Protocol):
-    """What is shown of a tuner."""
+    """The part of a tuner that is displayed."""
 
     @property
     def task(self) -> Task: ...
@@ -49,7 +50,7 @@ class Tuned(Protocol):
 
 
 class Progress(Protocol):
-    """Told after every candidate."""
+    """Called after every candidate."""
 
     def update(self, tuner: Tuned, clock: BudgetClock) -> None: ...
 
@@ -58,21 +59,18 @@ class Progress(Protocol):
     def __exit__(self, *details: object) -> None: ...
 
 
-class Silent:
-    """Shows nothing."""
+class Silent(contextlib.AbstractContextManager[Any]):
+    """Shows nothing; the base of the others."""
 
     def update(self, tuner: Tuned, clock: BudgetClock) -> None:
-        """Show nothing."""
-
-    def __enter__(self) -> Silent:
-        return self
+        """Shows nothing."""
 
     def __exit__(self, *details: object) -> None:
-        """Nothing is open."""
+        """Closes nothing."""
 
 
-class Lines:
-    """A line now and then, for a file or a pipe."""
+class Lines(Silent):
+    """A line every few seconds, for a file or a pipe."""
 
     def __init__(self, stream: TextIO | None = None, every: float = _LINE_EVERY) -> None:
         self._stream = stream or sys.stderr
@@ -86,18 +84,12 @@ class Lines:
             self._stream.write(f"{describe(tuner)}   {describe_time(clock)}\n")
             self._stream.flush()
 
-    def __enter__(self) -> Lines:
-        return self
 
-    def __exit__(self, *details: object) -> None:
-        """Nothing is open."""
-
-
-class Live:
+class Live(Silent):
     """A table that is redrawn: the budget with its bar, then a row per kernel.
 
-    Lines are cut at the width of the terminal, which is asked for every time; after a resize what
-    was drawn is wiped first. There are never more rows than fit: the kernels that take most of the
+    Lines are cut at the width of the terminal, which is read at every update; after a resize the
+    old table is erased first. There are never more rows than fit: the kernels that take most of the
     program's time.
     """
 
@@ -127,13 +119,13 @@ class Live:
         budget.total, budget.n = _share(clock)
         spent = f"tuning, {clock.trials} candidates, {describe_time(clock)}"
         budget.set_description_str(spent, refresh=False)
-        shown = [*lines, *[""] * (len(self._bars) - 1 - len(lines))]
-        for bar, line in zip(self._bars[1:], shown):
+        padded = [*lines, *[""] * (len(self._bars) - 1 - len(lines))]
+        for bar, line in zip(self._bars[1:], padded):
             bar.set_description_str(line, refresh=False)
         for bar in self._bars:
             bar.refresh()
-        # A terminal that breaks lines anew when it gets narrower takes the cursor along: from the
-        # first column on, all that was drawn is behind it.
+        # A terminal that rewraps lines when it gets narrower moves the cursor along: from the first
+        # column on, the whole table is behind it.
         self._stream.write("\r")
         self._stream.flush()
 
@@ -142,12 +134,9 @@ class Live:
         if self._bars and size != self._size:
             self._stream.write("\r\x1b[J")
             for bar in self._bars:
-                bar.sp = None  # nothing to wipe with blanks, which might be more than now fit
+                bar.sp = None  # erase no blanks, which might not fit any more
             self._close()
         self._size = size
-
-    def __enter__(self) -> Live:
-        return self
 
     def __exit__(self, *details: object) -> None:
         self._close()
@@ -186,17 +175,18 @@ def _terminal_size(stream: TextIO) -> tuple[int, int] | None:
 def make_progress(
     stream: TextIO | None = None, quiet: bool = False, peak_flops: float = 0.0
 ) -> Progress:
-    """What suits the stream (stderr by default); shares are of ``peak_flops`` per second."""
-    shown = stream or sys.stderr
-    if quiet or shown is None:
+    """Returns the display that suits the stream (stderr by default); ``peak_flops`` is per
+    second."""
+    stream = stream or sys.stderr
+    if quiet or stream is None:
         return Silent()
-    return Live(shown, peak_flops) if shown.isatty() else Lines(shown)
+    return Live(stream, peak_flops) if stream.isatty() else Lines(stream)
 
 
 def table_lines(tuners: Sequence[Tuned], peak_flops: float = 0.0, most: int = 20) -> list[str]:
-    """The table: a head and a row per kernel, in the order in which they were met.
+    """Returns the table: a head and a row per kernel, in the order of their first candidates.
 
-    Of more than ``most`` kernels those are shown whose calls take most of the time.
+    Of more than ``most`` kernels it has those whose calls take most of the time.
     """
 
     def total(tuner: Tuned) -> float:
@@ -204,16 +194,16 @@ def table_lines(tuners: Sequence[Tuned], peak_flops: float = 0.0, most: int = 20
         return tuner.task.weight * best if math.isfinite(best) else math.inf
 
     most = max(1, most - 1)
-    shown = list(tuners)
-    if len(shown) > most:
+    rows = list(tuners)
+    if len(rows) > most:
         kept = {id(t) for t in sorted(tuners, key=total, reverse=True)[: max(1, most - 1)]}
-        shown = [t for t in tuners if id(t) in kept]
-    width = max((len(t.task.name) for t in shown), default=0)
+        rows = [t for t in tuners if id(t) in kept]
+    width = max((len(t.task.name) for t in rows), default=0)
     width = min(max(width, len("kernel")), _NAME_WIDTH)
     lines = [f"  {'kernel':<{width}}  calls  tried  failed      best  of peak    gain"]
-    lines += [f"  {_row(tuner, peak_flops, width)}" for tuner in shown]
-    if len(shown) < len(tuners):
-        lines.append(f"  and {len(tuners) - len(shown)} more")
+    lines += [f"  {_row(tuner, peak_flops, width)}" for tuner in rows]
+    if len(rows) < len(tuners):
+        lines.append(f"  and {len(tuners) - len(rows)} more")
     return lines
 
 
@@ -233,7 +223,7 @@ def _row(tuner: Tuned, peak_flops: float, width: int) -> str:
 
 
 def describe(tuner: Tuned) -> str:
-    """``matmul  510 us -> 430 us  612 GFLOP/s  61 tried, 2 failed``."""
+    """Returns a line such as ``matmul  510 us -> 430 us  612 GFLOP/s  61 tried, 2 failed``."""
     parts = [tuner.task.name]
     best, first = tuner.best_seconds, tuner.first_seconds
     if math.isfinite(best):
@@ -247,7 +237,7 @@ def describe(tuner: Tuned) -> str:
 
 
 def describe_time(clock: BudgetClock) -> str:
-    """``00:12 of 00:30, 00:18 left``."""
+    """Returns a text such as ``00:12 of 00:30, 00:18 left``."""
     left = clock.expected_seconds_left
     spent = format_seconds(clock.elapsed)
     if not math.isfinite(left):
@@ -258,7 +248,7 @@ def describe_time(clock: BudgetClock) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A time per call, with a unit that suits it.
+    """Returns a time per call with three digits and a unit that fits.
 
     >>> format_time(0.00043), format_time(2.5)
     ('430 us', '2.5 s')
@@ -270,7 +260,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """``mm:ss``, or ``h:mm:ss`` from an hour on.
+    """Returns ``mm:ss``, or ``h:mm:ss`` from an hour on.
 
     >>> format_seconds(90), format_seconds(3661)
     ('01:30', '1:01:01')
@@ -281,7 +271,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _share(clock: BudgetClock) -> tuple[float, float]:
-    """The bar's length and how much of it is done."""
+    """Returns the bar's length and how much of it is done."""
     done = clock.elapsed
     left = clock.expected_seconds_left
     return (done + left, done) if math.isfinite(left) else (1.0, 0.0)

@@ -44,7 +44,7 @@ class Knob:
 
 
 class ScheduleLike(Protocol):
-    """What the engine needs of a schedule: its JSON."""
+    """The engine's view of a schedule: its JSON."""
 
     def to_json(self) -> list[Any]: ...
 
@@ -70,7 +70,7 @@ class SearchSpace(Protocol):
         ...
 
     def default(self) -> Population:
-        """The favourites of the rules, best first."""
+        """Returns the default rows of the rules, best first."""
         ...
 
     def schedule(self, row: npt.NDArray[np.int32]) -> ScheduleLike: ...
@@ -89,7 +89,7 @@ class CostModel(Protocol):
 
     @property
     def trained(self) -> bool:
-        """Whether predictions mean anything yet."""
+        """True if predictions are meaningful."""
         ...
 
     def predict(self, features: FloatArray) -> FloatArray:
@@ -97,7 +97,7 @@ class CostModel(Protocol):
         ...
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
-        """Learn from float[n, F] features and float[n] seconds (inf: failed) of one task."""
+        """Learns from float[n, F] features and float[n] seconds (inf: failed) of one task."""
         ...
 
 
@@ -127,7 +127,7 @@ class Measurer(Protocol):
     def race(
         self, candidates: Sequence[Candidate], rounds: int, cache: str = "warm"
     ) -> list[MeasureRecord]:
-        """Measure good candidates again in interleaved rounds, so that drift meets all alike.
+        """Measures good candidates again in interleaved rounds, so that drift meets all alike.
 
         A record has a sample per round, taken with the operands in the caches ("warm") or not
         ("cold").

@@ -1,4 +1,4 @@
-"""What a search is asked for, in one value that goes from the user's call down to every tuner."""
+"""The request for a search: one value that goes from the user's call down to every tuner."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["TuneRequest"]
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """How to search. ``budget`` is a time, a number of candidates, or both; see ``parse_budget``.
+    """Options of a search. ``budget`` is a time, a number of candidates, or both; see
+    ``parse_budget``.
 
     ``suggestions`` are rows of the space, and ``given`` schedules (JSON data, in the space or not),
-    by workload hash: they are measured right after the rules' default schedule. ``model`` is the
-    cost model, by default the best that is there. ``peak_flops`` per second bound what can be
-    gained; 0 if unknown.
+    by workload hash: they are measured right after the default schedule. ``model`` is the cost
+    model, by default the best available one. ``peak_flops`` per second bound the possible gain; 0
+    if unknown.
     """
 
     budget: str | float | Budget = "60s"

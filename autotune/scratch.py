@@ -1,7 +1,7 @@
-"""Folders for a process's own use that do not outlive it, however it ends.
+"""Folders for a process's own use that disappear with it, however it ends.
 
-A folder is held by a lock on it, which the system gives up with the process: after ``kill -9`` the
-next one that makes a folder finds it without its holder, and removes it.
+A folder is held by a lock on it, which the system releases with the process: after ``kill -9`` the
+next process that makes a folder finds it without a holder, and removes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ScratchFolder:
                 return
 
     def close(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Removes the folder with everything in it."""
         if self._held is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._held)
@@ -53,7 +53,8 @@ class ScratchFolder:
 
 
 def _hold(path: Path) -> int | None:
-    """A descriptor that holds the folder; None if another process holds or has removed it."""
+    """Returns a descriptor that holds the folder; None if another process holds or has removed
+    it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -69,7 +70,7 @@ def _hold(path: Path) -> int | None:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what killed processes of this user have left."""
+    """Removes folders of this user's killed processes."""
     for path in _abandoned(parent):
         held = _hold(path)
         if held is not None:

@@ -21,16 +21,15 @@ def _parse_schedule(data: Any) -> Schedule:
 
 
 def unnamed_sketch(row: Population) -> str:
-    """The name of a sketch in a space that names none."""
+    """Returns the name of a sketch in a space that names none."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """``weight`` is how often the program calls the kernel, ``threads`` how many threads run it.
-
-    ``flops`` and ``bytes`` are what one call computes and must move at least; 0 is unknown.
-    """
+    """A kernel to be tuned. ``weight`` is how often the program calls it, ``threads`` how many
+    threads run it. ``flops`` and ``bytes`` are the operations of one call and the least bytes it
+    moves; 0 is unknown."""
 
     prim: Any
     target: Target
@@ -42,21 +41,22 @@ class Task:
     flops: float = 0.0
     bytes: float = 0.0
     cache: str = "warm"
-    """What a program's calls find their operands in, as far as can be told: the caches ("warm"), or
-    memory ("cold"). It says which measurement of the leaders counts."""
+    """The state of the caches at a program's calls, as far as it can be predicted: operands in the
+    caches ("warm"), or in memory ("cold"). It decides which times of a race count."""
     seconds: float = math.inf
-    """Of a call in the program before tuning; inf if unknown."""
+    """Seconds of a call in the program before tuning; inf if unknown."""
     floor: float = 0.0
     """Seconds of a call that the machine cannot beat; 0 if unknown."""
     parse: Callable[[Any], Any] = _parse_schedule
-    """JSON of a log to the schedule that ``space.row_of`` takes; ScheduleError if it is none."""
+    """Converts JSON of a log to the schedule that ``space.row_of`` takes; raises ScheduleError."""
     nest_key: Callable[[Sequence[Any]], Hashable] = schedule_key
     """Equal for schedules (JSON data) whose code is the same."""
     sketch_of: Callable[[Population], str] = unnamed_sketch
-    """The name and version of the sketch a row comes from, ``contraction.register_tile/1``."""
+    """Returns name and version of the sketch of a row, ``contraction.register_tile/1``."""
 
     def row_of(self, schedule: tuple[Any, ...]) -> Population | None:
-        """The row int32[K] of a logged schedule, None if it is not in the space (any more)."""
+        """Returns the row int32[K] of a logged schedule, None if it is not in the space (any
+        more)."""
         try:
             return self.space.row_of(self.parse(schedule))
         except ScheduleError:
@@ -69,5 +69,5 @@ class Task:
 
 
 def feature_count(task: Task) -> int:
-    """How many features its space gives a cost model of each candidate."""
+    """Returns the number of features of a candidate in a task's space."""
     return int(task.space.features(task.space.default()[:0]).shape[1])

@@ -11,14 +11,14 @@ __all__ = ["as_lists", "kernel_symbol", "workload_of"]
 
 
 def workload_of(prim: PrimFunc) -> Workload:
-    """The workload of a kernel as records name it.
+    """Returns the workload of a kernel as records name it.
 
     Its text for people is the kernel's name, its dtype and the extents of its loops.
     """
-    found = prim.derived.get("record")
-    if found is None:
-        found = prim.derived["record"] = _workload_of(prim)
-    return found
+    workload = prim.derived.get("record")
+    if workload is None:
+        workload = prim.derived["record"] = _workload_of(prim)
+    return workload
 
 
 def _workload_of(prim: PrimFunc) -> Workload:
@@ -31,10 +31,10 @@ def _workload_of(prim: PrimFunc) -> Workload:
 
 
 def kernel_symbol(workload: str) -> str:
-    """The symbol of a workload's kernel, by its hash: equal work shares its code."""
+    """Returns the symbol of a workload's kernel, by its hash: equal work shares its code."""
     return f"lw_{workload}"
 
 
 def as_lists(data: object) -> object:
-    """Schedule data with lists for tuples, as ``Schedule.from_json`` takes it."""
+    """Returns schedule data with lists for tuples, as ``Schedule.from_json`` takes it."""
     return [as_lists(item) for item in data] if isinstance(data, list | tuple) else data
