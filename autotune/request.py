@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .budget import Budget, parse_budget
-from .progress import Progress, Silent
+from .progress import Progress
 from .protocols import CostModel
 from .settings import DEFAULT_SETTINGS, TuneSettings
 
@@ -21,8 +21,8 @@ class TuneRequest:
 
     ``suggestions`` are rows of the space, and ``given`` schedules (JSON data, in the space or not),
     by workload hash: they are measured right after the default schedule. ``model`` is the cost
-    model, by default the best available one. ``peak_flops`` per second bound the possible gain; 0
-    if unknown.
+    model, by default the best available one. ``progress`` is told after every candidate.
+    ``peak_flops`` per second bound the possible gain; 0 if unknown.
     """
 
     budget: str | float | Budget = "60s"
@@ -32,7 +32,7 @@ class TuneRequest:
     model: CostModel | None = None
     suggestions: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     given: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress | None = None
     peak_flops: float = 0.0
 
     @property

@@ -395,7 +395,8 @@ class CompiledFunction:
         """
         started = time.monotonic()
         from . import release
-        from .tuning.tune import tune
+        from .autotune.request import TuneRequest
+        from .tuning.tune import limits_of, tune
 
         config = Config.read()
         if log is not None:
@@ -406,15 +407,12 @@ class CompiledFunction:
         tuned = tune(
             traced.module,
             self._arrays(traced, args, kwargs),
-            **self.build_options(config),
-            budget=budget,
-            trials=trials,
-            seed=seed,
-            strategy=strategy,
+            TuneRequest(limits_of(budget, trials), strategy, seed),
             schedules=schedules,
             runner=runner,
-            updates=traced.updates,
             begun=started,
+            updates=traced.updates,
+            **self.build_options(config),
         )
         borrowed.check(self._name)
         with self._lock:

@@ -1,4 +1,8 @@
-"""{"v": 2, "kind": "decision", "about": "schedule",
+"""One decision between alternatives that were measured together, as a line of the log.
+
+::
+
+    {"v": 2, "kind": "decision", "about": "schedule",
      "workload": {"hash": "3f9a...", "text": "matmul float32 i=1 j=4096 k=4096", "prim": "..."},
      "target": {"isa": "x86-64-v4", ...},
      "options": [{"name": "tile/7", "schedule": [...], "seconds": [0.00233, 0.00231]},
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .line import FutureRecordError, RecordError, check_version, data_of
@@ -26,12 +30,14 @@ from .record import (
     Workload,
     integer_from,
     list_from,
+    own_version,
     robust_seconds,
     rounded,
     schedule_key,
     seconds_from,
     target_from,
     text_from,
+    timestamp,
     workload_from,
 )
 
@@ -93,8 +99,8 @@ class Decision:
     options: tuple[Option, ...]
     taken: int
     program: str = ""
-    time: str = ""
-    version: str = ""
+    time: str = field(default_factory=timestamp)
+    version: str = field(default_factory=own_version)
 
     @property
     def winner(self) -> Option:

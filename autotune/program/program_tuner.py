@@ -17,7 +17,7 @@ from ..log.tuning_log import TuningLog
 from ..measure.worker_process import WorkerError
 from ..model.cost_model import JudgedModel, available_model
 from ..model.quality import ModelQuality, as_data
-from ..progress import format_seconds, format_time
+from ..progress import Progress, Silent, format_seconds, format_time
 from ..protocols import Measurer
 from ..request import TuneRequest
 from ..search.tuner import Tuner
@@ -96,6 +96,11 @@ class ProgramResult:
         return _total((t.task.weight, t.after) for t in self.tasks)
 
     @property
+    def completed(self) -> bool:
+        """True if the search ended by itself: no interrupt, and no trouble with the log."""
+        return self.stopped in ("budget", "exhausted", "converged")
+
+    @property
     def trials(self) -> int:
         return sum(t.trials for t in self.tasks)
 
@@ -164,9 +169,10 @@ def tune_program(
             raise
         except Exception as error:  # of this kernel: the others go on
             failures.append(f"{task.name}: {type(error).__name__}: {error}")
+    progress = request.progress or Silent()
     try:
-        with terminable(), request.progress:
-            stopped = _spend(tuners, clock, request, history)
+        with terminable(), progress:
+            stopped = _spend(tuners, clock, request, progress, history)
             _finish(tuners, clock)
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -208,6 +214,7 @@ def _spend(
     tuners: Sequence[Tuner],
     clock: BudgetClock,
     request: TuneRequest,
+    progress: Progress,
     history: list[tuple[float, float]],
 ) -> str:
     """Give slices of the budget to tasks until it is spent. Returns why the search ended."""
@@ -224,7 +231,7 @@ def _spend(
         left = clock.trials_left
         begun = clock.marked
         try:
-            tuner.step(clock, count if left is None else min(count, left), request.progress)
+            tuner.step(clock, count if left is None else min(count, left), progress)
         except (LogError, WorkerError):
             raise
         except Exception as error:  # of this kernel: the others go on

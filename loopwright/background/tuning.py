@@ -42,8 +42,8 @@ from ..codegen.objects import remember_object
 from ..ir.loop.prim import PrimFunc
 from ..kernels import remember_kernel
 from ..pipeline import Built, called_kernels, rebuilt, session_log
-from ..tuning.confirm import schedule_decision
-from ..tuning.trial import Trial
+from ..tuning.in_place import decision_between
+from .trial import Trial
 
 __all__ = ["BackgroundTuning"]
 
@@ -282,7 +282,7 @@ class _Session:
         name = next(n for n, p in parts.prims.items() if workload_of(p).hash == workload)
         program = f"{self.job.name}, whole calls while it served"
         samples = [(took,) for took in seconds]
-        decision = schedule_decision((self.built, self._next), name, samples, 0, program)
+        decision = decision_between((self.built, self._next), name, samples, 0, program)
         try:
             TuningLog(self.job.log).append(decision)
         except LogError as error:

@@ -2,12 +2,12 @@
 
 The space of a kernel, and the choice of algorithms before it, depend on the machine. So a cluster
 of several kinds is tuned kind by kind, each with its share of the budget, and each kind's records
-bear its own key.
+have its own key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +18,10 @@ from ..autotune.measure.dask_runner import Machine, RunnerError, connect
 from ..autotune.measure.kernels import TOOLCHAIN, tasks_of
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult
-from ..autotune.progress import Progress, make_progress
 from ..autotune.request import TuneRequest
-from ..autotune.settings import DEFAULT_SETTINGS
+from ..codegen.target import Target
 from ..ir.errors import LoopwrightValueError
-from ..ir.graph.nodes import Module
-from ..ir.pass_context import PassContext
-from ..pipeline import called_kernels, lower_module, preferences_of
-from ..precision import Precision
+from ..ir.loop.prim import PrimFunc
 from .by_hand import Given, schedules_by_hand
 
 __all__ = ["tune_elsewhere"]
@@ -33,52 +29,43 @@ __all__ = ["tune_elsewhere"]
 
 def tune_elsewhere(
     runner: Any,
-    module: Module,
+    kernels_for: Callable[[Target], Sequence[PrimFunc]],
     log: TuningLog,
-    limits: Budget,
+    request: TuneRequest,
     threads: int | None,
-    precision: Precision | None,
-    passes: PassContext,
-    strategy: str,
-    seed: int,
-    progress: Progress | None,
     schedules: Mapping[str, Given] | None,
 ) -> ProgramResult:
     """Tune on the cluster ``runner``: ``dask://host:port``, or a ``distributed.Client``.
 
-    ``threads`` are those of a kernel, by default as many as a machine has cores. Raises
-    LoopwrightValueError if there is no such cluster; one that goes away ends tuning.
+    ``kernels_for`` lowers the program for a kind of machine. ``threads`` are those of a kernel, by
+    default as many as a machine has cores. Raises LoopwrightValueError if there is no such cluster;
+    one that goes away ends tuning.
     """
     try:
         cluster = connect(runner)
     except RunnerError as error:
         raise LoopwrightValueError(str(error)) from error
+    limits = request.limits
     with cluster:
         reports: list[ProgramResult] = []
         share = _share(limits, len(cluster.machines))
         for machine in cluster.machines:
             target = machine.target
-            lowered = lower_module(module, preferences_of(precision, target), None, passes)
-            tasks = tasks_of(called_kernels(lowered), target, threads or target.cores)
+            tasks = tasks_of(kernels_for(target), target, threads or target.cores)
+            given = schedules_by_hand(tasks, schedules or {})
             reports.append(
                 tune_tasks(
                     tasks,
                     TOOLCHAIN,
                     log,
-                    TuneRequest(
-                        share,
-                        strategy,
-                        seed,
-                        given=schedules_by_hand(tasks, schedules or {}),
-                        progress=progress or make_progress(),
-                    ),
+                    replace(request, budget=share, given=given),
                     shipped_logs(),
-                    measurer_of=lambda task, on=machine: cluster.measurer(
-                        task, on, DEFAULT_SETTINGS, seed
+                    lambda task, on=machine: cluster.measurer(
+                        task, on, request.settings, request.seed
                     ),
                 )
             )
-            if reports[-1].stopped not in ("budget", "exhausted", "converged"):
+            if not reports[-1].completed:
                 break
     return _together(reports, cluster.machines, limits)
 
@@ -93,7 +80,7 @@ def _share(limits: Budget, count: int) -> Budget:
 def _together(
     reports: list[ProgramResult], machines: list[Machine], limits: Budget
 ) -> ProgramResult:
-    """One report of all kinds of machines; with several, kernels are named with their machine."""
+    """One report for all kinds of machines; with several, kernels are named with their machine."""
     if len(reports) == 1:
         return replace(reports[0], budget=limits)
     tasks = tuple(

@@ -1,12 +1,12 @@
-"""Choices in the graph, measured both ways: algorithms, what becomes one kernel, orders of axes.
+"""Choices in the graph, measured both ways: algorithms, fusion, orders of axes.
 
 ::
 
-    sites -> flips (kernels that go, kernels that come) -> batches that do not touch each other
-          -> programs run in turn, the clock between their kernels -> decisions
+    choice points -> alternatives (kernels that go, kernels that come) -> batches without overlap
+                  -> interleaved rounds, the clock read between kernels -> decisions
 
-A flip is one site taken otherwise. Flips whose kernels have nothing to do with each other are built
-into one program, so that a network of many convolutions needs few of them.
+An alternative is one choice point with another option. Alternatives whose kernels have nothing to
+do with each other are built into one program, so that a network of many convolutions needs few.
 """
 
 from __future__ import annotations
@@ -15,60 +15,78 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from ..autotune.comparison import compare
+from ..autotune.comparison import Verdict, compare
 from ..autotune.log.decision import Decision, Option
-from ..autotune.log.record import TargetKey, Workload, own_version, robust_seconds, timestamp
+from ..autotune.log.record import TargetKey, Workload, robust_seconds
 from ..ir.graph.choices import Site
 from ..ir.loop.prim import PrimFunc
 from ..pipeline import Built
-from .in_turn import FEWEST_ROUNDS, Rounds, run_in_turn, whole_calls
+from .interleaved import FEWEST_ROUNDS, Rounds, kernel_rounds, whole_calls
 from .variants import Taken, Variants, current
 
-__all__ = ["Decided", "Flip", "GraphTuner"]
+__all__ = ["Alternative", "Decided", "GraphTuner"]
 
 Array = np.ndarray[Any, Any]
 
 LEAST_SHARE = 0.01
-"""Share of a call's time below which what a flip touches is not worth measuring."""
+"""Share of a call's time below which the kernels of an alternative are not worth measuring."""
 
 CONTENDER_SHARE = 0.05
-"""Share of a call's time from which that is worth tuning kernels which may never be used."""
+"""Share of a call's time from which it is worth tuning kernels that may never be used."""
 
-MOST_FLIPS = 64
+MOST_ALTERNATIVES = 64
 
 FINDING, JUDGING = 0.3, 0.1
-"""Shares of the time: to find out what else the graph could be, and to compare the whole."""
+"""Shares of the time to find the alternatives, and to compare the whole program in the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """One site taken otherwise: calls of kernels that go, and that come instead."""
+class Alternative:
+    """Another option at a choice point: calls of kernels that it removes and adds."""
 
-    site: Site
+    point: Site
     option: str
     removed: Counter[str]
     added: Counter[str]
     prims: tuple[PrimFunc, ...] = field(default=(), repr=False)
 
+    def overlaps(self, other: Alternative) -> bool:
+        """True if the two change the same kernels, so that they cannot be told apart together."""
+        return (
+            self.point.key == other.point.key
+            or not self.removed.keys().isdisjoint(other.removed)
+            or not self.added.keys().isdisjoint(other.added)
+        )
 
-_Measured: TypeAlias = tuple[Flip, tuple[float, ...], tuple[float, ...]]
-"""A flip, and in every round the seconds of the kernels that go and of those that come."""
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An alternative, and the seconds per round of the kernels that go and of those that come."""
+
+    alternative: Alternative
+    old: tuple[float, ...]
+    new: tuple[float, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Is the alternative faster?"""
+        return compare([self.old, self.new])
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """``taken`` is what the graph's choices are now; ``contenders`` are kernels of options that
-    lost by little, which may win when they are tuned; ``sites`` are their keys, and ``place`` the
-    seconds of a call of each, by workload."""
+    """``taken`` are the graph's choices from now on. ``contenders`` are kernels of options that
+    lost by little and may win once they are tuned, ``points`` the keys of their choice points.
+    ``place`` are the seconds of a call of each kernel in the program, by workload."""
 
     taken: Taken
-    decisions: tuple[Decision, ...]
+    decisions: tuple[Decision, ...] = ()
     contenders: tuple[PrimFunc, ...] = ()
-    sites: frozenset[str] = frozenset()
+    points: frozenset[str] = frozenset()
     place: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -81,18 +99,18 @@ class GraphTuner:
     key: TargetKey
     program: str = ""
 
-    def flips(
+    def alternatives(
         self, taken: Taken, only: frozenset[str] | None = None, end: float = float("inf")
-    ) -> list[Flip]:
-        """Every site taken otherwise than ``taken`` does, where that makes other kernels; those
-        that are found until ``end`` on the monotonic clock."""
+    ) -> list[Alternative]:
+        """Every other option of every choice point (of the keys ``only``) that makes other
+        kernels; those that are found until ``end`` on the monotonic clock."""
         base = self.variants.of(taken)
-        found: list[Flip] = []
-        for key, site in base.sites.items():
+        found: list[Alternative] = []
+        for key, point in base.sites.items():
             if only is not None and key not in only:
                 continue
-            for option in site.options:
-                if option == current(site, taken) or len(found) >= MOST_FLIPS:
+            for option in point.options:
+                if option == current(point, taken) or len(found) >= MOST_ALTERNATIVES:
                     continue
                 if found and time.monotonic() > end:
                     return found
@@ -101,7 +119,7 @@ class GraphTuner:
                 removed = base.workloads - other.workloads
                 if added or removed:
                     prims = tuple(p for p in other.prims if self.variants.hash_of(p) in added)
-                    found.append(Flip(site, option, removed, added, prims))
+                    found.append(Alternative(point, option, removed, added, prims))
         return found
 
     def decide(
@@ -112,118 +130,104 @@ class GraphTuner:
         only: frozenset[str] | None = None,
         profile: Rounds | None = None,
     ) -> Decided:
-        """Measure each flip beside what ``taken`` gives, the weightiest first, for ``seconds``.
+        """Measure alternatives to ``taken``, those with the most time first, for ``seconds``.
 
-        ``profile`` is what the kernels take as it is, if that is known. No batch is begun
-        that would end late, going by those before. What is taken otherwise in the end is quicker as
-        a whole, too; if it is not, nothing is.
+        ``profile`` has the times of the kernels as they are, if known. No batch is begun that
+        would end late, judging by those before. Other options are taken only if the whole program
+        is not slower with all of them.
         """
         begun = time.monotonic()
-        flips = self.flips(taken, only, begun + FINDING * seconds) if seconds > 0 else []
-        if not flips:
-            return Decided(taken, ())
+        found = self.alternatives(taken, only, begun + FINDING * seconds) if seconds > 0 else []
+        if not found:
+            return Decided(taken)
         base = self.make(taken)
-        alone = profile or run_in_turn([base], arrays, min(0.1 * seconds, 1.0))[0]
+        alone = profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0]
         whole = sum(_cost(alone, alone.calls))
-        weight = {id(f): sum(_cost(alone, f.removed)) for f in flips}
-        worth = [f for f in flips if weight[id(f)] >= LEAST_SHARE * whole]
-        worth.sort(key=lambda f: -weight[id(f)])
-        measured: list[_Measured] = []
+        weights = [(sum(_cost(alone, a.removed)), a) for a in found]
+        weights = [(w, a) for w, a in weights if w >= LEAST_SHARE * whole]
+        weights.sort(key=lambda entry: -entry[0])
+        measured: list[Measured] = []
         place: dict[str, float] = {}
-        batches = self._batches(taken, worth)
-        # The last comparison takes its time as well, if anything is found.
-        end = begun + (1 - JUDGING) * seconds
+        batches = self._batches(taken, [a for _, a in weights])
+        end = begun + (1 - JUDGING) * seconds  # the comparison of the whole takes time as well
         longest = 0.0
         for number, batch in enumerate(batches):
             start = time.monotonic()
             if start > end or (number and start + longest > end):
                 break
-            built = self.make({**taken, **{f.site.key: f.option for f in batch}})
+            built = self.make({**taken, **{a.point.key: a.option for a in batch}})
             share = (end - start) / (len(batches) - number) - (time.monotonic() - start)
-            old, new = run_in_turn([base, built], arrays, max(0.0, share))
+            old, new = kernel_rounds([base, built], arrays, max(0.0, share))
             place |= {w: robust_seconds(s) for w, s in new.seconds.items()}
-            measured += [(f, _cost(old, f.removed), _cost(new, f.added)) for f in batch]
-            least = (2 * FEWEST_ROUNDS + 2) * whole  # seconds that calls take, at the very least
+            measured += [Measured(a, _cost(old, a.removed), _cost(new, a.added)) for a in batch]
+            least = (2 * FEWEST_ROUNDS + 2) * whole  # the calls of a batch take this long at least
             longest = max(longest, least, 0.5 * (time.monotonic() - start))
-        large = {id(f) for f in worth if weight[id(f)] >= CONTENDER_SHARE * whole}
-        near = [f for f, old, new in measured if id(f) in large and compare([old, new]).close]
-        decided = self._judged(taken, base, measured, near, arrays, min(1.0, JUDGING * seconds))
-        return replace(decided, place=place)
+        decided = self._judged(taken, base, measured, arrays, min(1.0, JUDGING * seconds))
+        large = {id(a) for weight, a in weights if weight >= CONTENDER_SHARE * whole}
+        close = [m.alternative for m in measured if id(m.alternative) in large and m.verdict.close]
+        prims = tuple(p for a in close for p in a.prims)
+        points = frozenset(a.point.key for a in close)
+        return replace(decided, contenders=prims, points=points, place=place)
 
-    def _batches(self, taken: Taken, flips: Sequence[Flip]) -> list[list[Flip]]:
-        """Flips that can be built together: none changes what another one changes."""
+    def _batches(
+        self, taken: Taken, alternatives: Sequence[Alternative]
+    ) -> list[list[Alternative]]:
+        """Alternatives that can be built together: none changes what another one changes."""
         base = self.variants.of(taken).workloads
-        batches: list[list[Flip]] = []
-        for flip in flips:
+        batches: list[list[Alternative]] = []
+        for alternative in alternatives:
             for batch in batches:
-                if all(_apart(flip, other) for other in batch):
-                    batch.append(flip)
+                if not any(alternative.overlaps(other) for other in batch):
+                    batch.append(alternative)
                     break
             else:
-                batches.append([flip])
-        result: list[list[Flip]] = []
+                batches.append([alternative])
+        result: list[list[Alternative]] = []
         for batch in batches:
+            # Choices may interact after all: then each alternative is a batch of its own.
             expected = Counter(base)
-            for flip in batch:
-                expected.subtract(flip.removed)
-                expected.update(flip.added)
-            made = self.variants.of({**taken, **{f.site.key: f.option for f in batch}}).workloads
-            same = {k: n for k, n in expected.items() if n} == dict(made)
-            result += [batch] if same else [[f] for f in batch]
+            for alternative in batch:
+                expected.subtract(alternative.removed)
+                expected.update(alternative.added)
+            options = {a.point.key: a.option for a in batch}
+            together = self.variants.of({**taken, **options}).workloads
+            same = {w: n for w, n in expected.items() if n} == dict(together)
+            result += [batch] if same else [[a] for a in batch]
         return result
 
     def _judged(
         self,
         taken: Taken,
         base: Built,
-        measured: Sequence[_Measured],
-        near: Sequence[Flip],
+        measured: Sequence[Measured],
         arrays: Sequence[Array],
         seconds: float,
     ) -> Decided:
-        by_site: dict[str, list[_Measured]] = {}
+        """Take the fastest option of each choice point, unless the whole is slower with them."""
+        by_point: dict[str, list[Measured]] = {}
         for entry in measured:
-            by_site.setdefault(entry[0].site.key, []).append(entry)
+            by_point.setdefault(entry.alternative.point.key, []).append(entry)
         wanted = dict(taken)
-        for key, entries in by_site.items():
-            quicker = [e for e in entries if compare(e[1:]).faster]
-            if quicker:
-                best = min(quicker, key=lambda e: robust_seconds(e[2]) / robust_seconds(e[1]))
-                wanted[key] = best[0].option
+        for key, entries in by_point.items():
+            faster = [m for m in entries if m.verdict.faster]
+            if faster:
+                best = max(faster, key=lambda m: m.verdict.speedup)
+                wanted[key] = best.alternative.option
         if wanted != dict(taken):
-            old, new = whole_calls([base, self.make(wanted)], arrays, seconds)
-            if compare([old, new]).slower:
+            calls = whole_calls([base, self.make(wanted)], arrays, seconds)
+            if compare(calls).slower:
                 wanted = dict(taken)
-        decisions = tuple(self._decision(entries, taken, wanted) for entries in by_site.values())
-        prims = [p for f in near for p in f.prims]
-        return Decided(wanted, decisions, tuple(prims), frozenset(f.site.key for f in near))
-
-    def _decision(
-        self,
-        entries: Sequence[_Measured],
-        taken: Taken,
-        wanted: Taken,
-    ) -> Decision:
-        site = entries[0][0].site
-        options = [Option(current(site, taken), entries[0][1])]
-        options += [Option(flip.option, new) for flip, _, new in entries]
-        names = [o.name for o in options]
-        return Decision(
-            site.about,
-            Workload(site.key, site.text),
-            self.key,
-            tuple(options),
-            names.index(current(site, wanted)),
-            self.program,
-            timestamp(),
-            own_version(),
+        return Decided(
+            wanted, tuple(self._decision(entries, taken, wanted) for entries in by_point.values())
         )
 
-
-def _apart(one: Flip, other: Flip) -> bool:
-    if one.site.key == other.site.key or one.removed.keys() & other.removed.keys():
-        return False
-    return not (one.added.keys() & other.added.keys())
+    def _decision(self, entries: Sequence[Measured], taken: Taken, wanted: Taken) -> Decision:
+        point = entries[0].alternative.point
+        options = [Option(current(point, taken), entries[0].old)]
+        options += [Option(m.alternative.option, m.new) for m in entries]
+        place = [o.name for o in options].index(current(point, wanted))
+        where = Workload(point.key, point.text)
+        return Decision(point.about, where, self.key, tuple(options), place, self.program)
 
 
 def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:

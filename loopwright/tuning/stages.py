@@ -1,4 +1,4 @@
-"""The stages of tuning a program: each has a deadline, and none ends the others by failing."""
+"""The stages of tuning a program: each needs time, and none ends the others by failing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MESSAGE = 200
 class Stages:
     """Runs stages while ``plan`` has time for them; ``skipped`` says which were left out, and why.
 
-    A log that cannot be written and an interrupt end tuning, as nothing else does.
+    Only a log that cannot be written and an interrupt end tuning.
     """
 
     plan: TimePlan
@@ -29,25 +29,25 @@ class Stages:
         self,
         name: str,
         work: Callable[[], _T],
-        otherwise: Callable[[], _T],
+        otherwise: _T,
         calls: int = 0,
         builds: int = 0,
         late: float = 0.0,
     ) -> _T:
-        """What ``work`` gives, or ``otherwise`` where it fails, or where so many calls of the
-        program and builds of it do not fit into what is left and the seconds ``late``."""
+        """Returns what ``work`` returns, or ``otherwise`` if it fails, or if that many calls and
+        builds of the program do not fit into the time that is left and the seconds ``late``."""
         if not self.plan.fits(calls, builds, late):
             self.skipped.append(f"{name}: no time left for it")
-            return otherwise()
+            return otherwise
         try:
             return work()
         except LogError:
             raise
         except Exception as error:
             self.failed(name, error)
-            return otherwise()
+            return otherwise
 
     def failed(self, name: str, error: Exception) -> None:
-        """Note that a stage failed, in a line."""
+        """Note in one line that a stage failed."""
         reason = " ".join(str(error).split())[:_MESSAGE]
         self.skipped.append(f"{name}: {type(error).__name__}: {reason}")

@@ -12,7 +12,7 @@ from ..autotune.log.record import robust_seconds
 from ..autotune.workload import workload_of
 from ..ir.errors import UnsupportedError
 from ..pipeline import Built
-from .in_turn import run_in_turn
+from .interleaved import kernel_rounds
 
 __all__ = ["ListedTask", "list_tasks"]
 
@@ -46,7 +46,7 @@ def list_tasks(built: Built, arrays: Sequence[Array], seconds: float = 0.5) -> l
     first."""
     if built.parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    (rounds,) = run_in_turn([built], arrays, seconds)
+    (rounds,) = kernel_rounds([built], arrays, seconds)
     names: dict[str, list[str]] = {}
     for name, prim in built.parts.prims.items():
         names.setdefault(workload_of(prim).hash, []).append(name)

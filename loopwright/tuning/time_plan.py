@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..autotune.budget import Budget
 from ..autotune.settings import DEFAULT_SETTINGS, TuneSettings
-from .in_turn import least_calls
+from .interleaved import least_calls
 
 __all__ = ["TimePlan"]
 
@@ -27,7 +27,7 @@ MOST_OVER = 1.5
 """Times its share that a choice in the graph may take, which is measured before anything else."""
 MOST_LATE, LATE_SHARE = 1.0, 0.1
 LAST_CALLS = 30
-"""Calls that the last comparisons make at least, of all builds together; see ``in_turn``."""
+"""Calls that the last comparisons make at least, of all builds together; see ``interleaved.py``."""
 LAST_BUILDS = 1
 """Of all kernels; those whose schedules are as they were are not built again."""
 

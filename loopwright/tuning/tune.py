@@ -1,5 +1,10 @@
 """Tuning a traced module: its kernels become tasks of the search engine.
 
+::
+
+    first build -> choices in the graph -> search of the kernels -> close choices again
+                -> kernels in place -> NumPy's library -> the first build against the last
+
 Loaded only when something is tuned, so that ``import loopwright`` stays quick.
 """
 
@@ -11,7 +16,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,16 +30,16 @@ from ..autotune.log.note import Note
 from ..autotune.log.record import robust_seconds, target_key
 from ..autotune.log.tuning_log import TuningLog
 from ..autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
-from ..autotune.program.in_program import InProgram
+from ..autotune.program.in_program import InProgram, RolledBack
 from ..autotune.program.native_tuning import tune_tasks
 from ..autotune.program.program_tuner import ProgramResult, TaskResult
-from ..autotune.progress import Progress, make_progress
+from ..autotune.progress import make_progress
 from ..autotune.request import TuneRequest
-from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
+from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
+from ..autotune.task import Task
 from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine
-from ..codegen.program_from_graph import NewValue
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..extras import extra
@@ -48,37 +52,38 @@ from ..ir.program.nodes import Call
 from ..pipeline import (
     Built,
     build,
+    called_kernels,
     logged_choices,
     logged_routes,
-    own_schedules,
+    lower_module,
     preferences_of,
     refuse_symbolic,
     session_log,
 )
-from ..precision import Precision
 from ..release import give_back
 from .by_hand import Given, schedules_by_hand
-from .confirm import Confirmed, confirm
 from .graph_choices import Decided, GraphTuner
-from .in_turn import Rounds, least_calls, random_arrays, run_in_turn
-from .library_route import Routed, route
-from .settle import Settled, settle
+from .in_place import Kept, keep_faster
+from .interleaved import Rounds, kernel_rounds, least_calls, random_arrays
+from .library_route import route
+from .settle import GraphChange, Settled, settle
 from .stages import Stages
 from .time_plan import TimePlan
 from .variants import Taken, Variants
 
-__all__ = ["Tuned", "tune"]
+__all__ = ["Tuned", "limits_of", "tune"]
 
 Array = np.ndarray[Any, Any]
 
-NO_ROUTES: Mapping[str, str] = {}
+NO_LIBRARIES: Mapping[str, str] = {}
+"""Routes of a build in which every kernel is compiled."""
 
 ROUTE_CALLS, SETTLE_CALLS = 8, 6
-"""Calls of the program that two comparisons make at least: without time for them they are left out,
-unless the second may have to undo something."""
+"""The fewest calls of the program that two comparisons make: without time for them they are left
+out, unless the second one may have to undo something."""
 
 PROFILE_SHARE = 0.1
-"""Of the time for choices in the graph: to see what each kernel takes in the program as it is."""
+"""Share of the time for choices in the graph that is spent on timing the kernels as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,260 +97,331 @@ class Tuned:
 def tune(
     module: Module,
     arrays: Sequence[Array] | None = None,
+    request: TuneRequest | None = None,
     *,
-    target: Target | None = None,
-    log: Path | None = None,
-    threads: int | None = None,
-    precision: Precision | None = None,
-    budget: str | float | Budget | None = None,
-    trials: int | None = None,
-    seed: int = 0,
-    strategy: str = DEFAULT_STRATEGY,
     schedules: Mapping[str, Given] | None = None,
-    progress: Progress | None = None,
-    passes: PassContext | None = None,
     runner: Any = None,
     begun: float | None = None,
-    updates: Sequence[NewValue] = (),
+    **options: Any,
 ) -> Tuned:
-    """Search for faster schedules of the module's kernels, and append what is measured to ``log``.
+    """Search for faster schedules of the module's kernels, and append records to the log.
 
-    Goes on from what the log knows. Without a log the records last as long as this process. First
-    the choices in the graph are measured both ways, and those that were near once more when their
-    kernels are tuned; see ``graph_choices``. At the end the module as it was and as it is now are
-    run in turn on ``arrays``, those of a call (random ones if there are none): what is slower there
-    is rolled back, see ``confirm``. ``schedules`` are measured first; see ``schedules_by_hand``.
-    ``runner`` measures elsewhere (see ``elsewhere``): then nothing runs here, nor at the end.
-    ``begun``, on the monotonic clock, is when the budget began to be spent: now by default.
-    ``updates`` are the results that are new values of parameters.
+    Goes on from the log's records; without a log they last as long as this process. Choices in the
+    graph are measured both ways before the search, and close ones again after it. In the end the
+    module as it was and as it is now run interleaved on ``arrays``, those of a call (random ones by
+    default): what is slower there is rolled back.
+
+    ``schedules`` are the user's own, measured first; see ``schedules_by_hand``. ``runner`` measures
+    elsewhere (see ``elsewhere.py``): then nothing runs here. ``begun``, on the monotonic clock, is
+    when the budget began to be spent: now by default. ``options`` are those of ``pipeline.build``:
+    target, log, threads, precision, passes, updates.
     """
     refuse_symbolic(module)
-    limits = _limits(budget, trials)
-    plan = TimePlan(limits, (time.monotonic() if begun is None else begun) - limits.spent)
-    if strategy not in STRATEGIES:
+    request = request or TuneRequest()
+    if request.strategy not in STRATEGIES:
         raise LoopwrightValueError(
-            f"there is no strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}"
+            f"there is no strategy {request.strategy!r}; the strategies are {', '.join(STRATEGIES)}"
         )
-    target = target or Target.host()
-    used = threads or pool.get_threads()
-    own = log or session_log()
-    log_index(own)  # before there is a file: it warns of a log that was removed in the meantime
-    records = TuningLog(own)
-    passes = (passes or PassContext()).quiet()
-    variants = Variants(module, preferences_of(precision, target), passes)
-    key = target_key(target, used)
-    logged = logged_choices([records, *shipped_logs()], key)
-    known: dict[str, Chosen] = {}  # by workload: the schedule that was built first
+    session = _Session(module, arrays, request, schedules or {}, begun, options)
+    given = session.by_hand(session.variants.of(session.logged).prims)
+    session.records.check_writable()  # makes the file: only once all of the request makes sense
+    if runner is not None:
+        return session.elsewhere(runner)
+    return session.run(given)
 
-    def made(
+
+def limits_of(budget: str | float | Budget | None, trials: int | None) -> Budget:
+    """Seconds and trials together; trials alone set no limit in seconds."""
+    limits = parse_budget(budget) if budget is not None else Budget(trials=trials)
+    return limits if trials is None else replace(limits, trials=trials)
+
+
+class _Session:
+    """One run of ``tune``: the state that its phases share, and the phases in their order."""
+
+    def __init__(
+        self,
+        module: Module,
+        arrays: Sequence[Array] | None,
+        request: TuneRequest,
+        schedules: Mapping[str, Given],
+        begun: float | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.module = module
+        self.request = request
+        self.schedules = schedules
+        self.limits = request.limits
+        start = time.monotonic() if begun is None else begun
+        self.plan = TimePlan(self.limits, start - self.limits.spent)
+        self.stages = Stages(self.plan)
+        self.target: Target = options.get("target") or Target.host()
+        self.threads: int = options.get("threads") or pool.get_threads()
+        log = options.get("log") or session_log()
+        log_index(log)  # before there is a file: it warns of a log that was removed meanwhile
+        self.records = TuningLog(log)
+        passes = (options.get("passes") or PassContext()).quiet()
+        self.options = {**options, "target": self.target, "log": log, "passes": passes}
+        self.precision = options.get("precision")
+        self.passes = passes
+        self.variants = Variants(module, preferences_of(self.precision, self.target), passes)
+        self.key = target_key(self.target, self.threads)
+        self.logged = logged_choices([self.records, *shipped_logs()], self.key)
+        self.program = f"main {structural_hash(module)[:16]}"
+        self.graph = GraphTuner(self.variants, self.build, self.key, self.program)
+        self.arrays = random_arrays(module, request.seed) if arrays is None else list(arrays)
+        self.schedule_before: dict[str, Chosen] = {}
+        """By workload: the schedule of the first build that has it."""
+
+    def build(
+        self,
         taken: Taken | None = None,
-        older: Mapping[str, Chosen] | None = None,
-        routes: Mapping[str, str] | None = NO_ROUTES,  # a library is asked for last
+        schedules: Mapping[str, Chosen] | None = None,
+        routes: Mapping[str, str] | None = NO_LIBRARIES,
     ) -> Built:
-        built = build(
-            module,
-            target=target,
-            log=own,
-            threads=threads,
-            precision=precision,
-            passes=passes,
-            taken=taken,
-            schedules=older,
-            routes=routes,
-            updates=updates,
-        )
-        if built.parts is not None and routes is NO_ROUTES:
+        """The module by the log, with the given choices, schedules and libraries instead."""
+        built = build(self.module, **self.options, taken=taken, schedules=schedules, routes=routes)
+        if built.parts is not None and routes is NO_LIBRARIES:
             for name, chosen in built.chosen.items():
-                known.setdefault(workload_of(built.parts.prims[name]).hash, chosen)
+                workload = workload_of(built.parts.prims[name]).hash
+                self.schedule_before.setdefault(workload, chosen)
         return built
 
-    def by_hand(prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
-        names = {prim.name for prim in prims}
-        own = {n: s for n, s in own_schedules(module).items() if n in names}
-        by_kernel = {**own, **(schedules or {})}
-        return schedules_by_hand(tasks_of(prims, target, used), by_kernel) if by_kernel else {}
+    def by_hand(self, prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
+        """The user's schedules as data, by workload."""
+        if not self.schedules:
+            return {}
+        return schedules_by_hand(tasks_of(prims, self.target, self.threads), self.schedules)
 
-    given = by_hand(variants.of(logged).prims)
-    records.check_writable()  # makes the file: only once all that was asked for makes sense
-    if runner is not None:
+    def elsewhere(self, runner: Any) -> Tuned:
+        """Tune on other machines; nothing is compared here."""
+
+        def kernels_for(target: Target) -> list[PrimFunc]:
+            preferences = preferences_of(self.precision, target)
+            return called_kernels(lower_module(self.module, preferences, None, self.passes))
+
+        request = replace(self.request, progress=self.request.progress or make_progress())
+        threads = self.options.get("threads")
         report = extra("elsewhere")(
-            runner,
-            module,
-            records,
-            limits,
-            threads,
-            precision,
-            passes,
-            strategy,
-            seed,
-            progress,
-            schedules,
+            runner, kernels_for, self.records, request, threads, self.schedules
         )
-        return Tuned(made(logged, routes=None), report)
-    plan.build = plan.elapsed
-    first = made(logged)
-    plan.build = plan.elapsed - plan.build
-    if logged_routes([records, *shipped_logs()], key):
-        first = made(logged, routes=None)
-    operands = random_arrays(module, seed) if arrays is None else list(arrays)
-    graph = GraphTuner(variants, made, key, _name(module))
-    stages = Stages(plan)
-    unprofiled = Rounds({}, {})
+        return Tuned(self.build(self.logged, routes=None), report)
 
-    def profiled() -> Rounds:
-        (profile,) = run_in_turn([first], operands, PROFILE_SHARE * plan.graph)
-        plan.call = sum(robust_seconds(s) * profile.calls[w] for w, s in profile.seconds.items())
-        return profile
+    def run(self, given: Mapping[str, Sequence[Any]]) -> Tuned:
+        """All phases. A log that cannot be written and an interrupt end it early."""
+        self.plan.build = self.plan.elapsed
+        first = self.build(self.logged)
+        self.plan.build = self.plan.elapsed - self.plan.build
+        if logged_routes([self.records, *shipped_logs()], self.key):
+            first = self.build(self.logged, routes=None)
+        report = ProgramResult((), self.plan.elapsed, self.limits, "budget")
+        try:
+            with terminable():
+                profile = self.profile(first)
+                decided = self.choose(
+                    "choices in the graph", self.logged, self.plan.graph, None, profile
+                )
+            give_back(first)
+            report = self.search(decided, profile, given)
+            give_back(first)
+            if report.completed:
+                with terminable():
+                    return self.compare(first, decided, report)
+            report = replace(report, decisions=decided.decisions)
+        except (LogError, KeyboardInterrupt) as error:
+            stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            report = replace(report, stopped=stopped)
+        skipped = (*self.stages.skipped, *report.skipped)
+        return Tuned(self.build(routes=None), replace(report, skipped=skipped))
 
-    try:
-        with terminable():
-            profile = stages.run("the profile", profiled, lambda: unprofiled)
-            known_profile = None if profile is unprofiled else profile
-            decided = stages.run(
-                "choices in the graph",
-                lambda: graph.decide(logged, operands, plan.graph, profile=known_profile),
-                lambda: Decided(logged, ()),
-            )
-            records.append(decided.decisions)
-    except KeyboardInterrupt:
-        stopped = ProgramResult((), plan.elapsed, limits, "interrupted")
-        return Tuned(made(routes=None), stopped)
-    give_back(first)
-    machine = known_machine(target)
-    # A share of an estimated peak would say nothing.
-    peak = machine.peak_flops(used) if machine.measured else 0.0
-    # Kernels that are only used if a choice is made again, and the sites of those.
-    contenders, sites = (decided.contenders, decided.sites) if plan.again else ((), frozenset())
-    prims = [*variants.of(decided.taken).prims, *contenders]
-    place = {**decided.place, **{w: robust_seconds(s) for w, s in profile.seconds.items()}}
-    tasks = [
-        replace(
-            task,
-            seconds=place.get(task.workload.hash, math.inf),
-            floor=machine_floor(task, machine),
+    def profile(self, first: Built) -> Rounds | None:
+        """The times of the kernels in the program as it is, None if they cannot be had."""
+
+        def measured() -> Rounds:
+            (rounds,) = kernel_rounds([first], self.arrays, PROFILE_SHARE * self.plan.graph)
+            each = rounds.seconds.items()
+            self.plan.call = sum(robust_seconds(s) * rounds.calls[w] for w, s in each)
+            return rounds
+
+        return self.stages.run("the profile", measured, None)
+
+    def choose(
+        self,
+        name: str,
+        taken: Taken,
+        seconds: float,
+        points: frozenset[str] | None = None,
+        profile: Rounds | None = None,
+    ) -> Decided:
+        """Measure choices in the graph, those of all ``points`` by default, and log decisions."""
+        decided = self.stages.run(
+            name,
+            lambda: self.graph.decide(taken, self.arrays, seconds, points, profile),
+            Decided(taken),
         )
-        for task in tasks_of(prims, target, used, stages.failed)
-    ]
+        self.records.append(decided.decisions)
+        return decided
 
-    def searched() -> ProgramResult:
-        return tune_tasks(
-            tasks,
-            TOOLCHAIN,
-            records,
-            TuneRequest(
-                plan.search(again=bool(sites)),
-                strategy,
-                seed,
-                given={**by_hand([*prims, *variants.of(logged).prims]), **given},
-                progress=progress or make_progress(peak_flops=peak),
+    def search(
+        self, decided: Decided, profile: Rounds | None, given: Mapping[str, Sequence[Any]]
+    ) -> ProgramResult:
+        """Tune the kernels, also those that are only used if a close choice is made otherwise."""
+        contenders = decided.contenders if self.plan.again else ()
+        prims = [*self.variants.of(decided.taken).prims, *contenders]
+        tasks = self.tasks(prims, decided, profile)
+        machine = known_machine(self.target)
+        # A share of an estimated peak would say nothing.
+        peak = machine.peak_flops(self.threads) if machine.measured else 0.0
+
+        def searched() -> ProgramResult:
+            by_hand = self.by_hand([*prims, *self.variants.of(self.logged).prims])
+            request = replace(
+                self.request,
+                budget=self.plan.search(again=bool(contenders)),
+                given={**by_hand, **given},
+                progress=self.request.progress or make_progress(peak_flops=peak),
                 peak_flops=peak,
+            )
+            return tune_tasks(tasks, TOOLCHAIN, self.records, request, shipped_logs())
+
+        unsearched = ProgramResult((), self.plan.elapsed, self.limits, "budget")
+        report = self.stages.run("the search", searched, unsearched)
+        return replace(report, budget=self.limits)
+
+    def tasks(
+        self, prims: Sequence[PrimFunc], decided: Decided, profile: Rounds | None
+    ) -> list[Task]:
+        """The tasks of kernels, with the time of each in the program and its floor."""
+        profiled = {} if profile is None else profile.seconds
+        place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
+        machine = known_machine(self.target)
+        return [
+            replace(
+                task,
+                seconds=place.get(task.workload.hash, math.inf),
+                floor=machine_floor(task, machine),
+            )
+            for task in tasks_of(prims, self.target, self.threads, self.stages.failed)
+        ]
+
+    def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
+        """Run the program as it was and as it is: what is slower there is rolled back."""
+        # Close choices once more, now that the kernels of all their options are tuned.
+        points = decided.points if self.plan.again else frozenset[str]()
+        again = self.choose("choices in the graph, again", decided.taken, self.plan.again, points)
+        seconds = self.plan.comparison
+        # The graph as it is now with the schedules from before: only schedules are compared.
+        before = self.build(again.taken, dict(self.schedule_before))
+
+        def confirmed() -> Kept:
+            after = self.build(again.taken)
+            share = 0.5 * seconds
+            return keep_faster(before, after, self.arrays, share, self.program, fits=self.plan.fits)
+
+        kept = self.stages.run(
+            "the last comparison",
+            confirmed,
+            Kept(before, before=self.plan.call, after=self.plan.call),
+            calls=least_calls(2),
+            builds=1,
+            late=self.plan.grace,
+        )
+        self.records.append(kept.decisions)
+        routed = self.stages.run(
+            "the library",
+            lambda: route(kept.built, self.arrays, 0.2 * seconds, self.program),
+            Kept(kept.built),
+            calls=ROUTE_CALLS,
+            builds=1,
+        )
+        self.records.append(routed.decisions)
+        settled = self.settle(first, before, kept, routed.built, again.taken, 0.3 * seconds)
+        self.records.append(settled.decisions)
+        return self.finished(
+            settled,
+            kept,
+            again.taken,
+            report,
+            (*decided.decisions, *again.decisions, *routed.decisions, *settled.decisions),
+        )
+
+    def settle(
+        self,
+        first: Built,
+        before: Built,
+        kept: Kept,
+        last: Built,
+        taken: Taken,
+        seconds: float,
+    ) -> Settled:
+        """Compare the first build with the last, and with plain NumPy."""
+        points = {**self.variants.of(self.logged).sites, **self.variants.of(taken).sites}
+        # Without time for more calls, those of the comparison before this one have to do.
+        same = before.code_hash == first.code_hash and last is kept.built
+        calls = kept.calls if same and not self.plan.fits(SETTLE_CALLS) else ()
+        return self.stages.run(
+            "the first build beside the last",
+            lambda: settle(
+                first,
+                last,
+                GraphChange(points, self.logged, taken),
+                self.arrays,
+                seconds,
+                self.program,
+                calls,
             ),
-            shipped_logs(),
+            Settled(last, (), kept.before, kept.after),
+            calls=SETTLE_CALLS if first.code_hash == last.code_hash else 0,
         )
 
-    report = stages.run(
-        "the search", searched, lambda: ProgramResult((), plan.elapsed, limits, "budget")
-    )
-    report = replace(report, budget=limits)
-    give_back(first)
-    if report.stopped not in ("budget", "exhausted", "converged"):
+    def finished(
+        self,
+        settled: Settled,
+        kept: Kept,
+        taken: Taken,
+        report: ProgramResult,
+        decisions: Sequence[Decision],
+    ) -> Tuned:
+        """The report of everything that was done."""
+        undone = {n: v for n, v in kept.verdicts.items() if n not in kept.won}
+        rolled_back = tuple(
+            RolledBack(name, kept.workloads[name], *map(float, verdict.seconds))
+            for name, verdict in undone.items()
+        )
+        last_decisions = {d.workload.hash: d for d in decisions if d.about != "schedule"}
+        calls = self.variants.of(taken).workloads
+        with suppress(LogError):  # everything that counts is written
+            data = {"program": self.program, "calls": _calls(settled.built)}
+            self.records.append(Note("program", data))
         report = replace(
-            report, decisions=decided.decisions, skipped=(*stages.skipped, *report.skipped)
+            report,
+            tasks=_as_built(report.tasks, calls, {r.workload for r in rolled_back}, self.records),
+            seconds=self.plan.elapsed,
+            in_program=InProgram(
+                settled.before, settled.after, len(kept.verdicts), len(kept.won), rolled_back
+            ),
+            decisions=tuple(last_decisions.values()),
+            skipped=(*self.stages.skipped, *report.skipped),
         )
-        return Tuned(made(routes=None), report)
-
-    def confirmed() -> Confirmed:
-        # The graph as it is now, with the schedules from before: only those are compared.
-        before = made(again.taken, dict(known))
-        return confirm(
-            before, made, records, operands, 0.5 * seconds, graph.program, first, plan.fits
-        )
-
-    def unconfirmed() -> Confirmed:
-        return Confirmed(made(again.taken, dict(known)), InProgram(plan.call, plan.call))
-
-    try:
-        with terminable():
-            again = stages.run(
-                "choices in the graph, again",
-                lambda: graph.decide(decided.taken, operands, plan.again, sites),
-                lambda: Decided(decided.taken, ()),
-            )
-            records.append(again.decisions)
-            seconds = plan.comparison
-            ended = stages.run(
-                "the last comparison",
-                confirmed,
-                unconfirmed,
-                calls=least_calls(2),
-                builds=1,
-                late=plan.grace,
-            )
-            routed = stages.run(
-                "the library",
-                lambda: route(ended.built, operands, 0.2 * seconds, graph.program),
-                lambda: Routed(ended.built),
-                calls=ROUTE_CALLS,
-                builds=1,
-            )
-            records.append(routed.decisions)
-            sites_of = {**variants.of(logged).sites, **variants.of(again.taken).sites}
-            # What was just compared need not be again if there is no time for it.
-            compared = ended.calls if routed.built is ended.built else ()
-            in_time = plan.fits(SETTLE_CALLS)
-            settled = stages.run(
-                "the first build beside the last",
-                lambda: settle(
-                    first,
-                    routed.built,
-                    (sites_of, logged, again.taken),
-                    lambda: made(routes=None),
-                    records,
-                    key,
-                    operands,
-                    0.3 * seconds,
-                    graph.program,
-                    () if in_time else compared,
-                ),
-                lambda: Settled(routed.built, (), ended.report.before, ended.report.after),
-                calls=SETTLE_CALLS if first.code_hash == routed.built.code_hash else 0,
-            )
-    except (LogError, KeyboardInterrupt) as error:
-        stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        return Tuned(made(routes=None), replace(report, stopped=stopped))
-    final = replace(ended.report, before=settled.before, after=settled.after)
-    made_choices = (*decided.decisions, *again.decisions, *routed.decisions, *settled.decisions)
-    undone = {r.workload for r in ended.report.rolled_back}
-    calls = variants.of(again.taken).workloads
-    with suppress(LogError):  # everything that counts is written
-        records.append(Note("program", {"program": graph.program, "calls": _calls(settled.built)}))
-    report = replace(
-        report,
-        tasks=_as_built(report.tasks, calls, undone, records),
-        seconds=plan.elapsed,
-        in_program=final,
-        decisions=_last_of([d for d in made_choices if d.about != "schedule"]),
-        skipped=(*stages.skipped, *report.skipped),
-    )
-    return Tuned(settled.built, report)
+        return Tuned(settled.built, report)
 
 
 def _as_built(
     results: Sequence[TaskResult], calls: Counter[str], undone: Set[str], log: TuningLog
 ) -> tuple[TaskResult, ...]:
-    """What tuning did for the kernels that are built in the end, called so often, given that some
-    new schedules were rolled back."""
-    found: list[TaskResult] = []
+    """The results of the kernels that are built in the end, with how often each is called, and
+    without the new schedules of workloads that were rolled back."""
+    kept: list[TaskResult] = []
     for result in results:
         task = result.task
         if task.workload.hash not in calls:
             continue
         result = replace(result, task=replace(task, weight=calls[task.workload.hash]))
-        kept = best_of([log], task.workload.hash, task.key)
-        if task.workload.hash in undone and kept is not None:
-            result = replace(result, best=kept[1], after=kept[1].cost, rolled_back=True)
-        found.append(result)
-    return tuple(found)
+        best = best_of([log], task.workload.hash, task.key)
+        if task.workload.hash in undone and best is not None:
+            result = replace(result, best=best[1], after=best[1].cost, rolled_back=True)
+        kept.append(result)
+    return tuple(kept)
 
 
 def _calls(built: Built) -> Counter[str]:
@@ -353,19 +429,3 @@ def _calls(built: Built) -> Counter[str]:
     assert built.parts is not None
     hashes = {name: workload_of(prim).hash for name, prim in built.parts.prims.items()}
     return Counter(hashes[i.kernel] for i in built.parts.program.body if isinstance(i, Call))
-
-
-def _last_of(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """The last decision about each site."""
-    return tuple({d.workload.hash: d for d in decisions}.values())
-
-
-def _name(module: Module) -> str:
-    """Which program it is, for people and for comparing."""
-    return f"main {structural_hash(module)[:16]}"
-
-
-def _limits(budget: str | float | Budget | None, trials: int | None) -> Budget:
-    """Seconds and trials together; trials alone set no limit in seconds."""
-    limits = parse_budget(budget) if budget is not None else Budget(trials=trials)
-    return limits if trials is None else replace(limits, trials=trials)

@@ -20,10 +20,10 @@ from loopwright.autotune.program.background import Winner
 from loopwright.autotune.select import Chosen
 from loopwright.autotune.workload import kernel_symbol, workload_of
 from loopwright.background import tuning as background
+from loopwright.background.trial import Direct, Trial
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.objects import object_code
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.tuning.trial import Direct, Trial
 
 PLAIN = Chosen(Schedule(), "rules", "plain")
 LONGEST = 600.0

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import loopwright as lw
 import numpy as np
@@ -17,12 +18,10 @@ from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Schedule
 from loopwright.pipeline import Built, build
-from loopwright.tuning import confirm as confirm_module
-from loopwright.tuning import graph_choices, library_route, settle
-from loopwright.tuning import in_turn as in_turn_module
+from loopwright.tuning import graph_choices, in_place, interleaved, settle
 from loopwright.tuning import tune as tuning
-from loopwright.tuning.confirm import confirm
-from loopwright.tuning.in_turn import Rounds, random_arrays, run_in_turn, whole_calls
+from loopwright.tuning.in_place import Kept, keep_faster
+from loopwright.tuning.interleaved import Rounds, kernel_rounds, random_arrays, whole_calls
 
 X = np.random.default_rng(0).random((64, 512), np.float32)
 
@@ -54,8 +53,8 @@ def planted(built: Built, schedule: Schedule, seconds: float, log: Path) -> None
 
 
 @pytest.fixture
-def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], float]], None]:
-    """``in_place(seconds)`` has kernels take in the program what is said of their schedules."""
+def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], float]], None]:
+    """``timed(seconds)`` has kernels take in the program what is said of their schedules."""
 
     def say(seconds: Callable[[Schedule], float]) -> None:
         def kernels(built: Built) -> dict[str, float]:
@@ -66,18 +65,25 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], 
                 workload_of(prims[n]).hash: seconds(c.schedule) for n, c in built.chosen.items()
             }
 
-        def in_turn(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
+        def by_kernel(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
             each = map(kernels, builds)
             return tuple(Rounds({w: (s,) * 6 for w, s in k.items()}, Counter([*k])) for k in each)
 
         def whole(builds: Sequence[Built], *_: object) -> tuple[tuple[float, ...], ...]:
             return tuple((1e-5 + sum(kernels(built).values()),) * 6 for built in builds)
 
-        for module in (confirm_module, graph_choices, library_route, settle, tuning):
-            monkeypatch.setattr(module, "run_in_turn", in_turn, raising=False)
+        for module in (in_place, graph_choices, settle, tuning):
+            monkeypatch.setattr(module, "kernel_rounds", by_kernel, raising=False)
             monkeypatch.setattr(module, "whole_calls", whole, raising=False)
 
     return say
+
+
+def confirm(before: Built, log: Path, seconds: float = 0.2, **options: Any) -> Kept:
+    """What is kept of what the log now gives, with the decisions in the log."""
+    kept = keep_faster(before, made(log), [X], seconds, "main", **options)
+    TuningLog(log).append(kept.decisions)
+    return kept
 
 
 def plain_is_slow(schedule: Schedule) -> float:
@@ -85,19 +91,17 @@ def plain_is_slow(schedule: Schedule) -> float:
     return 1e-4 if schedule.steps else 8e-4
 
 
-def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path, in_place) -> None:
-    in_place(plain_is_slow)
+def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path, timed) -> None:
+    timed(plain_is_slow)
     log = tmp_path / "log"
     before = made(log)
     (rules,) = before.chosen.values()
     planted(before, rules.schedule, 2e-4, log)
     planted(before, Schedule(), 1e-6, log)  # nothing vectorised: many times slower
     assert [c.sketch for c in made(log).chosen.values()] == ["planted/1"]
-    ended = confirm(before, lambda: made(log), TuningLog(log), [X], 0.2, "main")
-    (undone,) = ended.report.rolled_back
-    assert undone.after > 2 * undone.before
-    assert ended.report.changed == 1 and ended.report.confirmed == 0
-    assert "rolled back" in str(ended.report)
+    ended = confirm(before, log)
+    (verdict,) = ended.verdicts.values()
+    assert verdict.speedup < 0.5 and not ended.won
     (chosen,) = made(log).chosen.values()
     assert chosen.schedule == rules.schedule  # in every later build
     assert [c.schedule for c in ended.built.chosen.values()] == [rules.schedule]
@@ -105,35 +109,33 @@ def test_a_slow_schedule_that_looked_fast_alone_is_rolled_back(tmp_path: Path, i
     assert decision.taken == 0 and decision.winner.cost < decision.losers[0].cost
 
 
-def test_what_is_faster_in_place_is_confirmed(tmp_path: Path, in_place) -> None:
-    in_place(plain_is_slow)
+def test_what_is_faster_in_place_is_confirmed(tmp_path: Path, timed) -> None:
+    timed(plain_is_slow)
     log = tmp_path / "log"
     rules = made(log)
     (chosen,) = rules.chosen.values()
     planted(rules, Schedule(), 2e-4, log)
     before = made(log)
     planted(before, chosen.schedule, 1e-6, log)
-    ended = confirm(before, lambda: made(log), TuningLog(log), [X], 0.2)
-    assert ended.report.confirmed == ended.report.changed == 1 and not ended.report.rolled_back
-    assert ended.report.after < ended.report.before
+    ended = confirm(before, log)
+    assert len(ended.won) == len(ended.verdicts) == 1
+    assert ended.after < ended.before
     (decision,) = TuningLog(log).decisions
     assert decision.taken == 1
 
 
 def test_whole_calls_are_left_out_where_there_is_no_time_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timed
 ) -> None:
-    in_place(plain_is_slow)
-    monkeypatch.setattr(confirm_module, "whole_calls", None)
+    timed(plain_is_slow)
+    monkeypatch.setattr(in_place, "whole_calls", None)
     log = tmp_path / "log"
     before = made(log)
     planted(before, Schedule(), 1e-6, log)
-    ended = confirm(
-        before, lambda: made(log), TuningLog(log), [X], 0.2, "main", None, lambda calls: False
-    )
-    assert len(ended.report.rolled_back) == 1 and not ended.calls
+    ended = confirm(before, log, fits=lambda calls: False)
+    assert not ended.won and not ended.calls
     # The kernels' own times: those of the schedule from before, which is what is left.
-    assert ended.report.before == ended.report.after == pytest.approx(1e-4)
+    assert ended.before == ended.after == pytest.approx(1e-4)
 
 
 def test_builds_of_the_same_code_run_once_in_a_round() -> None:
@@ -153,14 +155,14 @@ def test_builds_of_the_same_code_run_once_in_a_round() -> None:
 
 def test_nothing_new_needs_no_decision(tmp_path: Path) -> None:
     before = made(tmp_path / "log")
-    ended = confirm(before, lambda: made(tmp_path / "log"), TuningLog(tmp_path / "log"), [X], 0.05)
-    assert ended.report.changed == 0 and ended.report.after > 0
+    ended = confirm(before, tmp_path / "log")
+    assert not ended.verdicts and not ended.decisions
     assert not (tmp_path / "log").exists()
 
 
-def test_builds_that_run_in_turn_are_timed_by_workload() -> None:
+def test_interleaved_builds_are_timed_by_workload() -> None:
     built = build(MODULE, threads=1)
-    one, other = run_in_turn([built, built], [X], 0.01)
+    one, other = kernel_rounds([built, built], [X], 0.01)
     assert one.seconds.keys() == other.seconds.keys() and len(one.seconds) == 1
     (times,) = one.seconds.values()
     assert len(times) >= 4 and min(times) > 0
@@ -175,10 +177,10 @@ def test_specs_get_arrays() -> None:
 
 @pytest.mark.parametrize("slower", [False, True])
 def test_tuning_ends_with_what_is_built(
-    slower: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place
+    slower: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timed
 ) -> None:
     """The search finds a schedule without steps; ``slower``: than the rules', in the program."""
-    in_place(lambda schedule: 1e-4 if bool(schedule.steps) is slower else 8e-4)
+    timed(lambda schedule: 1e-4 if bool(schedule.steps) is slower else 8e-4)
     compared: list[int] = []
 
     def search(tasks, toolchain, log, request, *_):
@@ -189,12 +191,12 @@ def test_tuning_ends_with_what_is_built(
             results.append(TaskResult(task, record, 2e-9, 1e-9, 1, {}))
         return ProgramResult(tuple(results), 0.0, request.limits, "budget")
 
-    def spy(before, rebuild, log, arrays, *rest):
+    def spy(before, after, arrays, *rest, **options):
         compared.append(id(arrays[0]))
-        return confirm(before, rebuild, log, arrays, *rest)
+        return keep_faster(before, after, arrays, *rest, **options)
 
     monkeypatch.setattr(tuning, "tune_tasks", search)
-    monkeypatch.setattr(tuning, "confirm", spy)
+    monkeypatch.setattr(tuning, "keep_faster", spy)
     f = lw.compile(net.function, log=tmp_path / "log", threads=1)
     report = f.tune(X, budget=None, trials=2)
     assert compared == [id(X)]  # the caller's own arguments
@@ -228,6 +230,6 @@ def test_a_comparison_waits_for_threads_that_work_but_not_for_ever(busy, waited,
         def process_time() -> float:
             return min(now, busy)
 
-    monkeypatch.setattr(in_turn_module, "time", Clock)
-    in_turn_module._wait_for_threads()
+    monkeypatch.setattr(interleaved, "time", Clock)
+    interleaved._wait_for_threads()
     assert now == pytest.approx(waited, abs=0.0051)

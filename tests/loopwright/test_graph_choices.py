@@ -43,32 +43,32 @@ def graph(slow: set[str]) -> GraphTuner:
     return GraphTuner(Variants(MODULE, Preferences()), made, KEY, "main")
 
 
-def test_flips_are_what_else_the_graph_could_be() -> None:
+def test_alternatives_are_what_else_the_graph_could_be() -> None:
     tuner = graph(set())
-    flips = tuner.flips({})
-    assert [(f.site.about, f.option) for f in flips] == [("fusion", "apart")] * 2
+    flips = tuner.alternatives({})
+    assert [(f.point.about, f.option) for f in flips] == [("fusion", "apart")] * 2
     for flip in flips:
         assert sum(flip.removed.values()) == 1 and sum(flip.added.values()) == 2
         assert {tuner.variants.hash_of(p) for p in flip.prims} == set(flip.added)
-    back = tuner.flips({flips[0].site.key: "apart"})
-    assert ("fusion", "fused") in [(f.site.about, f.option) for f in back]
-    assert tuner.flips({}, frozenset()) == []
+    back = tuner.alternatives({flips[0].point.key: "apart"})
+    assert ("fusion", "fused") in [(f.point.about, f.option) for f in back]
+    assert tuner.alternatives({}, frozenset()) == []
 
 
-def test_flips_that_do_not_touch_share_a_program() -> None:
+def test_alternatives_that_do_not_touch_share_a_program() -> None:
     tuner = graph(set())
-    assert [len(batch) for batch in tuner._batches({}, tuner.flips({}))] == [2]
+    assert [len(batch) for batch in tuner._batches({}, tuner.alternatives({}))] == [2]
 
 
 def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
-    first, second = graph(set()).flips({})
+    first, second = graph(set()).alternatives({})
     kept = graph(set(second.added)).decide({}, [X], 3.0)
-    assert kept.taken.get(second.site.key, "fused") == "fused"
+    assert kept.taken.get(second.point.key, "fused") == "fused"
     decided = graph(set(first.removed)).decide({}, [X], 3.0)
-    assert decided.taken == {first.site.key: "apart"}
+    assert decided.taken == {first.point.key: "apart"}
     # The other one is too small a share of the time to be worth measuring.
     (decision,) = decided.decisions
-    assert (decision.workload.hash, decision.winner.name) == (first.site.key, "apart")
+    assert (decision.workload.hash, decision.winner.name) == (first.point.key, "apart")
     assert {o.name for o in decision.options} == {"fused", "apart"}
     assert decision.winner.cost < decision.losers[0].cost
     log = tmp_path / "log"
@@ -80,9 +80,9 @@ def test_what_is_quicker_in_place_is_taken(tmp_path: Path) -> None:
 def test_builds_with_either_option_compute_the_same(tmp_path: Path) -> None:
     expected = net.function(X)
     log = tmp_path / "log"
-    for flip in graph(set()).flips({}):
+    for flip in graph(set()).alternatives({}):
         options = (Option("fused", (2.0,)), Option("apart", (1.0,)))
-        site = Workload(flip.site.key, flip.site.text)
+        site = Workload(flip.point.key, flip.point.text)
         TuningLog(log).append(Decision("fusion", site, KEY, options, 1))
     f = lw.compile(net.function, log=log, threads=1)
     np.testing.assert_allclose(f(X), expected, rtol=1e-4)

@@ -19,11 +19,11 @@ from loopwright.autotune.program.in_program import decision_line
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.graph.passes.choose_algorithms import Preferences
-from loopwright.pipeline import Built, build
+from loopwright.pipeline import Built, build, by_plain_numpy
 from loopwright.tuning import settle as settled_module
 from loopwright.tuning.graph_choices import GraphTuner
 from loopwright.tuning.plain_numpy import PlainNumpy, numpy_name, program_key
-from loopwright.tuning.settle import Settled, settle
+from loopwright.tuning.settle import GraphChange, Settled, settle
 from loopwright.tuning.variants import Variants
 
 RNG = np.random.default_rng(0)
@@ -59,18 +59,21 @@ def slow() -> Built:
     return replace(plain, call=call)
 
 
-def settled(first: Built, ended: Built, log: Path, choices: Any = None) -> Settled:
-    def rebuild() -> Built:
-        return build(MODULE, log=log, threads=1)
+UNCHANGED = GraphChange({}, {}, {})
 
-    sites = choices or ({}, {}, {})
-    return settle(first, ended, sites, rebuild, TuningLog(log), KEY, [X], 0.2, "main")
+
+def settled(first: Built, last: Built, log: Path, change: GraphChange = UNCHANGED) -> Settled:
+    """Settled between builds of ``net``, with what was decided in the log."""
+    found = settle(first, last, change, [X], 0.2, "main")
+    TuningLog(log).append(found.decisions)
+    return found
 
 
 def test_numpy_runs_what_it_runs_faster(tmp_path: Path) -> None:
     log = tmp_path / "log"
     bad = slow()
-    found = settle(bad, bad, ({}, {}, {}), lambda: bad, TuningLog(log), KEY, [Z], 0.2, "main")
+    found = settle(bad, bad, UNCHANGED, [Z], 0.2, "main")
+    TuningLog(log).append(found.decisions)
     (decision,) = found.decisions
     assert decision.winner.name == numpy_name() and found.after < found.before
     assert decision_line(decision).startswith(f"kept NumPy ({numpy_name()}) for the whole of main")
@@ -83,21 +86,18 @@ def test_numpy_runs_what_it_runs_faster(tmp_path: Path) -> None:
     assert report.in_program.after > 0
 
 
-def test_numpy_is_not_asked_where_it_has_no_function_or_is_slow(tmp_path: Path) -> None:
+def test_numpy_is_not_asked_where_it_has_no_function_or_is_slow() -> None:
     softmax = lw.compile(lambda x: lw.nn.softmax(x)).trace(X).module
     assert not PlainNumpy.fits(softmax) and PlainNumpy.fits(MODULE)
     good = build(MODULE, threads=1, routes={})
     module = lw.compile(lambda x: (x * 2 + 1) * x - x).trace(X).module
     quick = build(module, threads=1)
-    found = settle(
-        quick, quick, ({}, {}, {}), lambda: quick, TuningLog(tmp_path / "l"), KEY, [X], 0.1
-    )
+    found = settle(quick, quick, UNCHANGED, [X], 0.1)
     assert found.built is quick and all(d.winner.name == COMPILED for d in found.decisions)
     assert good.direct is not None
 
 
-def test_what_was_just_compared_is_not_run_again_without_time(tmp_path: Path) -> None:
-    log = TuningLog(tmp_path / "l")
+def test_what_was_just_compared_is_not_run_again_without_time() -> None:
     first, ended = (replace(build(CURVE, threads=1), code_hash=code) for code in "ab")
 
     def never(arrays: Sequence[Any]) -> list[Any]:
@@ -105,8 +105,8 @@ def test_what_was_just_compared_is_not_run_again_without_time(tmp_path: Path) ->
 
     calls = (1e-3,) * 4, (2e-3,) * 4
     builds = replace(first, call=never), replace(ended, call=never)
-    found = settle(*builds, ({}, {}, {}), lambda: first, log, KEY, [Z], 0.0, "main", calls)
-    assert found.built is first and found.before == found.after == pytest.approx(1e-3)
+    found = settle(*builds, UNCHANGED, [Z], 0.0, "main", calls)
+    assert found.built is builds[0] and found.before == found.after == pytest.approx(1e-3)
 
 
 def test_what_another_numpy_was_measured_at_counts_for_nothing(tmp_path: Path) -> None:
@@ -162,18 +162,18 @@ def test_choices_that_made_the_whole_slower_are_taken_back(
     log = tmp_path / "log"
     variants = Variants(MODULE, Preferences())
     tuner = GraphTuner(variants, lambda t: build(MODULE, threads=1, taken=t), KEY)
-    site = tuner.flips({})[0].site
+    site = tuner.alternatives({})[0].point
     options = Option("fused", (2.0,)), Option("apart", (1.0,))
     decision = Decision(site.about, Workload(site.key, site.text), KEY, options, 1)
     TuningLog(log).append([decision])
     first, ended = build(MODULE, threads=1), build(MODULE, log=log, threads=1)
     assert len(ended.kernels) == len(first.kernels) + 1
-    found = settled(first, ended, log, ({site.key: site}, {}, {site.key: "apart"}))
+    found = settled(first, ended, log, GraphChange({site.key: site}, {}, {site.key: "apart"}))
     assert [d.winner.name for d in found.decisions] == ["fused"]
     assert found.built.code_hash == first.code_hash
 
 
-def test_numpys_library_does_not_run_between_calls_of_ours(tmp_path: Path, monkeypatch) -> None:
+def test_numpys_library_does_not_run_between_calls_of_ours(monkeypatch) -> None:
     ran: list[int] = []
 
     def noted(built: Built, name: int) -> Built:
@@ -184,7 +184,7 @@ def test_numpys_library_does_not_run_between_calls_of_ours(tmp_path: Path, monke
         return replace(built, call=call, code_hash=str(name))
 
     first, ended = (noted(build(CURVE, threads=1), n) for n in (1, 2))
-    monkeypatch.setattr(settled_module, "_is_hopeless", lambda *_: False)
+    monkeypatch.setattr(settled_module, "_plain_numpy", lambda last, _: by_plain_numpy(last))
     numpy_runs = PlainNumpy.call
 
     def run(self: PlainNumpy, arrays: Sequence[Any]) -> list[Any]:
@@ -192,7 +192,6 @@ def test_numpys_library_does_not_run_between_calls_of_ours(tmp_path: Path, monke
         return numpy_runs(self, arrays)
 
     monkeypatch.setattr(PlainNumpy, "call", run)
-    log = TuningLog(tmp_path / "log")
-    settle(first, ended, ({}, {}, {}), lambda: ended, log, KEY, [Z], 0.05, "main")
+    settle(first, ended, UNCHANGED, [Z], 0.05, "main")
     begin = ran.index(0)
     assert {1, 2} <= set(ran[:begin]) and set(ran[begin:]) == {0}

@@ -45,14 +45,14 @@ def fail(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize(
     "place, name, said",
     [
-        (tuning, "run_in_turn", "the profile"),
+        (tuning, "kernel_rounds", "the profile"),
         (GraphTuner, "decide", "choices in the graph"),
         (kernel_tasks, "task_of", ""),
         (tuning, "tune_tasks", "the search"),
         (program_tuner, "Tuner", ""),
         (Tuner, "step", ""),
         (Tuner, "finish", ""),
-        (tuning, "confirm", "the last comparison"),
+        (tuning, "keep_faster", "the last comparison"),
         (tuning, "route", "the library"),
         (tuning, "settle", "the first build beside the last"),
     ],
@@ -89,16 +89,16 @@ def test_the_library_does_without_the_schedule_of_what_comes_after_it(
 def test_a_stage_without_time_is_left_out_and_a_log_error_is_not_caught() -> None:
     plan = TimePlan(Budget(seconds=10.0), 0.0, now=lambda: 9.0, call=0.5, build=0.4)
     stages = Stages(plan)
-    assert stages.run("a", lambda: 1, lambda: 2, calls=1, builds=1) == 1
-    assert stages.run("b", lambda: 1, lambda: 2, calls=2, builds=1) == 2
-    assert stages.run("late", lambda: 1, lambda: 2, calls=2, builds=1, late=plan.grace) == 1
+    assert stages.run("a", lambda: 1, 2, calls=1, builds=1) == 1
+    assert stages.run("b", lambda: 1, 2, calls=2, builds=1) == 2
+    assert stages.run("late", lambda: 1, 2, calls=2, builds=1, late=plan.grace) == 1
     assert stages.skipped == ["b: no time left for it"]
 
     def unwritable() -> int:
         raise LogError(None, "the disk is full")
 
     with pytest.raises(LogError):
-        stages.run("c", unwritable, lambda: 2)
+        stages.run("c", unwritable, 2)
 
 
 def test_nobody_waits_for_a_candidate_beyond_the_deadline() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.autotune.budget import Budget, BudgetClock
-from loopwright.tuning import in_turn
+from loopwright.tuning import interleaved
 from loopwright.tuning.time_plan import LAST_BUILDS, LAST_CALLS, MOST_KEPT_BACK, TimePlan
 
 
@@ -99,16 +99,14 @@ def test_what_was_spent_before_counts() -> None:
 
 def test_long_rounds_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(in_turn.time, "perf_counter", clock)
+    monkeypatch.setattr(interleaved.time, "perf_counter", clock)
 
     def rounds(took: float, seconds: float) -> int:
-        count = 0
-        for _ in in_turn._orders([1, 2], seconds):
-            clock.run(took)
-            count += 1
-        return count
+        first, second = interleaved._interleaved([lambda: clock.run(took / 2)] * 2, seconds)
+        assert len(first) == len(second)
+        return len(first)
 
-    assert rounds(1e-3, 0.0) == in_turn.LEAST_ROUNDS
-    assert rounds(1.0, 0.0) == in_turn.FEWEST_ROUNDS
+    assert rounds(1e-3, 0.0) == interleaved.LEAST_ROUNDS
+    assert rounds(1.0, 0.0) == interleaved.FEWEST_ROUNDS
     assert rounds(1.0, 9.5) == 10
-    assert rounds(1e-3, 60.0) == in_turn.MOST_ROUNDS
+    assert rounds(1e-3, 60.0) == interleaved.MOST_ROUNDS

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopwright.tuning.trial import Trial
+from loopwright.background.trial import Trial
 
 
 class Clock:

@@ -1,0 +1,146 @@
+"""Several builds of one function run in interleaved rounds on the same arguments."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..autotune.workload import workload_of
+from ..codegen.timed_program import timed_program
+from ..ir.dims import as_int
+from ..ir.errors import UnsupportedError
+from ..ir.graph.nodes import Module
+from ..ir.graph.types import TensorType
+from ..pipeline import Built
+
+__all__ = ["Rounds", "kernel_rounds", "least_calls", "random_arrays", "whole_calls"]
+
+Array = np.ndarray[Any, Any]
+_T = TypeVar("_T")
+
+LEAST_ROUNDS = 4
+MOST_ROUNDS = 101
+
+LONG_ROUND = 0.1
+FEWEST_ROUNDS = 2
+"""Rounds that take at least ``LONG_ROUND`` seconds tell more: fewer of them are enough."""
+
+MOST_WAIT, LOOK = 0.25, 5e-3
+"""Seconds that a comparison waits for other threads of the process to sleep, and between looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Times of one build. By workload: the seconds of a call in every round, and how often the
+    program calls it."""
+
+    seconds: Mapping[str, tuple[float, ...]]
+    calls: Mapping[str, int]
+
+
+def least_calls(builds: int) -> int:
+    """The fewest calls that a comparison of builds makes if calls are long, warming up included."""
+    return builds * (1 + FEWEST_ROUNDS)
+
+
+def kernel_rounds(
+    builds: Sequence[Built], arrays: Sequence[Array], seconds: float
+) -> tuple[Rounds, ...]:
+    """Run the builds for about ``seconds``, with the clock read between their kernels."""
+    samplers = [_kernel_sampler(built, arrays) for built in builds]
+    samples = _interleaved([sample for sample, _ in samplers], seconds)
+    return tuple(
+        Rounds({w: tuple(r[w] for r in rounds) for w in calls}, calls)
+        for rounds, (_, calls) in zip(samples, samplers)
+    )
+
+
+def whole_calls(
+    builds: Sequence[Built], arrays: Sequence[Array], seconds: float
+) -> tuple[tuple[float, ...], ...]:
+    """Run the builds for about ``seconds``. Returns the seconds of every whole call of each.
+
+    Builds with the same code run once in each round: their times are equal, whatever is measured.
+    """
+    distinct = {built.code_hash: built for built in reversed(builds)}
+
+    def sampler(built: Built) -> Callable[[], float]:
+        def sample() -> float:
+            begun = time.perf_counter()
+            built.call(arrays)
+            return time.perf_counter() - begun
+
+        return sample
+
+    samples = dict(zip(distinct, _interleaved([*map(sampler, distinct.values())], seconds)))
+    return tuple(tuple(samples[built.code_hash]) for built in builds)
+
+
+def _interleaved(samplers: Sequence[Callable[[], _T]], seconds: float) -> list[list[_T]]:
+    """Samples of each sampler, from rounds in which each is called once: forwards, then backwards,
+    so that a drift of the machine meets all alike. A first call of each is not counted."""
+    _wait_for_threads()
+    for sample in samplers:
+        sample()
+    samples: list[list[_T]] = [[] for _ in samplers]
+    begun = time.perf_counter()
+    for count in range(MOST_ROUNDS):
+        spent = time.perf_counter() - begun
+        least = FEWEST_ROUNDS if spent > LONG_ROUND * count else LEAST_ROUNDS
+        if count >= least and spent > seconds:
+            break
+        for number in range(len(samplers))[:: 1 if count % 2 == 0 else -1]:
+            samples[number].append(samplers[number]())
+    return samples
+
+
+def _wait_for_threads() -> None:
+    """Wait until no thread of the process works. Those of NumPy's library spin for a while after a
+    call (OpenBLAS's for 100 ms), and take a core from programs that use all of them."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < MOST_WAIT:
+        before = time.process_time()
+        time.sleep(LOOK)
+        if time.process_time() - before < LOOK / 2:
+            return
+
+
+def _kernel_sampler(
+    built: Built, arrays: Sequence[Array]
+) -> tuple[Callable[[], Mapping[str, float]], Counter[str]]:
+    """A function that runs a build and returns the seconds of a call by workload; and how often
+    each workload is called."""
+    parts = built.parts
+    if parts is None:
+        raise UnsupportedError("this build does not say what it is made of")
+    program = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
+    hashes = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
+    workloads = [hashes[call.kernel] for call in program.calls]
+    calls = Counter(workloads)
+
+    def sample() -> Mapping[str, float]:
+        sums: defaultdict[str, float] = defaultdict(float)
+        for workload, seconds in zip(workloads, program.run(arrays)):
+            sums[workload] += float(seconds)
+        return {workload: total / calls[workload] for workload, total in sums.items()}
+
+    return sample, calls
+
+
+def random_arrays(module: Module, seed: int = 0) -> list[Array]:
+    """An array for each parameter of ``main``, where the caller gave shapes only."""
+    rng = np.random.default_rng(seed)
+    arrays: list[Array] = []
+    for param in module.main.params:
+        assert isinstance(param.type, TensorType)
+        shape, dtype = tuple(as_int(s) for s in param.type.shape), param.type.dtype
+        if dtype.is_float:
+            arrays.append(rng.standard_normal(shape).astype(dtype.numpy))
+        else:
+            arrays.append(rng.integers(0, 2 if dtype.is_bool else 100, shape).astype(dtype.numpy))
+    return arrays
