@@ -30,6 +30,7 @@ class IsaLevel:
     fma: bool
     masks: bool
     cpu_flags: frozenset[str]  # what /proc/cpuinfo must show for code of this level to run
+    tuning: str = ""  # what LLVM is told beside the level's name
 
 
 ISA_LEVELS: dict[str, IsaLevel] = {
@@ -46,6 +47,7 @@ ISA_LEVELS: dict[str, IsaLevel] = {
             frozenset(
                 {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2"}
             ),
+            "-prefer-256-bit",
         ),
     )
 }

@@ -24,12 +24,6 @@ __all__ = [
 _lock = threading.RLock()
 _ready = False
 
-_FEATURES = {
-    "x86-64": "",
-    "x86-64-v3": "",
-    "x86-64-v4": "-prefer-256-bit",
-}
-
 
 def _initialise() -> None:
     global _ready
@@ -45,7 +39,7 @@ def _features(target: Target) -> str:
     extra = sorted(target.features)
     if target.has_tiles:
         extra.append("amx-tile")
-    return ",".join([*filter(None, [_FEATURES[target.isa]]), *(f"+{name}" for name in extra)])
+    return ",".join([*filter(None, [target.level.tuning]), *(f"+{name}" for name in extra)])
 
 
 @cache
