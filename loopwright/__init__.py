@@ -41,8 +41,8 @@ from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
     from . import debug, schedule
-    from .autotune.space.rules.user import UserSketch as Sketch
     from .autotune.space.rules.user import sketch_rule
+    from .autotune.space.sketch import Sketch
     from .module import CompiledModule, build, parse
     from .module_builder import ModuleBuilder
 
@@ -101,7 +101,7 @@ __all__ = [
 
 _LATE = {
     "CompiledModule": (".module", "CompiledModule"),
-    "Sketch": (".autotune.space.rules.user", "UserSketch"),
+    "Sketch": (".autotune.space.sketch", "Sketch"),
     "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "build": (".module", "build"),
     "debug": (".debug", ""),

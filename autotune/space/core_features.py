@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ...ir.dims import as_int
 from .analysis import Access, expression_cost
-from .rules import Sketch
-from .rules.base import PACKS_VECTORS
 from .rules.tile_defaults import LATENCY, SPILL, TILE, TURN
+from .tiling import PACKS_VECTORS, Tiling
 
 __all__ = ["core_features"]
 
@@ -31,37 +30,37 @@ JOIN = 3.0  # cycles of each of the steps that join the lanes of one accumulator
 PAGE, LINE, WAYS = 4096, 64, 8  # bytes between lines of one set, of a line; lines a set keeps
 
 
-def core_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+def core_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """float64[n] for each name: ``cycles`` of all steps on one core, ``arithmetic``, ``loads``,
     ``shuffles``, ``latency`` and ``spilled`` of them as far as each unit alone would take,
     ``around`` for loops and tiles, ``tails`` those of smaller tiles; ``written``, instructions in
     the innermost loop; ``crowded``, lines that fall into one set of the first cache over those it
     keeps."""
     n = len(v["rows"])
-    main = sketch.group.main
+    main = tiling.group.main
     reduced = {a.name for a in main.reduce_axes}
-    axis = sketch.inner_axis()
+    axis = tiling.inner_axis
     along_reduced = axis in reduced
     depth = float(np.prod([as_int(a.extent) for a in main.reduce_axes]))
-    steps = depth / sketch.extent(axis) if along_reduced else depth
+    steps = depth / tiling.extent(axis) if along_reduced else depth
     points = 1.0
-    for name in sketch.group.shared:
-        if name not in (axis, sketch.row_axis, sketch.row_axis2):
-            points *= sketch.extent(name)
+    for name in tiling.group.shared:
+        if name not in (axis, tiling.row_axis, tiling.row_axis2):
+            points *= tiling.extent(name)
     units = ("arithmetic", "loads", "shuffles", "latency", "spilled", "around", "tails", "cycles")
     found: dict[str, FloatArray] = {name: np.zeros(n) for name in units}
     written: FloatArray = np.zeros(n)
-    for whole, times, size, rows, rows2 in _tiles(sketch, v):
-        one = _step(sketch, v, size, rows, rows2)
-        turn = TURN / v["k_unroll"] / sketch.taps
+    for whole, times, size, rows, rows2 in _tiles(tiling, v):
+        one = _step(tiling, v, size, rows, rows2)
+        turn = TURN / v["k_unroll"] / tiling.taps
         core = np.maximum.reduce(
             [one["arithmetic"], one["loads"], one["shuffles"], one["front"], one["latency"]]
         )
         spilled = one["spilled"] * SPILL
         tile = np.full(n, TILE if depth > 1 else TURN)
         if along_reduced:  # the tiles along the vectors are steps, too: joined once at the end
-            pieces = -(-sketch.extent(axis) // np.maximum(1, np.minimum(size, 1 << 40)))
-            join = rows * rows2 * JOIN * np.log2(max(2, sketch.lanes))
+            pieces = -(-tiling.extent(axis) // np.maximum(1, np.minimum(size, 1 << 40)))
+            join = rows * rows2 * JOIN * np.log2(max(2, tiling.lanes))
             tile = np.where(times > 0, (TILE + join) / np.maximum(1, pieces), 0.0)
         each = points * times
         total = each * (steps * (core + spilled + turn) + tile)
@@ -75,24 +74,24 @@ def core_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatA
         else:
             found["tails"] += total
             written = np.where(written == 0, one["written"], written)
-    found["written"] = written * v["k_unroll"] * sketch.taps
-    found["crowded"] = _crowded(sketch, v)
+    found["written"] = written * v["k_unroll"] * tiling.taps
+    found["crowded"] = _crowded(tiling, v)
     return found
 
 
 def _tiles(
-    sketch: Sketch, v: Mapping[str, IntArray]
+    tiling: Tiling, v: Mapping[str, IntArray]
 ) -> Iterator[tuple[bool, IntArray, IntArray, IntArray, IntArray]]:
     """Kinds of register tiles: whether it is the whole one, how often it runs (within one point of
     the other axes), and its size along the vectors, rows and second rows."""
     n = len(v["rows"])
     parts: list[list[tuple[IntArray, IntArray]]] = []
     for axis, wanted in (
-        (sketch.inner_axis(), v["vectors"] * sketch.lanes),
-        (sketch.row_axis, v["rows"]),
-        (sketch.row_axis2, v["rows2"]),
+        (tiling.inner_axis, v["vectors"] * tiling.lanes),
+        (tiling.row_axis, v["rows"]),
+        (tiling.row_axis2, v["rows2"]),
     ):
-        extent = np.full(n, sketch.extent(axis), np.int64)
+        extent = np.full(n, tiling.extent(axis), np.int64)
         size = np.maximum(1, np.minimum(wanted, extent))
         rest = extent % size
         kinds = [(extent // size, size)]
@@ -106,27 +105,27 @@ def _tiles(
 
 
 def _step(
-    sketch: Sketch, v: Mapping[str, IntArray], size: IntArray, rows: IntArray, rows2: IntArray
+    tiling: Tiling, v: Mapping[str, IntArray], size: IntArray, rows: IntArray, rows2: IntArray
 ) -> dict[str, FloatArray]:
     """One step of a tile: cycles of every unit, registers that are missing, instructions."""
-    main = sketch.group.main
-    lanes = sketch.lanes
-    axis = sketch.inner_axis()
+    main = tiling.group.main
+    lanes = tiling.lanes
+    axis = tiling.inner_axis
     wide = -(-size // lanes)
     chains = (wide * rows * rows2).astype(float)
-    reads = sketch.group.accesses[main.name]
-    packable = {name for name, _ in sketch.packable}
+    reads = tiling.group.accesses[main.name]
+    packable = {name for name, _ in tiling.packable}
     packed = np.isin(v["pack"], PACKS_VECTORS)
     loads, shuffles, live = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     for access in reads:
         count = np.ones(len(rows))
-        for name, tile in ((sketch.row_axis, rows), (sketch.row_axis2, rows2)):
+        for name, tile in ((tiling.row_axis, rows), (tiling.row_axis2, rows2)):
             if name is not None and access.depends(name):
                 count = count * tile
         moves = axis is not None and access.lane_stride(axis, lanes) != 0
         if moves:
             count = count * wide
-            load, shuffle = _vector(sketch, access, axis or "", rows, size)
+            load, shuffle = _vector(tiling, access, axis or "", rows, size)
             smooth = packed & (access.buffer in packable)
             loads += count * np.where(smooth, 1.0, load)
             shuffles += count * np.where(smooth, 0.0, shuffle)
@@ -138,7 +137,7 @@ def _step(
     if main.combiner is None:
         stores = chains
         if main.axes and axis is not None and main.axes[-1].name != axis:
-            run = rows if main.axes[-1].name == sketch.row_axis else rows2
+            run = rows if main.axes[-1].name == tiling.row_axis else rows2
             blocks = chains / np.maximum(1, run)  # turned in registers, as far as rows reach
             turned = blocks * np.ceil(run / lanes) * lanes
             stores, shuffles = turned, shuffles + turned * np.log2(max(2, lanes))
@@ -151,16 +150,16 @@ def _step(
         "shuffles": shuffles / SHUFFLES,
         "front": written / WIDTH + stores / STORES * 0.0,
         "latency": latency,
-        "spilled": np.maximum(0.0, wanted - sketch.target.vector_registers),
+        "spilled": np.maximum(0.0, wanted - tiling.target.vector_registers),
         "written": written,
     }
 
 
 def _vector(
-    sketch: Sketch, access: Access, axis: str, rows: IntArray, size: IntArray
+    tiling: Tiling, access: Access, axis: str, rows: IntArray, size: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Loads and shuffles that put one vector of an operand together."""
-    lanes = sketch.lanes
+    lanes = tiling.lanes
     one, none = np.ones(len(rows)), np.zeros(len(rows))
     step = access.stride(axis)
     if step is None:
@@ -169,7 +168,7 @@ def _vector(
         return one, none if step == 1 else one
     if abs(step) <= NEAR:
         return float(abs(step)) * one, float(abs(step)) * one
-    row = sketch.row_axis
+    row = tiling.row_axis
     if row is None or access.stride(row) != 1:
         return lanes * one, lanes * one
     # A block of ``lanes`` rows of the operand is transposed: it gives as many vectors as fit.
@@ -182,26 +181,26 @@ def _vector(
     )
 
 
-def _crowded(sketch: Sketch, v: Mapping[str, IntArray]) -> FloatArray:
+def _crowded(tiling: Tiling, v: Mapping[str, IntArray]) -> FloatArray:
     """Lines of one operand in one set of the first cache over those a set keeps, where the steps of
     one axis of a cache tile are far apart; the worst of all."""
     worst = np.zeros(len(v["rows"]))
-    packable = {name for name, _ in (*sketch.packable, *sketch.packable_rows)}
+    packable = {name for name, _ in (*tiling.packable, *tiling.packable_rows)}
     reach: dict[str, IntArray] = {}
-    axis = sketch.inner_axis()
+    axis = tiling.inner_axis
     for name, tile in (
-        (axis, v["vectors"] * sketch.lanes * v["mid_v"]),
-        (sketch.row_axis, v["rows"] * v["mid_r"]),
-        (sketch.row_axis2, v["rows2"]),
+        (axis, v["vectors"] * tiling.lanes * v["mid_v"]),
+        (tiling.row_axis, v["rows"] * v["mid_r"]),
+        (tiling.row_axis2, v["rows2"]),
     ):
         if name is not None:
-            reach[name] = np.minimum(tile, sketch.extent(name))
-    for reduced in sketch.group.main.reduce_axes:
+            reach[name] = np.minimum(tile, tiling.extent(name))
+    for reduced in tiling.group.main.reduce_axes:
         whole = np.full(len(worst), as_int(reduced.extent), np.int64)
-        if reduced.name == sketch.k_axis:
+        if reduced.name == tiling.k_axis:
             whole = -(-whole // v["k_blocks"])
         reach.setdefault(reduced.name, whole)
-    for access in sketch.group.accesses[sketch.group.main.name]:
+    for access in tiling.group.accesses[tiling.group.main.name]:
         for name, count in reach.items():
             step = abs((access.stride(name) or 0) * access.element_bytes)
             if step < LINE:

@@ -6,22 +6,24 @@ they are called and say stands in ``feature_list``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.target import Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
+from ...ir.schedule.steps import Schedule, Step
 from ..protocols import Population
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
 from .core_features import core_features
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
 from .footprint_features import PAGE, footprints
-from .rules import KNOBS, Sketch
-from .rules.base import PACKS_ROWS, PACKS_VECTORS
+from .reading import tiling_of
 from .rules.tile_defaults import LATENCY, LOAD, SPILL, TILE, TURN
+from .tiling import GROUP, PACKS_ROWS, PACKS_VECTORS, Kind, Tiling, Values
 from .traffic_features import LINE, traffic_features
 from .variant import Variant
 
@@ -29,8 +31,6 @@ __all__ = ["space_features"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-BYTES_AT_ONCE = 4  # neighbours of a reduced axis that the ``dots`` rule adds up in one lane
-RULES = ("tile", "lanes", "window", "dots", "chain", "pick")
 _COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]
 NEAR_BYTES, FAR_BYTES, MEMORY_BYTES = 48.0, 12.0, 6.0  # a cycle, into the first cache and so on
 
@@ -39,6 +39,7 @@ class Space(Protocol):
     """What features are made from: a kernel, the ways of doing it, and the values of knobs."""
 
     prim: PrimFunc
+    target: Target
     threads: int
 
     @property
@@ -46,7 +47,9 @@ class Space(Protocol):
 
     def default(self) -> Population: ...
 
-    def values(self, rows: Population) -> IntArray: ...
+    def values(self, rows: Population, number: int) -> Values: ...
+
+    def schedule(self, row: npt.NDArray[np.int32]) -> Schedule: ...
 
 
 def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
@@ -60,62 +63,84 @@ def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
 
 def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     out = np.zeros((len(rows), ABSOLUTE), np.float32)
-    values = space.values(rows)
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
-    for number, variant in enumerate(space.variants):
-        mine = rows[:, 0] == number
-        if mine.any():
-            v = variant.sketch.settled({n: values[mine, c] for c, n in enumerate(KNOBS)})
-            found = _variant_features(variant, number, v, whole, space.threads)
-            count = int(mine.sum())
+    for number in np.unique(rows[:, 0]):
+        mine = np.flatnonzero(rows[:, 0] == number)
+        for tiling, members, v in _tilings(space, int(number), rows[mine]):
+            variant = space.variants[number]
+            found = _tiling_features(tiling, variant.prepare, v, whole, space.threads)
+            found["choice"] = float(number)
+            found["groups"] = float(1 + len(variant.others))
             for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
-                out[mine, column] = np.broadcast_to(found[name], count)
+                out[mine[members], column] = found[name]
     return out
+
+
+def _tilings(
+    space: Space, number: int, rows: Population
+) -> Iterator[tuple[Tiling, IntArray, Values]]:
+    """The tilings of a variant's rows, each with the places of its rows and their values."""
+    variant = space.variants[number]
+    if variant.sketch.tiling is not None:
+        tiling = variant.sketch.tiling
+        values = tiling.values(space.values(rows, number), len(rows))
+        yield tiling, np.arange(len(rows)), values
+        return
+    by_axes: dict[tuple[object, ...], list[tuple[int, Tiling, dict[str, int]]]] = {}
+    for place, row in enumerate(rows):
+        tiling, read = tiling_of(space.prim, space.target, space.schedule(row))
+        by_axes.setdefault(tiling.axes, []).append((place, tiling, read))
+    for members in by_axes.values():
+        tiling = members[0][1]
+        read = {name: np.array([r[name] for _, _, r in members]) for name in members[0][2]}
+        yield (
+            tiling,
+            np.array([place for place, _, _ in members]),
+            tiling.values(read, len(members)),
+        )
 
 
 def _log(x: FloatArray | IntArray | float) -> FloatArray:
     return np.log2(np.maximum(x, 1e-6))
 
 
-def _variant_features(
-    variant: Variant,
-    number: int,
-    v: Mapping[str, IntArray],
+def _tiling_features(
+    tiling: Tiling,
+    prepare: Sequence[Step],
+    v: Values,
     whole: Mapping[str, float],
     threads: int,
 ) -> dict[str, FloatArray | float]:
-    sketch = variant.sketch
-    group, target = sketch.group, sketch.target
+    group, target = tiling.group, tiling.target
     tile = (v["vectors"] * v["rows"] * v["rows2"]).astype(float)
-    inner = _inner_loop(sketch, v)
-    footprint = footprints(sketch, v)
-    trips, per_core = _parallel(sketch, v, threads)
-    operations = whole["flops"] / sketch.lanes
+    inner = _inner_loop(tiling, v)
+    footprint = footprints(tiling, v)
+    trips, per_core = _parallel(tiling, v, threads)
+    operations = whole["flops"] / tiling.lanes
     packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
-    if sketch.always_packed:
+    if tiling.always_packed:
         packed = np.ones_like(packed)
     runtime = sum(
         a.size * a.element_bytes
         for a in group.accesses[group.main.name]
-        for name, constant in sketch.packable
+        for name, constant in tiling.packable
         if a.buffer == name and not constant
     )
-    share = sketch.share(v)
-    moved = {level: share * moved for level, moved in traffic_features(sketch, v).items()}
+    share = tiling.share(v)
+    moved = {level: share * moved for level, moved in traffic_features(tiling, v).items()}
     cycles = share * inner["cycles"]
     memory = moved["l1"] / NEAR_BYTES + moved["l2"] / FAR_BYTES + moved["l3"] / MEMORY_BYTES
     used = np.minimum(trips, threads)
     last = group.main.axes[-1].name if group.main.axes else None
-    smooth = sketch.rule == "lanes" or last == sketch.vector_axis
+    smooth = tiling.kind == Kind.LANES or last == tiling.vector_axis
     return {
         "flops": float(_log(whole["flops"])),
         "bytes": float(_log(whole["bytes"])),
         "intensity": float(_log(whole["flops"] / max(1.0, whole["bytes"]))),
-        "lanes_rule": float(sketch.rule == "lanes"),
+        "lanes_rule": float(tiling.kind == Kind.LANES),
         "stages": float(len(group.prim.stages)),
         "reductions": float(len(group.reductions)),
-        "groups": float(1 + len(variant.others)),
-        "lanes": float(np.log2(sketch.lanes)),
+        "lanes": float(np.log2(tiling.lanes)),
         "registers": float(target.vector_registers),
         "threads": float(np.log2(threads)),
         "vectors": _log(v["vectors"]),
@@ -127,12 +152,12 @@ def _variant_features(
         "loads_per_op": inner["loads"] / tile,
         "gathers_per_op": inner["gathers"] / tile,
         "unroll": _log(v["k_unroll"]),
-        "code": _log(tile * v["k_unroll"] * sketch.taps),
+        "code": _log(tile * v["k_unroll"] * tiling.taps),
         "inner_trips": _log(inner["trips"]),
         "depth": _log(inner["depth"]),
         "vector_waste": inner["waste"],
-        "row_tail": _tail(sketch.extent(sketch.row_axis), v["rows"]),
-        "row2_tail": _tail(sketch.extent(sketch.row_axis2), v["rows2"]),
+        "row_tail": _tail(tiling.extent(tiling.row_axis), v["rows"]),
+        "row2_tail": _tail(tiling.extent(tiling.row_axis2), v["rows2"]),
         "tile_bytes": _log(footprint["tile"] / target.l1),
         "cache_tile_bytes": _log(footprint["cache"] / target.l2),
         "panel_bytes": _log(footprint["panel"] / target.l2),
@@ -146,7 +171,7 @@ def _variant_features(
         "packed": packed,
         "streamed": v["stream"].astype(float),
         "prefetched": _log(v["prefetch"] + 1),
-        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float) * bool(sketch.packable_rows),
+        "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float) * bool(tiling.packable_rows),
         "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
         "parallel": _log(trips),
         "chunks": _log(per_core),
@@ -154,11 +179,10 @@ def _variant_features(
         "ideal_ratio": _log(cycles / operations),
         "cycles": _log(cycles / used),
         "store_smooth": float(smooth),
-        "rule": float(RULES.index(sketch.rule)) if sketch.rule in RULES else float(len(RULES)),
-        "choice": float(number),
+        "rule": float(tiling.kind),
         "element": float(np.log2(group.element_bytes)),
         "work": expression_cost(group.main),
-        **_prepared(variant, whole),
+        **_prepared(tiling, prepare, whole),
         "near_bytes": _log(moved["l1"] / operations),
         "far_bytes": _log(moved["l2"] / operations),
         "memory_bytes": _log(moved["l3"] / operations),
@@ -166,13 +190,13 @@ def _variant_features(
         "bound": _log(memory / cycles),
         "tiles": _log(inner["tiles"]),
         "tile_steps": _log(inner["steps"] * tile),
-        **_layout(sketch, v),
-        **_core(sketch, v, memory, operations, used, trips, inner["tiles"]),
+        **_layout(tiling, v),
+        **_core(tiling, v, memory, operations, used, trips, inner["tiles"]),
     }
 
 
 def _core(
-    sketch: Sketch,
+    tiling: Tiling,
     v: Mapping[str, IntArray],
     memory: FloatArray,
     operations: float,
@@ -181,8 +205,8 @@ def _core(
     tiles: FloatArray,
 ) -> dict[str, FloatArray]:
     """What the core does, as shares and beside the cycles for ``memory``."""
-    core = core_features(sketch, v)
-    cycles = sketch.share(v) * core["cycles"]
+    core = core_features(tiling, v)
+    cycles = tiling.share(v) * core["cycles"]
     arithmetic = np.maximum(core["arithmetic"], 1e-6)
     return {
         "core": _log(cycles / operations),
@@ -202,30 +226,32 @@ def _core(
     }
 
 
-def _prepared(variant: Variant, whole: Mapping[str, float]) -> dict[str, float]:
+def _prepared(
+    tiling: Tiling, prepare: Sequence[Step], whole: Mapping[str, float]
+) -> dict[str, float]:
     """What the preparing steps of a variant have made of the kernel."""
-    group = variant.sketch.group
+    group = tiling.group
     prim = group.prim
     flops = prim_flops(prim)
-    pieces = [s.args[2] for s in variant.prepare if s.name == "split_reduction"]
+    pieces = [s.args[2] for s in prepare if s.name == "split_reduction"]
     outside = [s for s in prim.stages if s not in group.stages and s.name not in prim.outputs]
     kept = sum(as_int(s.buffer.size) * s.buffer.dtype.bytes for s in outside)
     return {
-        "inlined": float(sum(s.name == "compute_inline" for s in variant.prepare)),
+        "inlined": float(sum(s.name == "compute_inline" for s in prepare)),
         "repeated": float(_log(flops / whole["flops"])),
         "pieces": float(np.log2(pieces[0])) if pieces else 0.0,
-        "kept": float(_log(max(kept, 1) / variant.sketch.target.l2)),
+        "kept": float(_log(max(kept, 1) / tiling.target.l2)),
         "other_work": 1.0 - group.flops / flops,
         "stage_work": 1.0 - stage_flops(group.main) / flops,
     }
 
 
-def _layout(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray | float]:
+def _layout(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray | float]:
     """How the operands of the main stage lie, as far as vectors and rows walk them."""
-    group = sketch.group
+    group = tiling.group
     reads = group.accesses[group.main.name]
-    axis, lanes = sketch.inner_axis(), sketch.lanes
-    extent = sketch.extent(axis)
+    axis, lanes = tiling.inner_axis, tiling.lanes
+    extent = tiling.extent(axis)
     width = np.minimum(v["vectors"] * lanes, extent)
     tiles = -(-extent // width)
     used = extent / (tiles * (-(-width // lanes)) * lanes)
@@ -233,17 +259,16 @@ def _layout(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray |
     used = np.maximum(
         used, extent / ((tiles - 1) * (-(-width // lanes)) * lanes + -(-rest // lanes) * lanes)
     )
-    strides = [(a.stride(sketch.row_axis or "") or 0) * a.element_bytes for a in reads]
-    steps = [(a.stride(sketch.k_axis or "") or 0) * a.element_bytes for a in reads]
+    strides = [(a.stride(tiling.row_axis or "") or 0) * a.element_bytes for a in reads]
+    steps = [(a.stride(tiling.k_axis or "") or 0) * a.element_bytes for a in reads]
     vectors = [a for a in reads if axis is not None and a.stride(axis) == 1]
     rows = [
         any(s * a.element_bytes % LINE for x, s in a.strides.items() if x != axis) for a in vectors
     ]
-    turn = v["k_unroll"] * (BYTES_AT_ONCE if sketch.rule == "dots" else 1)
-    deep = sketch.extent(sketch.k_axis)
+    deep = tiling.extent(tiling.k_axis)
     run = width * group.element_bytes * v["mid_v"]
     return {
-        "depth_tail": (deep % turn) / deep,
+        "depth_tail": (deep % tiling.step(v)) / deep,
         "last_lanes": 1.0 - used,
         "same_sets": sum(s > 0 and s % PAGE == 0 for s in strides) / max(1, len(reads)),
         "walks": float(sum(abs(s) >= PAGE for s in steps)),
@@ -256,16 +281,16 @@ def _tail(extent: int, tile: IntArray) -> FloatArray:
     return (extent % tile) / extent
 
 
-def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """The innermost loop of the main stage: loads, live registers, trips, modelled cycles."""
-    group = sketch.group
+    group = tiling.group
     main = group.main
-    axis = sketch.inner_axis()
-    width = sketch.extent(axis)
-    lanes = sketch.lanes
+    axis = tiling.inner_axis
+    width = tiling.extent(axis)
+    lanes = tiling.lanes
     reached = np.minimum(v["vectors"] * lanes, width)
     vectors = -(-reached // lanes)
-    packed = {name for name, _ in sketch.packable}
+    packed = {name for name, _ in tiling.packable}
     loads = np.zeros(len(reached))
     gathers = np.zeros(len(reached))
     live = np.zeros(len(reached))
@@ -274,7 +299,7 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         moves = axis is not None and access.depends(axis)
         if moves:
             count = count * vectors
-        for row, knob in ((sketch.row_axis, "rows"), (sketch.row_axis2, "rows2")):
+        for row, knob in ((tiling.row_axis, "rows"), (tiling.row_axis2, "rows2")):
             if row is not None and access.depends(row):
                 count = count * v[knob]
         rough = moves and access.stride(axis or "") not in (1, -1)
@@ -288,27 +313,27 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         depth *= as_int(reduced.extent)
     points = 1.0
     for name in group.shared:
-        if name not in (axis, sketch.row_axis, sketch.row_axis2):
+        if name not in (axis, tiling.row_axis, tiling.row_axis2):
             points *= group.extents[name]
     tiles = (
         -(-width // np.maximum(1, reached))
-        * -(-sketch.extent(sketch.row_axis) // v["rows"])
-        * -(-sketch.extent(sketch.row_axis2) // v["rows2"])
+        * -(-tiling.extent(tiling.row_axis) // v["rows"])
+        * -(-tiling.extent(tiling.row_axis2) // v["rows2"])
     )
-    steps = float(depth) if sketch.in_tiles else depth / max(1, width)
+    steps = float(depth) if tiling.in_tiles else depth / max(1, width)
     chains = vectors * v["rows"] * v["rows2"]
     work = np.full(len(reached), max(1.0, expression_cost(main) / 2.0))
-    if sketch.rule == "dots":  # four products of a lane at once, or sixteen in tile registers
-        work = work / np.where(v["pack"] == 2, 4 * BYTES_AT_ONCE, BYTES_AT_ONCE)
+    if tiling.kind == Kind.DOTS:  # four products of a lane at once, or sixteen in tile registers
+        work = work / np.where(v["tiles"] == 1, 4 * GROUP, GROUP)
     wanted = chains + np.minimum(live, vectors + 1)
-    spilled = np.maximum(0.0, wanted - sketch.target.vector_registers)
+    spilled = np.maximum(0.0, wanted - tiling.target.vector_registers)
     per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
-    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"] / sketch.taps
+    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"] / tiling.taps
     return {
         "loads": loads,
         "gathers": gathers,
         "live": np.minimum(live, vectors + 1.0),
-        "trips": _inner_trips(sketch, v, axis, reached),
+        "trips": _inner_trips(tiling, v, axis, reached),
         "depth": np.full(len(reached), float(depth)),
         "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
         "cycles": np.asarray(points * tiles * (steps * per_step + TILE), np.float64),
@@ -318,27 +343,27 @@ def _inner_loop(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArr
 
 
 def _inner_trips(
-    sketch: Sketch, v: Mapping[str, IntArray], axis: str | None, reached: IntArray
+    tiling: Tiling, v: Mapping[str, IntArray], axis: str | None, reached: IntArray
 ) -> FloatArray:
     """Turns of the innermost reduced loop of the main stage with more than one turn, else 1."""
-    main = sketch.group.main
+    main = tiling.group.main
     reduced = [a.name for a in main.reduce_axes]
     one = np.ones(len(v["rows"]), np.int64)
     loops: list[IntArray] = []
-    if sketch.taps > 1:
+    if tiling.taps > 1:
         return one.astype(float)
-    if sketch.rule == "lanes":
+    if tiling.kind == Kind.LANES:
         others = [name for name in reduced if name != axis]
-        loops += [one * sketch.extent(name) for name in others]
+        loops += [one * tiling.extent(name) for name in others]
         if axis in reduced:
-            loops.append(sketch.extent(axis) // np.maximum(1, reached))
+            loops.append(tiling.extent(axis) // np.maximum(1, reached))
     else:
         blocks = v["k_blocks"]
         loops.append(blocks)
         for name in reduced:
-            chunk = -(-sketch.extent(name) // blocks)
+            chunk = -(-tiling.extent(name) // blocks)
             loops.append(
-                chunk // v["k_unroll"] if name == sketch.k_axis else one * sketch.extent(name)
+                chunk // tiling.step(v) if name == tiling.k_axis else one * tiling.extent(name)
             )
     trips = one
     for turns in loops:
@@ -347,28 +372,13 @@ def _inner_trips(
 
 
 def _parallel(
-    sketch: Sketch, v: Mapping[str, IntArray], threads: int
+    tiling: Tiling, v: Mapping[str, IntArray], threads: int
 ) -> tuple[FloatArray, FloatArray]:
     """Turns of the parallel loop, and turns per thread."""
-    others = [sketch.extent(a) for a in sketch.outer_axes]
     n = len(v["rows"])
-    columns: list[FloatArray] = [np.full(n, float(e)) for e in others]
-    rows: list[FloatArray] = []
-    if sketch.row_axis2 is not None:
-        rows.append(np.ceil(sketch.extent(sketch.row_axis2) / v["rows2"]))
-    if sketch.row_axis is not None:
-        rows.append(np.ceil(sketch.extent(sketch.row_axis) / (v["rows"] * v["mid_r"])))
-    if sketch.in_tiles:
-        tile = v["vectors"] * sketch.lanes * v["mid_v"]
-        wide = np.ceil(sketch.extent(sketch.vector_axis) / tile)
-        outer = v["order"] == 1
-        columns.append(np.where(outer, wide, rows[0] if rows else wide))
-        for place, row in enumerate(rows):
-            after = rows[place + 1] if place + 1 < len(rows) else wide
-            columns.append(np.where(outer, row, after))
-    else:
-        columns += rows
+    if "shared" in v:
+        return v["shared"].astype(float), v["shared"] / threads
     trips = np.ones(n)
-    for depth, column in enumerate(columns):
+    for depth, column in enumerate(tiling.outer_trips(v)):
         trips = np.where(v["parallel"] > depth, trips * column, trips)
     return trips, trips / threads

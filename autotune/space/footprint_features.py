@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .analysis import Access
-from .rules import Sketch
+from .tiling import Tiling
 from .traffic_features import LINE, touched
 
 __all__ = ["PAGE", "footprints"]
@@ -18,24 +18,24 @@ IntArray = npt.NDArray[np.int64]
 PAGE = 4096  # bytes
 
 
-def footprints(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+def footprints(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """Bytes touched by a register tile, a cache tile, and passes of the outer loops."""
-    group = sketch.group
+    group = tiling.group
     reads = [a for found in group.accesses.values() for a in found]
     whole = {a: np.full(len(v["rows"]), e, np.int64) for a, e in group.extents.items()}
     tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
-    tile.update(_sizes(sketch, v))
+    tile.update(_sizes(tiling, v))
     inner = {a: e for a, e in whole.items() if a not in group.shared}
-    if sketch.k_axis in inner:
-        inner[sketch.k_axis] = -(-inner[sketch.k_axis] // v["k_blocks"])
+    if tiling.k_axis in inner:
+        inner[tiling.k_axis] = -(-inner[tiling.k_axis] // v["k_blocks"])
     register = {**tile, **inner}
     cache = dict(register)
-    for axis, knob in ((sketch.vector_axis, "mid_v"), (sketch.row_axis, "mid_r")):
-        if sketch.in_tiles and axis is not None:
+    for axis, knob in ((tiling.vector_axis, "mid_v"), (tiling.row_axis, "mid_r")):
+        if tiling.in_tiles and axis is not None:
             cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
     order = v["order"] == 1
     panel, sweep = dict(cache), dict(cache)
-    for axis, is_inner in ((sketch.row_axis, order), (sketch.vector_axis, ~order)):
+    for axis, is_inner in ((tiling.row_axis, order), (tiling.vector_axis, ~order)):
         if axis is not None and axis in panel:
             panel[axis] = np.where(is_inner, whole[axis], panel[axis])
             sweep[axis] = whole[axis]
@@ -59,14 +59,14 @@ def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatA
     return touched(access, sizes, unit, rough)
 
 
-def _sizes(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
+def _sizes(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
     """How far each tiled axis reaches in one register tile."""
     sizes: dict[str, IntArray] = {}
-    if sketch.in_tiles and sketch.vector_axis is not None:
-        wide = v["vectors"] * sketch.lanes
-        sizes[sketch.vector_axis] = np.minimum(wide, sketch.extent(sketch.vector_axis))
-    if sketch.row_axis is not None:
-        sizes[sketch.row_axis] = np.minimum(v["rows"], sketch.extent(sketch.row_axis))
-    if sketch.row_axis2 is not None:
-        sizes[sketch.row_axis2] = np.minimum(v["rows2"], sketch.extent(sketch.row_axis2))
+    if tiling.in_tiles and tiling.vector_axis is not None:
+        wide = v["vectors"] * tiling.lanes
+        sizes[tiling.vector_axis] = np.minimum(wide, tiling.extent(tiling.vector_axis))
+    if tiling.row_axis is not None:
+        sizes[tiling.row_axis] = np.minimum(v["rows"], tiling.extent(tiling.row_axis))
+    if tiling.row_axis2 is not None:
+        sizes[tiling.row_axis2] = np.minimum(v["rows2"], tiling.extent(tiling.row_axis2))
     return sizes

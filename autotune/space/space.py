@@ -29,9 +29,11 @@ from .analysis import Group, groups_of
 from .core_features import core_features
 from .features import space_features
 from .layouts import turned_copies
-from .rules import KNOBS, Choices, Sketch, chain_sketches, sketches_of, user_sketches
+from .rules import chain_sketches, sketches_of, user_sketches
 from .rules.tile_defaults import tile_cycles
 from .rules.window import is_windowed
+from .sketch import Sketch
+from .tiling import Choices, Kind, Tiling, Values
 from .variant import Variant
 
 __all__ = ["ScheduleSpace", "default_schedule", "default_variant"]
@@ -60,15 +62,15 @@ class ScheduleSpace:
         self.prim, self.target = prim, target
         self.threads = threads or target.cores
         self.variants = tuple(_variants(prim, target) if variants is None else variants)
-        sizes = [
-            max((len(v.tables[c]) for v in self.variants), default=1) for c in range(len(KNOBS))
-        ]
+        self.names = tuple(dict.fromkeys(name for v in self.variants for name in v.tables))
+        self.sizes = np.array(
+            [[len(v.tables.get(name, (0,))) for name in self.names] for v in self.variants],
+            np.int32,
+        ).reshape(len(self.variants), len(self.names))
+        widest = self.sizes.max(axis=0, initial=1)
         self._knobs = (
             Knob("variant", max(1, len(self.variants))),
-            *(Knob(name, size) for name, size in zip(KNOBS, sizes)),
-        )
-        self.sizes = np.array(
-            [[len(t) for t in v.tables] for v in self.variants] or [[1] * len(KNOBS)], np.int32
+            *(Knob(name, int(size)) for name, size in zip(self.names, widest)),
         )
 
     @property
@@ -77,15 +79,12 @@ class ScheduleSpace:
 
     # -- populations ---------------------------------------------------------------------------
 
-    def values(self, rows: Population) -> npt.NDArray[np.int64]:
-        """int64[n, knobs]: the value each knob stands for."""
-        out = np.ones((len(rows), len(KNOBS)), np.int64)
-        for number, variant in enumerate(self.variants):
-            mine = rows[:, 0] == number
-            if mine.any():
-                for c, table in enumerate(variant.tables):
-                    out[mine, c] = table[np.minimum(rows[mine, c + 1], len(table) - 1)]
-        return out
+    def values(self, rows: Population, number: int) -> Values:
+        """int64[n] for every knob of a variant: what the entries of its ``rows`` stand for."""
+        return {
+            name: table[np.minimum(rows[:, self.names.index(name) + 1], len(table) - 1)]
+            for name, table in self.variants[number].tables.items()
+        }
 
     def sample(self, n: int, rng: np.random.Generator) -> Population:
         if not self.variants:
@@ -125,14 +124,14 @@ class ScheduleSpace:
     def valid(self, rows: Population) -> BoolArray:
         rows = np.asarray(rows)
         good = (rows[:, 0] >= 0) & (rows[:, 0] < len(self.variants))
+        if not self.variants:
+            return good
         safe = np.where(good, rows[:, 0], 0)
         good &= ((rows[:, 1:] >= 0) & (rows[:, 1:] < self.sizes[safe])).all(axis=1)
-        values = self.values(np.where(good[:, None], rows, 0).astype(np.int32))
-        v = {name: values[:, c] for c, name in enumerate(KNOBS)}
         for number, variant in enumerate(self.variants):
             mine = good & (rows[:, 0] == number)
             if mine.any():
-                good[mine] = variant.sketch.fits({k: x[mine] for k, x in v.items()})
+                good[mine] = variant.sketch.fits(self.values(rows[mine], number), int(mine.sum()))
         return good
 
     def default(self) -> Population:
@@ -143,7 +142,7 @@ class ScheduleSpace:
         rows = [
             self._row(number, choices)
             for number, variant in enumerate(self.variants)
-            for choices in variant.favourites[: 3 if number == 0 else 1]
+            for choices in variant.defaults[: 3 if number == 0 else 1]
         ]
         found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
         return found[self.valid(found)] if len(found) else found
@@ -153,7 +152,8 @@ class ScheduleSpace:
     def choices(self, row: npt.NDArray[np.int32]) -> Choices:
         """The value of every knob of a row."""
         variant = self.variants[int(row[0])]
-        return {name: int(variant.tables[c][int(row[c + 1])]) for c, name in enumerate(KNOBS)}
+        values = self.values(row[None], int(row[0]))
+        return {name: int(values[name][0]) for name in variant.tables}
 
     def sketch_name(self, row: npt.NDArray[np.int32]) -> str:
         return self.variants[int(row[0])].name
@@ -163,12 +163,12 @@ class ScheduleSpace:
 
     def _row(self, variant: int, choices: Choices) -> list[int]:
         """The row with the values nearest to ``choices``."""
-        tables = self.variants[variant].tables
-        nearest = [
-            int(np.argmin(np.abs(np.log2(np.maximum(t, 0.5)) - np.log2(max(choices[name], 0.5)))))
-            for name, t in zip(KNOBS, tables)
-        ]
-        return [variant, *nearest]
+        row = [variant] + [0] * len(self.names)
+        for name, table in self.variants[variant].tables.items():
+            wanted = np.log2(max(choices[name], 0.5))
+            away = np.abs(np.log2(np.maximum(table, 0.5)) - wanted)
+            row[self.names.index(name) + 1] = int(np.argmin(away))
+        return row
 
     def with_choice(
         self, row: npt.NDArray[np.int32], knob: str, value: int
@@ -185,7 +185,7 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             if schedule.steps[: len(variant.prepare)] != variant.prepare:
                 continue
-            choices = variant.sketch.decode(schedule)
+            choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
             # A value may stand for a near one: 584 steps in 32 pieces are 31 of 19.
@@ -204,7 +204,7 @@ class ScheduleSpace:
         for number, variant in enumerate(self.variants):
             if _preparation(Schedule(variant.prepare)) != wanted:
                 continue
-            choices = variant.sketch.decode(schedule)
+            choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
             for closer in (choices, {**choices, "mid_v": 1, "mid_r": 1, "k_blocks": 1}):
@@ -238,8 +238,8 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """What the rules offer, most promising first, then what users' rules do."""
     yield from _built_in(prim, target)
     for sketch in user_sketches(prim, target):
-        variant = Variant(sketch.name, (), sketch, ())
-        if _works(prim, variant):
+        variant = Variant(sketch.name, (), sketch)
+        if _works(prim, variant, target):
             yield variant
 
 
@@ -247,8 +247,8 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """What may be inlined times what sketches the main group is offered."""
     chained = False
     for prepare, sketch in chain_sketches(prim, target):
-        variant = Variant(_name(sketch, prepare), prepare, sketch, ())
-        if _works(prim, variant):
+        variant = Variant(_name(sketch, prepare), prepare, sketch)
+        if _works(prim, variant, target):
             chained = True
             yield variant
     if chained:
@@ -272,68 +272,67 @@ def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     first = next(variants, None)
     if first is None:
         return
-    if is_windowed(prim) and first.sketch.rule != "window":
-        # Borders that are too long to be written out: windows on a padded copy have none.
-        yield from sorted((first, *variants), key=lambda v: v.sketch.rule != "window")
+    if is_windowed(prim) and first.tiling.kind != Kind.WINDOW:
+        # Borders that are too long to be unrolled: windows on a padded copy have none.
+        yield from sorted((first, *variants), key=lambda v: v.tiling.kind != Kind.WINDOW)
         return
-    if not any(doubt(first.sketch) for doubt in (_lies_across, _reads_again, _runs_empty)):
+    if not any(doubt(first.tiling) for doubt in (_lies_across, _reads_again, _runs_empty)):
         yield first
         yield from variants
         return
     # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
     # is read anew for each of its taps.
     every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
-    estimates = {id(v): _core_cycles(v) * _gathering(v.sketch) for v in every}
+    estimates = {id(v): _core_cycles(v) * _gathering(v.tiling) for v in every}
     if min(estimates.values()) * CLEARLY < estimates[id(first)]:
         every.sort(key=lambda v: estimates[id(v)])
     yield from every[:MAX_VARIANTS]
 
 
-def _lies_across(sketch: Sketch) -> bool:
+def _lies_across(tiling: Tiling) -> bool:
     """Whether the vectors of a register tile lie across what is read or written."""
-    main = sketch.group.main
-    if sketch.rule != "tile" or main.combiner is None:
+    main = tiling.group.main
+    if tiling.kind != Kind.TILES or main.combiner is None:
         return False
-    last = sketch.group.stages[-1].axes[-1:]
-    return sketch.gathers or (bool(last) and last[0].name != sketch.vector_axis)
+    last = tiling.group.stages[-1].axes[-1:]
+    return tiling.gathers or (bool(last) and last[0].name != tiling.vector_axis)
 
 
-def _reads_again(sketch: Sketch) -> bool:
+def _reads_again(tiling: Tiling) -> bool:
     """Whether lanes along the reduced axis read operands anew for every result, of which register
     tiles would use each element several times."""
-    main = sketch.group.main
-    if sketch.rule != "lanes" or main.combiner is None:
+    main = tiling.group.main
+    if tiling.kind != Kind.LANES or main.combiner is None:
         return False
-    axes = [a.name for a in main.axes if sketch.extent(a.name) > 1]
-    reads = sketch.group.accesses[main.name]
+    axes = [a.name for a in main.axes if tiling.extent(a.name) > 1]
+    reads = tiling.group.accesses[main.name]
     return len(reads) > 1 and all(any(not r.depends(a) for a in axes) for r in reads)
 
 
-def _runs_empty(sketch: Sketch) -> bool:
+def _runs_empty(tiling: Tiling) -> bool:
     """Whether the vectors of a map are so short that most lanes compute nothing."""
-    short = 2 * sketch.extent(sketch.vector_axis) <= sketch.lanes
-    return sketch.rule == "tile" and sketch.group.main.combiner is None and short
+    short = 2 * tiling.extent(tiling.vector_axis) <= tiling.lanes
+    return tiling.kind == Kind.TILES and tiling.group.main.combiner is None and short
 
 
-def _gathering(sketch: Sketch) -> float:
+def _gathering(tiling: Tiling) -> float:
     """By how much to multiply the estimate of a register tile: it is too low where vectors of an
     operand that is not packed are put together lane by lane in every step."""
-    reads = sketch.group.accesses[sketch.group.main.name]
-    packed = {name for name, _ in sketch.packable}
-    v = sketch.vector_axis or ""
+    reads = tiling.group.accesses[tiling.group.main.name]
+    packed = {name for name, _ in tiling.packable}
+    v = tiling.vector_axis or ""
     gathers = any(a.stride(v) not in (0, 1) and a.buffer not in packed for a in reads)
-    return GATHERING if sketch.rule == "tile" and sketch.k_axis and gathers else 1.0
+    return GATHERING if tiling.kind == Kind.TILES and tiling.k_axis and gathers else 1.0
 
 
 def _core_cycles(variant: Variant) -> float:
     """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
     where one is made for few rows."""
-    sketch = variant.sketch
-    default = variant.favourites[0]
-    if sketch.transposes_for_few(default):
+    tiling, default = variant.tiling, variant.defaults[0]
+    if tiling.transposes_for_few(default):
         return inf
-    choices = sketch.settled({n: np.array([c], np.int64) for n, c in default.items()})
-    return float(sketch.share(choices)[0] * core_features(sketch, choices)["cycles"][0])
+    values = tiling.values({n: np.array([c], np.int64) for n, c in default.items()}, 1)
+    return float(tiling.share(values)[0] * core_features(tiling, values)["cycles"][0])
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:
@@ -349,10 +348,10 @@ def _apart(prim: PrimFunc) -> tuple[Step, ...]:
 
 def _cycles(variant: Variant) -> float:
     """Estimated cycles of the best tile; no other rule has as good an estimate."""
-    if variant.sketch.rule != "tile":
+    if variant.tiling.kind != Kind.TILES:
         return inf
-    c = variant.favourites[0]
-    return tile_cycles(variant.sketch, c["vectors"], c["rows"], c["rows2"])
+    c = variant.defaults[0]
+    return tile_cycles(variant.tiling, c["vectors"], c["rows"], c["rows2"])
 
 
 def _prepared_variants(
@@ -370,7 +369,7 @@ def _prepared_variants(
                 others.append(offers[0])
         for sketch in sketches_of(main, target):
             variant = Variant(_name(sketch, prepare), prepare, sketch, tuple(others))
-            if _works(prim, variant):
+            if _works(prim, variant, target):
                 yield variant
                 made += 1
                 if made == MAX_VARIANTS:
@@ -383,8 +382,8 @@ def _name(sketch: Sketch, prepare: tuple[Step, ...]) -> str:
     return f"{sketch.name}({','.join(names)})"
 
 
-def _works(prim: PrimFunc, variant: Variant) -> bool:
-    return _is_legal(prim, variant.schedule(variant.favourites[0]), variant.sketch.target)
+def _works(prim: PrimFunc, variant: Variant, target: Target) -> bool:
+    return _is_legal(prim, variant.schedule(variant.defaults[0]), target)
 
 
 def _is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:
@@ -475,7 +474,7 @@ def default_variant(
     """The rules' favourite for a PrimFunc that is not ``refused``, and the variant it belongs to;
     the plain nest and None where there is none."""
     for variant in _variants(prim, target):  # the first choices of each were checked
-        for place, choices in enumerate(variant.favourites):
+        for place, choices in enumerate(variant.defaults):
             schedule = variant.schedule(choices)
             if schedule not in refused and (place == 0 or _is_legal(prim, schedule, target)):
                 return schedule, variant

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from ...ir.dims import as_int
 from .analysis import Access, Group
-from .rules import Sketch
-from .rules.base import own_axes, reduced_axes
+from .tiling import Tiling, own_axes, reduced_axes
 
 __all__ = ["LINE", "loops_of", "touched", "traffic_features"]
 
@@ -29,18 +28,18 @@ LINE = 64  # bytes
 WARM = 1.0 / 16  # of what is moved that still counts where all data stays in a cache between calls
 
 
-def loops_of(sketch: Sketch, v: Mapping[str, IntArray]) -> list[Loop]:
+def loops_of(tiling: Tiling, v: Mapping[str, IntArray]) -> list[Loop]:
     """The loops of the main stage, innermost first, as the rules order them."""
     one = np.ones(len(v["rows"]), np.int64)
-    axis = sketch.inner_axis()
+    axis = tiling.inner_axis
     sizes: dict[str, IntArray] = {}
     if axis is not None:
-        sizes[axis] = np.minimum(v["vectors"] * sketch.lanes, sketch.extent(axis)) * one
-    for name, knob in ((sketch.row_axis, "rows"), (sketch.row_axis2, "rows2")):
+        sizes[axis] = np.minimum(v["vectors"] * tiling.lanes, tiling.extent(axis)) * one
+    for name, knob in ((tiling.row_axis, "rows"), (tiling.row_axis2, "rows2")):
         if name is not None:
-            sizes[name] = np.minimum(v[knob], sketch.extent(name)) * one
-    names = [a.name for a in (*sketch.group.main.axes, *sketch.group.main.reduce_axes)]
-    names += [a for a in (*own_axes(sketch.group), *reduced_axes(sketch.group)) if a not in names]
+            sizes[name] = np.minimum(v[knob], tiling.extent(name)) * one
+    names = [a.name for a in (*tiling.group.main.axes, *tiling.group.main.reduce_axes)]
+    names += [a for a in (*own_axes(tiling.group), *reduced_axes(tiling.group)) if a not in names]
     loops: list[Loop] = list(sizes.items())
     done = dict(sizes)
 
@@ -51,25 +50,25 @@ def loops_of(sketch: Sketch, v: Mapping[str, IntArray]) -> list[Loop]:
             done[name] = done.get(name, one) * turns
 
     def rest(name: str) -> IntArray:
-        return -(-sketch.extent(name) // done.get(name, one))
+        return -(-tiling.extent(name) // done.get(name, one))
 
     blocks = v["k_blocks"]
-    inside = [a for a in names if a not in sketch.group.shared]
+    inside = [a for a in names if a not in tiling.group.shared]
     for name in reversed(inside):
         whole = rest(name)
-        add(name, -(-whole // blocks) if name == sketch.k_axis else whole)
-    if sketch.in_tiles:
-        _alternating(add, v["mid_order"] == 1, [(sketch.row_axis, v["mid_r"])], (axis, v["mid_v"]))
-        if sketch.k_axis is not None:
-            add(sketch.k_axis, blocks)
-    tiled = [a for a in (sketch.row_axis, sketch.row_axis2) if a is not None]
+        add(name, -(-whole // blocks) if name == tiling.k_axis else whole)
+    if tiling.in_tiles:
+        _alternating(add, v["mid_order"] == 1, [(tiling.row_axis, v["mid_r"])], (axis, v["mid_v"]))
+        if tiling.k_axis is not None:
+            add(tiling.k_axis, blocks)
+    tiled = [a for a in (tiling.row_axis, tiling.row_axis2) if a is not None]
     outer = [(a, rest(a)) for a in tiled]
-    if axis is not None and axis in sketch.group.shared:
+    if axis is not None and axis in tiling.group.shared:
         _alternating(add, v["order"] == 1, outer, (axis, rest(axis)))
     else:
         for name, turns in outer:
             add(name, turns)
-    for name in reversed(sketch.group.shared):
+    for name in reversed(tiling.group.shared):
         if name not in tiled and name != axis:
             add(name, rest(name))
     return loops
@@ -134,28 +133,28 @@ def touched(
     return np.minimum(np.where(smooth_anyway, close, apart), whole)
 
 
-def traffic_features(sketch: Sketch, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
+def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """Bytes that all cores together move into their first caches (``l1``), into the second
     (``l2``) and from memory (``l3``) in one call, for each candidate."""
     n = len(v["rows"])
-    target = sketch.target
-    loops = loops_of(sketch, v)
-    operands = _operands(sketch.group)
+    target = tiling.target
+    loops = loops_of(tiling, v)
+    operands = _operands(tiling.group)
     if not operands:
         return {level: np.zeros(n) for level in ("l1", "l2", "l3")}
-    names = {name for name, _ in (*sketch.packable, *sketch.packable_rows)}
-    always = sketch.always_packed
+    names = {name for name, _ in (*tiling.packable, *tiling.packable_rows)}
+    always = tiling.always_packed
     packed = [
         (v["pack"] > 0) & (a.buffer in names) | np.full(n, a.buffer in always) for a in operands
     ]
-    sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in sketch.group.extents}
+    sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in tiling.group.extents}
     reached = np.stack([touched(a, sizes, LINE, p) for a, p in zip(operands, packed)])
     found = {level: reached.copy() for level in ("l1", "l2", "l3")}
     inside = {level: np.ones(n, np.bool_) for level in found}
     room = {"l1": target.l1, "l2": target.l2, "l3": target.l3}
     again = {level: np.ones((len(operands), n)) for level in found}
     for name, turns in loops:
-        full = sketch.group.extents[name]
+        full = tiling.group.extents[name]
         sizes[name] = np.minimum(sizes[name] * turns, full)
         moved = [i for i, a in enumerate(operands) if a.depends(name)]
         reached = reached.copy()

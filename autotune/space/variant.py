@@ -4,43 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import dropwhile, takewhile
 
 import numpy as np
 import numpy.typing as npt
 
 from ...ir.schedule.steps import Schedule, Step
-from .rules import KNOBS, Choices, Sketch
+from .sketch import Sketch
+from .tiling import Choices, Tiling
 
 __all__ = ["Variant"]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Preparing steps, a sketch for the group with the most work, favourites for the others."""
+    """Preparing steps, a sketch for the group with the most work, defaults for the others."""
 
     name: str
     prepare: tuple[Step, ...]
     sketch: Sketch
-    others: tuple[Sketch, ...]
+    others: tuple[Sketch, ...] = ()
 
     def schedule(self, choices: Choices) -> Schedule:
-        first, then = self.sketch.steps(choices)
-        before: list[Step] = [*self.prepare, *first]
-        after: list[Step] = list(then)
-        for early, late in self._others:
-            before += early
-            after += late
-        return Schedule((*before, *after))
+        """The schedule of one value per knob of the main group's sketch."""
+        groups = [self.sketch.schedule(choices).steps, *self._others]
+        early = [step for steps in groups for step in takewhile(_comes_first, steps)]
+        late = [step for steps in groups for step in dropwhile(_comes_first, steps)]
+        return Schedule((*self.prepare, *early, *late))
 
     @cached_property
-    def favourites(self) -> list[Choices]:
-        """Choices that are good without any log, the best first."""
-        return self.sketch.favourites()
+    def defaults(self) -> list[Choices]:
+        """Choices that are good without a measurement, the best first."""
+        return self.sketch.defaults()
+
+    @property
+    def tiling(self) -> Tiling:
+        """How the main group is tiled; built-in sketches say so."""
+        assert self.sketch.tiling is not None
+        return self.sketch.tiling
 
     @cached_property
-    def _others(self) -> list[tuple[list[Step], list[Step]]]:
-        return [other.steps(other.favourite()) for other in self.others]
+    def _others(self) -> list[tuple[Step, ...]]:
+        return [other.schedule(other.defaults()[0]).steps for other in self.others]
 
     @cached_property
-    def tables(self) -> tuple[npt.NDArray[np.int64], ...]:
-        return tuple(np.asarray(self.sketch.tables[k], np.int64) for k in KNOBS)
+    def tables(self) -> dict[str, npt.NDArray[np.int64]]:
+        """The values of each knob."""
+        return {knob: np.asarray(v, np.int64) for knob, v in self.sketch.knobs.items()}
+
+
+def _comes_first(step: Step) -> bool:
+    """True for steps that change operands or stages, which come before the loops of all groups."""
+    kinds = ("pack", "pack_grouped", "shift_bytes", "compute_inline")
+    return step.name in kinds or ".packed." in str(step.args[0])

@@ -21,8 +21,8 @@ from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
 from ..autotune.select import Chosen
 from ..autotune.space.least_work import least_flops
-from ..autotune.space.rules.base import UNUSED
 from ..autotune.space.space import ScheduleSpace
+from ..autotune.space.tiling import UNUSED
 from ..autotune.workload import workload_of
 from ..codegen.kernel import Kernel
 from ..codegen.machine import MachineModel
@@ -253,4 +253,4 @@ def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]
     row = space.row_of(schedule)
     if row is None:
         return {}
-    return {k: v for k, v in space.choices(row).items() if v != UNUSED[k]}
+    return {k: v for k, v in space.choices(row).items() if v != UNUSED.get(k)}

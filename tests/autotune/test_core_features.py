@@ -5,24 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from loopwright.autotune.space.core_features import core_features
-from loopwright.autotune.space.rules import KNOBS, Sketch
 from loopwright.autotune.space.space import ScheduleSpace
+from loopwright.autotune.space.tiling import Kind, Tiling
 from loopwright.codegen.target import Target
 from prims import KINDS, make_prim
 
 TARGET = Target("x86-64-v3", "some CPU", 4, 32768, 1 << 20, 1 << 25)
 
 
-def of(sketch: Sketch, **choices: int) -> dict[str, float]:
+def of(tiling: Tiling, **choices: int) -> dict[str, float]:
     """The features of one candidate: the first value of every knob but of these."""
-    values = {name: choices.get(name, sketch.base_choices()[name]) for name in KNOBS}
-    found = core_features(sketch, {name: np.array([value]) for name, value in values.items()})
+    values = {
+        name: np.array([value]) for name, value in {**tiling.base_choices(), **choices}.items()
+    }
+    found = core_features(tiling, tiling.values(values, 1))
     return {name: float(value[0]) for name, value in found.items()}
 
 
-def tiled(kind: str, *sizes: int, rule: str = "tile") -> Sketch:
+def tiled(kind: str, *sizes: int, kind_of_nest: int = Kind.TILES) -> Tiling:
     space = ScheduleSpace(make_prim(kind, *sizes, dtype="float32"), TARGET, 1)
-    return next(v.sketch for v in space.variants if v.sketch.rule == rule)
+    return next(v.tiling for v in space.variants if v.tiling.kind == kind_of_nest)
 
 
 def test_arithmetic_is_that_of_the_kernel_and_whole_tiles_have_no_tails() -> None:

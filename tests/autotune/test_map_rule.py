@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from loopwright.autotune.space.rules import map_defaults as map_favourites
+from loopwright.autotune.space.rules import map_defaults
 from loopwright.autotune.space.space import ScheduleSpace, default_schedule
 from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.machine import MachineModel, estimated_machine
@@ -57,7 +57,7 @@ def test_what_is_near_is_not_asked_for() -> None:
 def test_large_results_go_past_a_last_cache_that_is_hardly_faster(
     rows: int, near: bool, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(map_favourites, "known_machine", lambda target: _machine(near))
+    monkeypatch.setattr(map_defaults, "known_machine", lambda target: _machine(near))
     schedule, _ = default_schedule(_prim(rows, 4096), TARGET)
     assert ("stream" in [step.name for step in schedule.steps]) == streamed
 
@@ -94,7 +94,7 @@ def test_transposed_lines_go_past_the_caches_as_a_whole_only(
     dtype: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More lines would be open than are gathered in front of memory."""
-    monkeypatch.setattr(map_favourites, "known_machine", lambda target: _machine(True))
+    monkeypatch.setattr(map_defaults, "known_machine", lambda target: _machine(True))
     prim = parse_prim(f"""
 prim @turned(x: {dtype}[1024, 512]) -> out: {dtype}[512, 1024] {{
   out[i, j] = x[j, i]

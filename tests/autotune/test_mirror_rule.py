@@ -43,7 +43,7 @@ def test_little_more_than_half_is_computed(isa: str, dtype: str) -> None:
     (row, *_), (variant, *_) = space.default(), space.variants
     assert variant.name.startswith("mirror") and mirrored(prim, target)
     choices = {name: np.array([value]) for name, value in space.choices(row).items()}
-    assert 0.5 < variant.sketch.share(choices)[0] < 0.66
+    assert 0.5 < variant.tiling.share(choices)[0] < 0.66
 
 
 STATISTICS = {

@@ -82,7 +82,7 @@ def test_panels_made_in_cache_tiles(isa, flags):
     assert "pack_at" in [s.name for s in schedule.steps], name
     check(prim, schedule, target, left, right)
     variant = next(v for v in ScheduleSpace(prim, target).variants if v.name == name)
-    pieces = {**variant.sketch.favourite(), "k_blocks": 2, "mid_r": 2, "parallel": 2}
+    pieces = {**variant.defaults[0], "k_blocks": 2, "mid_r": 2, "parallel": 2}
     check(prim, variant.schedule(pieces), target, left, right)
 
 
@@ -182,7 +182,7 @@ def test_favourites_are_candidates_of_their_space(sizes):
         f" out[i, j] = sum(k: {k}) x[i, k] * w[k, j] }}"
     )
     space = ScheduleSpace(prim, HOST)
-    assert len(space.default()) >= sum(len(v.sketch.favourites()[:1]) for v in space.variants)
+    assert len(space.default()) >= sum(len(v.defaults[:1]) for v in space.variants)
     for row in space.default():
         found = space.row_of(space.schedule(row))
         assert found is not None and space.schedule(found) == space.schedule(row)

@@ -44,19 +44,12 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Group, accesses_of
-from .base import (
-    MAX_PARALLEL,
-    UNUSED,
-    Choices,
-    Sketch,
-    Values,
-    parallel_steps,
-    split_step,
-    up_to,
-)
+from ..sketch import Sketch
+from ..tiling import Choices, Kind, Tiling, Values
+from .base import MAX_PARALLEL, described, parallel_depth, parallel_steps, split_step, tail, up_to
 from .tile_defaults import FETCH, LATENCY, LOAD, SPILL, TILE, TURN
 
-__all__ = ["ChainSketch", "chain_sketches", "is_chain"]
+__all__ = ["Chain", "chain_sketches", "is_chain"]
 
 MAX_STACK = 224 * 1024  # bytes of the private buffers of one block of rows
 SHORT_ROW = 192  # elements of a row that is not cut
@@ -201,10 +194,10 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
 # -- the sketch ------------------------------------------------------------------------------------
 
 
-class ChainSketch(Sketch):
+class Chain(Tiling):
     """See the module."""
 
-    rule: ClassVar[str] = "chain"
+    kind: ClassVar[int] = Kind.CHAIN
 
     @cached_property
     def roles(self) -> _Roles:
@@ -218,9 +211,6 @@ class ChainSketch(Sketch):
         second = {a.name for a in self.roles.second.axes}
         names = [a.name for a in self.roles.first.axes]
         return next((n for n in names if n in second and n not in self.group.shared), None)
-
-    def tiled_axes(self) -> set[str | None]:
-        return {self.vector_axis}
 
     def own(self, stage: Stage) -> list[str]:
         """The axes of a stage that are neither shared nor the pieces'."""
@@ -243,7 +233,7 @@ class ChainSketch(Sketch):
             most = max(4, most)
         return max(u for u in range(1, most + 1) if extent % u == 0)
 
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    def build(self, **choices: int) -> list[Step]:
         v = self.vector_axis
         assert v is not None
         outer = [*self.outer_axes, f"{v}.0"]
@@ -291,7 +281,7 @@ class ChainSketch(Sketch):
         if self.block is not None and self.masked is not None:
             steps.append(skip(self.masked.name, self.block))
         steps += [vectorize(f"{v}.1"), *parallel_steps(outer, choices["parallel"])]
-        return [], steps
+        return steps
 
     @cached_property
     def masked(self) -> Stage | None:
@@ -310,12 +300,8 @@ class ChainSketch(Sketch):
             and not _is_exponent(stage)
         )
 
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        wide = -(-self.extent(self.vector_axis) // self.width(choices["vectors"]))
-        return (*(self.extent(a) for a in self.outer_axes), wide)
-
-    def favourites(self) -> list[Choices]:
-        tables = self.tables
+    def defaults(self) -> list[Choices]:
+        tables = self.knobs
         ranked = sorted(
             (self.cycles(v, r), -v * r, v, r)
             for v, r in itertools.product(tables["vectors"], tables["rows"])
@@ -325,7 +311,7 @@ class ChainSketch(Sketch):
         for _, _, v, r in ranked[:4]:
             c = {**self.base_choices(), "vectors": v, "rows": r}
             c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= 4)
-            c["parallel"] = self.parallel_depth(c)
+            c["parallel"] = parallel_depth(self, c)
             found.append(c)
         return found
 
@@ -333,11 +319,11 @@ class ChainSketch(Sketch):
         """Estimated cycles of both contractions with this register tile."""
         total = 0.0
         width = vectors * self.lanes
-        for blocks, lanes in _cut(self.extent(self.vector_axis), width):
+        for blocks, lanes in tail(self.extent(self.vector_axis), width):
             wide = -(-lanes // self.lanes)
             for stage in (self.roles.first, self.roles.second):
                 depth = prod(self.extent(a.name) for a in stage.reduce_axes)
-                for tiles, tall in _cut(self.extent(self.own(stage)[-1]), rows):
+                for tiles, tall in tail(self.extent(self.own(stage)[-1]), rows):
                     chains, loads = wide * tall, wide + tall
                     spilled = max(0, chains + wide + 1 - self.target.vector_registers)
                     step = max(chains, loads * LOAD, LATENCY) + spilled * SPILL
@@ -368,29 +354,6 @@ class ChainSketch(Sketch):
             kept += prod(self.extent(n) for n in names) * stage.buffer.dtype.bytes
         return kept * vectors * self.lanes
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        if f"{self.vector_axis}.1" not in schedule.vectorized:
-            return None
-        first = self.roles.first
-        choices = self.shared_choices(schedule)
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, width)) if axis == self.vector_axis:
-                    choices["vectors"] = -(-width // self.lanes)
-                case "split", (axis, (_, rows)) if axis == self.own(first)[-1]:
-                    choices["rows"] = rows
-                case "split", (axis, (_, turns)) if axis == first.reduce_axes[-1].name:
-                    choices["k_unroll"] = turns
-                case _:
-                    pass
-        return choices
-
-
-def _cut(extent: int, tile: int) -> list[tuple[int, int]]:
-    """How often a tile of which size runs: the main part and the rest."""
-    full, rest = divmod(extent, tile)
-    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
-
 
 def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step, ...], Sketch]]:
     """The sketches of a chain, each with the steps that come before it; nothing for other prims."""
@@ -404,19 +367,19 @@ def chain_sketches(prim: PrimFunc, target: Target) -> Iterator[tuple[tuple[Step,
         shared = tuple(a.name for a in prim.stages[-1].axes if all(a.name in n for n in names))
         if roles is not None and roles.row in shared:
             group = Group(prepared, prepared.stages, shared)
-            yield steps, _sketch(group, roles, target)
+            yield steps, described("chain", _chain_of(group, roles, target))
 
 
-def _sketch(group: Group, roles: _Roles, target: Target) -> Sketch:
+def _chain_of(group: Group, roles: _Roles, target: Target) -> Chain:
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[roles.row] // lanes)
-    depth = group.extents[roles.first.reduce_axes[-1].name]
-    keys = group.extents[[a.name for a in roles.first.axes if a.name not in group.shared][-1]]
+    row = [a.name for a in roles.first.axes if a.name not in group.shared][-1]
+    k = roles.first.reduce_axes[-1].name
+    depth, keys = group.extents[k], group.extents[row]
     tables: dict[str, tuple[int, ...]] = {
-        **{knob: (value,) for knob, value in UNUSED.items()},
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6)),
         "rows": up_to(keys, tuple(range(1, 15))),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if depth % u == 0 and u <= max(1, depth // 2)),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
     }
-    return ChainSketch(group, target, roles.row, tables=tables)
+    return Chain(group, target, roles.row, row, None, k, knobs=tables)

@@ -8,6 +8,7 @@ bytes without: where both operands are of one kind, the packed one is shifted by
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
 
@@ -34,26 +35,25 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..sketch import Sketch
+from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
 from .base import (
     MAX_PARALLEL,
-    UNUSED,
-    Choices,
-    Sketch,
-    Values,
-    own_axes,
+    described,
     pack_steps,
+    parallel_depth,
     parallel_steps,
-    reduced_axes,
     split_step,
+    stream_choice,
     stream_choices,
     stream_steps,
     up_to,
 )
 
-__all__ = ["DotSketch", "dot_offers"]
+__all__ = ["Dots", "sketches"]
 
 GROUP = 4  # products that one lane adds up at once
-VECTORS, TILES = 1, 2  # values of the knob ``pack``: sums in vector registers, in tile registers
+VECTORS, TILES = 0, 1  # values of the knob ``tiles``: sums in vector registers, in tile registers
 TILE_SIDE = 32  # rows and columns of the sums that tile registers hold
 TILE_GROUPS = 16  # groups in a row of a tile register, and rows of one
 MAX_UNROLLED = 256  # statements of one register tile
@@ -66,16 +66,12 @@ COST = 0.02  # of a product, beside those that other rules count
 SHIFT_VECTORS = 4  # vectors of sums at once, of what is taken off for shifted bytes
 
 
-class DotSketch(Sketch):
+class Dots(Tiling):
     """See the module. ``k_unroll`` counts groups, and ``pack`` says where the sums are kept."""
 
-    rule: ClassVar[str] = "dots"
-    in_tiles: ClassVar[bool] = True
+    kind: ClassVar[int] = Kind.DOTS
 
-    def tiled_axes(self) -> set[str | None]:
-        return {self.row_axis, self.vector_axis}
-
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    def build(self, **choices: int) -> list[Step]:
         group, v, r, k = self.group, self.vector_axis, self.row_axis, self.k_axis
         assert v is not None and k is not None
         width = choices["vectors"] * self.lanes
@@ -84,7 +80,7 @@ class DotSketch(Sketch):
         first = [s for step in packs for s in pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
         sums: list[Step] = []
-        if self.shifts and choices["pack"] == VECTORS:
+        if self.shifts and choices["tiles"] == VECTORS:
             first += [shift_bytes(main, f"{name}.packed") for name, _ in self.packable]
             sums = self._shift_steps(choices)
             if main in group.prim.outputs:
@@ -107,7 +103,7 @@ class DotSketch(Sketch):
         outer += [*rows, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *rows]
         others = [a for a in reduced_axes(group) if a != k]
         own = [a for a in own_axes(group) if a not in (*others, k)]
-        if choices["pack"] == TILES:  # tile registers take several groups at once
+        if choices["tiles"] == TILES:  # tile registers take several groups at once
             scope, inner = "tiles", [*tile, f"{k}.1", f"{k}.2"]
         else:  # what one group reads stays in registers
             scope, inner = "registers", [f"{k}.1", *tile, f"{k}.2"]
@@ -117,7 +113,7 @@ class DotSketch(Sketch):
         steps += [compute_at(name, at) for name in after]
         steps += [unroll(loop) for loop in inner if loop != tile[-1]]
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
-        return first, [*sums, *steps, *stream_steps(group, choices["stream"])]
+        return [*first, *sums, *steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def shifts(self) -> bool:
@@ -134,34 +130,31 @@ class DotSketch(Sketch):
             steps.append(parallel(f"{self.group.main.name}.shift.{self.row_axis}"))
         return steps
 
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        return self.cache_tile_trips(choices)
-
-    def favourites(self) -> list[Choices]:
+    def defaults(self) -> list[Choices]:
         found: list[Choices] = []
-        for where in sorted(self.tables["pack"], reverse=True):
+        for where in sorted(self.knobs["tiles"], reverse=True):
             ranked = sorted(
                 (self._cost(where, vectors, rows), vectors, rows)
-                for vectors in self.tables["vectors"]
-                for rows in self.tables["rows"]
+                for vectors in self.knobs["vectors"]
+                for rows in self.knobs["rows"]
                 if self._holds(where, vectors, rows)
             )
             for _, vectors, rows in ranked[:2]:
-                c = {**self.base_choices(), "pack": where, "vectors": vectors, "rows": rows}
+                c = {**self.base_choices(), "tiles": where, "vectors": vectors, "rows": rows}
                 c["k_unroll"] = self._groups(where)
-                c["order"] = self.tables["order"][-1]
+                c["order"] = self.knobs["order"][-1]
                 panel = vectors * self.lanes * self.extent(self.k_axis)
                 room = max(1, self.target.l2 // 2 // panel)
                 c["mid_v"] = self._panels(vectors, room)
-                c["parallel"] = self.parallel_depth(c)
-                c["stream"] = self.stream_choice()
+                c["parallel"] = parallel_depth(self, c)
+                c["stream"] = stream_choice(self)
                 found.append(c)
         return found
 
     def _panels(self, vectors: int, room: int) -> int:
         """Panels side by side that a cache has ``room`` for, as many as leave the fewest over."""
         count = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
-        able = [m for m in self.tables["mid_v"] if m <= min(room, count)]
+        able = [m for m in self.knobs["mid_v"] if m <= min(room, count)]
         return min(able, key=lambda m: (-(-count // m) * m, -m))
 
     def _holds(self, where: int, vectors: int, rows: int) -> bool:
@@ -184,7 +177,7 @@ class DotSketch(Sketch):
     def _groups(self, where: int) -> int:
         """Groups written out. What they leave over of the reduced axis is left to plain code, which
         takes as long for a group as ``REST`` turns."""
-        wanted = [g for g in self.tables["k_unroll"] if where == TILES or g <= 2]
+        wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= 2]
         whole = self.extent(self.k_axis) // GROUP
         return min(wanted, key=lambda g: (whole // g + REST * (whole % g), -g))
 
@@ -195,47 +188,34 @@ class DotSketch(Sketch):
         vector = tile + v["vectors"] + 2 <= self.target.vector_registers
         vector &= (v["k_unroll"] <= 4) & (tile * v["k_unroll"] <= MAX_UNROLLED)
         tiled = (width <= TILE_SIDE) & (v["rows"] <= TILE_SIDE)
-        good = np.where(v["pack"] == TILES, tiled, vector)
+        good = np.where(v["tiles"] == TILES, tiled, vector)
         good &= (v["mid_v"] - 1) * width < self.extent(self.vector_axis)
         good &= (v["mid_r"] - 1) * v["rows"] < self.extent(self.row_axis)
         return np.asarray(good)
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
-                    choices["mid_v"], choices["vectors"] = mid, -(-width // self.lanes)
-                case "split", (axis, (_, mid, rows)) if axis == self.row_axis:
-                    choices["mid_r"], choices["rows"] = mid, rows
-                case "split", (axis, (_, groups, _)) if axis == self.k_axis:
-                    choices["k_unroll"] = groups
-                case "pack_grouped", _:
-                    choices["pack"] = max(choices["pack"], VECTORS)
-                case "cache_write", (_, "tiles", _):
-                    choices["pack"] = TILES
-                case _:
-                    pass
-        return choices if choices["pack"] else None
+    def read(self, schedule: Schedule) -> dict[str, int] | None:
+        grouped = any(step.name == "pack_grouped" for step in schedule.steps)
+        return super().read(schedule) if grouped else None
 
 
-def dot_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
     main = group.main
     able = target.has_dots or target.has_tiles
     if not able or group.reductions != (group.stages[0],) or main is not group.stages[0]:
-        return []
+        return
     if not _adds_up_bytes(main):
-        return []
+        return
     reads = group.accesses[main.name]
     reduced = sorted((a.name for a in main.reduce_axes), key=lambda n: -group.extents[n])
     for left, right in (reads, reads[::-1]):
         for k in reduced:
             for v in reversed(group.shared):
                 if _fits(group, left, right, v, k):
-                    sketch = _dot_sketch(group, target, right, v, k)
-                    return [(COST * stage_points(main), sketch)] if sketch else []
-    return []
+                    tiling = _dots_of(group, target, right, v, k)
+                    if tiling is not None:
+                        yield described("dots", tiling, COST * stage_points(main))
+                    return
 
 
 def _adds_up_bytes(stage: Stage) -> bool:
@@ -270,7 +250,7 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
     )
 
 
-def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) -> Sketch | None:
+def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Dots | None:
     rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1]
     row = next((a for a in rows if not packed.depends(a)), None)
     lanes = target.lanes(group.element_bytes)
@@ -283,7 +263,6 @@ def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) ->
     constant = next(p.constant for p in group.prim.params if p.name == packed.buffer)
     heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
-        **{name: (value,) for name, value in UNUSED.items()},
         "vectors": up_to(wide, (1, 2, 3, 4, 6)),
         "rows": tuple(sorted({*heights, min(tall, TILE_SIDE)})),
         "mid_v": up_to(wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))),
@@ -291,8 +270,8 @@ def _dot_sketch(group: Group, target: Target, packed: Access, v: str, k: str) ->
         "k_unroll": up_to(group.extents[k] // GROUP, tuple(range(1, TILE_GROUPS + 1))),
         "order": (0, 1) if row else (0,),
         "mid_order": (0, 1) if row else (0,),
-        "pack": tuple(places),
+        "tiles": tuple(places),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
     }
-    return DotSketch(group, target, v, row, None, k, ((packed.buffer, constant),), tables)
+    return Dots(group, target, v, row, None, k, ((packed.buffer, constant),), tables)

@@ -4,6 +4,7 @@ are joined at the end: softmax and layer_norm over the last axis, row sums, dot 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -14,7 +15,6 @@ from ....codegen.target import Target
 from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
 from ....ir.schedule.steps import (
-    Schedule,
     Step,
     cache_write,
     compute_at,
@@ -27,23 +27,24 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
+from ..sketch import Sketch
+from ..tiling import Choices, Kind, Tiling, Values
 from .base import (
-    KNOBS,
     MAX_PARALLEL,
-    Choices,
-    Sketch,
-    Values,
+    described,
     pack_steps,
+    parallel_depth,
     parallel_steps,
     rough_cost,
     split_step,
+    stream_choice,
     stream_choices,
     stream_steps,
     up_to,
 )
 from .tile import COPY, is_packable
 
-__all__ = ["LaneSketch", "lane_axis", "lane_offers"]
+__all__ = ["Lanes", "lane_axis", "sketches"]
 
 AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
 SMOOTH = 0.2  # of an element whose neighbours lie in the lanes beside it
@@ -60,15 +61,21 @@ NEAR_READS = (
 LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
 
 
-class LaneSketch(Sketch):
+class Lanes(Tiling):
     """See the module."""
 
-    rule: ClassVar[str] = "lanes"
+    kind: ClassVar[int] = Kind.LANES
 
+    @property
     def inner_axis(self) -> str | None:
         return lane_axis(self.group, self.group.main)
 
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    @cached_property
+    def lane_axes(self) -> frozenset[str]:
+        axes = (lane_axis(self.group, s) for s in self.group.stages)
+        return frozenset(a for a in axes if a is not None)
+
+    def build(self, **choices: int) -> list[Step]:
         group, r = self.group, self.row_axis
         steps: list[Step] = []
         outer = list(self.outer_axes)
@@ -110,7 +117,7 @@ class LaneSketch(Sketch):
         steps += parallel_steps(outer, choices["parallel"])
         packs = [pack(name, axis, 1) for name, axis in _turned(group).items()]
         transposed = [s for step in packs for s in pack_steps(group, step)]
-        return transposed, [*steps, *stream_steps(group, choices["stream"])]
+        return [*transposed, *steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:
@@ -141,21 +148,15 @@ class LaneSketch(Sketch):
     def always_packed(self) -> frozenset[str]:
         return frozenset(_turned(self.group))
 
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        others = [self.extent(a) for a in self.outer_axes]
-        if self.row_axis is not None:
-            others.append(-(-self.extent(self.row_axis) // choices["rows"]))
-        return tuple(others)
-
-    def favourites(self) -> list[Choices]:
+    def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
         found: list[Choices] = []
         for vectors, rows in ((4, most), (2, most), (8, 1)):
             c = self.base_choices()
-            c["vectors"] = max(v for v in self.tables["vectors"] if v <= vectors)
-            c["rows"] = max(r for r in self.tables["rows"] if r <= rows)
-            c["parallel"] = self.parallel_depth(c)
-            c["stream"] = self.stream_choice()
+            c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
+            c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
+            c["parallel"] = parallel_depth(self, c)
+            c["stream"] = stream_choice(self)
             found.append(c)
         return found
 
@@ -197,33 +198,15 @@ class LaneSketch(Sketch):
         return any(map(self._walks_rows, reads)) and not all(map(self._walks_rows, reads))
 
     def fits(self, values: Values) -> BoolArray:
-        tile = values["vectors"] * values["rows"] * values["rows2"]
+        tile = values["vectors"] * values["rows"]
         return np.asarray(tile <= self.target.vector_registers)
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        if f"{self.vector_axis}.2" in schedule.vectorized:
-            return None
-        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
-            return None
-        choices = self.shared_choices(schedule)
-        vector_axes = {lane_axis(self.group, s) for s in self.group.stages}
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, rows)) if axis == self.row_axis:
-                    choices["rows"] = rows
-                case "split", (axis, (_, width)) if axis in vector_axes:
-                    choices["vectors"] = max(choices["vectors"], -(-width // self.lanes))
-                case _:
-                    pass
-        return choices
 
-
-def lane_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
-    """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
-    if not _lanes_apply(group):
-        return []
-    sketch = _lane_sketch(group, target)
-    return [(_lane_cost(group) + _again_cost(group, sketch), sketch)]
+def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+    """The sketch of this rule, if it applies."""
+    if _lanes_apply(group):
+        tiling = _lanes_of(group, target)
+        yield described("lanes", tiling, _lane_cost(group) + _again_cost(group, tiling))
 
 
 def lane_axis(group: Group, stage: Stage) -> str | None:
@@ -290,13 +273,13 @@ def _at_run_time(group: Group, access: Access) -> bool:
     return not any(p.constant for p in group.prim.params if p.name == access.buffer)
 
 
-def _again_cost(group: Group, sketch: Sketch) -> float:
+def _again_cost(group: Group, tiling: Tiling) -> float:
     """What it costs that operands no near cache holds are read again for every turn of the loops
     around the rows: that is as slow for each element as many operations."""
     cost = 0.0
     for access in group.accesses[group.main.name]:
-        turns = prod(group.extents[a] for a in sketch.outer_axes if not access.depends(a))
-        if access.size * access.element_bytes > sketch.target.l2 and access.size > 1:
+        turns = prod(group.extents[a] for a in tiling.outer_axes if not access.depends(a))
+        if access.size * access.element_bytes > tiling.target.l2 and access.size > 1:
             cost += AGAIN * access.size * (turns - 1)
     return cost
 
@@ -322,7 +305,7 @@ def _row_axis(group: Group, target: Target) -> str | None:
     return min(reversed(shared), key=traffic, default=None)
 
 
-def _lane_sketch(group: Group, target: Target) -> Sketch:
+def _lanes_of(group: Group, target: Target) -> Lanes:
     shared = [a for a in group.shared if group.extents[a] > 1]
     row = _row_axis(group, target)
     tall = group.extents[row] if row is not None else 1
@@ -332,14 +315,9 @@ def _lane_sketch(group: Group, target: Target) -> Sketch:
     )
     lanes = target.lanes(group.element_bytes)
     tables: dict[str, tuple[int, ...]] = {
-        **dict.fromkeys(KNOBS, (1,)),
-        "order": (0,),
-        "mid_order": (0,),
-        "pack": (0,),
         "vectors": up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
         "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
         "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
         "stream": stream_choices(group, target),
-        "prefetch": (0,),
     }
-    return LaneSketch(group, target, None, row, None, None, (), tables)
+    return Lanes(group, target, None, row, None, None, (), tables)

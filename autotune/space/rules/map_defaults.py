@@ -12,9 +12,10 @@ from ....ir.loop.cases import divisors
 from ....ir.loop.expr import Index, Op, Read, walk
 from ....ir.loop.scalar import SCALAR_OPS
 from ..analysis import Access, expression_cost
-from .base import Choices, Sketch
+from ..tiling import Choices, Tiling
+from .base import parallel_depth, stream_choice
 
-__all__ = ["map_favourites"]
+__all__ = ["map_defaults"]
 
 LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
 FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
@@ -25,115 +26,115 @@ SIMPLE = 4.0  # instructions of an operator that needs no registers for itself
 NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
 
 
-def _guarded(sketch: Sketch) -> bool:
+def _guarded(tiling: Tiling) -> bool:
     """Whether some reads are made under a condition that differs from lane to lane, or comes from
     data: then no block can be transposed."""
-    for node in walk(sketch.group.typical[sketch.group.main.name]):
+    for node in walk(tiling.group.typical[tiling.group.main.name]):
         if isinstance(node, Op) and node.name == "where":
             for leaf in walk(node.args[0]):
                 if isinstance(leaf, Read):
                     return True
-                if isinstance(leaf, Index) and sketch.vector_axis in symbols(leaf.value):
+                if isinstance(leaf, Index) and tiling.vector_axis in symbols(leaf.value):
                     return True
     return False
 
 
-def map_favourites(sketch: Sketch) -> list[Choices]:
+def map_defaults(tiling: Tiling) -> list[Choices]:
     """Choices for a group of maps, best first."""
-    tables = sketch.tables
-    cost = sum(expression_cost(s) for s in sketch.group.stages)
-    blocks = _turns(sketch) and not _guarded(sketch)
+    tables = tiling.knobs
+    cost = sum(expression_cost(s) for s in tiling.group.stages)
+    blocks = _turns(tiling) and not _guarded(tiling)
     found: list[Choices] = []
-    for wanted in (4, 2) if cost < 30 or _is_long(sketch) else (2, 4):
-        c = sketch.base_choices()
-        single = blocks or _scattered(sketch) or _stores_across(sketch)
-        width = 1 if single else _pattern(sketch, wanted)
+    for wanted in (4, 2) if cost < 30 or _is_long(tiling) else (2, 4):
+        c = tiling.base_choices()
+        single = blocks or _scattered(tiling) or _stores_across(tiling)
+        width = 1 if single else _pattern(tiling, wanted)
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
-        c["stream"] = sketch.stream_choice()
-        if sketch.group.output_bytes > FAR * sketch.target.l2 and _memory_is_near(sketch.target):
+        c["stream"] = stream_choice(tiling)
+        if tiling.group.output_bytes > FAR * tiling.target.l2 and _memory_is_near(tiling.target):
             c["stream"] = tables["stream"][-1]
-        if not sketch.gathers and sketch.group.bytes > sketch.target.l2:
+        if not tiling.gathers and tiling.group.bytes > tiling.target.l2:
             c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
         if blocks:
-            _blocks(sketch, c)
-        elif _looks_up(sketch):
+            _blocks(tiling, c)
+        elif _looks_up(tiling):
             c["rows"] = max(r for r in tables["rows"] if r <= SHARING)
-        elif _stores_across(sketch):
-            c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
-        c["parallel"] = sketch.parallel_depth(c)
+        elif _stores_across(tiling):
+            c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
+        c["parallel"] = parallel_depth(tiling, c)
         found.append(c)
     return found
 
 
-def _is_long(sketch: Sketch) -> bool:
+def _is_long(tiling: Tiling) -> bool:
     """Whether a map is a long chain of simple operators, each of which waits for the one before:
     only more vectors at once keep a core busy, and simple operators leave registers for them."""
-    if sketch.target.vector_registers < MANY_REGISTERS:
+    if tiling.target.vector_registers < MANY_REGISTERS:
         return False
-    expr = sketch.group.typical[sketch.group.main.name]
+    expr = tiling.group.typical[tiling.group.main.name]
     costs = [SCALAR_OPS[node.name].cost for node in walk(expr) if isinstance(node, Op)]
     return len(costs) > LONG_EXPRESSION and max(costs) <= SIMPLE
 
 
-def _rough_reads(sketch: Sketch) -> list[Access]:
-    reads = sketch.group.accesses[sketch.group.main.name]
-    return [a for a in reads if a.stride(sketch.vector_axis or "") not in (0, 1)]
+def _rough_reads(tiling: Tiling) -> list[Access]:
+    reads = tiling.group.accesses[tiling.group.main.name]
+    return [a for a in reads if a.stride(tiling.vector_axis or "") not in (0, 1)]
 
 
-def _turns(sketch: Sketch) -> bool:
+def _turns(tiling: Tiling) -> bool:
     """Whether what lies far apart along the vectors lies side by side along the rows."""
-    row = sketch.row_axis
-    return row is not None and any(a.stride(row) == 1 for a in _rough_reads(sketch))
+    row = tiling.row_axis
+    return row is not None and any(a.stride(row) == 1 for a in _rough_reads(tiling))
 
 
-def _stores_across(sketch: Sketch) -> bool:
+def _stores_across(tiling: Tiling) -> bool:
     """Whether the results of the rows lie side by side, and those of a vector apart: of as many
     rows as there are lanes whole vectors are stored."""
-    last = sketch.group.main.axes[-1].name
-    return sketch.row_axis == last != sketch.vector_axis
+    last = tiling.group.main.axes[-1].name
+    return tiling.row_axis == last != tiling.vector_axis
 
 
-def _scattered(sketch: Sketch) -> bool:
+def _scattered(tiling: Tiling) -> bool:
     """Whether elements of a vector lie far apart or anywhere, and are read one by one."""
-    steps = [a.stride(sketch.vector_axis or "") for a in _rough_reads(sketch)]
+    steps = [a.stride(tiling.vector_axis or "") for a in _rough_reads(tiling)]
     return any(step is not None and abs(step) > NEAR for step in steps)
 
 
-def _looks_up(sketch: Sketch) -> bool:
+def _looks_up(tiling: Tiling) -> bool:
     """Whether every row takes elements from the same places, which come from data."""
-    v, row = sketch.vector_axis or "", sketch.row_axis
-    rough = [a for a in _rough_reads(sketch) if v in a.irregular]
+    v, row = tiling.vector_axis or "", tiling.row_axis
+    rough = [a for a in _rough_reads(tiling) if v in a.irregular]
     return row is not None and bool(rough) and all(a.stride(row) for a in rough)
 
 
-def _pattern(sketch: Sketch, vectors: int) -> int:
+def _pattern(tiling: Tiling, vectors: int) -> int:
     """``vectors``, or the number from which on indices divided along them repeat themselves."""
-    period = lcm(*divisors(sketch.group.typical[sketch.group.main.name], sketch.vector_axis or ""))
-    needed = period // gcd(period, sketch.lanes)
-    return needed * max(1, vectors // needed) if needed in sketch.tables["vectors"] else vectors
+    period = lcm(*divisors(tiling.group.typical[tiling.group.main.name], tiling.vector_axis or ""))
+    needed = period // gcd(period, tiling.lanes)
+    return needed * max(1, vectors // needed) if needed in tiling.knobs["vectors"] else vectors
 
 
-def _blocks(sketch: Sketch, c: dict[str, int]) -> None:
+def _blocks(tiling: Tiling, c: dict[str, int]) -> None:
     """Square blocks are transposed in registers.
 
     Down a strip two cache lines wide every line of the result is written whole and soon, and what
     is read comes in as many runs as are prefetched. An operand that lies as the result does would
     be read two lines a row, each on another page: with one, blocks are some rows of 16 lines.
     """
-    tables = sketch.tables
-    group, row = sketch.group, sketch.row_axis or ""
-    c["rows"] = max(r for r in tables["rows"] if r <= sketch.lanes)
+    tables = tiling.knobs
+    group, row = tiling.group, tiling.row_axis or ""
+    c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
     lines = 2
     reads = group.accesses[group.main.name]
-    if any(a.stride(sketch.vector_axis or "") == 1 and a.depends(row) for a in reads):
+    if any(a.stride(tiling.vector_axis or "") == 1 and a.depends(row) for a in reads):
         lines = 16
         c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
     else:
         c["order"] = tables["order"][-1]
-    wide = max(1, CACHE_LINE // (sketch.lanes * group.main.buffer.dtype.bytes))
+    wide = max(1, CACHE_LINE // (tiling.lanes * group.main.buffer.dtype.bytes))
     if wide > 1 and c["rows"] > OPEN_LINES:
         c["stream"] = 0  # lines would leave in parts, which takes ten times as long
-    elif group.output_bytes >= 2 * sketch.target.l2 and _memory_is_near(sketch.target):
+    elif group.output_bytes >= 2 * tiling.target.l2 and _memory_is_near(tiling.target):
         c["stream"] = tables["stream"][-1]
     c["mid_v"] = max(m for m in tables["mid_v"] if m <= lines * wide)
 

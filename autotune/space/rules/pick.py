@@ -7,8 +7,9 @@ turns share is computed once, and vectors run along another axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import ClassVar
 
@@ -18,41 +19,38 @@ from ....codegen.target import Target
 from ....ir.dims import Dim, Mod, Symbol, as_int
 from ....ir.loop.expr import Const, Index, Op, walk
 from ....ir.loop.prim import Stage
-from ....ir.schedule.steps import Schedule, Step, reorder, unroll, vectorize
+from ....ir.schedule.steps import Step, reorder, unroll, vectorize
 from ...protocols import BoolArray
 from ..analysis import Group
+from ..sketch import Sketch
+from ..tiling import Choices, Kind, Tiling, Values
 from .base import (
-    KNOBS,
     MAX_PARALLEL,
-    UNUSED,
-    Choices,
-    Sketch,
-    Values,
+    described,
+    parallel_depth,
     parallel_steps,
     split_step,
+    stream_choice,
     stream_choices,
     stream_steps,
     up_to,
 )
 
-__all__ = ["PickSketch", "pick_offers"]
+__all__ = ["Pick", "sketches"]
 
 MOST_PLACES = 8  # of one axis
 MOST_TURNS = 64  # of all unrolled axes together
 
 
 @dataclass(frozen=True)
-class PickSketch(Sketch):
+class Pick(Tiling):
     """See the module. ``periods``: after how many places the picks of an axis begin again."""
 
-    rule: ClassVar[str] = "pick"
+    kind: ClassVar[int] = Kind.PICK
 
     periods: Mapping[str, int] = field(default_factory=dict)
 
-    def tiled_axes(self) -> set[str | None]:
-        return {*self.periods, self.vector_axis}
-
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    def build(self, **choices: int) -> list[Step]:
         v = self.vector_axis
         assert v is not None
         width = min(choices["vectors"] * self.lanes, self.extent(v))
@@ -70,53 +68,42 @@ class PickSketch(Sketch):
         steps.append(reorder(*outer, *turns, f"{v}.1"))
         steps += [*(unroll(loop) for loop in turns), vectorize(f"{v}.1")]
         steps += parallel_steps(outer, choices["parallel"])
-        return [], [*steps, *stream_steps(self.group, choices["stream"])]
+        return [*steps, *stream_steps(self.group, choices["stream"])]
 
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        trips = [self.extent(a) for a in self.outer_axes]
-        trips += [-(-self.extent(a) // p) for a, p in self.periods.items() if p < self.extent(a)]
-        return (*trips, -(-self.extent(self.vector_axis) // (choices["vectors"] * self.lanes)))
+    @cached_property
+    def row_loops(self) -> frozenset[str | None]:
+        return frozenset(a for a, period in self.periods.items() if period < self.extent(a))
 
-    def favourites(self) -> list[Choices]:
+    def defaults(self) -> list[Choices]:
         c = self.base_choices()
-        c["parallel"] = self.parallel_depth(c)
-        c["stream"] = self.stream_choice()
+        c["parallel"] = parallel_depth(self, c)
+        c["stream"] = stream_choice(self)
         return [c]
 
     def fits(self, values: Values) -> BoolArray:
         return np.ones(len(values["vectors"]), np.bool_)
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        if f"{self.vector_axis}.1" not in schedule.vectorized:
-            return None
-        choices = self.shared_choices(schedule)
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, width)) if axis == self.vector_axis:
-                    choices["vectors"] = -(-width // self.lanes)
-                case _:
-                    pass
-        return choices
 
-
-def pick_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     """The sketch of this rule where it applies: then it is always the best."""
     if len(group.stages) != 1 or group.main.combiner is not None:
-        return []
+        return
     periods = _periods(group.main)
     free = [a for a in group.shared if a not in periods and group.extents[a] > 1]
     if not periods or not free or prod(periods.values()) > MOST_TURNS:
-        return []
+        return
     reads = group.accesses[group.main.name]
     vector = max(free, key=lambda a: (sum(r.stride(a) == 1 for r in reads), free.index(a)))
     lanes = target.lanes(group.element_bytes)
     tables: dict[str, tuple[int, ...]] = {
-        **{name: (UNUSED[name],) for name in KNOBS},
         "vectors": up_to(-(-group.extents[vector] // lanes), (1, 2)),
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
     }
-    return [(0.0, PickSketch(group, target, vector, tables=tables, periods=periods))]
+    rows = [*reversed(periods.items()), (None, 1), (None, 1)]
+    (row, high), (row2, high2) = rows[:2]
+    tables |= {"rows": (high,), "rows2": (high2,)}
+    yield described("pick", Pick(group, target, vector, row, row2, knobs=tables, periods=periods))
 
 
 def _periods(stage: Stage) -> dict[str, int]:

@@ -5,18 +5,16 @@ reductions over outer axes, softmax over an outer axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
-from ....codegen.target import CACHE_LINE, Target
+from ....codegen.target import Target
 from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
 from ....ir.schedule.steps import (
-    Schedule,
     Step,
     cache_write,
     compute_at,
@@ -31,28 +29,32 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
-from .base import (
-    MAX_PARALLEL,
+from ..sketch import Sketch
+from ..tiling import (
     PACKS_INSIDE,
     PACKS_ROWS,
     PACKS_VECTORS,
     Choices,
-    Sketch,
+    Tiling,
     Values,
     own_axes,
+    reduced_axes,
+)
+from .base import (
+    MAX_PARALLEL,
+    described,
     pack_steps,
     parallel_steps,
-    reduced_axes,
     rough_cost,
     split_step,
     stream_choices,
     stream_steps,
     up_to,
 )
-from .map_defaults import map_favourites
-from .tile_defaults import MAX_PANEL_BYTES, panel_loops, tile_favourites
+from .map_defaults import map_defaults
+from .tile_defaults import MAX_PANEL_BYTES, panel_loops, tile_defaults
 
-__all__ = ["COPY", "TileSketch", "is_packable", "tile_cost", "tile_offers", "tile_sketch"]
+__all__ = ["COPY", "Tile", "is_packable", "tile_cost", "sketches", "tile_of"]
 
 MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
 PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
@@ -64,16 +66,10 @@ SHORT_AXIS = 4  # elements of a last axis, colours say, that fill too few lanes 
 MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
 
 
-class TileSketch(Sketch):
+class Tile(Tiling):
     """See the module."""
 
-    rule: ClassVar[str] = "tile"
-    in_tiles: ClassVar[bool] = True
-
-    def tiled_axes(self) -> set[str | None]:
-        return {self.row_axis, self.row_axis2, self.vector_axis}
-
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    def build(self, **choices: int) -> list[Step]:
         group, v, r, r2, k = (
             self.group,
             self.vector_axis,
@@ -147,7 +143,7 @@ class TileSketch(Sketch):
             last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
             at = f"{k}.0" if blocked else "*".join(shared) if last in shared else last
             steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
-        return first, [*steps, *stream_steps(group, choices["stream"])]
+        return [*first, *steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def accumulators(self) -> int:
@@ -165,7 +161,7 @@ class TileSketch(Sketch):
         if not turns:
             return []
         if k is None:
-            ahead = self.turns_ahead(turns, choices["vectors"])
+            ahead = self.tiles_ahead(turns, choices["vectors"])
             main, loop = self.group.main.name, f"{self.vector_axis}.0"
             return [prefetch(main, name, loop, ahead) for name in self.streamed]
         inside = choices["pack"] == PACKS_INSIDE  # then they go by the name of what is packed
@@ -174,22 +170,6 @@ class TileSketch(Sketch):
         names = [f"{name}.packed" if name in packed else name for name in self.streamed]
         loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
         return [prefetch(self.group.main.name, name, loop, turns) for name in names]
-
-    def prefetch_choice(self, turns: int, vectors: int) -> int:
-        """What ``prefetch`` was chosen to be, given the turns of a step."""
-        if self.k_axis is not None:
-            return turns
-        offered = self.tables["prefetch"]
-        fits = (n for n in offered if n and self.turns_ahead(n, vectors) == turns)
-        return next(fits, offered[-1])
-
-    def turns_ahead(self, lines: int, vectors: int) -> int:
-        """Register tiles along the vectors that many cache lines reach over, for maps."""
-        width = vectors * self.lanes * self.group.element_bytes
-        return max(1, lines * CACHE_LINE // width)
-
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        return self.cache_tile_trips(choices)
 
     def transposes_for_few(self, choices: Choices) -> bool:
         rows = self.extent(self.row_axis) * self.extent(self.row_axis2)
@@ -200,10 +180,10 @@ class TileSketch(Sketch):
             if a.buffer in names and _turned(self.group, a, self.vector_axis or "")
         )
 
-    def favourites(self) -> list[Choices]:
+    def defaults(self) -> list[Choices]:
         if self.group.main.combiner is None:
-            return map_favourites(self)
-        return tile_favourites(self)
+            return map_defaults(self)
+        return tile_defaults(self)
 
     def fits(self, values: Values) -> BoolArray:
         v = values
@@ -217,7 +197,7 @@ class TileSketch(Sketch):
         good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
         good &= (v["mid_v"] - 1) * v["vectors"] < wide
         good &= (v["mid_r"] - 1) * v["rows"] < tall
-        if PACKS_INSIDE in self.tables["pack"]:
+        if PACKS_INSIDE in self.knobs["pack"]:
             chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
             panels = v["mid_v"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
             panels = panels * v["rows2"]  # of which each may have panels of its own
@@ -236,40 +216,12 @@ class TileSketch(Sketch):
             good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
         return np.asarray(good)
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
-        if f"{self.vector_axis}.2" not in schedule.vectorized:
-            return None
-        if self.row_axis is not None and self.row_axis not in schedule.split_axes:
-            return None
-        choices = {**self.shared_choices(schedule), **self.orders(schedule)}
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, mid, width)) if axis == self.vector_axis:
-                    choices["mid_v"], choices["vectors"] = mid, -(-width // self.lanes)
-                case "split", (axis, (_, mid, rows)) if axis == self.row_axis:
-                    choices["mid_r"], choices["rows"] = mid, rows
-                case "split", (axis, (_, rows)) if axis == self.row_axis2:
-                    choices["rows2"] = rows
-                case "split", (axis, (blocks, _, unrolled)) if axis == self.k_axis:
-                    choices["k_blocks"], choices["k_unroll"] = blocks, unrolled
-                case "pack", (_, axis, _):
-                    rows = axis == self.row_axis
-                    choices["pack"] = (3 if choices["pack"] == 0 else 2) if rows else 1
-                case "pack_at", _:
-                    choices["pack"] = PACKS_INSIDE
-                case "prefetch", (_, _, _, turns):
-                    choices["prefetch"] = self.prefetch_choice(turns, choices["vectors"])
-                case _:
-                    pass
-        return choices
 
-
-def tile_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
-    """Sketches of this rule, each with a rough cost to rank it among those of other rules."""
+def sketches(group: Group, target: Target) -> Iterator[Sketch]:
+    """A sketch for every axis that vectors may run along."""
     lanes = target.lanes(group.element_bytes)
-    return [
-        (tile_cost(group, v, lanes), tile_sketch(group, target, v)) for v in _vector_axes(group)
-    ]
+    for axis in _vector_axes(group):
+        yield described("tile", tile_of(group, target, axis), tile_cost(group, axis, lanes))
 
 
 def _vector_axes(group: Group) -> list[str]:
@@ -337,9 +289,7 @@ def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
     )
 
 
-def tile_sketch(
-    group: Group, target: Target, v: str, rows: Sequence[str] | None = None
-) -> TileSketch:
+def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = None) -> Tile:
     """The sketch with vectors along ``v``, and rows along the best axes, or the given ones."""
     main = group.main
     reads = group.accesses[main.name]
@@ -393,9 +343,7 @@ def tile_sketch(
         if k is not None
         else (0, 8, 16, 32, 64),
     }
-    return TileSketch(
-        group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows
-    )
+    return Tile(group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows)
 
 
 def _packs(

@@ -13,9 +13,10 @@ from math import ceil, gcd, prod
 from ....codegen.target import CACHE_LINE
 from ....ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
-from .base import PACKS_INSIDE, PACKS_VECTORS, Choices, Sketch
+from ..tiling import PACKS_INSIDE, PACKS_VECTORS, Choices, Tiling
+from .base import parallel_depth, stream_choice, tail
 
-__all__ = ["AHEAD", "MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_favourites"]
+__all__ = ["AHEAD", "MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_defaults"]
 
 MAX_PANEL_BYTES = 768 * 1024  # of panels that are made there, on the stack
 
@@ -47,148 +48,142 @@ STORE = 3.0  # cycles a short store into another row of the result costs
 TILE = 30.0  # cycles to begin and end a register tile
 
 
-def _tail(extent: int, tile: int) -> list[tuple[int, int]]:
-    """How often a tile of which size runs: the main part and the rest."""
-    full, rest = divmod(extent, tile)
-    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
-
-
-def tile_cycles(sketch: Sketch, vectors: int, rows: int, rows2: int) -> float:
+def tile_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
     """Estimated cycles of the whole main stage with this register tile."""
-    lanes = sketch.lanes
-    main = sketch.group.main
-    reads = sketch.group.accesses[main.name]
+    lanes = tiling.lanes
+    main = tiling.group.main
+    reads = tiling.group.accesses[main.name]
     depth = prod(as_int(a.extent) for a in main.reduce_axes)
-    others = prod(sketch.extent(a) for a in sketch.outer_axes)
-    registers = sketch.target.vector_registers
+    others = prod(tiling.extent(a) for a in tiling.outer_axes)
+    registers = tiling.target.vector_registers
     work = max(1.0, expression_cost(main) / 2.0)
-    crowding = _crowding(sketch)
+    crowding = _crowding(tiling)
     total = 0.0
-    panel = vectors * sketch.target.vector_bytes * depth
-    line = LINE if panel > sketch.target.l1 // 2 else 0.0
-    for n_v, v in _tail(sketch.extent(sketch.vector_axis), vectors * lanes):
+    panel = vectors * tiling.target.vector_bytes * depth
+    line = LINE if panel > tiling.target.l1 // 2 else 0.0
+    for n_v, v in tail(tiling.extent(tiling.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
-        for n_r, r in _tail(sketch.extent(sketch.row_axis), rows):
-            for n_q, q in _tail(sketch.extent(sketch.row_axis2), rows2):
+        for n_r, r in tail(tiling.extent(tiling.row_axis), rows):
+            for n_q, q in tail(tiling.extent(tiling.row_axis2), rows2):
                 loads = 0.0
                 lines = 0.0
                 live = 0.0
                 walks = 0
                 for access in reads:
                     count = 1.0
-                    moves = access.lane_stride(sketch.vector_axis or "", lanes) != 0
+                    moves = access.lane_stride(tiling.vector_axis or "", lanes) != 0
                     if moves:
                         count *= wide
-                        count *= _picks(sketch, access)
+                        count *= _picks(tiling, access)
                     else:
-                        count *= access.places(sketch.vector_axis or "", wide * lanes)
-                    count *= access.places(sketch.row_axis or "", r)
-                    count *= access.places(sketch.row_axis2 or "", q)
+                        count *= access.places(tiling.vector_axis or "", wide * lanes)
+                    count *= access.places(tiling.row_axis or "", r)
+                    count *= access.places(tiling.row_axis2 or "", q)
                     loads += count
                     lines += count * moves
                     live += wide if moves and len(reads) > 1 else 1.0
-                    walks += moves and _far(sketch, access)
+                    walks += moves and _far(tiling, access)
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
                 cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
                 cycles += lines * line
                 cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
-                total += n_v * n_r * n_q * (depth * cycles + TILE + _turned(sketch, v, r, q))
+                total += n_v * n_r * n_q * (depth * cycles + TILE + _turned(tiling, v, r, q))
     return total * others
 
 
-def _picks(sketch: Sketch, access: Access) -> float:
+def _picks(tiling: Tiling, access: Access) -> float:
     """Loads that a vector of an operand takes: more than one where its lanes lie apart."""
-    axis = sketch.vector_axis or ""
+    axis = tiling.vector_axis or ""
     step = access.stride(axis)
-    if step == 1 or access.buffer in {name for name, _ in sketch.packable}:
+    if step == 1 or access.buffer in {name for name, _ in tiling.packable}:
         return 1.0
     if step is None:  # a few runs within a vector are put together in a register
-        return 2.0 if axis in access.runs else sketch.lanes
-    return 1.0 + abs(step) if abs(step) <= MAX_PICKED else sketch.lanes
+        return 2.0 if axis in access.runs else tiling.lanes
+    return 1.0 + abs(step) if abs(step) <= MAX_PICKED else tiling.lanes
 
 
-def _turned(sketch: Sketch, v: int, r: int, q: int) -> float:
+def _turned(tiling: Tiling, v: int, r: int, q: int) -> float:
     """What it costs to store a tile of ``v`` x ``r`` x ``q`` whose vectors lie across the result:
     one short store per lane and run of rows."""
-    last = sketch.group.stages[-1].axes[-1:]
-    along = {sketch.row_axis: r, sketch.row_axis2: q}
-    if not last or last[0].name == sketch.vector_axis or last[0].name not in along:
+    last = tiling.group.stages[-1].axes[-1:]
+    along = {tiling.row_axis: r, tiling.row_axis2: q}
+    if not last or last[0].name == tiling.vector_axis or last[0].name not in along:
         return 0.0
     run = along[last[0].name]
-    return STORE * v * (r * q // run) * -(-run // sketch.lanes)
+    return STORE * v * (r * q // run) * -(-run // tiling.lanes)
 
 
-def _far(sketch: Sketch, access: Access) -> bool:
+def _far(tiling: Tiling, access: Access) -> bool:
     """Whether the next step of the reduced axis is on another page: long runs make up for that."""
-    packed = {name for name, _ in sketch.packable}
-    steps = [access.stride(a.name) or 0 for a in sketch.group.main.reduce_axes]
+    packed = {name for name, _ in tiling.packable}
+    steps = [access.stride(a.name) or 0 for a in tiling.group.main.reduce_axes]
     return access.buffer not in packed and max(steps, default=0) * access.element_bytes >= PAGE
 
 
-def _crowding(sketch: Sketch) -> float:
+def _crowding(tiling: Tiling) -> float:
     """What each of many rows costs: most where all of them fall into the same cache sets."""
-    reads = sketch.group.accesses[sketch.group.main.name]
+    reads = tiling.group.accesses[tiling.group.main.name]
     for access in reads:
-        step = access.stride(sketch.row_axis or "") or 0
+        step = access.stride(tiling.row_axis or "") or 0
         if step and step * access.element_bytes % PAGE == 0:
             return CONFLICT
     return CONFLICT / 3.0
 
 
-def tile_favourites(sketch: Sketch) -> list[Choices]:
+def tile_defaults(tiling: Tiling) -> list[Choices]:
     """Choices for a group that reduces, best first by ``tile_cycles``."""
-    tables = sketch.tables
-    if sketch.row_axis is not None and _reads_all_once(sketch):
-        return [_down_columns(sketch, vectors) for vectors in (8, 16, 4)]
+    tables = tiling.knobs
+    if tiling.row_axis is not None and _reads_all_once(tiling):
+        return [_down_columns(tiling, vectors) for vectors in (8, 16, 4)]
     ranked = sorted(
-        (tile_cycles(sketch, v, r, q), -v * r * q, v, r, q)
+        (tile_cycles(tiling, v, r, q), -v * r * q, v, r, q)
         for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["rows2"])
-        if v * r * q <= sketch.target.vector_registers
+        if v * r * q <= tiling.target.vector_registers
     )
     found: list[Choices] = []
     for _, _, v, r, q in ranked[:4]:
-        c = {**sketch.base_choices(), "vectors": v, "rows": r, "rows2": q}
+        c = {**tiling.base_choices(), "vectors": v, "rows": r, "rows2": q}
         early = False
-        if _is_skinny(sketch):
-            if _prepared(sketch.packable) and sketch.extent(sketch.row_axis) > r:
-                _pass_over_pieces(sketch, c)
+        if _is_skinny(tiling):
+            if _prepared(tiling.packable) and tiling.extent(tiling.row_axis) > r:
+                _pass_over_pieces(tiling, c)
             else:
-                _read_in_order(sketch, c)
-        elif sketch.packable:
-            reuse = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
-            constant = all(known for _, known in sketch.packable)
-            strided = _strided(sketch)
-            early = not constant and not strided and _asks_early(sketch, reuse)
-            lies_well = early or _lies_well(sketch, v)
+                _read_in_order(tiling, c)
+        elif tiling.packable:
+            reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
+            constant = all(known for _, known in tiling.packable)
+            strided = _strided(tiling)
+            early = not constant and not strided and _asks_early(tiling, reuse)
+            lies_well = early or _lies_well(tiling, v)
             c["pack"] = int(constant or strided or (reuse >= 32 and not lies_well))
-            if c["pack"] and _reuses_rows(sketch):
+            if c["pack"] and _reuses_rows(tiling):
                 c["pack"] = 2
-            elif not c["pack"] and _prepared(sketch.packable_rows):
+            elif not c["pack"] and _prepared(tiling.packable_rows):
                 c["pack"] = 3
-        elif _prepared(sketch.packable_rows):
+        elif _prepared(tiling.packable_rows):
             c["pack"] = 3
-        small_rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2) <= r * q
-        if not _is_skinny(sketch):
+        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2) <= r * q
+        if not _is_skinny(tiling):
             c["order"] = tables["order"][-1] if not small_rows else 0
-            _block(sketch, c)
+            _block(tiling, c)
             c["prefetch"] = AHEAD if early else c["prefetch"]
-        turns = ceil(sketch.extent(sketch.k_axis) / c["k_blocks"])
-        if v * r * q <= SMALL_TILE and len(sketch.group.main.reduce_axes) == 1:
+        turns = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
+        if v * r * q <= SMALL_TILE and len(tiling.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= UNROLL and turns % u == 0)
-        c["parallel"] = sketch.parallel_depth(c)
-        c["stream"] = sketch.stream_choice()
-        in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(sketch)
-        if in_panels and not _prepared(sketch.packable):
-            _pack_where_used(sketch, c)
-        if _panel_stays(sketch, c):
+        c["parallel"] = parallel_depth(tiling, c)
+        c["stream"] = stream_choice(tiling)
+        in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
+        if in_panels and not _prepared(tiling.packable):
+            _pack_where_used(tiling, c)
+        if _panel_stays(tiling, c):
             c["mid_v"] = 1
-            c["parallel"] = sketch.parallel_depth(c)
+            c["parallel"] = parallel_depth(tiling, c)
         found.append(c)
     return found
 
 
-def _panel_stays(sketch: Sketch, c: Choices) -> bool:
+def _panel_stays(tiling: Tiling, c: Choices) -> bool:
     """Whether all rows are better walked for one panel after the other: it stays in the first cache
     while what the rows walk comes from the second. A tile is wider than it is tall, so that this
     moves less than all panels for every few rows (1.04 to 1.17 times as fast for products of 24 to
@@ -196,88 +191,88 @@ def _panel_stays(sketch: Sketch, c: Choices) -> bool:
     packed = c["pack"] in PACKS_VECTORS and c["pack"] != PACKS_INSIDE
     if not packed or c["order"] == 0 or c["k_blocks"] > 1:
         return False
-    main, v = sketch.group.main, sketch.vector_axis or ""
-    panel = c["vectors"] * sketch.lanes * _depth(sketch) * sketch.group.element_bytes
-    walked = [a for a in sketch.group.accesses[main.name] if not a.depends(v)]
+    main, v = tiling.group.main, tiling.vector_axis or ""
+    panel = c["vectors"] * tiling.lanes * _depth(tiling) * tiling.group.element_bytes
+    walked = [a for a in tiling.group.accesses[main.name] if not a.depends(v)]
     size = sum(a.size * a.element_bytes for a in walked)
-    return panel <= sketch.target.l1 // 2 and size <= sketch.target.l2 // 2
+    return panel <= tiling.target.l1 // 2 and size <= tiling.target.l2 // 2
 
 
-def panel_loops(sketch: Sketch) -> int:
+def panel_loops(tiling: Tiling) -> int:
     """How many of the outer loops, vectors before rows, decide what a cache tile reads of operands
     that are packed in it."""
-    reads = sketch.group.accesses[sketch.group.main.name]
-    names = {name for name, known in sketch.packable if not known}
-    axis = sketch.row_axis2
+    reads = tiling.group.accesses[tiling.group.main.name]
+    names = {name for name, known in tiling.packable if not known}
+    axis = tiling.row_axis2
     moved = axis and any(a.depends(axis) for a in reads if a.buffer in names)
-    return len(sketch.outer_axes) + (2 if moved else 1)
+    return len(tiling.outer_axes) + (2 if moved else 1)
 
 
-def _pack_where_used(sketch: Sketch, c: dict[str, int]) -> None:
+def _pack_where_used(tiling: Tiling, c: dict[str, int]) -> None:
     """Panels are made by the core that uses them, or none at all where the operand stays near and
     few rows would use them: lines that are asked for early take no time, while half of a copy has
     been made by another core, and has to be fetched from it."""
-    near = _stays_near(sketch) and not _strided(sketch)
-    rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
-    if near and (rows < MANY_ROWS or not _pack_inside(sketch, c)):
-        c["pack"] = 3 if _prepared(sketch.packable_rows) else 0
+    near = _stays_near(tiling) and not _strided(tiling)
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
+    if near and (rows < MANY_ROWS or not _pack_inside(tiling, c)):
+        c["pack"] = 3 if _prepared(tiling.packable_rows) else 0
     elif not near:
-        _pack_inside(sketch, c)
+        _pack_inside(tiling, c)
 
 
-def _pack_inside(sketch: Sketch, c: dict[str, int]) -> bool:
+def _pack_inside(tiling: Tiling, c: dict[str, int]) -> bool:
     """Have panels made in each cache tile, if every core has as many tiles along the vectors as
     another; whether it is so."""
-    tables, cores = sketch.tables, sketch.target.cores
+    tables, cores = tiling.knobs, tiling.target.cores
     apart = c["k_blocks"] == 1 and c["order"] == 1 and c["parallel"]
     if tables["pack"][-1] != PACKS_INSIDE or not apart:
         return False
-    width = c["vectors"] * sketch.lanes
-    panels = ceil(sketch.extent(sketch.vector_axis) / width)
-    panel = width * _depth(sketch) * sketch.group.element_bytes * c["rows2"]
-    others = prod(sketch.extent(a) for a in sketch.outer_axes)
-    if panel_loops(sketch) > len(sketch.outer_axes) + 1:
-        others *= ceil(sketch.extent(sketch.row_axis2) / c["rows2"])
-    fair = EVEN * others * sketch.extent(sketch.vector_axis) / width / cores
+    width = c["vectors"] * tiling.lanes
+    panels = ceil(tiling.extent(tiling.vector_axis) / width)
+    panel = width * _depth(tiling) * tiling.group.element_bytes * c["rows2"]
+    others = prod(tiling.extent(a) for a in tiling.outer_axes)
+    if panel_loops(tiling) > len(tiling.outer_axes) + 1:
+        others *= ceil(tiling.extent(tiling.row_axis2) / c["rows2"])
+    fair = EVEN * others * tiling.extent(tiling.vector_axis) / width / cores
     wide = [m for m in tables["mid_v"] if m <= c["mid_v"] and m * panel <= MAX_PANEL_BYTES]
     even = [m for m in wide if ceil(others * ceil(panels / m) / cores) * m <= fair]
     if (cores == 1 and wide) or max(even, default=1) > 1:
-        c["pack"], c["parallel"] = PACKS_INSIDE, panel_loops(sketch)
+        c["pack"], c["parallel"] = PACKS_INSIDE, panel_loops(tiling)
         c["mid_v"] = max(wide if cores == 1 else even)
     return c["pack"] == PACKS_INSIDE
 
 
-def _reads_all_once(sketch: Sketch) -> bool:
+def _reads_all_once(tiling: Tiling) -> bool:
     """Whether an operand is as large as the work, and lies along the vectors: no tile uses what
     another has read, and only the order in which memory is read matters."""
-    main = sketch.group.main
-    reads = sketch.group.accesses[main.name]
-    axis = sketch.vector_axis or ""
+    main = tiling.group.main
+    reads = tiling.group.accesses[main.name]
+    axis = tiling.vector_axis or ""
     return any(a.size >= stage_points(main) and a.stride(axis) == 1 for a in reads)
 
 
-def _down_columns(sketch: Sketch, vectors: int) -> Choices:
+def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     """One row after the other, and in each a few lines of neighbouring columns, in memory's order:
     several rows at once would be as many streams, often at the same place of their pages."""
-    c = sketch.base_choices()
-    c["vectors"] = max(v for v in sketch.tables["vectors"] if v <= vectors)
-    c["parallel"] = sketch.parallel_depth(c)
-    c["stream"] = sketch.stream_choice()
+    c = tiling.base_choices()
+    c["vectors"] = max(v for v in tiling.knobs["vectors"] if v <= vectors)
+    c["parallel"] = parallel_depth(tiling, c)
+    c["stream"] = stream_choice(tiling)
     return c
 
 
-def _lies_well(sketch: Sketch, vectors: int) -> bool:
+def _lies_well(tiling: Tiling, vectors: int) -> bool:
     """Whether operands that could be packed are read as they lie: a tile takes most of each of
     their rows, or all steps of the reduced axes are few pages that stay in the first cache."""
-    names = {name for name, _ in sketch.packable}
-    depth = _depth(sketch)
-    small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= sketch.target.l1 // 2
-    for access in sketch.group.accesses[sketch.group.main.name]:
+    names = {name for name, _ in tiling.packable}
+    depth = _depth(tiling)
+    small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= tiling.target.l1 // 2
+    for access in tiling.group.accesses[tiling.group.main.name]:
         if access.buffer not in names:
             continue
-        step = (access.stride(sketch.k_axis or "") or 0) * access.element_bytes
+        step = (access.stride(tiling.k_axis or "") or 0) * access.element_bytes
         same_sets = _shares_sets(step, depth)
-        if step > 2 * vectors * sketch.target.vector_bytes and (not small or same_sets):
+        if step > 2 * vectors * tiling.target.vector_bytes and (not small or same_sets):
             return False
     return True
 
@@ -287,85 +282,85 @@ def _shares_sets(step: int, depth: int) -> bool:
     return depth > WAYS * (PAGE // gcd(step, PAGE))
 
 
-def _asks_early(sketch: Sketch, reuse: int) -> bool:
+def _asks_early(tiling: Tiling, reuse: int) -> bool:
     """Whether operands are better asked for early, in every pass over them, than copied: few rows
     use them, what the rows walk is packed already, and no steps push each other out of the cache.
     """
-    if not _prepared(sketch.packable_rows) or AHEAD not in sketch.tables["prefetch"]:
+    if not _prepared(tiling.packable_rows) or AHEAD not in tiling.knobs["prefetch"]:
         return False
-    main, names = sketch.group.main, {name for name, _ in sketch.packable}
+    main, names = tiling.group.main, {name for name, _ in tiling.packable}
     steps = [
-        (a.stride(sketch.k_axis or "") or 0) * a.element_bytes
-        for a in sketch.group.accesses[main.name]
+        (a.stride(tiling.k_axis or "") or 0) * a.element_bytes
+        for a in tiling.group.accesses[main.name]
         if a.buffer in names
     ]
-    crowded = any(_shares_sets(step, _depth(sketch)) for step in steps)
+    crowded = any(_shares_sets(step, _depth(tiling)) for step in steps)
     return reuse <= FEW_USES and len(main.reduce_axes) == 1 and not crowded
 
 
-def _stays_near(sketch: Sketch) -> bool:
+def _stays_near(tiling: Tiling) -> bool:
     """Whether the operands that could be packed stay in the second cache while they are used, their
     lines asked for along one row."""
-    main = sketch.group.main
-    reads = sketch.group.accesses[main.name]
-    room = sketch.target.l2 // 2
-    taken = panels = {name for name, _ in sketch.packable}
-    if sketch.packable_rows:  # the lines that rows walk are asked for by nobody
-        taken = taken | {name for name, _ in sketch.packable_rows}
+    main = tiling.group.main
+    reads = tiling.group.accesses[main.name]
+    room = tiling.target.l2 // 2
+    taken = panels = {name for name, _ in tiling.packable}
+    if tiling.packable_rows:  # the lines that rows walk are asked for by nobody
+        taken = taken | {name for name, _ in tiling.packable_rows}
         room //= 2
     size = 0
     for access in reads:
         if access.buffer in taken:
-            others = [a for a in (*sketch.outer_axes, sketch.row_axis2) if a and access.depends(a)]
-            apart = prod(sketch.extent(a) for a in others if access.buffer in panels)
+            others = [a for a in (*tiling.outer_axes, tiling.row_axis2) if a and access.depends(a)]
+            apart = prod(tiling.extent(a) for a in others if access.buffer in panels)
             size += access.size * access.element_bytes // apart
-    return size <= room and len(main.reduce_axes) == 1 and AHEAD in sketch.tables["prefetch"]
+    return size <= room and len(main.reduce_axes) == 1 and AHEAD in tiling.knobs["prefetch"]
 
 
-def _reuses_rows(sketch: Sketch) -> bool:
+def _reuses_rows(tiling: Tiling) -> bool:
     """Whether what rows walk is read again by several tiles: then it may be worth being packed."""
-    return bool(sketch.packable_rows) and sketch.extent(sketch.vector_axis) >= 8 * sketch.lanes
+    return bool(tiling.packable_rows) and tiling.extent(tiling.vector_axis) >= 8 * tiling.lanes
 
 
-def _block(sketch: Sketch, c: dict[str, int]) -> None:
+def _block(tiling: Tiling, c: dict[str, int]) -> None:
     """Panels of a cache tile stay in a part of the second cache while all rows pass over them; what
     is too large for the first is asked for early."""
-    tables, room = sketch.tables, sketch.target.l2 * 3 // 8
-    width = c["vectors"] * sketch.lanes
-    panel = width * _depth(sketch) * sketch.group.element_bytes
-    if panel > sketch.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
+    tables, room = tiling.knobs, tiling.target.l2 * 3 // 8
+    width = c["vectors"] * tiling.lanes
+    panel = width * _depth(tiling) * tiling.group.element_bytes
+    if panel > tiling.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
         c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
     if c["order"] == 0:
         return
-    panels = -(-sketch.extent(sketch.vector_axis) // width)
+    panels = -(-tiling.extent(tiling.vector_axis) // width)
     wide = max(1, min(panels, room * c["k_blocks"] // max(1, panel)))
-    tall = -(-sketch.extent(sketch.row_axis) // c["rows"])
+    tall = -(-tiling.extent(tiling.row_axis) // c["rows"])
     if c["k_blocks"] == 1:
         tall = 1
-    elif len(sketch.group.stages) > 1:  # a tile is kept until all pieces have been added to it
+    elif len(tiling.group.stages) > 1:  # a tile is kept until all pieces have been added to it
         wide = 1
-        tall = min(tall, 8, MAX_KEPT // (width * c["rows"] * sketch.group.element_bytes))
+        tall = min(tall, 8, MAX_KEPT // (width * c["rows"] * tiling.group.element_bytes))
     c["mid_v"] = max(m for m in tables["mid_v"] if m <= wide)
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, tall))
 
 
-def _is_skinny(sketch: Sketch) -> bool:
+def _is_skinny(tiling: Tiling) -> bool:
     """Whether an operand too large for the second caches is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
-    rows = sketch.extent(sketch.row_axis) * sketch.extent(sketch.row_axis2)
-    known = {p.name for p in sketch.group.prim.params if p.constant}
-    if sketch.k_axis is None or sketch.outer_axes:
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
+    known = {p.name for p in tiling.group.prim.params if p.constant}
+    if tiling.k_axis is None or tiling.outer_axes:
         return False
-    if _prepared(sketch.packable) and len(sketch.group.main.reduce_axes) > 1:
+    if _prepared(tiling.packable) and len(tiling.group.main.reduce_axes) > 1:
         return False  # pieces of one of the axes would be apart in memory, panels lie in order
-    return sketch.tables["k_blocks"][-1] > 1 and any(
-        a.stride(sketch.vector_axis or "") == 1
-        and (a.stride(sketch.k_axis) or 0) * a.element_bytes >= PAGE // 4
-        and a.size * a.element_bytes > sketch.target.l2 * sketch.target.cores
+    return tiling.knobs["k_blocks"][-1] > 1 and any(
+        a.stride(tiling.vector_axis or "") == 1
+        and (a.stride(tiling.k_axis) or 0) * a.element_bytes >= PAGE // 4
+        and a.size * a.element_bytes > tiling.target.l2 * tiling.target.cores
         and rows <= (FEW_ROWS if a.buffer in known else FEW_ROWS_UNPACKED)
-        for a in sketch.group.accesses[sketch.group.main.name]
+        for a in tiling.group.accesses[tiling.group.main.name]
     )
 
 
@@ -374,29 +369,29 @@ def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
     return bool(packable) and all(known for _, known in packable)
 
 
-def _pass_over_pieces(sketch: Sketch, c: dict[str, int]) -> None:
+def _pass_over_pieces(tiling: Tiling, c: dict[str, int]) -> None:
     """All rows pass over a short piece of a panel, while the next one is asked for: the far caches
     deliver all the time, not only while the first rows pass."""
-    tables, depth = sketch.tables, sketch.extent(sketch.k_axis)
+    tables, depth = tiling.knobs, tiling.extent(tiling.k_axis)
     c["pack"], c["order"] = 1, tables["order"][-1]
-    tall = ceil(sketch.extent(sketch.row_axis) / c["rows"])
+    tall = ceil(tiling.extent(tiling.row_axis) / c["rows"])
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= tall)
     c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 2 * SHORT)
     piece = ceil(depth / c["k_blocks"])
     c["prefetch"] = max(p for p in tables["prefetch"] if p <= piece)
 
 
-def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
+def _read_in_order(tiling: Tiling, c: dict[str, int]) -> None:
     """A few steps of the reduced axis at a time over as many outputs as there are for each core, so
     that memory is read in its order; what the next tile reads is asked for."""
-    tables = sketch.tables
-    rows = sketch.extent(sketch.row_axis)
-    single = rows * sketch.extent(sketch.row_axis2) == 1
+    tables = tiling.knobs
+    rows = tiling.extent(tiling.row_axis)
+    single = rows * tiling.extent(tiling.row_axis2) == 1
     if single:
         c["vectors"] = max(v for v in tables["vectors"] if v <= 8)
-    width = c["vectors"] * sketch.lanes
-    tiles = -(-sketch.extent(sketch.vector_axis) // width)
-    cores = sketch.target.cores
+    width = c["vectors"] * tiling.lanes
+    tiles = -(-tiling.extent(tiling.vector_axis) // width)
+    cores = tiling.target.cores
 
     def even(mid: int) -> bool:
         """Whether the core with most tiles has few more than its share."""
@@ -406,7 +401,7 @@ def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
     c["mid_v"] = max((m for m in tables["mid_v"] if m <= tiles and even(m)), default=1)
     c["mid_r"] = max(m for m in tables["mid_r"] if m <= ceil(rows / c["rows"]))
     c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
-    depth = sketch.extent(sketch.k_axis)
+    depth = tiling.extent(tiling.k_axis)
     short = SHORT // 2 if single else SHORT if rows <= FEW_ROWS // 2 else 2 * SHORT
     if rows > FEW_ROWS:  # they keep a core busy for as long as it takes to fetch more
         short *= 2
@@ -414,14 +409,14 @@ def _read_in_order(sketch: Sketch, c: dict[str, int]) -> None:
     c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
 
 
-def _depth(sketch: Sketch) -> int:
-    return prod(as_int(a.extent) for a in sketch.group.main.reduce_axes)
+def _depth(tiling: Tiling) -> int:
+    return prod(as_int(a.extent) for a in tiling.group.main.reduce_axes)
 
 
-def _strided(sketch: Sketch) -> bool:
+def _strided(tiling: Tiling) -> bool:
     """Whether vector loads of an operand that can be packed would have to be gathered."""
-    names = {name for name, _ in sketch.packable}
-    reads = sketch.group.accesses[sketch.group.main.name]
+    names = {name for name, _ in tiling.packable}
+    reads = tiling.group.accesses[tiling.group.main.name]
     return any(
-        a.buffer in names and a.stride(sketch.vector_axis or "") not in (0, 1) for a in reads
+        a.buffer in names and a.stride(tiling.vector_axis or "") not in (0, 1) for a in reads
     )

@@ -8,6 +8,7 @@ the image that their windows have in common, and taps outside of the image are p
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -32,22 +33,22 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..sketch import Sketch
+from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    KNOBS,
     MAX_PARALLEL,
-    Choices,
-    Sketch,
-    Values,
-    own_axes,
+    described,
+    parallel_depth,
     parallel_steps,
-    reduced_axes,
     split_step,
+    stream_choice,
     stream_choices,
     stream_steps,
+    tail,
     up_to,
 )
 
-__all__ = ["WindowSketch", "is_windowed", "window_cycles", "window_offers"]
+__all__ = ["Window", "is_windowed", "window_cycles", "sketches"]
 
 MAX_TAPS = 64  # of one window: each is written out for every element of the tile
 MAX_MASKS = 7  # that there are registers for
@@ -63,18 +64,14 @@ TILE = 6.0  # cycles to begin and end a tile
 SPILL = 0.2  # cycles per value that does not fit the registers and use of it
 
 
-class WindowSketch(Sketch):
+class Window(Tiling):
     """See the module."""
 
-    rule: ClassVar[str] = "window"
-    in_tiles: ClassVar[bool] = True
+    kind: ClassVar[int] = Kind.WINDOW
 
     @property
     def taps(self) -> int:
         return prod(as_int(a.extent) for a in self.group.main.reduce_axes)
-
-    def tiled_axes(self) -> set[str | None]:
-        return {self.row_axis, self.row_axis2, self.vector_axis}
 
     def blocks(self, choices: Choices) -> list[tuple[str, int]]:
         """The tiled axes, outer first, with the length of a tile along each."""
@@ -85,7 +82,7 @@ class WindowSketch(Sketch):
         wide = (v, min(choices["vectors"] * self.lanes, self.extent(v)))
         return [*found, wide] if choices["order"] == 0 else [wide, *found]
 
-    def steps(self, choices: Choices) -> tuple[list[Step], list[Step]]:
+    def build(self, **choices: int) -> list[Step]:
         group, v = self.group, self.vector_axis
         blocks = self.blocks(choices)
         steps = [split_step(axis, self.extent(axis), size) for axis, size in blocks]
@@ -105,7 +102,7 @@ class WindowSketch(Sketch):
             if (first or last) and axis not in self.masked:
                 steps.append(peel(f"{axis}.0", first, last))
         steps += parallel_steps(outer, choices["parallel"])
-        return [], [*steps, *stream_steps(group, choices["stream"])]
+        return [*steps, *stream_steps(group, choices["stream"])]
 
     @cached_property
     def borders(self) -> dict[str, Border]:
@@ -126,10 +123,6 @@ class WindowSketch(Sketch):
         smooth = all(a.stride(v) in (0, 1) for a in reads)
         return frozenset({v} if self.target.has_masks and smooth and few else ())
 
-    def outer_trips(self, choices: Choices) -> tuple[int, ...]:
-        others = [self.extent(a) for a in self.outer_axes]
-        return (*others, *(-(-self.extent(a) // size) for a, size in self.blocks(choices)))
-
     def written(self, choices: Choices) -> int:
         """Statements of the main stage in all bodies, the peeled ones included."""
         tile, bodies = self.taps, 1
@@ -139,8 +132,8 @@ class WindowSketch(Sketch):
             bodies *= border.bodies(self.extent(axis), size)
         return tile * bodies
 
-    def favourites(self) -> list[Choices]:
-        tables = self.tables
+    def defaults(self) -> list[Choices]:
+        tables = self.knobs
         ranked: list[tuple[float, int, float, dict[str, int]]] = []
         moved = self.group.output_bytes + sum(
             a.size * a.element_bytes for a in self.group.accesses[self.group.main.name]
@@ -167,8 +160,8 @@ class WindowSketch(Sketch):
         found: list[Choices] = []
         for *_, c in ranked[:4]:
             c["order"] = tables["order"][-1] if self.turned else 0
-            c["parallel"] = self.parallel_depth(c)
-            c["stream"] = self.stream_choice()
+            c["parallel"] = parallel_depth(self, c)
+            c["stream"] = stream_choice(self)
             found.append(c)
         return found
 
@@ -204,28 +197,9 @@ class WindowSketch(Sketch):
         keep[asked] = (np.array(written, np.int64) <= MAX_WRITTEN)[which.reshape(-1)]
         return keep
 
-    def decode(self, schedule: Schedule) -> dict[str, int] | None:
+    def read(self, schedule: Schedule) -> dict[str, int] | None:
         unrolled = {s.args[0] for s in schedule.steps if s.name == "unroll"}
-        if f"{self.vector_axis}.1" not in schedule.vectorized:
-            return None
-        if not unrolled >= set(reduced_axes(self.group)):
-            return None
-        choices = self.shared_choices(schedule)
-        for step in schedule.steps:
-            match step.name, step.args:
-                case "split", (axis, (_, size)) if axis == self.vector_axis:
-                    choices["vectors"] = -(-size // self.lanes)
-                case "split", (axis, (_, size)) if axis == self.row_axis:
-                    choices["rows"] = size
-                case "split", (axis, (_, size)) if axis == self.row_axis2:
-                    choices["rows2"] = size
-                case "reorder", (loops,) if self.row_axis is not None:
-                    v, r = f"{self.vector_axis}.0", f"{self.row_axis}.0"
-                    if v in loops and r in loops:
-                        choices["order"] = int(loops.index(v) < loops.index(r))
-                case _:
-                    pass
-        return choices
+        return super().read(schedule) if unrolled >= set(reduced_axes(self.group)) else None
 
 
 @dataclass(frozen=True)
@@ -297,75 +271,69 @@ def tap_cost(stage: Stage) -> float:
 _OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
 
 
-def window_cycles(sketch: WindowSketch, vectors: int, rows: int, rows2: int) -> float:
+def window_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
     """Estimated cycles of the main stage with this tile."""
-    group = sketch.group
+    group = tiling.group
     reads = group.accesses[group.main.name]
     work = tap_cost(group.main) / 2.0
-    v, r, r2 = sketch.vector_axis, sketch.row_axis, sketch.row_axis2
+    v, r, r2 = tiling.vector_axis, tiling.row_axis, tiling.row_axis2
     total = 0.0
-    for n_v, wide in _tail(-(-sketch.extent(v) // sketch.lanes), vectors):
-        for n_r, tall in _tail(sketch.extent(r), rows):
-            for n_q, deep in _tail(sketch.extent(r2), rows2):
+    for n_v, wide in tail(-(-tiling.extent(v) // tiling.lanes), vectors):
+        for n_r, tall in tail(tiling.extent(r), rows):
+            for n_q, deep in tail(tiling.extent(r2), rows2):
                 chains = wide * tall * deep
                 loads, kept = 0.0, 0
                 for access in reads:
                     if not access.depends(v or ""):
-                        kept += sketch.taps if len(reads) > 1 else 0
+                        kept += tiling.taps if len(reads) > 1 else 0
                         continue
                     if not any(access.depends(a) for a in (r, r2) if a is not None):
-                        kept += sketch.taps * wide if len(reads) > 1 else 0
+                        kept += tiling.taps * wide if len(reads) > 1 else 0
                         continue
                     picked = abs(access.stride(v or "") or 0) > 1
-                    count = wide * _rows_read(sketch, access, r, tall)
-                    count *= _rows_read(sketch, access, r2, deep)
-                    count *= _other_taps(sketch, access)
+                    count = wide * _rows_read(tiling, access, r, tall)
+                    count *= _rows_read(tiling, access, r2, deep)
+                    count *= _other_taps(tiling, access)
                     loads += count * (2 * LOAD + PICK if picked else LOAD)
-                spilled = max(0, chains + kept + 3 - sketch.target.vector_registers)
-                cycles = chains * sketch.taps * work + loads + spilled * SPILL * chains + TILE
+                spilled = max(0, chains + kept + 3 - tiling.target.vector_registers)
+                cycles = chains * tiling.taps * work + loads + spilled * SPILL * chains + TILE
                 total += n_v * n_r * n_q * cycles
-    return total * prod(sketch.extent(a) for a in sketch.outer_axes)
+    return total * prod(tiling.extent(a) for a in tiling.outer_axes)
 
 
-def _rows_read(sketch: Sketch, access: Access, axis: str | None, count: int) -> int:
+def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> int:
     """Rows of the image that ``count`` outputs along an axis read through their windows."""
     if axis is None or not access.depends(axis):
         return 1
     step = access.stride(axis) or 1
-    taps = _taps_along(sketch.group, axis)
+    taps = _taps_along(tiling.group, axis)
     if taps is None:
         return count
     apart = access.stride(taps) or step
-    return len({step * n + apart * k for n in range(count) for k in range(sketch.extent(taps))})
+    return len({step * n + apart * k for n in range(count) for k in range(tiling.extent(taps))})
 
 
-def _other_taps(sketch: Sketch, access: Access) -> int:
+def _other_taps(tiling: Tiling, access: Access) -> int:
     """Taps along axes that the rows do not share: each is a load of its own."""
-    shared = {_taps_along(sketch.group, a) for a in (sketch.row_axis, sketch.row_axis2) if a}
-    axes = [a.name for a in sketch.group.main.reduce_axes]
-    return prod(sketch.extent(a) for a in axes if a not in shared and access.depends(a))
+    shared = {_taps_along(tiling.group, a) for a in (tiling.row_axis, tiling.row_axis2) if a}
+    axes = [a.name for a in tiling.group.main.reduce_axes]
+    return prod(tiling.extent(a) for a in axes if a not in shared and access.depends(a))
 
 
-def _tail(extent: int, tile: int) -> list[tuple[int, int]]:
-    """How often a tile of which size runs: the main part and the rest."""
-    full, rest = divmod(extent, tile)
-    return [(n, size) for n, size in ((full, tile), (1 if rest else 0, rest)) if n]
-
-
-def window_offers(group: Group, target: Target) -> list[tuple[float, Sketch]]:
+def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     """The sketch of this rule, if it applies, with a rough cost to rank it among others."""
     shared = [a for a in group.shared if group.extents[a] > 1]
     if not shared or not _is_window(group.main) or len(group.reductions) != 1:
-        return []
+        return
     v = shared[-1]
     for access in group.accesses[group.main.name]:
         step = access.stride(v)
         if step is None or not 0 <= step <= MAX_STRIDE:
-            return []
+            return
     main = group.main
     lanes = target.lanes(group.element_bytes)
     waste = -(-group.extents[v] // lanes) * lanes / group.extents[v]
-    return [(0.1 * stage_points(main) * waste, _window_sketch(group, target, v))]
+    yield described("window", _window_of(group, target, v), 0.1 * stage_points(main) * waste)
 
 
 def is_windowed(prim: PrimFunc) -> bool:
@@ -421,15 +389,13 @@ def _taps_along(group: Group, axis: str) -> str | None:
     return next((tap for tap, a in _windows_in(group.main).items() if a == axis), None)
 
 
-def _window_sketch(group: Group, target: Target, v: str) -> Sketch:
+def _window_of(group: Group, target: Target, v: str) -> Window:
     windowed = set(_windows_in(group.main).values())
     rows = [a for a in reversed(group.shared) if a != v and group.extents[a] > 1 and a in windowed]
     row, row2 = (*rows[:2], None, None)[:2]
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tables: dict[str, tuple[int, ...]] = {
-        **dict.fromkeys(KNOBS, (1,)),
-        **dict.fromkeys(("mid_order", "pack", "prefetch"), (0,)),
         "vectors": up_to(wide, (1, 2, 3, 4)),
         "rows": up_to(group.extents[row], (1, 2, 3, 4, 5, 6, 7, 8, 10, 14)) if row else (1,),
         "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
@@ -437,4 +403,4 @@ def _window_sketch(group: Group, target: Target, v: str) -> Sketch:
         "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
         "stream": stream_choices(group, target),
     }
-    return WindowSketch(group, target, v, row, row2, None, (), tables)
+    return Window(group, target, v, row, row2, None, (), tables)

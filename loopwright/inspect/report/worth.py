@@ -1,6 +1,6 @@
 """What each decision of a winner was worth: the winner with one decision taken back.
 
-A decision is a knob of the rules' space (``KNOBS``), and the sketch itself. It is taken back to the
+A decision is a knob of the sketch, and the sketch itself. It is taken back to the
 favourite's value, or where the winner has the favourite's, to the value that did best otherwise.
 What that costs is known if the log has measured the schedule; else the cost model, trained on the
 kernel's own records, says it, and it is marked as predicted.
@@ -18,8 +18,8 @@ import numpy as np
 from ...autotune.log.record import MeasureRecord, robust_seconds, schedule_key
 from ...autotune.model.cost_model import available_model
 from ...autotune.protocols import Population
-from ...autotune.space.rules.base import KNOBS, UNUSED
 from ...autotune.space.space import ScheduleSpace
+from ...autotune.space.tiling import UNUSED
 from ...ir.errors import LoopwrightError
 from ...ir.schedule.steps import Schedule
 
@@ -183,26 +183,27 @@ def _reverts(
     found: list[_Revert] = []
     favourite = space.default()[0]
     same_sketch = favourite[0] == row[0]
-    values, chosen = space.values(rows), space.choices(row)
-    alike = rows[:, 0] == row[0] if len(rows) else np.empty(0, bool)
-    wanted = space.choices(favourite) if same_sketch else dict(UNUSED)
-    for column, knob in enumerate(KNOBS):
-        table = space.variants[int(row[0])].tables[column]
+    number, chosen = int(row[0]), space.choices(row)
+    alike = rows[:, 0] == number if len(rows) else np.empty(0, bool)
+    values = space.values(rows, number) if len(rows) else {}
+    wanted = space.choices(favourite) if same_sketch else UNUSED
+    for knob, table in space.variants[number].tables.items():
         if len(table) < 2:
             continue
         against = "the favourite's" if same_sketch else "none"
-        value = wanted[knob] if wanted[knob] != chosen[knob] else None
+        value = wanted[knob] if wanted.get(knob, chosen[knob]) != chosen[knob] else None
         if value is None:
             against = "next best"
-            other = alike & (values[:, column] != chosen[knob]) & np.isfinite(costs)
+            other = alike & np.isfinite(costs) if len(rows) else alike
+            other = other & (values[knob] != chosen[knob]) if len(rows) else other
             if not other.any():
                 continue
-            value = int(values[other][np.argmin(costs[other]), column])
+            value = int(values[knob][other][np.argmin(costs[other])])
         places = np.flatnonzero(table == value)
         if not len(places):
             continue
         changed = row.copy()
-        changed[column + 1] = places[0]
+        changed[space.names.index(knob) + 1] = places[0]
         if space.valid(changed[None])[0] and _possible(space, changed):
             found.append(_Revert(knob, str(chosen[knob]), str(value), changed, against))
     other = (rows[:, 0] != row[0]) & np.isfinite(costs) if len(rows) else np.empty(0, bool)

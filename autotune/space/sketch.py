@@ -1,0 +1,107 @@
+"""Sketches: schedules with knobs, for users' rules and the built-in ones alike.
+
+::
+
+    Sketch("blocks", lambda rows: [split("i", (64 // rows, rows)), unroll("i.1")], rows=(2, 4, 8))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...ir.errors import LoopwrightValueError, ScheduleError
+from ...ir.schedule.steps import Schedule, Step
+from ..protocols import BoolArray
+from .tiling import Choices, Tiling, Values
+
+__all__ = ["Sketch"]
+
+MAX_LISTED = 4096
+"""Choices of a sketch without hints: all are listed to tell which are legal, and to find the one
+that makes a given schedule."""
+
+
+class Sketch:
+    """Schedules with knobs: ``build(**choices)`` gives the steps for one choice of each.
+
+    ``knobs`` name the integers to choose from, at most 4096 choices in all; the first value of each
+    makes the default. ``build`` may raise ScheduleError for choices that are not in the space. The
+    cost model reads the loops off the schedules, so that knobs may have any name and meaning.
+    """
+
+    def __init__(
+        self, name: str, build: Callable[..., Schedule | Iterable[Step]], **knobs: Sequence[int]
+    ) -> None:
+        self.name = str(name)
+        self.build = build
+        self.knobs: dict[str, tuple[int, ...]] = {}
+        self.cost = 0.0
+        self.tiling: Tiling | None = None
+        for knob, given in knobs.items():
+            values = tuple(dict.fromkeys(int(v) for v in given))
+            if not values or min(values) < 0:
+                raise LoopwrightValueError(
+                    f"sketch {name}: knob {knob} offers {list(given)}; it needs ints from 0 on"
+                )
+            self.knobs[knob] = values
+
+    def described(self, tiling: Tiling, cost: float = 0.0) -> Sketch:
+        """This sketch, with a tiling that says by arithmetic what building would tell.
+
+        The knobs are then named as ``tiling`` names what they decide, there may be any number of
+        choices, and ``tiling`` says which of them fit and which are good without a measurement.
+        ``cost`` ranks the sketch among those of other rules for the same stages, lowest first.
+        """
+        self.tiling, self.cost = tiling, cost
+        return self
+
+    def renamed(self, name: str) -> Sketch:
+        """The same sketch under another name."""
+        return Sketch(name, self.build, **self.knobs)
+
+    def schedule(self, choices: Choices) -> Schedule:
+        """The schedule of one value per knob."""
+        built = self.build(**choices)
+        return built if isinstance(built, Schedule) else Schedule(tuple(built))
+
+    def defaults(self) -> list[Choices]:
+        """Choices that are good without a measurement, the best first; none if none is legal."""
+        if self.tiling is not None:
+            return self.tiling.defaults()
+        return [dict(zip(self.knobs, values)) for values in list(self.listed)[:1]]
+
+    def fits(self, values: Values, count: int) -> BoolArray:
+        """bool[count]: which rows of ``values``, int64[count] for every knob, are in the space."""
+        if self.tiling is not None:
+            return self.tiling.fits(values)
+        rows = zip(*(values[knob].tolist() for knob in self.knobs)) if self.knobs else [()] * count
+        return np.fromiter((row in self.listed for row in rows), bool, count)
+
+    def read(self, schedule: Schedule) -> dict[str, int] | None:
+        """The choices that make ``schedule``, or one like it for other sizes; None if none do."""
+        if self.tiling is not None:
+            found = self.tiling.read(schedule)
+            return None if found is None else {knob: found[knob] for knob in self.knobs}
+        values = next((v for v, s in self.listed.items() if s == schedule), None)
+        return None if values is None else dict(zip(self.knobs, values))
+
+    @cached_property
+    def listed(self) -> dict[tuple[int, ...], Schedule]:
+        """The schedule of all choices that have one, by the values of the knobs."""
+        if (count := prod(len(values) for values in self.knobs.values())) > MAX_LISTED:
+            raise LoopwrightValueError(
+                f"sketch {self.name} offers {count} choices; {MAX_LISTED} are the most",
+                hint="leave out values, or give several sketches",
+            )
+        found: dict[tuple[int, ...], Schedule] = {}
+        for values in product(*self.knobs.values()):
+            try:
+                found[values] = self.schedule(dict(zip(self.knobs, values)))
+            except ScheduleError:
+                continue
+        return found

@@ -1,0 +1,311 @@
+"""Tilings: how the loops of a group of stages are cut, ordered and kept, as plain numbers.
+
+A tiling names the axes that are cut into tiles; its *values* say how far, under these names:
+
+vectors    native vectors along the vector axis in one register tile
+rows       steps of the row axis in one register tile, unrolled
+rows2      steps of a second row axis in it
+mid_v      register tiles along the vector axis in one cache tile
+mid_r      register tiles along the row axis in one cache tile
+k_blocks   parts the longest reduced axis is cut into, outside of the cache tile
+k_unroll   iterations of the innermost reduced loop that are unrolled
+order      0: rows outside vectors; 1: the other way round
+mid_order  the same inside a cache tile
+pack       1: operands that move along the vector axis are packed into panels; 2: and those that
+           the rows walk; 3: only those; 4: both, but the former inside of each cache tile
+tiles      1: sums are kept in tile registers (AMX)
+parallel   how many of the outer loops are fused into the parallel one
+stream     1: results are written by non-temporal stores
+prefetch   what vectors read is prefetched: 1: a register tile along the vectors ahead; n > 1: n
+           iterations of the innermost reduced loop ahead; of a map, n cache lines ahead
+
+Features and defaults are computed from these numbers, for whole populations at once. Rules name
+their knobs after them; of a user's sketch they are read off its schedules (``reading``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codegen.target import CACHE_LINE, Target
+from ...ir.schedule.steps import Schedule, Step
+from ..protocols import BoolArray
+from .analysis import Group
+
+__all__ = [
+    "PACKS_INSIDE",
+    "PACKS_ROWS",
+    "PACKS_VECTORS",
+    "GROUP",
+    "UNUSED",
+    "Choices",
+    "Kind",
+    "Tiling",
+    "Values",
+    "axis_of",
+    "own_axes",
+    "reduced_axes",
+]
+
+Choices: TypeAlias = Mapping[str, int]
+"""One value of every knob."""
+Values: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
+"""int64[n] by name: values of n candidates."""
+
+PACKS_VECTORS = (1, 2, 4)  # values of ``pack`` for which what moves along the vectors is packed
+PACKS_ROWS = (2, 3, 4)  # and for which what the rows walk is
+PACKS_INSIDE = 4  # panels are made in each cache tile
+UNUSED = {
+    **dict.fromkeys(("vectors", "rows", "rows2", "mid_v", "mid_r", "k_blocks", "k_unroll"), 1),
+    **dict.fromkeys(("order", "mid_order", "pack", "tiles", "parallel", "stream", "prefetch"), 0),
+}
+"""The values of a nest that is not tiled at all."""
+GROUP = 4  # products of bytes that one lane adds up at once
+
+
+class Kind:
+    """Kinds of loop nests, as the cost model tells them apart."""
+
+    TILES, LANES, WINDOW, DOTS, CHAIN, PICK = range(6)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The axes of a group that are cut into tiles, and the operands that may be copied.
+
+    ``packable`` are parameters that move along the vectors, ``packable_rows`` those that rows walk,
+    each with True if it is constant; ``prefetched`` those whose vectors may be prefetched.
+    """
+
+    kind: ClassVar[int] = Kind.TILES
+
+    group: Group
+    target: Target
+    vector_axis: str | None
+    row_axis: str | None = None
+    row_axis2: str | None = None
+    k_axis: str | None = None
+    packable: tuple[tuple[str, bool], ...] = ()
+    knobs: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    streamed: tuple[str, ...] = ()
+    packable_rows: tuple[tuple[str, bool], ...] = ()
+
+    # -- what a rule adds ----------------------------------------------------------------------
+
+    def build(self, **choices: int) -> list[Step]:
+        """The steps for one value of each knob."""
+        raise NotImplementedError
+
+    def defaults(self) -> list[Choices]:
+        """A few choices that are good without a measurement, the best first."""
+        raise NotImplementedError
+
+    def fits(self, values: Values) -> BoolArray:
+        """bool[n]: whether the tiles fit the registers, the stack and the axes."""
+        raise NotImplementedError
+
+    def transposes_for_few(self, choices: Choices) -> bool:
+        """True if every call transposes an operand that few rows use: that takes longer than to
+        read it again for each of them."""
+        return False
+
+    @property
+    def inner_axis(self) -> str | None:
+        """The axis that the vectors of the main stage run along."""
+        return self.vector_axis
+
+    @cached_property
+    def lane_axes(self) -> frozenset[str]:
+        """The axes that vectors of any stage run along."""
+        return frozenset({self.vector_axis} if self.vector_axis is not None else ())
+
+    @property
+    def always_packed(self) -> frozenset[str]:
+        """Operands that are packed whatever is chosen."""
+        return frozenset()
+
+    @property
+    def taps(self) -> int:
+        """Points of reduced loops that are unrolled whatever is chosen."""
+        return 1
+
+    @property
+    def is_mirrored(self) -> bool:
+        """True if the result is symmetric and one triangle is computed, in square cache tiles."""
+        return False
+
+    # -- what follows --------------------------------------------------------------------------
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.target.lanes(self.group.element_bytes)
+
+    @cached_property
+    def in_tiles(self) -> bool:
+        """True if vectors run along an axis that all stages share."""
+        return self.vector_axis in self.group.shared
+
+    @cached_property
+    def outer_axes(self) -> tuple[str, ...]:
+        """Shared axes that are not tiled."""
+        tiled = {self.row_axis, self.row_axis2, self.vector_axis}
+        return tuple(a for a in self.group.shared if a not in tiled)
+
+    @cached_property
+    def gathers(self) -> bool:
+        """True if vectors of the main stage read elements that are not contiguous."""
+        reads = self.group.accesses[self.group.main.name]
+        return any(a.stride(self.vector_axis or "") not in (0, 1) for a in reads)
+
+    def extent(self, axis: str | None) -> int:
+        return self.group.extents[axis] if axis is not None else 1
+
+    def base_choices(self) -> dict[str, int]:
+        """The first value of every knob."""
+        return {name: table[0] for name, table in self.knobs.items()}
+
+    def values(self, chosen: Values, count: int) -> dict[str, npt.NDArray[np.int64]]:
+        """The values of ``count`` candidates, where ``chosen`` are those of their knobs."""
+        found = {name: np.full(count, value, np.int64) for name, value in UNUSED.items()}
+        found.update(chosen)
+        if self.kind == Kind.DOTS:
+            found["pack"] = np.ones(count, np.int64)
+        if self.is_mirrored:
+            found["mid_r"] = np.maximum(1, self.cache_width(found) // found["rows"])
+        return found
+
+    def cache_width(self, values: Values) -> npt.NDArray[np.int64]:
+        """int64[n]: elements along the vector axis in one cache tile."""
+        return values["mid_v"] * values["vectors"] * self.lanes
+
+    def step(self, values: Values) -> npt.NDArray[np.int64]:
+        """int64[n]: elements of the reduced axis in one iteration of its innermost serial loop."""
+        return values["k_unroll"] * (GROUP if self.kind == Kind.DOTS else 1)
+
+    def share(self, values: Values) -> npt.NDArray[np.float64]:
+        """float64[n]: the share of the main stage's elements that are computed."""
+        block = self.cache_width(values)
+        if not self.is_mirrored:
+            return np.ones(len(block))
+        extent = self.extent(self.vector_axis)
+        whole, rest = extent // block, extent % block
+        return np.asarray((1 + (whole * block**2 + rest**2) / extent**2) / 2)
+
+    def outer_trips(self, values: Values) -> list[npt.NDArray[np.int64]]:
+        """int64[n] for each outer loop, outermost first: its iterations."""
+        count = len(values["rows"])
+        trips = [np.full(count, self.extent(axis)) for axis in self.outer_axes]
+        rows: list[npt.NDArray[np.int64]] = []
+        if self.row_axis2 in self.row_loops:
+            rows.append(-(-self.extent(self.row_axis2) // values["rows2"]))
+        if self.row_axis in self.row_loops:
+            rows.append(-(-self.extent(self.row_axis) // (values["rows"] * values["mid_r"])))
+        if not self.in_tiles:
+            return [*trips, *rows]
+        wide = -(-self.extent(self.vector_axis) // self.cache_width(values))
+        outside = values["order"] == 1
+        for first, then in zip([wide, *rows], [*rows, wide]):
+            trips.append(np.where(outside, first, then))
+        return trips
+
+    @cached_property
+    def row_loops(self) -> frozenset[str | None]:
+        """Row axes with a loop over tiles."""
+        return frozenset(a for a in (self.row_axis, self.row_axis2) if a in self.group.shared)
+
+    def tiles_ahead(self, lines: int, vectors: int) -> int:
+        """Register tiles along the vectors that so many cache lines reach over."""
+        width = vectors * self.lanes * self.group.element_bytes
+        return max(1, lines * CACHE_LINE // width)
+
+    def read(self, schedule: Schedule) -> dict[str, int] | None:
+        """The values of a schedule that tiles these axes; those it does not use are ``UNUSED``.
+
+        None if it tiles other axes. Its sizes may be those of another kernel of the same kind.
+        """
+        mine = self.group.extents.keys()
+        level = 2 if self.kind in (Kind.TILES, Kind.DOTS) else 1  # below those of cache tiles
+        vectors = {axis_of(loop) for loop in schedule.vectorized if loop.endswith(f".{level}")}
+        if self.vector_axis not in {*vectors, None}:
+            return None
+        if self.kind == Kind.LANES and not vectors & mine - {*self.group.shared}:
+            return None
+        if self.row_axis in self.row_loops - schedule.split_axes:
+            return None
+        found = dict(UNUSED)
+        for step in schedule.steps:
+            match step.name, step.args:
+                case "split", (axis, factors) if axis == self.row_axis:
+                    found["mid_r"], found["rows"] = (*factors[1:-1], 1)[0], factors[-1]
+                case "split", (axis, factors) if axis == self.row_axis2:
+                    found["rows2"] = factors[-1]
+                case "split", (axis, factors) if axis == self.k_axis:
+                    if self.kind == Kind.DOTS:  # the last loop is that of a lane
+                        factors = factors[:-1]
+                    found["k_unroll"] = factors[-1]
+                    found["k_blocks"] = factors[0] if len(factors) > 2 else 1
+                case "split", (axis, factors) if axis in self.lane_axes:
+                    found["mid_v"] = (*factors[1:-1], 1)[0]
+                    found["vectors"] = max(found["vectors"], -(-factors[-1] // self.lanes))
+                case "reorder", (loops,):
+                    found.update(self._orders(loops))
+                case "pack", (_, axis, _) if axis == self.row_axis:
+                    found["pack"] = 3 if found["pack"] == 0 else 2
+                case "pack", _:
+                    found["pack"] = 1
+                case "pack_at", _:
+                    found["pack"] = PACKS_INSIDE
+                case "cache_write", (_, "tiles", _):
+                    found["tiles"] = 1
+                case "parallel", (loop,) if axis_of(loop.split("*")[0]) in mine:
+                    found["parallel"] = loop.count("*") + 1
+                case "stream", _:
+                    found["stream"] = 1
+                case "prefetch", (_, _, loop, ahead) if self.k_axis is not None:
+                    found["prefetch"] = ahead
+                case "prefetch", (_, _, _, ahead):
+                    found["prefetch"] = self._lines_ahead(ahead, found["vectors"])
+                case _:
+                    pass
+        return found
+
+    def _orders(self, loops: tuple[str, ...]) -> dict[str, int]:
+        """Whether vectors stand outside the rows, among the outer loops and inside a cache tile."""
+        v, r, place = self.vector_axis, self.row_axis, {loop: n for n, loop in enumerate(loops)}
+        return {
+            name: int(place[f"{v}.{level}"] < place[f"{r}.{level}"])
+            for level, name in enumerate(("order", "mid_order"))
+            if f"{v}.{level}" in place and f"{r}.{level}" in place
+        }
+
+    def _lines_ahead(self, tiles: int, vectors: int) -> int:
+        """The least number of cache lines on offer that reaches over so many register tiles."""
+        if "prefetch" not in self.knobs:
+            return tiles * vectors * self.lanes * self.group.element_bytes // CACHE_LINE
+        offered = [n for n in self.knobs["prefetch"] if n]
+        return next(
+            (n for n in offered if self.tiles_ahead(n, vectors) == tiles), max(offered, default=0)
+        )
+
+
+def axis_of(loop: str) -> str:
+    """The axis of a loop: ``k`` of ``k.1``."""
+    head, _, number = loop.rpartition(".")
+    return head if number.isdigit() else loop
+
+
+def reduced_axes(group: Group) -> list[str]:
+    """The reduced axes of all stages, each once."""
+    return list(dict.fromkeys(a.name for s in group.stages for a in s.reduce_axes))
+
+
+def own_axes(group: Group) -> list[str]:
+    """The axes of stages that are not shared by all of them, each once."""
+    shared = group.shared
+    return list(dict.fromkeys(a.name for s in group.stages for a in s.axes if a.name not in shared))
