@@ -338,13 +338,14 @@ def substitute(expr: IntExpr, values: Mapping[str, IntExpr]) -> IntExpr:
     """``expr`` with each symbol named in ``values`` replaced, in normal form again."""
     if not isinstance(expr, Dim):
         return expr
-    parts: list[tuple[IntExpr, int]] = []
+    gathered: dict[Monomial, int] = {}
     for mono, coef in expr.terms:
         factor: IntExpr = 1
         for atom in mono:
             factor = factor * _substitute_atom(atom, values)
-        parts.append((factor, coef))
-    return _sum(parts)
+        for part, scale in _terms(factor):
+            gathered[part] = gathered.get(part, 0) + coef * scale
+    return _normal(gathered)
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, IntExpr]) -> IntExpr:

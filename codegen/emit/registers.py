@@ -12,6 +12,7 @@ vectors it touches, lane by lane. What was never written cannot be read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
@@ -35,7 +36,7 @@ class Registers:
     values: dict[int, Value] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def width(self) -> int:
         return as_int(self.buffer.shape[self.lane_axis]) if self.buffer.shape else 1
 
@@ -124,7 +125,7 @@ class Registers:
             at += count
         return pieces
 
-    @property
+    @cached_property
     def _rows(self) -> int:
         return as_int(self.buffer.size) // max(1, self.width)
 

@@ -61,16 +61,15 @@ class ValueEmitter:
         todo = [expr]  # and not by recursion, which chains of hundreds of operators would exhaust
         while todo:
             node = todo[-1]
-            if (id(node), under) in memo:
-                todo.pop()
-                continue
-            below = self.always_needed(node, env)
-            missing = [a for a in below if (id(a), under) not in memo]
-            if missing:
-                todo += reversed(missing)
-            else:
+            if (id(node), under) not in memo:
+                if isinstance(node, Op):
+                    below = self.always_needed(node, env)
+                    missing = [a for a in below if (id(a), under) not in memo]
+                    if missing:
+                        todo += reversed(missing)
+                        continue
                 memo[id(node), under] = self._compute(node, env, guard, memo)
-                todo.pop()
+            todo.pop()
         return memo[id(expr), under]
 
     def always_needed(self, expr: Expr, env: Env) -> tuple[Expr, ...]:
@@ -237,12 +236,11 @@ class ValueEmitter:
         return wide
 
     def read(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
-        plain = all(isinstance(i, int | Dim) for i in node.indices)
         if guard is not None and self._inside(node):
             guard = None
-        if plain:
-            indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
-            return self.read_place(node.buffer, indices, node.dtype, env, guard)
+        plain = tuple([i for i in node.indices if isinstance(i, int | Dim)])
+        if len(plain) == len(node.indices):
+            return self.read_place(node.buffer, plain, node.dtype, env, guard)
         return self.gather(node, env, guard, memo)
 
     def read_place(

@@ -35,13 +35,16 @@ class Value(NamedTuple):
         return self.type if self.lanes == 1 else f"<{self.lanes} x {self.type}>"
 
     def __str__(self) -> str:
-        return f"{self.full_type} {self.name}"
+        name, type, lanes, _ = self
+        return f"{type} {name}" if lanes == 1 else f"<{lanes} x {type}> {name}"
 
 
 @dataclass
 class _Level:
+    """``guard`` is the depth of the innermost level around it that runs under a condition."""
+
     label: str
-    conditional: bool
+    guard: int
     code: list[str] = field(default_factory=list)
     known: dict[Hashable, Value] = field(default_factory=dict)
     notes: dict[Hashable, Any] = field(default_factory=dict)
@@ -58,9 +61,10 @@ class FunctionWriter:
     ) -> None:
         self.most = most or sys.maxsize
         self.name, self.params, self.attributes = name, params, attributes
-        self.levels = [_Level("entry", False)]
+        self.levels = [_Level("entry", 0)]
         self.allocas: list[str] = []
         self.calls: set[str] = set()
+        self._declared: set[str] = set()  # intrinsics whose declaration is among ``calls``
         self.streams = False
         self._tiles: dict[bytes, str] = {}  # shapes of tile registers, and the constant they are in
         self._count = 0
@@ -72,7 +76,7 @@ class FunctionWriter:
     @property
     def guard_depth(self) -> int:
         """The innermost level that only runs under a condition: loads must not rise above it."""
-        return max((n for n, level in enumerate(self.levels) if level.conditional), default=0)
+        return self.levels[-1].guard
 
     def fresh(self, prefix: str = "v") -> str:
         self._count += 1
@@ -148,13 +152,15 @@ class FunctionWriter:
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
         """Call a function without effects; intrinsics are declared by ``declaration``."""
         result = Value("", type, lanes).full_type
-        signature = ", ".join(a.full_type for a in args)
-        if symbol.startswith("llvm."):
+        if symbol not in self._declared and symbol.startswith("llvm."):
+            self._declared.add(symbol)
+            signature = ", ".join(a.full_type for a in args)
             self.calls.add(f"declare {result} @{symbol}({signature})")
-        text = ", ".join(map(str, args))
         return self.pure(
-            ("call", symbol, *(a.name for a in args)),
-            lambda name: f"{name} = call {flags}{result} @{symbol}({text})",
+            ("call", symbol, *[a.name for a in args]),
+            lambda name: (
+                f"{name} = call {flags}{result} @{symbol}({', '.join([str(a) for a in args])})"
+            ),
             type,
             lanes,
             max((a.depth for a in args), default=0),
@@ -321,7 +327,7 @@ class FunctionWriter:
         self._count += 1
         head, leave = f"loop{self._count}", f"done{self._count}"
         before = parent.label
-        self.levels.append(_Level(head, False))
+        self.levels.append(_Level(head, self.guard_depth))
         depth = self.depth
         index = Value(self.fresh("i"), "i64", 1, depth)
         phis = {k: Value(self.fresh("c"), v.type, v.lanes, depth) for k, v in carried.items()}
@@ -365,7 +371,7 @@ class FunctionWriter:
         for label, body in ((f"then{number}", then), (f"else{number}", orelse)):
             if body is None:
                 continue
-            self.levels.append(_Level(label, True))
+            self.levels.append(_Level(label, len(self.levels)))
             body()
             level = self.levels.pop()
             lines += [f"{label}:", *level.code, f"  br label %join{number}"]

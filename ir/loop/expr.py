@@ -24,7 +24,7 @@ and a walk with a memo costs what the DAG costs, not what the tree would. Make t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -85,10 +85,11 @@ class Index:
 
 
 class Read:
-    __slots__ = ("__weakref__", "buffer", "dtype", "indices")
+    __slots__ = ("__weakref__", "below", "buffer", "dtype", "indices")
     buffer: str
     indices: tuple[IndexLike, ...]
     dtype: DType
+    below: tuple[Expr, ...]  # see ``walk``
 
     def __str__(self) -> str:
         return expr_text(self)
@@ -98,10 +99,11 @@ class Read:
 
 
 class Op:
-    __slots__ = ("__weakref__", "args", "dtype", "name")
+    __slots__ = ("__weakref__", "args", "below", "dtype", "name")
     name: str
     args: tuple[Expr, ...]
     dtype: DType
+    below: tuple[Expr, ...]  # see ``walk``
 
     def __str__(self) -> str:
         return expr_text(self)
@@ -213,25 +215,37 @@ def within(value: IntExpr, low: IntExpr, high: IntExpr) -> Expr:
     return op("logical_and", lower, upper)
 
 
-def walk(root: Expr) -> Iterator[Expr]:
-    """Every expression below and including ``root`` once, operands before users."""
+def walk(root: Expr) -> tuple[Expr, ...]:
+    """Every expression below and including ``root`` once, operands before users.
+
+    Many passes walk the same expressions, which never change: ``root.below`` keeps the answer,
+    without ``root`` itself, so that no reference cycle keeps it alive.
+    """
+    if not children(root):
+        return (root,)
+    assert isinstance(root, Op | Read)
+    try:
+        return (*root.below, root)
+    except AttributeError:
+        pass  # the first walk of this expression
+    below: list[Expr] = []
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False)]
+    stack: list[tuple[Expr, bool]] = [(child, False) for child in reversed(children(root))]
     while stack:
         node, ready = stack.pop()
         if ready:
-            yield node
-            continue
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        below = children(node)
-        if not below:
-            yield node
-            continue
-        stack.append((node, True))
-        for child in reversed(below):
-            stack.append((child, False))
+            below.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            operands = children(node)
+            if not operands:
+                below.append(node)
+                continue
+            stack.append((node, True))
+            for child in reversed(operands):
+                stack.append((child, False))
+    root.below = tuple(below)
+    return (*below, root)
 
 
 def expr_text(root: Expr) -> str:

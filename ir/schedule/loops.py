@@ -54,6 +54,10 @@ class LoopWriter:
         self.state = state
         self.count = 0
         self.short = _short_panels(state)
+        self.steps = {  # the loops of each axis, and how far the axis moves with one step of them
+            axis: [(loop, state.block(loop)) for loop in state.loops_of_axis(axis)]
+            for axis in state.extents
+        }
         self.ranges: dict[str, tuple[int, int]] = {}
 
     def loop(
@@ -168,7 +172,7 @@ class LoopWriter:
 
     def axis_value(self, axis: str, values: Values) -> IntExpr:
         total = values.get(_start_of(axis), 0)
-        for loop in self.state.loops_of_axis(axis):
+        for loop, step in self.steps[axis]:
             if loop in values:
-                total = total + values[loop] * self.state.block(loop)
+                total = total + values[loop] * step
         return total
