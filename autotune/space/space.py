@@ -21,8 +21,8 @@ from ...codegen.target import Target
 from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc
-from ...ir.schedule.apply import apply_schedule
-from ...ir.schedule.primitives import completed, state_of
+from ...ir.schedule.apply import apply_schedule, completed
+from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
 from ..protocols import BoolArray, Knob, Population
 from .analysis import Group, groups_of

@@ -14,16 +14,15 @@ from ...ir.dims import (
     Mod,
     Symbol,
     as_int,
-    floordiv,
     linear,
 )
 from ...ir.loop.prim import Buffer
-from ...ir.loop.stride import stride_along
+from ...ir.loop.stride import flat_index, row_major, stride_along
 from ..llvm_text import overload
 from ..target import Target
 from .writer import FunctionWriter, Value
 
-__all__ = ["Env", "Lanes", "Memory", "Place", "without_mod"]
+__all__ = ["Env", "Lanes", "Memory", "Place"]
 
 _Linear = tuple[tuple[tuple[str, int], ...], int]
 """The symbols of an index with their coefficients, and its constant."""
@@ -70,28 +69,7 @@ class Place:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        strides, step = [], 1
-        for size in reversed(self.buffer.shape):
-            strides.append(step)
-            step *= as_int(size)
-        return tuple(reversed(strides))
-
-
-def without_mod(expr: IntExpr) -> IntExpr:
-    """``expr`` with ``a % b`` written as ``a - b * (a // b)``: a split index joins again."""
-    if not isinstance(expr, Dim):
-        return expr
-    total: IntExpr = 0
-    for mono, coefficient in expr.terms:
-        term: IntExpr = coefficient
-        for atom in mono:
-            if isinstance(atom, Mod):
-                left, right = without_mod(atom.left), without_mod(atom.right)
-                term = term * (left - right * floordiv(left, right))
-            else:
-                term = term * Dim((((atom,), 1),))
-        total = total + term
-    return total
+        return row_major(self.buffer)
 
 
 class Memory:
@@ -112,10 +90,7 @@ class Memory:
         key = (place.buffer.name, place.buffer.shape, indices)
         found = self.flat.get(key)
         if found is None:
-            found = 0
-            for i, stride in zip(indices, place.strides, strict=True):
-                found = found + without_mod(i) * stride
-            self.flat[key] = found
+            found = self.flat[key] = flat_index(place.buffer, indices)
         return found
 
     def lane_stride(self, flat: IntExpr, env: Env) -> int | None:

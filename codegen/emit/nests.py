@@ -7,7 +7,7 @@ of its own that the thread pool calls with a range of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ...ir.dims import IntExpr, as_int, bounds, linear
@@ -15,19 +15,30 @@ from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
 from ...ir.loop.border import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
-from ...ir.loop.kinds import LoopKind
-from ...ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Prefetch, Stmt, Store, statements
+from ...ir.loop.kinds import Instruction, LoopKind, Scope
+from ...ir.loop.nest import (
+    Accumulate,
+    Alloc,
+    If,
+    Intrinsic,
+    Let,
+    Loop,
+    Prefetch,
+    Stmt,
+    Store,
+    statements,
+)
 from ...ir.loop.prim import Buffer
 from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
 from .access import element_bytes, is_smooth, mentions, register_axis
-from .dots import dot_of, emit_dot, store_interleaved
+from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
 from .registers import Registers
 from .scalars import literal
-from .tiles import tile_block
+from .tiles import TileSums, tile_sums
 from .together import joint_stores, store_together, vectors_of
 from .transpose import transpose
 from .values import ValueEmitter
@@ -58,7 +69,7 @@ class NestEmitter(ValueEmitter):
     ) -> None:
         super().__init__(target, writer, places, functions)
         self.parallel = parallel
-        self.instead: dict[int, Callable[[Env], None]] = {}  # how some statements are written
+        self.tiles: dict[str, TileSums] = {}  # buffers in tile registers
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
         self.native = target.lanes(4)
@@ -89,9 +100,7 @@ class NestEmitter(ValueEmitter):
         outer_places, outer_registers = dict(self.places), dict(self.registers)
         joint = joint_stores(self, stmts)
         for position, stmt in enumerate(stmts):
-            if id(stmt) in self.instead:
-                self.instead[id(stmt)](env)
-            elif id(stmt) in joint:
+            if id(stmt) in joint:
                 store_together(self, joint[id(stmt)], env)
             elif isinstance(stmt, Alloc):
                 self.alloc(stmt, stmts[position + 1 :])
@@ -129,7 +138,8 @@ class NestEmitter(ValueEmitter):
         self.places.pop(buffer.name, None)
         self.registers.pop(buffer.name, None)
         count = as_int(buffer.size)
-        tiles = tile_block(self, stmt, rest)
+        self.tiles.pop(buffer.name, None)
+        tiles = tile_sums(self, stmt, rest) if stmt.scope == Scope.TILES else None
         if tiles is None and count <= MAX_REGISTER_ELEMENTS:
             found = register_axis(buffer, rest)
             if found is not None:
@@ -152,7 +162,7 @@ class NestEmitter(ValueEmitter):
             self.stack[buffer.name] = size, place
         self.places[buffer.name] = place
         if tiles is not None:
-            self.instead.update(tiles.instead(self, self.loop))
+            self.tiles[buffer.name] = tiles
 
     def _registers(self, buffer: Buffer, axis: int, vectors: bool) -> Registers:
         held = Registers(buffer, axis)
@@ -168,6 +178,8 @@ class NestEmitter(ValueEmitter):
         return lanes
 
     def loop(self, stmt: Loop, env: Env) -> None:
+        if isinstance(stmt, Intrinsic) and self.tile_intrinsic(stmt, env):
+            return
         self.ranges[stmt.var] = (0, stmt.extent - 1)
         if stmt.kind == LoopKind.VECTORIZE:
             self.vector_loop(stmt, env)
@@ -180,6 +192,15 @@ class NestEmitter(ValueEmitter):
             self.parallel.write(self, stmt)
         else:
             self.serial_loop(stmt, env)
+
+    def tile_intrinsic(self, stmt: Intrinsic, env: Env) -> bool:
+        """Write an intrinsic on a buffer in tile registers. False if its loops are to be written:
+        the buffer is somewhere else, where it need not be stored."""
+        written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+        tiles = [self.tiles[name] for name in written if name in self.tiles]
+        for sums in tiles:
+            sums.write(self, stmt.instruction, env)
+        return bool(tiles) or stmt.instruction == Instruction.AMX_STORE
 
     def turned_stores(self, stmt: Loop, env: Env) -> bool:
         """Write an unrolled loop whose turns store vectors with their lanes far apart, but next to
@@ -300,8 +321,7 @@ class NestEmitter(ValueEmitter):
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
         if isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
             self.ranges[stmt.var] = (0, stmt.extent - 1)
-            dot = dot_of(stmt)
-            if dot is not None and emit_dot(self, dot, stmt, env):
+            if isinstance(stmt, Intrinsic) and self.target.has_dots and emit_dot(self, stmt, env):
                 return
             if store_interleaved(self, stmt, env):
                 return

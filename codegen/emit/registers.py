@@ -17,7 +17,7 @@ from functools import cached_property
 from ...ir.dims import IntExpr, as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import Buffer
-from .memory import without_mod
+from ...ir.loop.stride import without_mod
 from .writer import FunctionWriter, Value
 
 __all__ = ["Registers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["PRIVATE_SCOPES", "LoopKind", "Role", "Scope"]
+__all__ = ["PRIVATE_SCOPES", "Instruction", "LoopKind", "Role", "Scope"]
 
 
 class LoopKind(StrEnum):
@@ -26,6 +26,15 @@ class Scope(StrEnum):
 
 
 PRIVATE_SCOPES = (Scope.REGISTERS, Scope.STACK, Scope.TILES)
+
+
+class Instruction(StrEnum):
+    """Instructions that run a whole loop; ``intrinsics`` says what each means."""
+
+    VNNI = "vnni"
+    AMX_ZERO = "amx.zero"
+    AMX_DOT = "amx.dot"
+    AMX_STORE = "amx.store"
 
 
 class Role(StrEnum):

@@ -5,7 +5,7 @@
     Nest    ::= "prim @" name "(" Operand, ... ")" "->" Buffer, ... "{" Stmt* "}"
     Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
-    Stmt    ::= kind var "in" extent ":" Stmt*
+    Stmt    ::= kind var "in" extent ["by" instruction] ":" Stmt*
               | "let" var "=" int_expr                          until the end of the enclosing body
               | scope Buffer                                    scope: workspace | registers
                                                                 | stack | tiles
@@ -43,7 +43,7 @@ from .expr import (
     substitute_indices,
     within,
 )
-from .kinds import LoopKind, Role, Scope
+from .kinds import Instruction, LoopKind, Role, Scope
 from .prim import Axis, Buffer, Stage
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Accumulate",
     "Alloc",
     "If",
+    "Intrinsic",
     "Let",
     "Loop",
     "Nest",
@@ -76,6 +77,13 @@ class Loop:
     var: str
     extent: int
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic(Loop):
+    """A loop that one instruction runs as a whole: see ``intrinsics``."""
+
+    instruction: Instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +338,8 @@ def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | Non
     pad = "  " * depth
     for stmt in body:
         if isinstance(stmt, Loop):
-            yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}:", stmt
+            how = f" by {stmt.instruction}" if isinstance(stmt, Intrinsic) else ""
+            yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{how}:", stmt
             yield from _lines(stmt.body, depth + 1)
         elif isinstance(stmt, Let):
             yield f"{pad}let {stmt.var} = {stmt.value}", stmt

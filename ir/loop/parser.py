@@ -16,13 +16,14 @@ from ..dtype import DTYPES, FLOAT32, INT64, DType
 from ..errors import InternalError, ParseError
 from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
-from .kinds import PRIVATE_SCOPES, LoopKind, Role, Scope
+from .kinds import PRIVATE_SCOPES, Instruction, LoopKind, Role, Scope
 from .nest import (
     COMBINE_SIGNS,
     SHIFTED,
     Accumulate,
     Alloc,
     If,
+    Intrinsic,
     Let,
     Loop,
     Nest,
@@ -346,7 +347,10 @@ class _Parser:
             if not self.word("in"):
                 self.scan.fail(f"expected 'in', found {self.scan.found()}")
             extent = self.integer()
-            return Loop(LoopKind(kind[1]), var, extent, self.inner(lines, depth))
+            by = self.word("by")
+            how = self.instruction() if by else None
+            loop = Loop(LoopKind(kind[1]), var, extent, self.inner(lines, depth))
+            return Intrinsic(loop.kind, var, extent, loop.body, how) if how else loop
         if scope := self.scan.match(_SCOPE):
             buffer = self.buffer()
             self.leave()
@@ -380,6 +384,13 @@ class _Parser:
             lines.pop(0)
             orelse = self.inner(lines, depth)
         return If(condition, then, orelse)
+
+    def instruction(self) -> Instruction:
+        at = self.scan.skip()
+        name = self.name(_NAME, "an instruction")
+        if name not in tuple(Instruction):
+            self.scan.fail(f"no instruction {name!r}; there are {', '.join(Instruction)}", at)
+        return Instruction(name)
 
     def loop_name(self) -> str:
         name = self.name(_LOOP, "the name of a loop")

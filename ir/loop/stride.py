@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ..dims import Dim, IntExpr, Symbol, resolve, substitute, symbols
+from ..dims import Dim, IntExpr, Mod, Symbol, as_int, floordiv, resolve, substitute, symbols
+from .prim import Buffer
 
-__all__ = ["stride_along", "stride_within"]
+__all__ = ["flat_index", "row_major", "stride_along", "stride_within", "without_mod"]
 
 
 def stride_along(index: IntExpr, var: str) -> int | None:
@@ -46,3 +47,37 @@ def stride_within(
     True
     """
     return stride_along(resolve(substitute(index, values), ranges), var)
+
+
+def flat_index(buffer: Buffer, indices: Sequence[IntExpr]) -> IntExpr:
+    """The position of an element counted from the start of its row-major buffer."""
+    flat: IntExpr = 0
+    for i, stride in zip(indices, row_major(buffer), strict=True):
+        flat = flat + without_mod(i) * stride
+    return flat
+
+
+def row_major(buffer: Buffer) -> tuple[int, ...]:
+    """The distance between neighbours along each dimension, in elements."""
+    strides, step = list[int](), 1
+    for size in reversed(buffer.shape):
+        strides.append(step)
+        step *= as_int(size)
+    return tuple(reversed(strides))
+
+
+def without_mod(expr: IntExpr) -> IntExpr:
+    """``expr`` with ``a % b`` written as ``a - b * (a // b)``: a split index joins again."""
+    if not isinstance(expr, Dim):
+        return expr
+    total: IntExpr = 0
+    for mono, coefficient in expr.terms:
+        term: IntExpr = coefficient
+        for atom in mono:
+            if isinstance(atom, Mod):
+                left, right = without_mod(atom.left), without_mod(atom.right)
+                term = term * (left - right * floordiv(left, right))
+            else:
+                term = term * Dim((((atom,), 1),))
+        total = total + term
+    return total

@@ -15,8 +15,9 @@ from ..dims import Dim, IntExpr, Symbol, bounds, symbols
 from ..dtype import DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .intrinsics import is_instance
 from .kinds import PRIVATE_SCOPES, LoopKind, Role
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt, Store
+from .nest import Accumulate, Alloc, If, Intrinsic, Let, Loop, Nest, Prefetch, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .scalar import COMBINERS
 
@@ -110,6 +111,7 @@ class _Scope:
     parallel: tuple[str, ...] = ()
     private: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parallel loops around it
     lets: dict[str, frozenset[str]] = field(default_factory=dict)  # loops a let depends on
+    lane: str | None = None  # the vector loop
     pinned: frozenset[str] = frozenset()  # loops of which a condition leaves a single turn
 
     def inner(self) -> _Scope:
@@ -119,6 +121,7 @@ class _Scope:
             self.parallel,
             self.private.copy(),
             self.lets.copy(),
+            self.lane,
             self.pinned,
         )
 
@@ -167,7 +170,11 @@ class _NestVerifier:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
         if stmt.extent == 0:
             return
+        if isinstance(stmt, Intrinsic) and not is_instance(stmt, scope.lane, scope.buffers):
+            self.fail(stmt, f"these loops are not what {stmt.instruction} does")
         inner = scope.inner()
+        if stmt.kind == LoopKind.VECTORIZE:
+            inner.lane = stmt.var
         inner.ranges[stmt.var] = (0, stmt.extent - 1)
         if stmt.kind == LoopKind.PARALLEL and stmt.extent > 1:
             inner.parallel = (*scope.parallel, stmt.var)

@@ -31,15 +31,17 @@ from ..loop.scalar import COMBINERS
 from .loops import Body, LoopWriter, Values
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
-from .primitives import state_of
+from .primitives import run_steps, state_of
 from .private import check_private
 from .runs import Limits
 from .skipping import constants_of, is_needed
 from .state import State
 from .steps import Schedule
+from .tensorize import tensorized
 from .tree import Branch, Leaf, build_forest
+from .version1 import multiplies_bytes, with_instructions
 
-__all__ = ["apply_schedule"]
+__all__ = ["apply_schedule", "completed"]
 
 NESTS_KEPT = 4
 
@@ -74,7 +76,19 @@ def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
     for name in sorted(set(state.panels) - writer.panelled):
         raise ScheduleError(f"pack_at: {state.panels[name].loop} is inside a register tile")
     check_private(body)
-    return Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
+    nest = Nest(prim.name, _operands(prim, state), tuple(writer.workspace.values()), tuple(body))
+    if not state.tensorized and not multiplies_bytes(prim):
+        return nest
+    wanted = state.tensorized or None  # schedules of version 1 name no instruction
+    return replace(nest, body=tensorized(body, nest.buffers, wanted))
+
+
+def completed(prim: PrimFunc, schedule: Schedule) -> Schedule:
+    """The schedule with all steps that version 1 left unsaid. Raises as ``apply_schedule``."""
+    state, said = run_steps(prim, schedule)
+    if state.tensorized or not multiplies_bytes(prim):
+        return said
+    return with_instructions(said, apply_schedule(prim, schedule))
 
 
 def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:

@@ -36,9 +36,10 @@ from .skipping import skip
 from .state import Cache, State
 from .steps import Schedule, Step
 from .storage import cache_read, layout, own_axis
+from .tensorize import tensorize
 from .version1 import unsaid_copy
 
-__all__ = ["PRIMITIVES", "completed", "state_of"]
+__all__ = ["PRIMITIVES", "run_steps", "state_of"]
 
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
 MAX_BLOCK = 1 << 31  # elements of an axis that one turn of a loop may cover
@@ -327,6 +328,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "reorder": reorder,
     "fuse": fuse,
     **{kind: _annotate(kind) for kind in LoopKind if kind != LoopKind.FOR},
+    "tensorize": tensorize,
     "compute_inline": compute_inline,
     "compute_at": compute_at,
     "cache_write": cache_write,
@@ -352,15 +354,12 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
 
 def state_of(prim: PrimFunc, schedule: Schedule) -> State:
     """The state after all steps; raises ScheduleError that names the step refused."""
-    return _run(prim, schedule)[0]
+    return run_steps(prim, schedule)[0]
 
 
-def completed(prim: PrimFunc, schedule: Schedule) -> Schedule:
-    """The schedule with the steps that version 1 left unsaid. Raises as ``state_of``."""
-    return _run(prim, schedule)[1]
-
-
-def _run(prim: PrimFunc, schedule: Schedule) -> tuple[State, Schedule]:
+def run_steps(prim: PrimFunc, schedule: Schedule) -> tuple[State, Schedule]:
+    """The state after all steps, and the schedule with those that version 1 left unsaid about
+    packed operands. Raises as ``state_of``."""
     state, steps = State.of(prim), list[Step]()
     for number, step in enumerate(schedule.steps):
         try:

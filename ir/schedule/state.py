@@ -54,6 +54,7 @@ class State:
     splits: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kinds: Mapping[str, LoopKind] = field(default_factory=dict)
+    tensorized: Mapping[str, str] = field(default_factory=dict)
     at: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, Cache] = field(default_factory=dict)
     rfactors: Mapping[str, str] = field(default_factory=dict)

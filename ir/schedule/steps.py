@@ -14,7 +14,7 @@
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
                | pack_grouped(buffer, axis, tile, along, group)
                | pack_at(buffer, axis, tile, loop) | shift_bytes(stage, buffer)
-               | mirror(stage, loop)
+               | mirror(stage, loop) | tensorize(loop, instruction)
 
 A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
 means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
@@ -54,6 +54,7 @@ __all__ = [
     "split",
     "split_reduction",
     "stream",
+    "tensorize",
     "unpad",
     "unroll",
     "vectorize",
@@ -67,6 +68,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "parallel": ("name",),
     "vectorize": ("name",),
     "unroll": ("name",),
+    "tensorize": ("name", "name"),
     "compute_inline": ("name",),
     "compute_at": ("name", "name"),
     "cache_write": ("name", "name", "name"),
@@ -229,6 +231,11 @@ def vectorize(loop: str) -> Step:
 def unroll(loop: str) -> Step:
     """Write the body of a loop once per turn."""
     return Step("unroll", (loop,))
+
+
+def tensorize(loop: str, instruction: str) -> Step:
+    """Run a loop by a machine instruction: "vnni" or "amx"."""
+    return Step("tensorize", (loop, instruction))
 
 
 def compute_inline(stage: str) -> Step:

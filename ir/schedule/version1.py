@@ -4,17 +4,25 @@ of users hold such schedules, and they must mean what they meant when they were 
 ``pack`` of an operand that is no constant arranged the loops of its copy by itself, and no step
 could annotate, split or fuse the loop over the elements of a panel, which was vectorized. So a
 schedule in which a step does that is of version 2, and says all; in any other the steps are added.
+
+There was no ``tensorize``: every loop that was what an instruction does was run by it. So it is in
+schedules without such a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..dtype import INT32
+from ..loop.intrinsics import chain
+from ..loop.kinds import Instruction, LoopKind
+from ..loop.nest import SHIFTED, Intrinsic, Nest, statements
+from ..loop.prim import PrimFunc
 from .packing import copy_steps
 from .state import State
-from .steps import Step
+from .steps import Schedule, Step, tensorize
 
-__all__ = ["unsaid_copy"]
+__all__ = ["multiplies_bytes", "unsaid_copy", "with_instructions"]
 
 COPIED_ROWS = 16  # rows copied of one panel before the next: a cache line of 4-byte elements
 SHARED_COPY = 1 << 15  # elements of an operand that several threads pack
@@ -31,6 +39,30 @@ def unsaid_copy(state: State, step: Step, later: Sequence[Step]) -> list[Step]:
     if made.stage.name not in stages or any(s.name in SAYING and _names(s, lanes) for s in later):
         return []
     return copy_steps(made, COPIED_ROWS, SHARED_COPY)
+
+
+def multiplies_bytes(prim: PrimFunc) -> bool:
+    """False if no loop of ``prim`` can be what an instruction for products of bytes does."""
+    dtypes = {buffer.dtype for buffer in prim.buffers.values()}
+    return INT32 in dtypes and not dtypes.isdisjoint(SHIFTED)
+
+
+def with_instructions(schedule: Schedule, nest: Nest) -> Schedule:
+    """The schedule with a ``tensorize`` behind the step that annotates each loop of an intrinsic of
+    its nest."""
+    loops: dict[str, Step] = {}
+    for stmt in statements(nest.body):
+        if isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.VNNI:
+            loops[stmt.var] = tensorize(stmt.var, "vnni")
+        elif isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.AMX_DOT:
+            column = next(loop for loop in chain(stmt)[0] if loop.kind == LoopKind.VECTORIZE)
+            loops[column.var] = tensorize(column.var, "amx")
+    steps: list[Step] = []
+    for step in schedule.steps:
+        steps.append(step)
+        if step.name in ("vectorize", "unroll") and step.args[0] in loops:
+            steps.append(loops[step.args[0]])
+    return Schedule(tuple(steps))
 
 
 def _names(step: Step, axis: str) -> bool:

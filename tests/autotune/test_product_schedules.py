@@ -17,7 +17,7 @@ from loopwright.codegen.kernel import compile_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.schedule.primitives import completed
+from loopwright.ir.schedule.apply import completed
 from loopwright.ir.schedule.steps import Schedule
 
 HOST = replace(Target.host(), cores=2, l1=2048, l2=8192, l3=65536)

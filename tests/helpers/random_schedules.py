@@ -60,6 +60,8 @@ def random_step(rng: random.Random, state: State) -> Step:
         operands = [p.name for p in state.prim.params] + list(state.packs)
         loop, turns = rng.choice(state.order), rng.randint(1, 3)
         return Step(name, (rng.choice(stages), rng.choice(operands), loop, turns))
+    if name == "tensorize":
+        return Step(name, (rng.choice(state.order), rng.choice(("vnni", "amx"))))
     if name == "layout":
         stage = rng.choice(state.prim.stages)
         own = [a.name for a in stage.axes]

@@ -30,6 +30,7 @@ from ....ir.schedule.steps import (
     rfactor,
     shift_bytes,
     split,
+    tensorize,
     unroll,
     vectorize,
 )
@@ -112,7 +113,11 @@ class Dots(Tiling):
         steps += [cache_write(main, scope, at)]
         steps += [compute_at(name, at) for name in after]
         steps += [unroll(loop) for loop in inner if loop != tile[-1]]
-        steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
+        if choices["pack"] == VECTORS or not self.shifts:  # also where there are no tile registers
+            steps.append(tensorize(f"{k}.2", "vnni"))
+        steps.append(vectorize(f"{v}.2"))
+        steps += [tensorize(f"{v}.2", "amx")] if choices["pack"] == TILES else []
+        steps += parallel_steps(outer, choices["parallel"])
         return [*first, *sums, *steps, *stream_steps(group, choices["stream"])]
 
     @cached_property

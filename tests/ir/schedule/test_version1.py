@@ -3,8 +3,7 @@
 import pytest
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.parser import parse_prim
-from loopwright.ir.schedule.apply import apply_schedule
-from loopwright.ir.schedule.primitives import completed
+from loopwright.ir.schedule.apply import apply_schedule, completed
 from loopwright.ir.schedule.steps import (
     Schedule,
     fuse,

@@ -1,0 +1,220 @@
+"""Machine instructions in a nest, and what each means as loops.
+
+An ``Intrinsic`` is a loop that an instruction runs as a whole. The loops stay below it: they are
+its meaning, for the interpreter and for machines without the instruction.
+
+::
+
+    vectorize j in 48:                          vnni: in each lane, four products of bytes are
+      unroll k in 4 by vnni:                    added to a sum; one factor has signs, one has none
+        acc[i, j] += int32(x[i, 4 * p + k]) * int32(w[p, j, k])
+
+    tiles acc: int32[32, 32]                    amx: a buffer in registers of 16 rows of 64 bytes
+    unroll i in 32 by amx.zero:
+      vectorize j in 32:
+        acc[i, j] = 0
+    for p in 16:
+      unroll i in 32 by amx.dot:                one row: the loop over i is not there
+        vectorize j in 32:
+          unroll q in 16:                       one group: the loop over q is not there
+            unroll k in 4:
+              acc[i, j] += int32(x[i, 64 * p + 4 * q + k]) * int32(w[p, q, j, k])
+    unroll i in 32 by amx.store:                from here on the sums are in memory
+      vectorize j in 32:
+        acc[i, j] = acc[i, j]
+
+Which target has which of them is said by ``codegen/target.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..dims import Dim, IntExpr, as_int
+from ..dtype import DTYPES, INT32
+from .expr import Const, Expr, Op, Read
+from .kinds import Instruction, LoopKind
+from .nest import Accumulate, Intrinsic, Loop, Stmt, Store
+from .prim import Buffer
+from .stride import flat_index, stride_along
+
+__all__ = [
+    "GROUP",
+    "ROWS",
+    "SIDE",
+    "Dot",
+    "Factor",
+    "TileDot",
+    "chain",
+    "dot_of",
+    "is_instance",
+    "is_vnni",
+    "is_zero",
+    "tile_dot_of",
+]
+
+GROUP = 4  # products that one lane adds up at once
+ROWS = 16  # of a tile register
+ROW_BYTES = 64
+SIDE = 2  # tile registers of sums in each direction: four, and two for each operand
+INT8, BYTES = DTYPES["int8"], (DTYPES["int8"], DTYPES["uint8"])
+
+Buffers = Mapping[str, Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """``stmt.buffer[...] += left * right``, two reads of bytes widened to int32."""
+
+    stmt: Accumulate
+    left: Read
+    right: Read
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A read whose elements fill tile registers: its rows are ``pitch`` bytes apart."""
+
+    buffer: str
+    flat: IntExpr
+    pitch: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TileDot:
+    """The loops of an ``amx.dot``: those of ``inner``, innermost first, make ``depth`` bytes."""
+
+    sums: Accumulate
+    row: str | None
+    column: str
+    inner: tuple[str, ...]
+    left: Factor
+    right: Factor
+    rows: int
+    columns: int
+    depth: int
+
+
+def is_instance(stmt: Intrinsic, lane: str | None, buffers: Buffers) -> bool:
+    """True if the loops of an intrinsic are what its instruction does, inside of the vector loop
+    ``lane``."""
+    if stmt.instruction == Instruction.VNNI:
+        return is_vnni(stmt, lane, buffers)
+    if stmt.instruction == Instruction.AMX_DOT:
+        return tile_dot_of(stmt, buffers) is not None
+    stored = chain(stmt)[1]
+    if not isinstance(stored, Store):
+        return False
+    if stmt.instruction == Instruction.AMX_ZERO:
+        return is_zero(stored, stored.buffer)
+    value, itself = stored.value, (stored.buffer, stored.indices)
+    return isinstance(value, Read) and (value.buffer, value.indices) == itself
+
+
+def chain(loop: Loop) -> tuple[list[Loop], Stmt | None]:
+    """Loops directly inside one another, and the only statement of the innermost, if it is one."""
+    loops = [loop]
+    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
+        loops.append(inner)
+    return loops, loops[-1].body[0] if len(loops[-1].body) == 1 else None
+
+
+def is_zero(stmt: Stmt | None, buffer: str) -> bool:
+    """True for a store of zero to a buffer."""
+    stored = isinstance(stmt, Store) and stmt.buffer == buffer
+    return stored and isinstance(stmt.value, Const) and stmt.value.value == 0
+
+
+def dot_of(loop: Loop) -> Dot | None:
+    """The products of bytes that a loop over a group adds up; None if it does something else."""
+    if loop.kind != LoopKind.UNROLL or loop.extent != GROUP or len(loop.body) != 1:
+        return None
+    stmt = loop.body[0]
+    if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
+        return None
+    value = stmt.value
+    if not isinstance(value, Op) or value.name != "multiply" or value.dtype != INT32:
+        return None
+    left, right = map(_widened, value.args)
+    if left is None or right is None or any(stride_along(i, loop.var) != 0 for i in stmt.indices):
+        return None
+    return Dot(stmt, left, right)
+
+
+def _widened(expr: Expr) -> Read | None:
+    """The read of a byte that ``expr`` widens; None if its place comes from data."""
+    inner = expr.args[0] if isinstance(expr, Op) and expr.name == "cast" else None
+    if not isinstance(inner, Read) or inner.dtype not in BYTES:
+        return None
+    return inner if all(isinstance(i, int | Dim) for i in inner.indices) else None
+
+
+def _flat(node: Read, buffers: Buffers) -> IntExpr | None:
+    if node.buffer not in buffers:
+        return None
+    indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
+    return flat_index(buffers[node.buffer], indices)
+
+
+def is_vnni(loop: Loop, lane: str | None, buffers: Buffers) -> bool:
+    """True if one factor of a group is shared by all lanes, and the other has the group of each
+    lane contiguous, and just one of them has signs."""
+    dot = dot_of(loop)
+    if dot is None or lane is None or dot.left.dtype == dot.right.dtype:
+        return False
+    apart: set[int | None] = set()
+    for node in (dot.left, dot.right):
+        flat = _flat(node, buffers)
+        if flat is None or stride_along(flat, loop.var) != 1:
+            return False
+        apart.add(stride_along(flat, lane))
+    return apart == {0, GROUP}
+
+
+def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
+    """The roles of the loops of an ``amx.dot``; None if they are not what it does."""
+    path, sums = chain(block)
+    dot = dot_of(path[-1])
+    kinds = [loop.kind for loop in path]
+    if dot is None or not isinstance(sums, Accumulate) or kinds.count(LoopKind.VECTORIZE) != 1:
+        return None
+    at = kinds.index(LoopKind.VECTORIZE)
+    row, column, inner = path[0] if at else None, path[at], path[:at:-1]
+    unrolled = all(loop.kind == LoopKind.UNROLL for loop in (*path[:at], *inner))
+    if at > 1 or len(inner) > 2 or not unrolled or sums.buffer not in buffers:
+        return None
+    depth = GROUP * (inner[1].extent if len(inner) > 1 else 1)
+    rows = row.extent if row else 1
+    if max(rows, column.extent) > SIDE * ROWS or depth > ROW_BYTES:
+        return None
+    if rows * column.extent != as_int(buffers[sums.buffer].size):
+        return None
+    names = (column.var, row.var if row else None, *(loop.var for loop in inner))
+    for left, right in ((dot.left, dot.right), (dot.right, dot.left)):
+        rows_of = _factor(left, names, buffers, columns=False)
+        columns_of = _factor(right, names, buffers, columns=True)
+        if rows_of and columns_of:
+            inside = tuple(loop.var for loop in inner)
+            extents = rows, column.extent, depth
+            return TileDot(sums, names[1], column.var, inside, rows_of, columns_of, *extents)
+    return None
+
+
+def _factor(
+    node: Read, names: tuple[str | None, ...], buffers: Buffers, columns: bool
+) -> Factor | None:
+    """A read as rows of a tile register; None if its elements do not lie so."""
+    flat = _flat(node, buffers)
+    if flat is None:
+        return None
+    strides = [stride_along(flat, n) if n else 0 for n in names]
+    column, row, group, depth = (*strides, None)[:4]
+    if None in strides or group != 1 or column != (GROUP if columns else 0):
+        return None
+    if columns:
+        fits, pitch = row == 0, ROW_BYTES if depth is None else depth
+    else:
+        fits, pitch = depth in (None, GROUP), row if names[1] else ROW_BYTES
+    return Factor(node.buffer, flat, pitch, node.dtype == INT8) if fits and pitch else None
