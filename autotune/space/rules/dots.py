@@ -113,10 +113,10 @@ class Dots(Tiling):
         steps += [cache_write(main, scope, at)]
         steps += [compute_at(name, at) for name in after]
         steps += [unroll(loop) for loop in inner if loop != tile[-1]]
-        if choices["pack"] == VECTORS or not self.shifts:  # also where there are no tile registers
+        if choices["tiles"] == VECTORS or not self.shifts:  # also where there are no tile registers
             steps.append(tensorize(f"{k}.2", "vnni"))
         steps.append(vectorize(f"{v}.2"))
-        steps += [tensorize(f"{v}.2", "amx")] if choices["pack"] == TILES else []
+        steps += [tensorize(f"{v}.2", "amx")] if choices["tiles"] == TILES else []
         steps += parallel_steps(outer, choices["parallel"])
         return [*first, *sums, *steps, *stream_steps(group, choices["stream"])]
 
