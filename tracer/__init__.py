@@ -16,7 +16,8 @@
     writing      in-place operators, out=, assignment
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
-                 ufuncs, elementwise, reductions, shaping, joining, indexing, linear, creation
+                 ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
+                 reductions, shaping, joining, indexing, linear, creation
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -29,6 +30,7 @@
 """
 
 from . import (
+    composed,
     creation,
     elementwise,
     indexing,
@@ -71,6 +73,7 @@ __all__ = [
     "Traced",
     "Watch",
     "any_traced",
+    "composed",
     "bind",
     "check_bounds",
     "check",

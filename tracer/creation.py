@@ -14,7 +14,6 @@ import numpy as np
 from ..ir.dims import Dim, ceildiv
 from ..ir.dtype import FLOAT64, INT64, DType
 from .dispatch import by_element, implements, views
-from .elementwise import cast
 from .emitting import common, copied, dtype_argument, emit, kind_of, lift, one_array, read_only_view
 from .proxy import Proxy, run
 from .shaping import broadcast_to, shape_argument, size
@@ -92,8 +91,7 @@ def _arange(
         count = emit("iota", shape=(length,), axis=0, dtype=str(target))
         if start == 0 and step == 1:
             return count
-        scaled = emit("multiply", count, lift(step, target))
-        return emit("add", scaled, lift(start, target))
+        return emit("add", emit("multiply", count, lift(step, target)), lift(start, target))
     target = dtype_argument(np.arange(start, stop, step).dtype if dtype is None else dtype)
     return emit("arange", start=start, stop=stop, step=step, dtype=str(target))
 
@@ -118,15 +116,12 @@ def _linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``."""
     if not isinstance(start, Proxy) and not isinstance(stop, Proxy):
         return lift(np.linspace(start, stop, num, endpoint=endpoint, dtype=dtype))
-    first, last = common(*(cast(v, "float64") if _is_integer(v) else v for v in (start, stop)))
+    first, last = common(
+        *(v if lift(v).type.dtype.is_float else lift(v, FLOAT64) for v in (start, stop))
+    )
     position = lift(np.linspace(0.0, 1.0, num, endpoint=endpoint), first.type.dtype)
-    reach = emit("multiply", position, emit("subtract", last, first))
-    result = emit("add", first, reach)
+    result = first + position * (last - first)
     return result if dtype is None else lift(result, dtype_argument(dtype))
-
-
-def _is_integer(value: Any) -> bool:
-    return not lift(value).type.dtype.is_float
 
 
 @views
@@ -152,18 +147,23 @@ def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Proxy:
     return _filled(operand.shape if shape is None else shape, value, target)
 
 
-@implements(np.zeros_like)
-@by_element
-def _zeros_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Proxy:
-    return _like(a, 0, dtype, shape)
+def _constant_like(value: int) -> Callable[..., Proxy]:
+    def like(
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
+    ) -> Proxy:
+        return _like(a, value, dtype, shape)
+
+    return by_element(like)
+
+
+implements(np.zeros_like)(_constant_like(0))
+implements(np.ones_like)(_constant_like(1))
 
 
 @implements(np.empty_like)
@@ -178,20 +178,6 @@ def _empty_like(
     device: Any = None,
 ) -> Proxy:
     return _like(prototype, 0, dtype, shape)
-
-
-@implements(np.ones_like)
-@by_element
-def _ones_like(
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Proxy:
-    return _like(a, 1, dtype, shape)
 
 
 @implements(np.full_like)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..ir.dtype import BOOL, INT64, UINT64, DType
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .dispatch import by_element, implements, method, views
 from .emitting import (
-    common,
     common_dtype,
     copied,
     dtype_argument,
@@ -21,12 +19,11 @@ from .emitting import (
     kind_of,
     lift,
     one_array,
-    to_float,
 )
 from .proxy import Proxy, is_number
 from .trace import active
 
-__all__ = ["cast", "full_like", "isclose", "where"]
+__all__ = ["cast", "full_like", "where"]
 
 
 def cast(x: Any, dtype: Any) -> Proxy:
@@ -137,74 +134,6 @@ def _round(a: Any, decimals: int = 0) -> Proxy:
     scale = lift(10.0 ** abs(decimals), dtype)
     down, up = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     return emit(up, emit("round", emit(down, x, scale)), scale)
-
-
-@implements(np.fix)
-@by_element
-def _fix(x: Any) -> Proxy:
-    operand = lift(x)
-    return emit("trunc", operand) if operand.type.dtype.is_float else operand
-
-
-@implements(np.nan_to_num)
-@by_element
-def _nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Proxy:
-    operand = lift(x)
-    dtype = operand.type.dtype
-    if not copy:
-        raise UnsupportedError("np.nan_to_num: copy=False", hint="x[...] = np.nan_to_num(x)")
-    if not dtype.is_float:
-        return operand
-    info = np.finfo(dtype.numpy)
-    high = lift(float(info.max) if posinf is None else posinf, dtype)
-    low = lift(float(info.min) if neginf is None else neginf, dtype)
-    finite = emit("where", emit("isnan", operand), lift(nan, dtype), operand)
-    above = emit("where", emit("equal", finite, lift(math.inf, dtype)), high, finite)
-    return emit("where", emit("equal", above, lift(-math.inf, dtype)), low, above)
-
-
-@implements(np.isclose)
-@by_element
-def isclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Proxy:
-    """By element: ``abs(a - b) <= atol + rtol * abs(b)``."""
-    x, y = common(to_float(a), to_float(b))
-    dtype = x.type.dtype
-    bound = emit("add", lift(atol, dtype), emit("multiply", lift(rtol, dtype), emit("abs", y)))
-    near = emit("less_equal", emit("abs", emit("subtract", x, y)), bound)
-    finite = emit("logical_and", emit("isfinite", x), emit("isfinite", y))
-    close = emit("logical_or", emit("logical_and", near, finite), emit("equal", x, y))
-    if equal_nan:
-        close = emit("logical_or", close, emit("logical_and", emit("isnan", x), emit("isnan", y)))
-    return close
-
-
-@implements(np.isposinf)
-@by_element
-def _isposinf(x: Any) -> Proxy:
-    operand = to_float(x)
-    return emit("equal", operand, lift(math.inf, operand.type.dtype))
-
-
-@implements(np.isneginf)
-@by_element
-def _isneginf(x: Any) -> Proxy:
-    operand = to_float(x)
-    return emit("equal", operand, lift(-math.inf, operand.type.dtype))
-
-
-@implements(np.sinc)
-@by_element
-def _sinc(x: Any) -> Proxy:
-    operand = to_float(x)
-    dtype = operand.type.dtype
-    angle = emit("multiply", operand, lift(math.pi, dtype))
-    zero = emit("equal", operand, lift(0, dtype))
-    safe = emit("where", zero, lift(1, dtype), angle)
-    return emit("where", zero, lift(1, dtype), emit("divide", emit("sin", safe), safe))
 
 
 @implements(np.select)

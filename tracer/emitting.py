@@ -262,13 +262,22 @@ def _common(kinds: tuple[Promotable, ...]) -> DType:
 def common(*values: Any) -> list[Proxy]:
     """All of the values as proxies of their common dtype."""
     dtype = common_dtype(*values)
-    return [lift(v, dtype) for v in values]
+    return [_strong(lift(v, dtype)) for v in values]
 
 
-def common_strong(*values: Any) -> list[Proxy]:
-    """As ``common``, for functions to which a Python number is an int64 or float64 array."""
-    dtype = promote(*(lift(v).type.dtype for v in values))
-    return [lift(v, dtype) for v in values]
+def _strong(x: Proxy) -> Proxy:
+    """``x`` as an operand whose dtype is decided: no longer a Python number."""
+    return x if x.weak is None else Proxy(x.atom, x.owner)
+
+
+def common_strong(*values: Any, dtype: Any = None) -> list[Proxy]:
+    """As ``common``, for functions to which a Python number is an int64 or float64 array.
+
+    ``dtype`` is the user's argument of that name: None for the common dtype.
+    """
+    given = promote(*(lift(v).type.dtype for v in values)) if dtype is None else None
+    target = given or dtype_argument(dtype)
+    return [lift(v, target) for v in values]
 
 
 def promoted(ufunc: np.ufunc, *values: Any) -> tuple[list[Proxy], tuple[DType, ...]]:
@@ -277,7 +286,8 @@ def promoted(ufunc: np.ufunc, *values: Any) -> tuple[list[Proxy], tuple[DType, .
     inputs = dtypes[: len(values)]
     if any(d != inputs[0] for d in inputs):  # mixed loops, such as int64 < uint64
         inputs = (_common(tuple(d.numpy for d in inputs)),) * len(values)
-    return [lift(v, d) for v, d in zip(values, inputs, strict=True)], dtypes[len(values) :]
+    operands = [_strong(lift(v, d)) for v, d in zip(values, inputs, strict=True)]
+    return operands, dtypes[len(values) :]
 
 
 def to_float(value: Any) -> Proxy:

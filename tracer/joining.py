@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.dims import Dim, as_int, int_max
 from ..ir.errors import LoopwrightValueError, UnsupportedError
 from .dispatch import UNSET, implements, method, views
-from .emitting import common_strong, dtype_argument, emit, emit_many, lift
+from .emitting import common_strong, emit, emit_many, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import (
@@ -37,10 +37,7 @@ def _concatenate(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Proxy:
-    parts = _parts(arrays, "concatenate")
-    parts = (
-        common_strong(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
-    )
+    parts = _parts(arrays, "concatenate", dtype)
     if axis is None:
         parts, axis = [flattened(p) for p in parts], 0
     if len(parts) == 1:
@@ -48,21 +45,18 @@ def _concatenate(
     return emit("concatenate", *parts, axis=normalise_axis(axis, parts[0].ndim))
 
 
-def _parts(arrays: Any, name: str) -> list[Any]:
+def _parts(arrays: Any, name: str, dtype: Any) -> list[Proxy]:
     parts = list(arrays)
     if not parts:
         raise LoopwrightValueError(f"np.{name} needs at least one array")
-    return parts
+    return common_strong(*parts, dtype=dtype)
 
 
 @implements(np.stack)
 def _stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Proxy:
-    parts = _parts(arrays, "stack")
-    parts = (
-        common_strong(*parts) if dtype is None else [lift(p, dtype_argument(dtype)) for p in parts]
-    )
+    parts = _parts(arrays, "stack", dtype)
     return emit("stack", *parts, axis=normalise_axis(axis, parts[0].ndim + 1))
 
 
@@ -248,18 +242,10 @@ def _pad_pairs(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Proxy:
     x = lift(a)
     axis = normalise_axis(axis, x.ndim)
-    edges = [e for e in (prepend, append) if e is not None and e is not UNSET]
-    if edges:
-        parts = [prepend, x, append]
+    parts = [lift(p) for p in (prepend, x, append) if p is not None and p is not UNSET]
+    if len(parts) > 1:
         slim = tuple(1 if i == axis else s for i, s in enumerate(x.shape))
-        x = _concatenate(
-            [
-                broadcast_to(lift(p), slim) if lift(p).ndim == 0 else p
-                for p in parts
-                if p is not None and p is not UNSET
-            ],
-            axis,
-        )
+        x = _concatenate([broadcast_to(p, slim) if p.ndim == 0 else p for p in parts], axis)
     for _ in range(n):
         length = x.shape[axis]
         whole = [slice(None)] * x.ndim

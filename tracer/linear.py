@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedEr
 from .dispatch import UFUNCS, implements, method, views
 from .emitting import common_strong, dtype_argument, emit, lift, promoted, read_only_view, to_float
 from .proxy import Proxy
-from .reductions import axes_of, normalise_axis, reduce_max, reduce_min, reduce_sum
+from .reductions import axes_of, normalise_axis
 from .shaping import moveaxis, reshape, transpose
 
 __all__: list[str] = []
@@ -50,7 +49,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Proxy:
 
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Proxy:
     x, y = common_strong(x1, x2)
-    total = reduce_sum(emit("multiply", x, y), axis)  # of small integers in 64 bits,
+    total = np.sum(x * y, axis)  # of small integers in 64 bits,
     return lift(total, x.type.dtype)  # where it is right modulo any smaller power of two
 
 
@@ -164,11 +163,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: A
     equation, *arrays = operands
     if not arrays:
         raise LoopwrightTypeError("einsum needs at least one operand")
-    parts = (
-        common_strong(*arrays)
-        if dtype is None
-        else [lift(a, dtype_argument(dtype)) for a in arrays]
-    )
+    parts = common_strong(*arrays, dtype=dtype)
     equation = _explicit(equation)
     if len(parts) > 1 or len(parts[0].shape) == 0 or _sums(equation):
         return emit("einsum", *parts, equation=equation)
@@ -205,7 +200,7 @@ def _trace(
     x = lift(a)
     first = 0 if axis1 is None else axis1
     second = 1 if axis2 is None else axis2
-    return reduce_sum(_read_diagonal(x, offset, first, second), -1, dtype=dtype)
+    return np.sum(_read_diagonal(x, offset, first, second), -1, dtype)
 
 
 @implements(np.diagonal)
@@ -289,23 +284,22 @@ def _linalg_matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") 
     return _matrix_norm(a, ord, (a.ndim - 2, a.ndim - 1), keepdims)
 
 
-def _vector_norm(a: Proxy, ord: Any, axes: Sequence[int], keepdims: bool) -> Proxy:
+def _vector_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Proxy:
     if not isinstance(ord, int | float):
         raise LoopwrightValueError(f"np.linalg.norm: order {ord!r} of a vector")
     if ord == 2:
-        return emit("sqrt", reduce_sum(emit("multiply", a, a), axes, keepdims=keepdims))
-    size = emit("abs", a)
+        return np.sqrt(np.sum(a * a, axes, keepdims=keepdims))
+    size = abs(a)
     if ord == math.inf:
-        return reduce_max(size, axes, keepdims=keepdims)
+        return np.max(size, axes, keepdims=keepdims)
     if ord == -math.inf:
-        return reduce_min(size, axes, keepdims=keepdims)
+        return np.min(size, axes, keepdims=keepdims)
     if ord == 1:
-        return reduce_sum(size, axes, keepdims=keepdims)
+        return np.sum(size, axes, keepdims=keepdims)
     dtype = a.type.dtype
     if ord == 0:
-        present = lift(emit("not_equal", a, lift(0, dtype)), dtype)
-        return reduce_sum(present, axes, keepdims=keepdims)
-    total = reduce_sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
+        return np.sum(lift(a != 0, dtype), axes, keepdims=keepdims)
+    total = np.sum(emit("power", size, lift(ord, dtype)), axes, keepdims=keepdims)
     return emit("power", total, lift(1.0 / ord, dtype))
 
 
@@ -318,9 +312,8 @@ def _matrix_norm(a: Proxy, ord: Any, axes: tuple[int, ...], keepdims: bool) -> P
             f"np.linalg.norm: order {ord!r} of a matrix is not supported",
             hint="the Frobenius norm (ord=None), 1 or np.inf",
         )
-    totals = reduce_sum(emit("abs", a), axes[summed], keepdims=True)
-    join = reduce_max if ord > 0 else reduce_min
-    result = join(totals, axes, keepdims=True)
+    totals = np.sum(abs(a), axes[summed], keepdims=True)
+    result = (np.max if ord > 0 else np.min)(totals, axes, keepdims=True)
     return result if keepdims else emit("squeeze", result, axis=tuple(sorted(axes)))
 
 
@@ -338,8 +331,5 @@ def _cross(
         )
     p = [x[..., i] for i in range(3)]
     q = [y[..., i] for i in range(3)]
-    parts = [
-        emit("subtract", emit("multiply", p[i], q[j]), emit("multiply", p[j], q[i]))
-        for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
+    parts = [p[i] * q[j] - p[j] * q[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return moveaxis(emit("stack", *parts, axis=x.ndim - 1), -1, axisc)

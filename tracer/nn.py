@@ -211,19 +211,8 @@ def max_pool2d(
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
-    window, spread = _twice(pool_size), _twice(dilation)
-    step = window if strides is None else _twice(strides)
-    return _apply(
-        "nn.max_pool2d",
-        x,
-        floats=False,
-        pool_size=window,
-        strides=step,
-        padding=_padding(padding, window, spread, step),
-        dilation=spread,
-        layout=layout,
-        ceil_mode=ceil_mode,
-    )
+    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
+    return _apply("nn.max_pool2d", x, floats=False, **attrs)
 
 
 @checked
@@ -242,19 +231,18 @@ def avg_pool2d(
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
+    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
+    return _apply("nn.avg_pool2d", x, count_include_pad=count_include_pad, **attrs)
+
+
+def _windows(
+    pool_size: Any, strides: Any, padding: Any, dilation: Any, **rest: Any
+) -> dict[str, Any]:
+    """The attributes of a pooling operator."""
     window, spread = _twice(pool_size), _twice(dilation)
     step = window if strides is None else _twice(strides)
-    return _apply(
-        "nn.avg_pool2d",
-        x,
-        pool_size=window,
-        strides=step,
-        padding=_padding(padding, window, spread, step),
-        dilation=spread,
-        layout=layout,
-        count_include_pad=count_include_pad,
-        ceil_mode=ceil_mode,
-    )
+    pads = _padding(padding, window, spread, step)
+    return {"pool_size": window, "strides": step, "padding": pads, "dilation": spread, **rest}
 
 
 @checked

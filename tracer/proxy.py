@@ -367,7 +367,7 @@ def run(
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", "")
+    return getattr(function, "__qualname__", "")
 
 
 def _run_into(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..ir.dtype import BOOL, FLOAT64, UINT64
+from ..ir.dtype import BOOL, UINT64
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..ir.loop.scalar import SCALAR_OPS, ScalarOp
 from .dispatch import UFUNCS, by_element, implements
@@ -20,7 +19,6 @@ from .emitting import (
     kind_of,
     lift,
     promoted,
-    to_float,
     ufunc_dtypes,
 )
 from .proxy import Proxy, WeakType, is_number, run
@@ -39,7 +37,7 @@ def _refuse(where: Any, options: dict[str, Any]) -> None:
             raise UnsupportedError(f"{name}= is not supported")
 
 
-def _ufunc(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The keyword arguments that every ufunc takes: ``dtype=`` is honoured."""
 
     def call(*args: Any, dtype: Any = None, where: Any = True, **options: Any) -> Any:
@@ -61,7 +59,7 @@ def _direct(ufunc: Any, name: str) -> Callable[..., Proxy]:
         return emit(name, *promoted(ufunc, *args)[0])
 
     call.__name__ = ufunc.__name__
-    return _ufunc(call)
+    return with_options(call)
 
 
 def _comparison(ufunc: Any, name: str) -> Callable[..., Proxy]:
@@ -76,7 +74,7 @@ def _comparison(ufunc: Any, name: str) -> Callable[..., Proxy]:
         return emit(name, *promoted(ufunc, x, y)[0])
 
     call.__name__ = ufunc.__name__
-    return _ufunc(call)
+    return with_options(call)
 
 
 def _strong_ints(x: Any, y: Any) -> tuple[Any, Any]:
@@ -130,7 +128,7 @@ def _logic(ufunc: Any, name: str) -> Callable[..., Proxy]:
         return emit(name, *(lift(a, BOOL) for a in args))
 
     call.__name__ = ufunc.__name__
-    return _ufunc(call)
+    return with_options(call)
 
 
 def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
@@ -139,7 +137,7 @@ def _rounding(ufunc: Any, name: str) -> Callable[..., Proxy]:
         return emit(name, operand) if operand.type.dtype.is_float else operand
 
     call.__name__ = ufunc.__name__
-    return _ufunc(call)
+    return with_options(call)
 
 
 def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
@@ -150,7 +148,7 @@ def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
         return full_like(operand, name == "isfinite", BOOL)
 
     call.__name__ = ufunc.__name__
-    return _ufunc(call)
+    return with_options(call)
 
 
 def _implementation(row: ScalarOp) -> Callable[..., Proxy]:
@@ -171,17 +169,8 @@ for _row in SCALAR_OPS.values():
         UFUNCS[_row.numpy] = _implementation(_row)
 
 
-# Ufuncs that are made of several operators.
-
-
-@implements(np.positive, np.conjugate)
-@_ufunc
-def _positive(x: Any) -> Proxy:
-    return promoted(np.positive, x)[0][0]
-
-
 @implements(np.power)
-@_ufunc
+@with_options
 def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
@@ -201,84 +190,8 @@ def _power(x: Any, y: Any) -> Proxy:
     return emit("power", base, exponent)
 
 
-@implements(np.float_power)
-@_ufunc
-def _float_power(x: Any, y: Any) -> Proxy:
-    return emit("power", lift(x, FLOAT64), lift(y, FLOAT64))
-
-
-@implements(np.fabs)
-@_ufunc
-def _fabs(x: Any) -> Proxy:
-    return emit("abs", to_float(x))
-
-
-@implements(np.square)
-@_ufunc
-def _square(x: Any) -> Proxy:
-    (operand,), _ = promoted(np.square, x)
-    return emit("multiply", operand, operand)
-
-
-@implements(np.reciprocal)
-@_ufunc
-def _reciprocal(x: Any) -> Proxy:
-    (operand,), _ = promoted(np.reciprocal, x)
-    one = lift(1, operand.type.dtype)
-    return emit("divide" if operand.type.dtype.is_float else "floor_divide", one, operand)
-
-
-@implements(np.hypot)
-@_ufunc
-def _hypot(x: Any, y: Any) -> Proxy:
-    """``sqrt(x*x + y*y)`` without overflow: the greater is taken out of the root."""
-    (a, b), _ = promoted(np.hypot, x, y)
-    a, b = emit("abs", a), emit("abs", b)
-    great, small = emit("maximum", a, b), emit("minimum", a, b)
-    zero, one = lift(0, great.type.dtype), lift(1, great.type.dtype)
-    infinite = emit("logical_or", emit("isinf", a), emit("isinf", b))
-    ratio = emit("where", emit("equal", great, zero), zero, emit("divide", small, great))
-    root = emit("sqrt", emit("add", emit("multiply", ratio, ratio), one))
-    infinity = lift(math.inf, great.type.dtype)
-    return emit("where", infinite, infinity, emit("multiply", great, root))
-
-
-@implements(np.logaddexp)
-@_ufunc
-def _logaddexp(x: Any, y: Any) -> Proxy:
-    """``log(exp(x) + exp(y))`` without overflow."""
-    (a, b), _ = promoted(np.logaddexp, x, y)
-    difference = emit("negative", emit("abs", emit("subtract", a, b)))
-    raised = emit("add", emit("maximum", a, b), emit("log1p", emit("exp", difference)))
-    same = emit("add", a, lift(math.log(2.0), a.type.dtype))  # also where both are infinite
-    return emit("where", emit("equal", a, b), same, raised)
-
-
-@implements(np.heaviside)
-@_ufunc
-def _heaviside(x: Any, y: Any) -> Proxy:
-    (a, b), _ = promoted(np.heaviside, x, y)
-    zero, one = lift(0, a.type.dtype), lift(1, a.type.dtype)
-    step = emit("where", emit("less", a, zero), zero, emit("where", emit("isnan", a), a, one))
-    return emit("where", emit("equal", a, zero), b, step)
-
-
-@implements(np.deg2rad, np.radians)
-@_ufunc
-def _radians(x: Any) -> Proxy:
-    operand = to_float(x)
-    return emit("multiply", operand, lift(math.pi / 180.0, operand.type.dtype))
-
-
-@implements(np.rad2deg, np.degrees)
-@_ufunc
-def _degrees(x: Any) -> Proxy:
-    operand = to_float(x)
-    return emit("multiply", operand, lift(180.0 / math.pi, operand.type.dtype))
-
-
 @implements(np.signbit)
-@_ufunc
+@with_options
 def _signbit(x: Any) -> Proxy:
     operand = lift(x)
     dtype = operand.type.dtype
@@ -287,27 +200,6 @@ def _signbit(x: Any) -> Proxy:
     elif dtype.is_bool:
         return full_like(operand, False, BOOL)
     return emit("less", operand, lift(0, dtype))
-
-
-@implements(np.divmod)
-@_ufunc
-def _divmod(x: Any, y: Any) -> tuple[Proxy, Proxy]:
-    operands, _ = promoted(np.divmod, x, y)
-    return emit("floor_divide", *operands), emit("floor_mod", *operands)
-
-
-@implements(np.modf)
-@_ufunc
-def _modf(x: Any) -> tuple[Proxy, Proxy]:
-    operand = to_float(x)
-    whole = emit("trunc", operand)
-    fraction = emit(
-        "where",
-        emit("isinf", operand),
-        lift(0, operand.type.dtype),
-        emit("subtract", operand, whole),
-    )
-    return emit("copysign", fraction, operand), whole
 
 
 def _operator(ufunc: np.ufunc, *operands: Any) -> Any:

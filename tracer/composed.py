@@ -1,0 +1,271 @@
+"""NumPy functions that are made of others, written in NumPy.
+
+Here a function of NumPy's gets its meaning on traced arrays in a few lines: it is run on them, and
+what it does is traced. A ufunc is declared with ``ufunc``, and its operands arrive in the dtype in
+which NumPy computes; another function with ``implements``, by NumPy's own parameters::
+
+    @ufunc(np.logaddexp2)
+    def _logaddexp2(x: Proxy, y: Proxy) -> Proxy:
+        return np.logaddexp(x * LOG_2, y * LOG_2) / LOG_2
+
+A ufunc that is one operator of the graph is a row of a table in ``ufuncs``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.dtype import BOOL, FLOAT64, INT64
+from ..ir.errors import LoopwrightTypeError, UnsupportedError
+from .dispatch import UFUNCS, UNSET, by_element, implements
+from .emitting import common, emit, lift, promoted, to_float
+from .proxy import Proxy
+from .reductions import Axis, axes_of, float_operand
+from .shaping import reshape
+from .ufuncs import with_options
+
+__all__: list[str] = []
+
+
+def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function for ufuncs of NumPy's that compute in the same dtypes."""
+
+    def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*operands: Any) -> Any:
+            return implementation(*promoted(functions[0], *operands)[0])
+
+        call.__name__ = call.__qualname__ = functions[0].__name__
+        UFUNCS.update(dict.fromkeys(functions, with_options(call)))
+        return implementation
+
+    return enter
+
+
+@ufunc(np.positive, np.conjugate)
+def _positive(x: Proxy) -> Proxy:
+    return x
+
+
+@ufunc(np.float_power)
+def _float_power(x: Proxy, y: Proxy) -> Proxy:
+    return emit("power", lift(x, FLOAT64), lift(y, FLOAT64))
+
+
+@ufunc(np.fabs)
+def _fabs(x: Proxy) -> Proxy:
+    return abs(x)
+
+
+@ufunc(np.square)
+def _square(x: Proxy) -> Proxy:
+    return x * x
+
+
+@ufunc(np.reciprocal)
+def _reciprocal(x: Proxy) -> Proxy:
+    return 1 / x if x.type.dtype.is_float else 1 // x
+
+
+@ufunc(np.hypot)
+def _hypot(x: Proxy, y: Proxy) -> Proxy:
+    """``sqrt(x*x + y*y)`` without overflow: the greater is taken out of the root."""
+    x, y = abs(x), abs(y)
+    great, small = np.maximum(x, y), np.minimum(x, y)
+    infinite = np.logical_or(np.isinf(x), np.isinf(y))
+    ratio = _where(great == 0, 0, small / great)
+    return _where(infinite, math.inf, great * np.sqrt(ratio * ratio + 1))
+
+
+@ufunc(np.logaddexp)
+def _logaddexp(x: Proxy, y: Proxy) -> Proxy:
+    """``log(exp(x) + exp(y))`` without overflow."""
+    difference = -abs(x - y)
+    raised = np.maximum(x, y) + np.log1p(np.exp(difference))
+    same = x + math.log(2.0)  # also where both are infinite
+    return _where(x == y, same, raised)
+
+
+@ufunc(np.heaviside)
+def _heaviside(x: Proxy, y: Proxy) -> Proxy:
+    step = _where(x < 0, 0, _where(np.isnan(x), x, 1))
+    return _where(x == 0, y, step)
+
+
+@ufunc(np.deg2rad, np.radians)
+def _radians(x: Proxy) -> Proxy:
+    return x * (math.pi / 180.0)
+
+
+@ufunc(np.rad2deg, np.degrees)
+def _degrees(x: Proxy) -> Proxy:
+    return x * (180.0 / math.pi)
+
+
+@ufunc(np.divmod)
+def _divmod(x: Proxy, y: Proxy) -> tuple[Proxy, Proxy]:
+    return x // y, x % y
+
+
+@ufunc(np.modf)
+def _modf(x: Proxy) -> tuple[Proxy, Proxy]:
+    whole = np.trunc(x)
+    fraction = _where(np.isinf(x), 0, x - whole)
+    return np.copysign(fraction, x), whole
+
+
+def _where(condition: Any, x: Any, y: Any) -> Proxy:
+    """``np.where`` as a part of a ufunc: of scalars it is a scalar."""
+    return emit("where", condition, *common(x, y))
+
+
+@implements(np.fix)
+@by_element
+def _fix(x: Any) -> Proxy:
+    return np.trunc(lift(x))
+
+
+@implements(np.nan_to_num)
+@by_element
+def _nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Proxy:
+    x = lift(x)
+    if not copy:
+        raise UnsupportedError("np.nan_to_num: copy=False", hint="x[...] = np.nan_to_num(x)")
+    if not x.type.dtype.is_float:
+        return x
+    info = np.finfo(x.dtype)
+    high = float(info.max) if posinf is None else posinf
+    low = float(info.min) if neginf is None else neginf
+    finite = _where(np.isnan(x), nan, x)
+    above = _where(finite == math.inf, high, finite)
+    return _where(above == -math.inf, low, above)
+
+
+@implements(np.isclose)
+@by_element
+def _isclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Proxy:
+    x, y = common(to_float(a), to_float(b))
+    bound = atol + rtol * abs(y)
+    near = abs(x - y) <= bound
+    finite = np.logical_and(np.isfinite(x), np.isfinite(y))
+    close = np.logical_or(np.logical_and(near, finite), x == y)
+    return np.logical_or(close, _both_nan(x, y)) if equal_nan else close
+
+
+def _both_nan(x: Proxy, y: Proxy) -> Proxy:
+    return np.logical_and(np.isnan(x), np.isnan(y))
+
+
+@implements(np.allclose)
+def _allclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Proxy:
+    return np.all(_isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Proxy | bool:
+    x, y = common(a1, a2)
+    if x.shape != y.shape:
+        return False
+    same = x == y
+    if equal_nan and x.type.dtype.is_float:
+        same = np.logical_or(same, _both_nan(x, y))
+    return np.all(same)
+
+
+@implements(np.isposinf)
+@by_element
+def _isposinf(x: Any) -> Proxy:
+    return to_float(x) == math.inf
+
+
+@implements(np.isneginf)
+@by_element
+def _isneginf(x: Any) -> Proxy:
+    return to_float(x) == -math.inf
+
+
+@implements(np.sinc)
+@by_element
+def _sinc(x: Any) -> Proxy:
+    x = to_float(x)
+    angle = x * math.pi
+    zero = x == 0
+    safe = _where(zero, 1, angle)
+    return _where(zero, 1, np.sin(safe) / safe)
+
+
+@implements(np.count_nonzero)
+def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Proxy:
+    return np.sum(lift(lift(a, BOOL), INT64), axis, keepdims=keepdims)
+
+
+@implements(np.ptp)
+def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
+    a = lift(a)
+    return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
+
+
+@implements(np.average)
+def _average(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = UNSET
+) -> Proxy:
+    if returned:
+        raise UnsupportedError("returned=True is not supported", hint="np.sum(weights)")
+    if weights is None:
+        return np.mean(lift(a), axis, keepdims=keepdims)
+    x, w = common(to_float(a), to_float(weights))
+    if w.shape != x.shape:
+        axes = axes_of(axis, x.ndim)
+        if axes is None or len(axes) != 1 or w.ndim != 1:
+            raise LoopwrightTypeError(
+                f"np.average: weights {w.type.short} do not fit {x.type.short}",
+                hint="weights of the array's shape, or one weight per element of the axis",
+            )
+        column = reshape(w, tuple(w.shape[0] if i == axes[0] else 1 for i in range(x.ndim)))
+        w = emit("broadcast_to", column, shape=x.shape)
+    return np.sum(x * w, axis, keepdims=keepdims) / np.sum(w, axis, keepdims=keepdims)
+
+
+@implements(np.nansum)
+def _nansum(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
+) -> Proxy:
+    x = lift(a)
+    if x.type.dtype.is_float:
+        x = _where(np.isnan(x), 0, x)
+    return np.sum(x, axis, dtype, keepdims=keepdims)
+
+
+@implements(np.nanmean)
+def _nanmean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
+) -> Proxy:
+    x = float_operand(a, dtype)
+    valid = np.logical_not(np.isnan(x))
+    total = _nansum(x, axis, keepdims=keepdims)
+    return total / lift(np.sum(valid, axis, keepdims=keepdims), total.type.dtype)
+
+
+def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Proxy]:
+    def call(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
+        x = lift(a)
+        if not x.type.dtype.is_float:
+            return reduce(x, axis, keepdims=keepdims)
+        result = reduce(_where(np.isnan(x), least, x), axis, keepdims=keepdims)
+        empty = np.all(np.isnan(x), axis, keepdims=keepdims)
+        return _where(empty, math.nan, result)
+
+    return call
+
+
+implements(np.nanmax)(_nan_extremum(np.max, -math.inf))
+implements(np.nanmin)(_nan_extremum(np.min, math.inf))
