@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from .autotune.log.log_file import LogError
 from .commands import bench, debug, doctor, explain, log, report, show, tune
-from .commands.text import UsageError
+from .commands.usage import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
 

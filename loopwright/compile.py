@@ -52,6 +52,7 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from . import pipeline
     from .autotune.budget import Budget
+    from .inspect.explain import Explanation
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
@@ -342,6 +343,14 @@ class CompiledFunction:
         """The function compiled for these arguments, to look at or to keep; see ``Lowered``."""
         traced = self._trace_for_code(args, kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._static)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Times every kernel of a call with these arguments; see ``Lowered.explain``.
+
+        ``seconds=1.0`` is the time to spend, and no argument of the function.
+        """
+        named = {name: value for name, value in kwargs.items() if name != "seconds"}
+        return self.lower(*args, **named).explain(*args, **kwargs)
 
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
         """The code that calls with these arguments run, compiled now if there is none; and the

@@ -1,4 +1,4 @@
-"""A function lowered for one kind of arguments, to look at or to call; it never compiles again."""
+"""A function compiled for one kind of arguments, to look at or to call; it never compiles again."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .inspect.explain import Explanation
 
 __all__ = ["Compiled", "Lowered", "refuse_other_kind"]
 
@@ -29,7 +30,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Lowered:
-    """A function lowered for one kind of arguments: readable at every level, and callable."""
+    """Code for one kind of arguments: readable at every level, and callable.
+
+    Calling it never compiles; arguments of another kind are an error.
+    """
 
     def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
         self.traced = traced
@@ -37,28 +41,15 @@ class Lowered:
         self._static = static
 
     def as_text(self, level: str = "graph") -> str:
-        """The text at ``level``: graph, kernels, loops, program, llvm or asm."""
+        """Returns the text at ``level``: graph, kernels, loops, program, llvm or asm."""
         return self.built.as_text(level)
 
     def __str__(self) -> str:
         return self.as_text()
 
-    def compile(self) -> Compiled:
-        """A callable for arguments of exactly this kind."""
-        return Compiled(self.traced, self.built, self._static)
-
-    def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
-        """The arrays among the arguments of one call, as ``built.call`` takes them."""
-        return self.compile().operands(args, kwargs)
-
-
-class Compiled:
-    """Code for one kind of arguments. Calling it never compiles; other arguments are an error."""
-
-    def __init__(self, traced: Traced, built: pipeline.Built, static: frozenset[str]) -> None:
-        self.traced = traced
-        self.built = built
-        self._static = static
+    def compile(self) -> Lowered:
+        """Returns this, which is compiled already; JAX has a step here."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result; raises LoopwrightTypeError for arguments of another kind."""
@@ -80,16 +71,33 @@ class Compiled:
         check(traced, leaves)
         return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
 
-    def operands(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
-        """The arrays among the arguments, in the order of the code's parameters."""
+    def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
+        """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""
         arguments = self._arguments(args, kwargs)
         return [to_array(arguments.values[i]) for i in self.traced.parameters]
+
+    def explain(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Explanation:
+        """Times every kernel where it stands in a call with these arguments.
+
+        Returns what bounds each, and how much of that it reaches; it prints as a table.
+        ``seconds`` is the time to spend on it, beside that of measuring the machine once.
+        """
+        from .codegen.machine import measured_machine
+        from .inspect.explain import explain
+
+        parts, arrays = self.built.parts, self.operands(*args, **kwargs)
+        machine = measured_machine(None if parts is None else parts.target)
+        return explain(self.built, arrays, machine, seconds, self.traced.name)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         traced = self.traced
         given = bind(traced.name, traced.signature, self._static, args, kwargs)
         refuse_other_kind(traced, given.request)
         return given
+
+
+Compiled = Lowered
+"""What ``f.lower(...).compile()`` returns."""
 
 
 def refuse_other_kind(traced: Traced, given: Request) -> None:

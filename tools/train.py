@@ -13,7 +13,7 @@ from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.model.cost_model import has_xgboost
 from loopwright.autotune.model.shipped import MODEL_FILE, sample_logs
 from loopwright.commands.log import existing_log
-from loopwright.commands.text import UsageError
+from loopwright.commands.usage import UsageError
 
 from .samples import samples_of
 from .shipping import (

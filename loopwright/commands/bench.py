@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..text import seconds_text, table
 from .log_files import existing_log
-from .text import UsageError, seconds_text, table
+from .usage import UsageError
 from .userfile import UserFunction, add_function_arguments, load_function
 
 __all__ = ["add"]

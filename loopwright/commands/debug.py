@@ -8,7 +8,7 @@ from typing import Any
 
 from ..debug import compare, write_repro
 from .log_files import existing_log
-from .text import UsageError
+from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
 __all__ = ["add"]

@@ -22,7 +22,7 @@ from ..autotune.model.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.machine import LEVELS, MachineModel, cache_folder, measured_machine
 from ..codegen.target import ISA_LEVELS, Target
-from .text import bytes_text, rate_text, table
+from ..text import bytes_text, rate_text, table
 
 __all__ = ["add"]
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..codegen.machine import measured_machine
-from ..codegen.roofline import COMPUTE, Roof
-from ..codegen.traffic import LEVELS
-from ..inspect.explain import Explained, Explanation, explain
+from ..inspect.explain import explanation_text
 from ..inspect.roofline_svg import roofline_svg
 from .log_files import existing_log
-from .text import UsageError, bytes_text, rate_text, seconds_text, table
+from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["add", "explanation_text"]
-
-FAR_BELOW = 0.6  # a share of the roof from which on a kernel is worth a remark
+__all__ = ["add"]
 
 _EXAMPLES = """\
 examples:
@@ -62,9 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
     positional, named = user.arrays()
     lowered = user.compiled.lower(*positional, **named)
-    machine = measured_machine(lowered.built.parts.target if lowered.built.parts else None)
-    arrays = lowered.operands(*positional, **named)
-    found = explain(lowered.built, arrays, machine, args.seconds)
+    found = lowered.explain(*positional, seconds=args.seconds, **named)
     print(explanation_text(user.name, found, loops=args.loops))
     if picture is not None:
         picture.write_text(roofline_svg(user.name, found))
@@ -78,95 +70,3 @@ def _writable(path: Path) -> Path:
     if not path.parent.is_dir():
         raise UsageError(f"--svg {path}: there is no folder {path.parent}")
     return path
-
-
-def explanation_text(name: str, found: Explanation, *, loops: bool = False) -> str:
-    """The whole explanation as text: the machine, a table of kernels, schedules, remarks."""
-    parts = [
-        "\n".join(_head(name, found)),
-        _kernel_table(found),
-        "\n".join(_schedules(found)),
-    ]
-    remarks = "\n".join(_remarks(found))
-    if remarks:
-        parts.append(remarks)
-    if loops:
-        parts += [kernel.nest.rstrip() for kernel in found.kernels]
-    return "\n\n".join(parts)
-
-
-def _head(name: str, found: Explanation) -> Iterator[str]:
-    machine, roof = found.machine, Roof(found.machine, found.threads)
-    count = len(found.kernels)
-    yield (
-        f"{name}   {seconds_text(found.seconds)} a call, {seconds_text(found.in_kernels)} of it in "
-        f"{count} kernel{'' if count == 1 else 's'}"
-    )
-    threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
-    how = "measured" if machine.measured else "estimated, not measured"
-    yield f"machine    {machine.cpu}, {machine.isa}, {threads}; {how}:"
-    rates = [f"float32 {rate_text(roof.peak(), 'FLOP/s')}"]
-    rates += [f"{level.upper()} {rate_text(roof.bandwidth(level), 'B/s')}" for level in LEVELS]
-    yield "           " + ", ".join(rates)
-
-
-def _kernel_table(found: Explanation) -> str:
-    head = ("kernel", "time", "share", "flops", *(n.upper() for n in LEVELS))
-    head += ("bound by", "allows", "reached")
-    rows = [
-        (
-            kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else ""),
-            seconds_text(kernel.seconds),
-            f"{kernel.seconds / found.in_kernels:.0%}",
-            _count(kernel.work.flops * kernel.calls),
-            *(_bytes(kernel.work.traffic[n].total * kernel.calls) for n in LEVELS),
-            bound_text(kernel, found),
-            seconds_text(kernel.limit),
-            f"{kernel.share:.0%}" if kernel.share == kernel.share else "-",
-        )
-        for kernel in found.kernels
-    ]
-    return table(head, rows, left=(0, 8))
-
-
-def bound_text(kernel: Explained, found: Explanation) -> str:
-    """What bounds a kernel; and its threads, if they are fewer than there are."""
-    what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
-    return what if kernel.roof.threads == found.threads else f"{what} of one thread"
-
-
-def _count(number: float) -> str:
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.3g}"
-
-
-def _bytes(size: float) -> str:
-    if size == 0:
-        return "-"
-    text = bytes_text(size)
-    number, _, unit = text.partition(" ")
-    return f"{float(number):.3g} {unit}"
-
-
-def _schedules(found: Explanation) -> Iterator[str]:
-    yield "schedules"
-    for kernel in found.kernels:
-        choices = ", ".join(f"{name} {value}" for name, value in kernel.choices.items())
-        sketch = kernel.sketch.removesuffix("()")
-        yield f"  {kernel.name}"
-        yield f"    {kernel.source}"
-        yield f"    {sketch}{': ' if choices else ''}{choices}"
-
-
-def _remarks(found: Explanation) -> Iterator[str]:
-    """What the numbers suggest: where most of the time could be won, and how."""
-    if found.between > 0.2 * found.seconds:
-        yield f"{seconds_text(found.between)} of a call are spent between the kernels"
-    for kernel in sorted(found.kernels, key=lambda k: k.limit - k.seconds):
-        lost = kernel.seconds - kernel.limit
-        if not kernel.share < FAR_BELOW or lost < 0.1 * found.in_kernels:
-            continue
-        advice = "tuning may find better" if "measured" not in kernel.source else "it was tuned"
-        yield (f"{kernel.name} takes {seconds_text(lost)} more than its roof allows; {advice}")

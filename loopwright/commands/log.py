@@ -13,10 +13,11 @@ from ..autotune.log.tuning_log import TuningLog
 from ..autotune.logtool import tools as logtool
 from ..autotune.logtool.export import record_text
 from ..codegen.machine import cache_folder
+from ..text import seconds_text, table
 from .log_check import check_winners
 from .log_exchange import add_exchange
 from .log_files import existing_log, file_argument, open_log
-from .text import UsageError, seconds_text, table
+from .usage import UsageError
 
 __all__ = ["add"]
 

@@ -11,7 +11,7 @@ from ..autotune.measure.measurer import NativeMeasurer, Workers
 from ..autotune.protocols import Candidate
 from ..codegen.target import ISA_LEVELS, Target
 from ..ir.errors import LoopwrightError
-from .text import seconds_text
+from ..text import seconds_text
 
 __all__ = ["check_winners"]
 

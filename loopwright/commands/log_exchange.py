@@ -11,8 +11,9 @@ from typing import Any
 from ..autotune.logtool import tools as logtool
 from ..autotune.logtool.diff import Change, diff_logs
 from ..autotune.logtool.export import FORMATS, export_log
+from ..text import seconds_text
 from .log_files import existing_log, file_argument, open_log
-from .text import UsageError, seconds_text
+from .usage import UsageError
 
 __all__ = ["add_exchange"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..autotune.log.log_file import problem_of
 from ..autotune.log.tuning_log import TuningLog
-from .text import UsageError
+from .usage import UsageError
 
 __all__ = ["existing_log", "file_argument", "open_log"]
 

@@ -12,7 +12,7 @@ from ..inspect.report.collect import collect
 from ..inspect.report.measuring import measure_decisions
 from ..inspect.report.page import page
 from .log_files import open_log
-from .text import UsageError
+from .usage import UsageError
 
 __all__ = ["add"]
 

@@ -19,9 +19,10 @@ from ..autotune.search.strategies import DEFAULT_STRATEGY, STRATEGIES
 from ..codegen.machine import measured_machine
 from ..codegen.target import Target
 from ..config import Config
+from ..text import rate_text, seconds_text
 from ..tuning.tasks import list_tasks
 from .log_files import open_log
-from .text import UsageError, rate_text, seconds_text
+from .usage import UsageError
 from .userfile import WHERE, UserFunction, add_function_arguments, load_function
 
 __all__ = ["add"]

@@ -29,7 +29,7 @@ from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightError
 from ..module import CompiledModule, parse
 from ..tracer.specs import DTypeSpec, Spec, parse_spec
-from .text import UsageError
+from .usage import UsageError
 
 __all__ = ["UserFunction", "add_function_arguments", "load_function"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..autotune.workload import workload_of
 from ..codegen.kernel import Kernel
 from ..codegen.machine import MachineModel
 from ..codegen.reuse import reuse_distances
-from ..codegen.roofline import Roof, Work
+from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
 from ..codegen.timed_program import timed_program
 from ..codegen.traffic import LEVELS, Traffic, traffic_of
@@ -39,10 +39,14 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.program.nodes import Call
 from ..ir.schedule.steps import Schedule
 from ..pipeline import Built, Parts
+from ..text import bytes_text, rate_text, seconds_text, table
 
-__all__ = ["Explained", "Explanation", "explain", "work_of"]
+__all__ = ["Explained", "Explanation", "explain", "explanation_text", "work_of"]
 
 Array = np.ndarray[Any, Any]
+
+FAR_BELOW = 0.6
+"""The share of its roof below which a kernel is worth a remark."""
 
 LIMIT_NOISE = 1.1
 """How many times as fast as its limit a kernel may seem to be by noise."""
@@ -93,12 +97,19 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All kernels in the order of their first call, and the seconds ``between`` them in a call."""
+    """All kernels in the order of their first call, and the seconds ``between`` them in a call.
+
+    ``str`` is a table of the kernels, their schedules, and remarks.
+    """
 
     kernels: tuple[Explained, ...]
     between: float
     machine: MachineModel
     threads: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return explanation_text(self.name, self)
 
     @property
     def in_kernels(self) -> float:
@@ -112,11 +123,16 @@ class Explanation:
 
 
 def explain(
-    built: Built, arrays: Sequence[Array], machine: MachineModel, seconds: float = 1.0
+    built: Built,
+    arrays: Sequence[Array],
+    machine: MachineModel,
+    seconds: float = 1.0,
+    name: str = "",
 ) -> Explanation:
     """Run ``built`` on ``arrays`` for about ``seconds`` and hold each kernel against its roof.
 
-    Times are the best of all runs, since whatever disturbs them only makes them longer.
+    ``name`` is what the text calls the program. Times are the best of all runs, since whatever
+    disturbs them only makes them longer.
     """
     parts = built.parts
     if parts is None:
@@ -124,15 +140,14 @@ def explain(
     per_call, between = _measure(parts, arrays, seconds)
     spent: defaultdict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
-    for name, took in per_call:
-        spent[name] += took
-        calls[name] += 1
+    for kernel, took in per_call:
+        spent[kernel] += took
+        calls[kernel] += 1
     far = _distances(parts)
     kernels = tuple(
-        _explained(parts, name, built.chosen[name], calls[name], spent[name], machine, far[name])
-        for name in calls
+        _explained(parts, k, built.chosen[k], calls[k], spent[k], machine, far[k]) for k in calls
     )
-    return Explanation(kernels, between, machine, parts.threads)
+    return Explanation(kernels, between, machine, parts.threads, name)
 
 
 def _measure(
@@ -254,3 +269,95 @@ def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]
     if row is None:
         return {}
     return {k: v for k, v in space.choices(row).items() if v != UNUSED.get(k)}
+
+
+def explanation_text(name: str, found: Explanation, *, loops: bool = False) -> str:
+    """The whole explanation as text: the machine, a table of kernels, schedules, remarks."""
+    parts = [
+        "\n".join(_head(name, found)),
+        _kernel_table(found),
+        "\n".join(_schedules(found)),
+    ]
+    remarks = "\n".join(_remarks(found))
+    if remarks:
+        parts.append(remarks)
+    if loops:
+        parts += [kernel.nest.rstrip() for kernel in found.kernels]
+    return "\n\n".join(parts)
+
+
+def _head(name: str, found: Explanation) -> Iterator[str]:
+    machine, roof = found.machine, Roof(found.machine, found.threads)
+    count = len(found.kernels)
+    yield (
+        f"{name}   {seconds_text(found.seconds)} a call, {seconds_text(found.in_kernels)} of it in "
+        f"{count} kernel{'' if count == 1 else 's'}"
+    )
+    threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
+    how = "measured" if machine.measured else "estimated, not measured"
+    yield f"machine    {machine.cpu}, {machine.isa}, {threads}; {how}:"
+    rates = [f"float32 {rate_text(roof.peak(), 'FLOP/s')}"]
+    rates += [f"{level.upper()} {rate_text(roof.bandwidth(level), 'B/s')}" for level in LEVELS]
+    yield "           " + ", ".join(rates)
+
+
+def _kernel_table(found: Explanation) -> str:
+    head = ("kernel", "time", "share", "flops", *(n.upper() for n in LEVELS))
+    head += ("bound by", "allows", "reached")
+    rows = [
+        (
+            kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else ""),
+            seconds_text(kernel.seconds),
+            f"{kernel.seconds / found.in_kernels:.0%}",
+            _count(kernel.work.flops * kernel.calls),
+            *(_bytes(kernel.work.traffic[n].total * kernel.calls) for n in LEVELS),
+            bound_text(kernel, found),
+            seconds_text(kernel.limit),
+            f"{kernel.share:.0%}" if kernel.share == kernel.share else "-",
+        )
+        for kernel in found.kernels
+    ]
+    return table(head, rows, left=(0, 8))
+
+
+def bound_text(kernel: Explained, found: Explanation) -> str:
+    """What bounds a kernel; and its threads, if they are fewer than there are."""
+    what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
+    return what if kernel.roof.threads == found.threads else f"{what} of one thread"
+
+
+def _count(number: float) -> str:
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.3g}"
+
+
+def _bytes(size: float) -> str:
+    if size == 0:
+        return "-"
+    text = bytes_text(size)
+    number, _, unit = text.partition(" ")
+    return f"{float(number):.3g} {unit}"
+
+
+def _schedules(found: Explanation) -> Iterator[str]:
+    yield "schedules"
+    for kernel in found.kernels:
+        choices = ", ".join(f"{name} {value}" for name, value in kernel.choices.items())
+        sketch = kernel.sketch.removesuffix("()")
+        yield f"  {kernel.name}"
+        yield f"    {kernel.source}"
+        yield f"    {sketch}{': ' if choices else ''}{choices}"
+
+
+def _remarks(found: Explanation) -> Iterator[str]:
+    """What the numbers suggest: where most of the time could be won, and how."""
+    if found.between > 0.2 * found.seconds:
+        yield f"{seconds_text(found.between)} of a call are spent between the kernels"
+    for kernel in sorted(found.kernels, key=lambda k: k.limit - k.seconds):
+        lost = kernel.seconds - kernel.limit
+        if not kernel.share < FAR_BELOW or lost < 0.1 * found.in_kernels:
+            continue
+        advice = "tuning may find better" if "measured" not in kernel.source else "it was tuned"
+        yield (f"{kernel.name} takes {seconds_text(lost)} more than its roof allows; {advice}")

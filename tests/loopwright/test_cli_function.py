@@ -81,7 +81,7 @@ def test_bench_compares_and_times(capsys) -> None:
 
 
 def test_explain_tells_of_every_kernel(folder: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("loopwright.commands.explain.measured_machine", estimated_machine)
+    monkeypatch.setattr("loopwright.codegen.machine.measured_machine", estimated_machine)
     words = ["explain", "net.py:layer", "--seconds", "0.05", "--threads", "1"]
     out = shown(capsys, *words, "--loops", "--svg", "roof.svg")
     assert out.startswith("net.py:layer   ")

@@ -17,9 +17,8 @@ from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
 from loopwright.codegen.traffic import LEVELS, Traffic
-from loopwright.commands.explain import explanation_text
 from loopwright.inspect import explain as explain_module
-from loopwright.inspect.explain import Explained, Explanation, explain
+from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text
 from loopwright.inspect.roofline_svg import roofline_svg
 from loopwright.ir.loop.parser import parse_prim
 from loopwright.ir.program import parse_program

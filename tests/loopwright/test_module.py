@@ -114,6 +114,13 @@ def test_debugging_and_reference_know_kernels_of_a_module() -> None:
     np.testing.assert_allclose(program.function(x, w)[1], program(x, w)[1], rtol=1e-4, atol=1e-4)
 
 
+def test_a_module_is_explained() -> None:
+    found = lw.build(TEXT, name="net").explain(*arguments(), seconds=0.01)
+    assert [kernel.name for kernel in found.kernels] == ["matmul", "scale_and_sum"]
+    assert str(found).startswith("net ")
+    assert "the one that the kernel was written with" in str(found)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

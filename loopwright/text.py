@@ -1,14 +1,10 @@
-"""How the commands put numbers and tables into text."""
+"""Durations, sizes, rates and tables as text for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["UsageError", "bytes_text", "rate_text", "seconds_text", "table"]
-
-
-class UsageError(Exception):
-    """The user asked for something that cannot be done: one line, with a way out. Exit code 2."""
+__all__ = ["bytes_text", "rate_text", "seconds_text", "table"]
 
 
 def seconds_text(seconds: float | None) -> str:
