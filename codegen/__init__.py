@@ -10,6 +10,7 @@
     update_entry        the native entry that gives arguments new values
     llvm/               the one door to llvmlite      objects   object code, cached by its text
     runtime/            thread pool, calls, memory of results: knows no compiler part
+    one_kernel          a single kernel run in this process
     machine, probes     measured peak and bandwidth
 
 It never asks for a schedule; it is handed one.

@@ -1,4 +1,4 @@
-"""What a program and the process that tunes beside it say to each other."""
+"""Messages between a program and the process that tunes beside it."""
 
 from __future__ import annotations
 

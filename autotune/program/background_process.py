@@ -60,8 +60,8 @@ class _Paused:
     def measure(
         self, candidates: Sequence[Candidate], best_seconds: float = float("inf")
     ) -> Iterator[tuple[int, MeasureRecord]]:
-        for found in self._measurer.measure(candidates, best_seconds):
-            yield found
+        for indexed_record in self._measurer.measure(candidates, best_seconds):
+            yield indexed_record
             self._throttle.pause()
 
     def race(

@@ -35,7 +35,7 @@ _FLOPS_A_BYTE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What tuning did for one kernel. Seconds are per call; inf where nothing ran."""
+    """The result for one kernel. Seconds are per call; inf where nothing ran."""
 
     task: Task
     best: MeasureRecord | None
@@ -61,7 +61,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What tuning a program came to; ``str`` is the report.
+    """The result for a program; ``str`` is the report.
 
     ``stopped`` is "budget", "exhausted" (no space has more), "converged" (the model expects less
     than ``settings.least_gain`` of more slices, and the last ones gained no more), "interrupted",
@@ -83,7 +83,7 @@ class ProgramResult:
     engine_seconds: float = 0.0
     """Spent on proposing candidates and learning from them."""
     model_failure: str | None = None
-    """Why a simpler cost model had to take over."""
+    """The reason why a simpler cost model had to take over."""
 
     @property
     def before(self) -> float:
@@ -122,8 +122,8 @@ class ProgramResult:
             f"  kernels {format_time(before)} -> {format_time(after)}{gain}   "
             f"{self.trials} candidates{failed}   {spent}"
         )
-        told = [d for d in self.decisions if d.about != "route" or d.winner.name != COMPILED]
-        lines += [f"  {decision_line(decision)}" for decision in told]
+        decisions = [d for d in self.decisions if not _stays_compiled(d)]
+        lines += [f"  {decision_line(decision)}" for decision in decisions]
         if self.in_program is not None:
             lines.append(str(self.in_program))
         lines += [f"  left out: {reason}" for reason in self.skipped]
@@ -197,8 +197,12 @@ def tune_program(
     )
 
 
+def _stays_compiled(decision: Decision) -> bool:
+    return decision.about == "route" and decision.winner.name == COMPILED
+
+
 def _state(tuner: Tuner, peak_flops: float) -> TaskState:
-    """What the scheduler knows about a task before its first slice."""
+    """The scheduler's state of a task before its first slice."""
     task = tuner.task
     return TaskState(
         task.weight,

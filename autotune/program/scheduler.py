@@ -30,7 +30,7 @@ _BEATEN = 0.95
 
 @dataclass(slots=True)
 class TaskState:
-    """What the scheduler knows about a task: ``slices`` are (seconds spent, best seconds after).
+    """A task as the scheduler sees it: ``slices`` are (seconds spent, best seconds after).
 
     ``weight`` is how often the program calls the kernel; ``floor`` is a time per call that cannot
     be beaten, 0 if unknown; ``place`` the seconds of a call in the program as it was, inf if
@@ -112,8 +112,9 @@ class TaskScheduler:
         state = self.states[index]
         count = len(state.slices)
         usual = self._usual_share(count)
-        own = [state.share_of(n) for n in range(max(0, count - self._settings.gain_window), count)]
-        seen = [share for share in own if share is not None]
+        first = max(0, count - self._settings.gain_window)
+        shares = [state.share_of(number) for number in range(first, count)]
+        seen = [share for share in shares if share is not None]
         if not seen:
             return usual
         # As much better or worse than usual as it was lately, but not for sure.
@@ -134,8 +135,8 @@ class TaskScheduler:
 
     def _slice_seconds(self, index: int) -> float:
         """Seconds of the task's next slice: the mean of its slices so far, or of all tasks'."""
-        own = [spent for spent, _ in self.states[index].slices]
-        spent = own or [spent for s in self.states for spent, _ in s.slices]
+        mine = [spent for spent, _ in self.states[index].slices]
+        spent = mine or [spent for s in self.states for spent, _ in s.slices]
         return sum(spent) / len(spent) if spent else 1.0
 
     def _known(self, index: int) -> bool:
@@ -148,5 +149,5 @@ class TaskScheduler:
         return state.weight * state.work
 
     def _typical_time(self) -> float:
-        known = [s.weight * s.best for s in self.states if math.isfinite(s.best)]
-        return sum(known) / len(known) if known else 1.0
+        times = [s.weight * s.best for s in self.states if math.isfinite(s.best)]
+        return sum(times) / len(times) if times else 1.0

@@ -46,20 +46,20 @@ class GainForecast:
         expected to save; inf while too little is known."""
         if len(self._logs) < _LEAST or not math.isfinite(best) or not len(scores):
             return math.inf
-        known, logs = np.array(self._scores), np.array(self._logs)
+        seen, logs = np.array(self._scores), np.array(self._logs)
         near = logs <= logs.min() + _SPREAD
         if near.sum() < _LEAST:
             return math.inf
-        known, logs = known[near], logs[near]
-        spread = known.std()
-        slope = float(((known - known.mean()) * logs).mean() / spread**2) if spread > 0 else 0.0
+        seen, logs = seen[near], logs[near]
+        spread = seen.std()
+        slope = float(((seen - seen.mean()) * logs).mean() / spread**2) if spread > 0 else 0.0
         slope = min(slope, 0.0)  # a higher score is never worse news
-        line = logs.mean() + slope * (known - known.mean())
+        line = logs.mean() + slope * (seen - seen.mean())
         left = logs - line
         drawn = self._rng.choice(left, (_DRAWS, len(scores)))
-        times = logs.mean() + slope * (scores - known.mean()) + drawn
+        times = logs.mean() + slope * (scores - seen.mean()) + drawn
         # Residuals alone make no candidate faster than the fastest one that was measured.
-        floor = logs.min() + slope * np.maximum(scores - known.max(), 0.0)
+        floor = logs.min() + slope * np.maximum(scores - seen.max(), 0.0)
         fastest = np.maximum(times, floor).min(axis=1)
         return float(np.maximum(0.0, 1.0 - np.exp(fastest - math.log(best))).mean())
 

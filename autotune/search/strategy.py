@@ -1,4 +1,4 @@
-"""What all search strategies share: memory of what was measured, and picking a batch."""
+"""The base of the search strategies: memory of measured rows, and picking a batch."""
 
 from __future__ import annotations
 

@@ -164,24 +164,24 @@ class Tuner:
         """
         leaders = self._leaders()
         if len(leaders) > 1:
-            again = [Candidate(r.schedule, r.sketch) for r in leaders]
-            found = race(again, self.measurer, self.task.cache, self.settings)
+            entrants = [Candidate(r.schedule, r.sketch) for r in leaders]
+            result = race(entrants, self.measurer, self.task.cache, self.settings)
             if clock is not None:
                 clock.mark()
-            for record in found.records:
+            for record in result.records:
                 self.log.append(self._stamped(record, clock))
-            self.confidence = found.confidence if found.records else None
+            self.confidence = result.confidence if result.records else None
         return self.best()
 
     def best(self) -> MeasureRecord | None:
         """The fastest of all records of the task, None if none ran."""
         pooled = self._pooled()
-        found = fastest(pooled)
-        if found is None:
+        fastest_entry = fastest(pooled)
+        if fastest_entry is None:
             return None
         if self._first in pooled:
             self.first_seconds = pooled[self._first][0]
-        self.best_seconds, record = found
+        self.best_seconds, record = fastest_entry
         return record
 
     def _stamped(
@@ -211,9 +211,10 @@ class Tuner:
             keys = [self._proposed_key(self._candidate(row).schedule) for row in rows]
             first = {key: index for index, key in reversed(list(enumerate(keys)))}
             fresh = [index for key, index in first.items() if key not in self.costs]
-            known = [index for index, key in enumerate(keys) if key in self.costs]
-            if known:
-                self.search.observe(rows[known], np.array([self.costs[keys[i]] for i in known]))
+            measured = [index for index, key in enumerate(keys) if key in self.costs]
+            if measured:
+                costs = np.array([self.costs[keys[i]] for i in measured])
+                self.search.observe(rows[measured], costs)
             if fresh or not len(rows):
                 return rows[sorted(fresh)]
         return rows[:0]

@@ -1,4 +1,4 @@
-"""Two builds of one function compared in place: by the calls the program makes anyway."""
+"""Two builds of one function compared by the calls that the program makes anyway."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Array = np.ndarray[Any, Any]
 Direct = Callable[..., "list[Array] | None"]
 
 _WARM_UP = 2
-"""Calls of each build that do not count: the first ones meet cold code and fresh memory."""
+"""Calls of each build that are not samples: the first ones meet cold code and fresh memory."""
 _FEWEST, _MOST = 8, 256
 """Samples of each build at least and at most."""
 _TELLING_SECONDS = 0.05
-"""Samples that last this long together are enough, if they are not too few."""
+"""Samples of at least ``_FEWEST`` calls that last this long together are enough."""
 
 
 class Trial:
-    """Calls the old and the new build in turn until it is clear which is the faster one.
+    """Interleaves calls of the old and the new build until the faster one is known.
 
     It stands in for a build: ``direct`` and ``call`` are those of ``pipeline.Built``. The order is
     old, new, new, old, so that drift hits both alike. ``decided`` is called once, from within the
@@ -46,12 +46,12 @@ class Trial:
         self._builds = (old, new)
         self._decided = decided
         self._clock = clock
-        self._turn = itertools.count()
+        self._count = itertools.count()
         self._samples: tuple[list[float], list[float]] = ([], [])
         self._winner: Direct | None = None
         self._lock = threading.Lock()
         self.call = portable
-        """For arguments that ``direct`` does not take: the old build's, and not timed."""
+        """Calls the old build, untimed, with arguments that ``direct`` does not take."""
 
     @property
     def calls(self) -> int:
@@ -63,12 +63,12 @@ class Trial:
         winner = self._winner
         if winner is not None:
             return winner(*arrays)
-        turn = next(self._turn)
-        which = (0, 1, 1, 0)[turn % 4]
+        number = next(self._count)
+        which = (0, 1, 1, 0)[number % 4]
         begun = self._clock()
         results = self._builds[which](*arrays)
         seconds = self._clock() - begun
-        if results is not None and turn >= 2 * _WARM_UP:
+        if results is not None and number >= 2 * _WARM_UP:
             self._samples[which].append(seconds)
             self._judge()
         return results

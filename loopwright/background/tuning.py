@@ -3,11 +3,11 @@
 ::
 
     program's threads     call the function: old build, a trial of two builds, new build
-    manager thread        takes winners, links them into a build, puts a trial in place, judges
-    reader thread         waits for what the side process has found
+    manager thread        links winners into a build, puts a trial in place, judges it
+    reader thread         waits for winners from the side process
     side process          autotune.background_process: tunes, at low priority, within its share
 
-There is one manager in a process, and one side process at a time: functions wait for their turn.
+There is one manager in a process, and one side process at a time: functions are queued.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ from .trial import Trial
 __all__ = ["BackgroundTuning"]
 
 _SWITCH_SECONDS = 2e-5
-"""While a build is put together, how long another thread may have to wait for the interpreter. With
-0.5 ms the slowest hundredth of calls of 0.2 ms took 42 % longer in the second of a swap; with this,
-no longer than before (``bench.serving``)."""
+"""The longest wait of another thread for the interpreter while a build is put together, so that a
+swap does not delay the program's calls (``bench.serving``)."""
 _IDLE_SECONDS = 3.0
-"""A program that made no call for this long is not waited for."""
-_LAST_WORDS = 2000
+"""The manager does not wait for a program that made no call for this long."""
+_MOST_ERROR_TEXT = 2000
 
 
 @dataclass(slots=True, eq=False)
@@ -71,21 +70,21 @@ class _Job:
 
 
 class BackgroundTuning:
-    """What tunes a function while the program runs: ``f.background``.
+    """Tunes a function while the program runs: ``f.background``.
 
-    ``str`` of it says what has happened so far, a line each.
+    Its ``str`` has a line for every event so far.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        """What happened: what was swapped in, with both times, and what was taken back."""
+        """One for each build that was swapped in, with both times, or taken back."""
         self.failure: str | None = None
-        """Why tuning ended before its time, None if it did not."""
+        """The reason why tuning ended before its time, None if it did not."""
         self._jobs: list[_Job] = []
 
     @property
     def state(self) -> str:
-        """ "waiting" for a first call or its turn, "tuning", "done", "stopped" or "failed"."""
+        """ "waiting" for a first call or other functions, "tuning", "done", "stopped", "failed"."""
         if self.failure is not None:
             return "failed"
         if any(not job.ended.is_set() for job in self._jobs):
@@ -108,7 +107,7 @@ class BackgroundTuning:
         MANAGER.add(job)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until tuning has ended (``timeout`` in seconds); whether it has."""
+        """Wait until tuning has ended, ``timeout`` seconds at most. Returns True if it has."""
         until = None if timeout is None else time.monotonic() + timeout
         for job in list(self._jobs):
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -117,7 +116,7 @@ class BackgroundTuning:
         return True
 
     def stop(self) -> None:
-        """End tuning now. What was found and swapped in stays."""
+        """End tuning now. Builds that were swapped in stay."""
         for job in list(self._jobs):
             job.stop.set()
         MANAGER.wake()
@@ -155,7 +154,7 @@ class _Manager:
         self._events.put(_Event("wake"))
 
     def forget(self) -> None:
-        """In a process that was forked off: the thread and its side process are not here."""
+        """Start anew in a forked process, which has no thread and no side process."""
         self.__init__()
 
     def shut_down(self) -> None:
@@ -173,7 +172,7 @@ class _Manager:
                 if not job.stop.is_set():
                     self._events = queue.SimpleQueue()
                     _Session(job, self._events).run()
-            except Exception as error:  # the program goes on, whatever becomes of its tuning
+            except Exception as error:  # tuning must not end the program
                 job.handle.failure = f"{type(error).__name__}: {error}"
             finally:
                 self._current = None
@@ -236,16 +235,17 @@ class _Session:
                     return
 
     def _begin(self) -> bool:
-        """Put a trial of the winners that came first in place; whether the build is still ours."""
+        """Install a trial of the winners that came first. Returns False if the program uses another
+        build by now."""
         self._tried = self._waiting.pop(0)
         source = self.built.source
         assert source is not None
         for winner in self._tried.values():
             remember_object(winner.kernel.text, source.target, winner.code)
             remember_kernel(winner.workload, winner.chosen, source.target, winner.kernel)
-        with _brief_turns():
+        with _short_slices():
             made = rebuilt(self.built, {w.workload: w.chosen for w in self._tried.values()})
-        made.call([np.zeros(s.shape, s.dtype) for s in made.inputs])  # fresh memory, cold code
+        made.call([np.zeros(s.shape, s.dtype) for s in made.inputs])  # warms up memory and code
         assert made.direct is not None and self.built.direct is not None
         self._next = made
         self._trial = Trial(self.built.direct, made.direct, self.built.call, self._decided)
@@ -275,7 +275,7 @@ class _Session:
         self._install(self.built)
 
     def _roll_back(self, seconds: tuple[float, float]) -> None:
-        """Have every later build keep what runs now; ``seconds`` are those of whole calls."""
+        """Log the decision for the schedule that runs now; ``seconds`` are those of whole calls."""
         assert self._next is not None and self.built.parts is not None
         (workload,) = self._tried
         parts = self.built.parts
@@ -302,7 +302,7 @@ class _Session:
 
 
 def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
-    """Each kernel that is a loop nest, how often it is called, and the schedule it has."""
+    """Yields each kernel that is a loop nest, how often it is called, and its schedule."""
     source = built.source
     assert source is not None
     nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != "library"}
@@ -317,7 +317,7 @@ def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
 def _side_process(
     job: _Job, events: queue.SimpleQueue[_Event]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process that tunes, and a thread that turns its frames into events."""
+    """Runs the process that tunes, and a thread that makes events of its frames."""
     built = job.built
     assert built.parts is not None
     child_read, write = os.pipe()
@@ -369,7 +369,7 @@ def _side_process(
 
 
 def _listen(read: int, errors: Any, events: queue.SimpleQueue[_Event]) -> None:
-    """Read what the side process says until it ends. It runs no candidates: it can be believed."""
+    """Read frames of the side process until it ends. It runs no candidates, so it is trusted."""
     words = ""
     while (frame := read_frame(read)) is not None:
         words = str(frame.header.get("failed", ""))
@@ -377,14 +377,14 @@ def _listen(read: int, errors: Any, events: queue.SimpleQueue[_Event]) -> None:
         events.put(_Event("news", winners))
     if not words:
         size = errors.seek(0, os.SEEK_END)
-        errors.seek(max(0, size - _LAST_WORDS))
+        errors.seek(max(0, size - _MOST_ERROR_TEXT))
         words = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
     events.put(_Event("end", words=words))
 
 
 @contextlib.contextmanager
-def _brief_turns() -> Iterator[None]:
-    """Other threads of the program get the interpreter soon when they want it."""
+def _short_slices() -> Iterator[None]:
+    """Give other threads of the program the interpreter soon when they want it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_SECONDS))
     try:

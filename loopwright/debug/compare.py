@@ -23,6 +23,7 @@ import numpy as np
 
 from ..autotune.measure.reference import error_bound
 from ..codegen.kernel import compile_kernel
+from ..codegen.one_kernel import run_kernel
 from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
@@ -37,7 +38,6 @@ from ..tracer.spans import caret_lines
 from ..user_errors import for_user
 from .difference import Difference, difference
 from .graph import wrong_pass
-from .native import run_kernel
 from .steps import Step, Steps
 from .wide import flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.kernel import Kernel
+from ..codegen.one_kernel import aligned, call_kernel
 from ..codegen.program_from_graph import is_view
 from ..ir.dims import as_int
 from ..ir.errors import InternalError
@@ -39,7 +40,6 @@ from ..ir.graph.types import TensorType
 from ..ir.program.analysis import places, regions
 from ..ir.program.nodes import Alloc, Call, Copy, Program
 from ..pipeline import Parts, Source
-from .native import aligned, call_kernel
 from .wide import Value, flat
 
 __all__ = ["Step", "Steps"]

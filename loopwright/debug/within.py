@@ -19,6 +19,7 @@ import numpy as np
 from ..autotune.measure.reference import error_bound
 from ..autotune.space.space import default_schedule
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
+from ..codegen.one_kernel import run_kernel
 from ..codegen.target import Target
 from ..ir.dims import as_int
 from ..ir.dtype import dtype_of
@@ -33,7 +34,6 @@ from ..ir.ops.to_prim import group_to_prim
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .difference import Difference, difference
-from .native import run_kernel
 from .wide import Value, flat, values_of
 
 __all__ = ["Checked", "Group", "check_operation", "levels", "operations"]

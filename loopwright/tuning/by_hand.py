@@ -1,4 +1,4 @@
-"""Schedules that users hand to the tuner: found, checked for being legal, and made data."""
+"""Schedules that users hand to the tuner: found, checked, and made data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def schedules_by_hand(
     LoopwrightValueError if there is no such kernel, ScheduleError for what is illegal.
     """
     kernels = {task.name: task for task in tasks}
-    found: dict[str, list[Any]] = {}
+    schedules_by_workload: dict[str, list[Any]] = {}
     for name, given in schedules.items():
         if name not in kernels:
             raise LoopwrightValueError(
@@ -43,5 +43,5 @@ def schedules_by_hand(
             apply_schedule(task.prim, schedule)
         except ScheduleError as error:
             raise ScheduleError(f"the schedule given for {name} is illegal: {error}") from error
-        found.setdefault(task.workload.hash, []).append(schedule.to_json())
-    return found
+        schedules_by_workload.setdefault(task.workload.hash, []).append(schedule.to_json())
+    return schedules_by_workload

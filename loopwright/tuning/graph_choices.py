@@ -105,22 +105,22 @@ class GraphTuner:
         """Every other option of every choice point (of the keys ``only``) that makes other
         kernels; those that are found until ``end`` on the monotonic clock."""
         base = self.variants.of(taken)
-        found: list[Alternative] = []
+        alternatives: list[Alternative] = []
         for key, point in base.sites.items():
             if only is not None and key not in only:
                 continue
             for option in point.options:
-                if option == current(point, taken) or len(found) >= MOST_ALTERNATIVES:
+                if option == current(point, taken) or len(alternatives) >= MOST_ALTERNATIVES:
                     continue
-                if found and time.monotonic() > end:
-                    return found
+                if alternatives and time.monotonic() > end:
+                    return alternatives
                 other = self.variants.of({**taken, key: option})
                 added = other.workloads - base.workloads
                 removed = base.workloads - other.workloads
                 if added or removed:
                     prims = tuple(p for p in other.prims if self.variants.hash_of(p) in added)
-                    found.append(Alternative(point, option, removed, added, prims))
-        return found
+                    alternatives.append(Alternative(point, option, removed, added, prims))
+        return alternatives
 
     def decide(
         self,
@@ -137,13 +137,15 @@ class GraphTuner:
         is not slower with all of them.
         """
         begun = time.monotonic()
-        found = self.alternatives(taken, only, begun + FINDING * seconds) if seconds > 0 else []
-        if not found:
+        if seconds <= 0:
+            return Decided(taken)
+        alternatives = self.alternatives(taken, only, begun + FINDING * seconds)
+        if not alternatives:
             return Decided(taken)
         base = self.make(taken)
         alone = profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0]
         whole = sum(_cost(alone, alone.calls))
-        weights = [(sum(_cost(alone, a.removed)), a) for a in found]
+        weights = [(sum(_cost(alone, a.removed)), a) for a in alternatives]
         weights = [(w, a) for w, a in weights if w >= LEAST_SHARE * whole]
         weights.sort(key=lambda entry: -entry[0])
         measured: list[Measured] = []

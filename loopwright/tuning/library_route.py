@@ -8,20 +8,15 @@ nothing about another.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..autotune.measure.reference import Reference, make_inputs
 from ..autotune.workload import workload_of
-from ..codegen.kernel import Kernel, prepare_operands
 from ..codegen.library import library_of
-from ..codegen.objects import loaded_code
-from ..codegen.runtime.buffers import aligned_bytes
-from ..codegen.target import Target
-from ..ir.loop.prim import PrimFunc
+from ..codegen.one_kernel import run_kernel
 from ..kernels import by_library
 from ..pipeline import Built, rebuilt
 from .in_place import Kept, keep_faster
@@ -63,22 +58,5 @@ def _is_right(built: Built, name: str) -> bool:
     parts = built.parts
     assert parts is not None
     prim, inputs = parts.prims[name], make_inputs(parts.prims[name], seed=0)
-    outputs = _run(parts.kernels[name], prim, inputs, parts.target)
-    return Reference(prim, inputs).check(outputs).right
-
-
-def _run(
-    kernel: Kernel, prim: PrimFunc, inputs: Mapping[str, Array], target: Target
-) -> dict[str, Array]:
-    """A kernel's results by name, in memory that was filled with garbage."""
-    operands = prepare_operands(kernel, inputs)
-    outputs = dict(zip(prim.outputs, operands[len(operands) - len(prim.outputs) :], strict=True))
-    for array in outputs.values():
-        array.reshape(-1).view(np.uint8)[...] = 0xFF  # nan
-    workspace = aligned_bytes(kernel.workspace_bytes)
-    workspace[...] = 0xFF
-    pointers = [array.ctypes.data for array in (*operands, workspace)]
-    block = (ctypes.c_void_p * len(pointers))(*pointers)
-    call: Any = loaded_code(kernel.text, target).function(f"{kernel.name}.packed", ctypes.c_void_p)
-    call(ctypes.addressof(block))
-    return outputs
+    outputs = run_kernel(parts.kernels[name], inputs, parts.target, parts.threads)
+    return Reference(prim, inputs).check(dict(zip(prim.outputs, outputs, strict=True))).right

@@ -1,7 +1,7 @@
-"""A traced function run by NumPy, operator by operator: what users had before they compiled it.
+"""A traced function run by NumPy, operator by operator, as it was before it was compiled.
 
-Operators are their references, which are NumPy's own functions or a few of them; where a reference
-is there for the sake of accuracy, what NumPy's users would write stands in ``_INSTEAD``.
+Operators run as their references, which are NumPy's own functions or a few of them. Where a
+reference trades speed for accuracy, ``_INSTEAD`` has the function that NumPy's users call.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Array = np.ndarray[Any, Any]
 _Apply: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
 _OWN = "nn."
-"""Operators of that kind are ours: what defines them is slow and plain."""
+"""Prefix of operators that NumPy lacks: their references are slow."""
 
 _INSTEAD: dict[str, _Apply] = {"nn.matmul": lambda arrays, attrs: np.matmul(*arrays)}
 
 
 class PlainNumpy:
-    """Stands in for an executable: ``call`` and ``direct`` are as those of ``pipeline.Built``.
+    """Replaces an executable: ``call`` and ``direct`` are like those of ``pipeline.Built``.
 
-    With one of ``threads`` NumPy's library runs on one as well; else as the user has set it.
+    With one thread NumPy's library runs on one as well, otherwise on as many as the user has set.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PlainNumpy:
 
     @staticmethod
     def fits(module: Module) -> bool:
-        """Whether NumPy has a function for every operator of a traced module."""
+        """True if NumPy has a function for every operator of a traced module."""
         for binding in module.main.body.bindings:
             value = binding.value
             if isinstance(value, If | GraphFunction):
@@ -64,36 +64,36 @@ class PlainNumpy:
         return True
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """The results: new arrays that nobody else has."""
+        """Returns the results in new arrays, which share memory with no other."""
         main = self._module.main
-        known: dict[Atom, Any] = dict(zip(main.params, arrays, strict=True))
+        values: dict[Atom, Any] = dict(zip(main.params, arrays, strict=True))
 
         def value_of(atom: Atom) -> Any:
-            return atom.value if isinstance(atom, Constant) else known[atom]
+            return atom.value if isinstance(atom, Constant) else values[atom]
 
         with np.errstate(all="ignore"), own_thread() if self._alone else nullcontext():
             for binding in main.body.bindings:
                 value = binding.value
                 if isinstance(value, Call):
                     operands = [value_of(a) for a in value.args]
-                    found = self._apply[id(binding)](operands, value.attrs)
+                    result = self._apply[id(binding)](operands, value.attrs)
                 elif isinstance(value, Tuple):
-                    found = tuple(value_of(a) for a in value.fields)
+                    result = tuple(value_of(a) for a in value.fields)
                 elif isinstance(value, TupleGetItem):
-                    found = value_of(value.value)[value.index]
+                    result = value_of(value.value)[value.index]
                 else:
-                    found = value_of(value)  # pyright: ignore - there is nothing else in it
-                known[binding.var] = found
+                    result = value_of(value)  # pyright: ignore - all other kinds were refused
+                values[binding.var] = result
             results = _flat(value_of(main.body.result))
-        # An operator that only turns its operand may answer with a part of it, or with itself.
-        own: list[Array] = []
+        # NumPy may return a view of an operand, or the operand itself.
+        unshared: list[Array] = []
         for result in results:
-            shared = _is_shared(result, (*arrays, *self._constants, *own))
-            own.append(np.array(result, order="C", copy=True if shared else None))
-        return own
+            shared = _is_shared(result, (*arrays, *self._constants, *unshared))
+            unshared.append(np.array(result, order="C", copy=True if shared else None))
+        return unshared
 
     def direct(self, *arrays: Any) -> list[Array] | None:
-        """The same; None, having done nothing, for anything but arrays that fit exactly."""
+        """Like ``call``; returns None, having done nothing, for any other arguments."""
         if len(arrays) != len(self._inputs):
             return None
         for array, spec in zip(arrays, self._inputs):
@@ -116,12 +116,12 @@ def _flat(value: Any) -> list[Array]:
 
 
 def _is_shared(result: Array, others: Sequence[Array]) -> bool:
-    """Whether somebody else may have a result's memory: an argument, a constant, another result."""
+    """True if a result may share memory with an argument, a constant or another result."""
     return result.base is not None or any(result is other for other in others)
 
 
 def numpy_name() -> str:
-    """What a decision calls this NumPy."""
+    """The name of this NumPy in decisions."""
     return f"NumPy {np.__version__}"
 
 

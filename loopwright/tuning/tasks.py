@@ -52,7 +52,7 @@ def list_tasks(built: Built, arrays: Sequence[Array], seconds: float = 0.5) -> l
         names.setdefault(workload_of(prim).hash, []).append(name)
     each = {workload: robust_seconds(rounds.seconds[workload]) for workload in rounds.calls}
     total = sum(each[workload] * calls for workload, calls in rounds.calls.items())
-    found = [
+    listed = [
         ListedTask(
             names=tuple(names[workload]),
             text=workload_of(built.parts.prims[names[workload][0]]).text,
@@ -64,4 +64,4 @@ def list_tasks(built: Built, arrays: Sequence[Array], seconds: float = 0.5) -> l
         )
         for workload, calls in rounds.calls.items()
     ]
-    return sorted(found, key=lambda task: -task.share)
+    return sorted(listed, key=lambda task: -task.share)

@@ -161,7 +161,12 @@ class _Session:
         log_index(log)  # before there is a file: it warns of a log that was removed meanwhile
         self.records = TuningLog(log)
         passes = (options.get("passes") or PassContext()).quiet()
-        self.options = {**options, "target": self.target, "log": log, "passes": passes}
+        self.options: dict[str, Any] = {
+            **options,
+            "target": self.target,
+            "log": log,
+            "passes": passes,
+        }
         self.precision = options.get("precision")
         self.passes = passes
         self.variants = Variants(module, preferences_of(self.precision, self.target), passes)
@@ -171,7 +176,7 @@ class _Session:
         self.graph = GraphTuner(self.variants, self.build, self.key, self.program)
         self.arrays = random_arrays(module, request.seed) if arrays is None else list(arrays)
         self.schedule_before: dict[str, Chosen] = {}
-        """By workload: the schedule of the first build that has it."""
+        """The schedule of the first build that has a workload, by its hash."""
 
     def build(
         self,
@@ -277,7 +282,7 @@ class _Session:
             by_hand = self.by_hand([*prims, *self.variants.of(self.logged).prims])
             request = replace(
                 self.request,
-                budget=self.plan.search(again=bool(contenders)),
+                budget=self.plan.search(choices=bool(contenders)),
                 given={**by_hand, **given},
                 progress=self.request.progress or make_progress(peak_flops=peak),
                 peak_flops=peak,
@@ -308,13 +313,15 @@ class _Session:
         """Run the program as it was and as it is: what is slower there is rolled back."""
         # Close choices once more, now that the kernels of all their options are tuned.
         points = decided.points if self.plan.again else frozenset[str]()
-        again = self.choose("choices in the graph, again", decided.taken, self.plan.again, points)
+        rechosen = self.choose(
+            "choices in the graph, again", decided.taken, self.plan.again, points
+        )
         seconds = self.plan.comparison
         # The graph as it is now with the schedules from before: only schedules are compared.
-        before = self.build(again.taken, dict(self.schedule_before))
+        before = self.build(rechosen.taken, dict(self.schedule_before))
 
         def confirmed() -> Kept:
-            after = self.build(again.taken)
+            after = self.build(rechosen.taken)
             share = 0.5 * seconds
             return keep_faster(before, after, self.arrays, share, self.program, fits=self.plan.fits)
 
@@ -335,14 +342,14 @@ class _Session:
             builds=1,
         )
         self.records.append(routed.decisions)
-        settled = self.settle(first, before, kept, routed.built, again.taken, 0.3 * seconds)
+        settled = self.settle(first, before, kept, routed.built, rechosen.taken, 0.3 * seconds)
         self.records.append(settled.decisions)
         return self.finished(
             settled,
             kept,
-            again.taken,
+            rechosen.taken,
             report,
-            (*decided.decisions, *again.decisions, *routed.decisions, *settled.decisions),
+            (*decided.decisions, *rechosen.decisions, *routed.decisions, *settled.decisions),
         )
 
     def settle(
@@ -425,7 +432,7 @@ def _as_built(
 
 
 def _calls(built: Built) -> Counter[str]:
-    """How often a build calls its kernels, by workload."""
+    """The number of calls of each workload in a build."""
     assert built.parts is not None
     hashes = {name: workload_of(prim).hash for name, prim in built.parts.prims.items()}
     return Counter(hashes[i.kernel] for i in built.parts.program.body if isinstance(i, Call))

@@ -1,4 +1,4 @@
-"""One module lowered in many ways, each only as far as it differs from those before."""
+"""One module lowered with many sets of choices; passes with the same answers run once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..pipeline import KernelMemo, called_kernels
 __all__ = ["Taken", "Variant", "Variants", "current"]
 
 Taken: TypeAlias = Mapping[str, str]
-"""Options by the key of their site."""
+"""Options by the key of their choice point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A module lowered with some choices: its kernel calls, and the sites that were asked at."""
+    """A module lowered with some choices: its kernel calls, and the choice points it met."""
 
     prims: tuple[PrimFunc, ...]
     workloads: Counter[str]
@@ -33,7 +33,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a pass made of a module when its questions were answered so."""
+    """The result of a pass on a module, with the answers at the choice points it met."""
 
     before: Module
     asked: Mapping[str, Site]
@@ -60,24 +60,23 @@ class Variants:
         module = self.module
         for number, step in enumerate(default_pipeline(self.preferences, choices)):
             runs = self._runs.setdefault((number, id(module)), [])
-            found = next((r for r in runs if _answers(r.asked, taken) == r.answers), None)
-            if found is None:
-                known = set(choices.sites)
+            run = next((r for r in runs if _answers(r.asked, taken) == r.answers), None)
+            if run is None:
+                before = set(choices.sites)
                 after = self.passes.step(module, step, GRAPH)
-                asked = {k: s for k, s in choices.sites.items() if k not in known}
-                found = _Run(module, asked, _answers(asked, taken), after)
-                runs.append(found)
-            choices.sites.update(found.asked)
-            module = found.after
+                asked = {k: s for k, s in choices.sites.items() if k not in before}
+                run = _Run(module, asked, _answers(asked, taken), after)
+                runs.append(run)
+            choices.sites.update(run.asked)
+            module = run.after
         prims = tuple(called_kernels(module, self._kernels))
         return Variant(prims, Counter(map(self.hash_of, prims)), choices.sites)
 
     def hash_of(self, prim: PrimFunc) -> str:
         """The hash of a kernel's workload."""
-        found = self._hashes.get(id(prim))
-        if found is None:
-            found = self._hashes[id(prim)] = workload_of(prim).hash
-        return found
+        if id(prim) not in self._hashes:
+            self._hashes[id(prim)] = workload_of(prim).hash
+        return self._hashes[id(prim)]
 
 
 def _answers(sites: Mapping[str, Site], taken: Taken) -> Taken:
@@ -85,6 +84,6 @@ def _answers(sites: Mapping[str, Site], taken: Taken) -> Taken:
 
 
 def current(site: Site, taken: Taken) -> str:
-    """The option that is taken at a site."""
+    """The option that is taken at a choice point."""
     wanted = taken.get(site.key)
     return wanted if wanted in site.options else site.options[0]

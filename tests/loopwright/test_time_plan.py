@@ -32,7 +32,7 @@ def session(total: float, start: float, call: float, build: float, turn: float) 
     clock.run(build)
     plan.build, plan.call = build, call
     clock.run(plan.graph + build)  # a batch that was begun in time ends a build late
-    budget = plan.search(again=True)
+    budget = plan.search(choices=True)
     search = BudgetClock(budget, clock)
     while not search.spent:
         clock.run(turn)
@@ -63,16 +63,16 @@ def test_the_search_gets_most_of_the_time() -> None:
     clock.run(1.0)
     assert plan.graph <= 0.15 * 60
     clock.run(plan.graph)
-    budget = plan.search(again=False)
+    budget = plan.search(choices=False)
     assert budget.seconds is not None and budget.seconds > 0.7 * 60
 
 
 def test_slow_programs_leave_time_for_the_search() -> None:
     clock = Clock()
     plan = TimePlan(Budget(60.0), clock.seconds, clock, call=5.0, build=2.0)
-    assert plan.kept_back(again=True) == MOST_KEPT_BACK * 60
+    assert plan.kept_back(choices=True) == MOST_KEPT_BACK * 60
     clock.run(59.0)
-    budget = plan.search(again=True)
+    budget = plan.search(choices=True)
     assert budget.seconds == pytest.approx(6.0)  # something is tried, however late it is
 
 
@@ -88,7 +88,7 @@ def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
 
 def test_without_a_limit_in_seconds_nothing_is_infinite() -> None:
     plan = TimePlan(Budget(trials=100), 0.0, Clock())
-    assert plan.search(again=True) == Budget(trials=100)
+    assert plan.search(choices=True) == Budget(trials=100)
     assert np.isfinite([plan.graph, plan.again, plan.comparison]).all()
 
 

@@ -1,4 +1,4 @@
-"""Compiled kernels one at a time, in this process, on this machine's threads."""
+"""Running a single kernel in this process, outside of any program."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.kernel import Kernel, prepare_operands
-from ..codegen.objects import loaded_code
-from ..codegen.runtime import pool
-from ..codegen.runtime.buffers import aligned_bytes
-from ..codegen.target import Target
+from .kernel import Kernel, prepare_operands
+from .objects import loaded_code
+from .runtime import pool
+from .runtime.buffers import aligned_bytes
+from .target import Target
 
 __all__ = ["aligned", "call_kernel", "run_kernel"]
 
