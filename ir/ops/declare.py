@@ -37,7 +37,7 @@ import numpy as np
 
 from ..dims import IntExpr
 from ..dtype import FLOAT64
-from ..errors import LoopwrightError
+from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
 from ..graph.evaluate import evaluate
 from ..graph.nodes import Atom
@@ -111,7 +111,7 @@ def primitive(
     """
 
     def declare(body: Callable[..., Element | Reduce]) -> Operator:
-        own_params, attrs = _signature(body)
+        own_params, attrs = _signature(name, body)
         operands = params or own_params[1:]
 
         def compute(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
@@ -161,7 +161,7 @@ def composite(
     """
 
     def declare(body: Callable[..., Any]) -> Operator:
-        params, attrs = _signature(body)
+        params, attrs = _signature(name, body)
         text = doc or inspect.getdoc(body) or ""
         if "\n" not in text and pattern == Pattern.ELEMENTWISE:
             text = elementwise_doc(name, text, params, dtypes)
@@ -212,14 +212,26 @@ def in_float64(reference: Reference) -> Reference:
     return rounded
 
 
-def _signature(body: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Attr, ...]]:
+def _signature(name: str, body: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Attr, ...]]:
     """The operands and the attributes that the parameters of ``body`` declare."""
     params: list[str] = []
     attrs: list[Attr] = []
     for p in inspect.signature(body).parameters.values():
         if p.kind == p.KEYWORD_ONLY:
             given = p.default if isinstance(p.default, Attr) else Attr("", "", p.default)
-            attrs.append(Attr(p.name, given.doc, given.default, str(p.annotation)))
+            attrs.append(
+                Attr(
+                    p.name,
+                    given.doc,
+                    given.default,
+                    inspect.formatannotation(p.annotation).strip("'"),
+                )
+            )
+        elif p.default is not p.empty:
+            raise InternalError(
+                f"operator {name}: the parameter {p.name} has a default, so it is an attribute; "
+                "attributes are keyword-only: put * in front"
+            )
         else:
             params.append(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name)
     return tuple(params), tuple(attrs)

@@ -69,8 +69,11 @@ def _term_scale(args: Sequence[Any]) -> float:
 
 
 def samples_of(op: Operator) -> Sequence[Any]:
-    """The operator's samples, the same ones in every run."""
-    return op.samples(np.random.default_rng(2024))
+    """The operator's samples, the same ones in every run; InternalError if there are none."""
+    samples = op.samples(np.random.default_rng(2024))
+    if not samples:
+        raise InternalError(f"operator {op.name}: there is no sample")
+    return samples
 
 
 def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Evaluated:
