@@ -16,8 +16,7 @@ samples ``sampling``. The declarations::
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
 
-``to_tensor`` turns a primitive operator into a PrimFunc, ``testing`` evaluates any operator by its
-definition.
+``to_tensor`` turns a primitive operator into a PrimFunc, ``to_prim`` a fused group of them.
 """
 
 from ..graph.operator import Attr, Operator, Pattern, Sample, all_operators, get, register

@@ -13,8 +13,8 @@ from loopwright.codegen.kernel import Kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.ops import Operator, all_operators
-from loopwright.ir.ops.testing import Evaluated, assert_agree, evaluate_operator, samples_of
 from loopwright.ir.schedule.steps import Schedule
+from operators import Evaluated, assert_agree, evaluate_operator, samples_of
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]

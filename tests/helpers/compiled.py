@@ -29,9 +29,9 @@ from loopwright.ir.graph.passes.choose_algorithms import Preferences
 from loopwright.ir.graph.pipeline import default_pipeline
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.prim import PrimFunc
-from loopwright.ir.ops.testing import array_type
 from loopwright.ir.ops.to_prim import group_to_prim
 from loopwright.ir.schedule.steps import Schedule
+from operators import array_type
 
 Array = np.ndarray[Any, Any]
 Chooser = Callable[[PrimFunc], Schedule]

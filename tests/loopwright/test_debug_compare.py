@@ -23,8 +23,8 @@ from loopwright.ir.graph.nodes import Call, Module
 from loopwright.ir.graph.operator import Operator
 from loopwright.ir.loop.nest import Accumulate, Loop, Nest, statements
 from loopwright.ir.ops import all_operators, get, to_prim
-from loopwright.ir.ops.testing import array_type, samples_of
 from loopwright.ir.program.nodes import Alloc, Program
+from operators import array_type, samples_of
 from random_draw import RandomDraw
 from random_steps import draw_program
 

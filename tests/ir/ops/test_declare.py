@@ -17,13 +17,13 @@ from loopwright.ir.loop import scalar
 from loopwright.ir.ops import Pattern, all_operators, get, register
 from loopwright.ir.ops.compose import F
 from loopwright.ir.ops.declare import attr, composite, primitive
-from loopwright.ir.ops.testing import (
+from loopwright.tracer.nn import _declared
+from operators import (
     array_type,
     assert_agree,
     evaluate_operator,
     samples_of,
 )
-from loopwright.tracer.nn import _declared
 
 
 @pytest.fixture(autouse=True)

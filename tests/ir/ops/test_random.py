@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.ops import get
-from loopwright.ir.ops.testing import array_type, assert_agree, evaluate_operator
+from operators import array_type, assert_agree, evaluate_operator
 
 SIZES = st.integers(0, 5)
 SHAPES = st.lists(SIZES, max_size=4).map(tuple)

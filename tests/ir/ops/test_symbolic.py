@@ -8,8 +8,8 @@ from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.ops import all_operators
-from loopwright.ir.ops.testing import Evaluated, array_type, assert_agree, samples_of
 from loopwright.ir.ops.to_tensor import operator_prim
+from operators import Evaluated, array_type, assert_agree, samples_of
 
 OPERATORS = all_operators()
 # Operators without operands, and one whose result must name the symbols itself.

@@ -1,4 +1,4 @@
-"""Running one operator by its definition: the oracle that tests compare compiled code with."""
+"""Evaluates one operator by its declaration: the oracle that compiled code is compared with."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from ..dims import as_int
-from ..dtype import dtype_of
-from ..errors import InternalError
-from ..graph.builder import Builder
-from ..graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
-from ..graph.operator import Operator
-from ..graph.types import TensorType, Type
-from ..loop.evaluate import evaluate_prim
-from ..tolerance import tolerance
-from ..traits import Trait
-from .to_tensor import operator_prim
+from loopwright.ir.dims import as_int
+from loopwright.ir.dtype import dtype_of
+from loopwright.ir.errors import InternalError
+from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem, Var
+from loopwright.ir.graph.operator import Operator
+from loopwright.ir.graph.types import TensorType, Type
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.ops.to_tensor import operator_prim
+from loopwright.ir.tolerance import tolerance
+from loopwright.ir.traits import Trait
 
 __all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
 
