@@ -1,4 +1,4 @@
-"""What passes may rely on about an operator, whether it works on scalars or on tensors."""
+"""Traits: facts about scalar and tensor operators that passes rely on."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
 from .ir.loop.simplify_prim import canonical_names, names_by_place
 from .ir.loop.verify import verify_nest, verify_prim
-from .ir.ops.staircase import offset_of_stairs
+from .ir.ops.causal_mask import causal_offset
 from .ir.ops.to_prim import group_to_prim
 from .ir.pass_context import PassContext
 from .ir.program.analysis import places
@@ -216,7 +216,7 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
     module itself gets canonical names, as those made of groups have.
     """
     prims: dict[str, PrimFunc] = {}
-    for name, (known, stairs) in known_operands(module).items():
+    for name, (known, causal) in known_operands(module).items():
         group = module.functions[name]
         if isinstance(group, PrimFunc):
             params = tuple(replace(p, constant=n in known) for n, p in enumerate(group.params))
@@ -224,7 +224,7 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
         elif not group.attrs.get("primitive"):
             raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
         elif not is_view(group):
-            prims[name] = _prim_of(name, group, known, stairs, memo)
+            prims[name] = _prim_of(name, group, known, causal, memo)
     return prims
 
 
@@ -263,7 +263,7 @@ def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]
             constant[name] = known & constant[name] if name in constant else known
             mine = masks.setdefault(name, {})
             for n, a in enumerate(call.args):
-                offset = offset_of_stairs(a.value) if isinstance(a, Constant) else None
+                offset = causal_offset(a.value) if isinstance(a, Constant) else None
                 mine[n] = offset if mine.get(n, offset) == offset else None
     return {
         name: (known, {n: offset for n, offset in masks[name].items() if offset is not None})
@@ -275,15 +275,15 @@ def _prim_of(
     name: str,
     group: Function,
     known: set[int],
-    stairs: dict[int, int],
+    causal: dict[int, int],
     memo: KernelMemo | None,
 ) -> PrimFunc:
     if memo is None:
-        return group_to_prim(name, group, known, stairs)
-    key = (name, as_text(group, spans=False), frozenset(known), frozenset(stairs.items()))
+        return group_to_prim(name, group, known, causal)
+    key = (name, as_text(group, spans=False), frozenset(known), frozenset(causal.items()))
     found = memo.get(key)
     if found is None:
-        found = memo[key] = group_to_prim(name, group, known, stairs)
+        found = memo[key] = group_to_prim(name, group, known, causal)
     return found
 
 

@@ -75,7 +75,7 @@ class ScalarEmitter:
         return composition(step, *args)
 
     def _many_by_one(self, x: Value, y: Value) -> bool:
-        """Whether a loop divides vectors by what is the same in all of its turns."""
+        """True if a loop divides vectors by a value that is the same in all of its iterations."""
         return self.target.has_fma and x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
     def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
@@ -338,7 +338,7 @@ _CODE = {
 
 
 def _is_number(value: Value) -> bool:
-    """Whether the value is a literal that is not NaN."""
+    """True if the value is a literal that is not NaN."""
     if value.name.startswith("%"):
         return False
     text = value.name.split()[-1].rstrip(")")

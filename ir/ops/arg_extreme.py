@@ -1,8 +1,8 @@
-"""argmax and argmin: where the extreme along an axis stands first.
+"""argmax and argmin: the first position of the extreme along an axis.
 
-What is computed is the extreme, and then the least position that holds it: two passes over a row,
-the second of which finds it in a near cache. Rows too long for that are cut into pieces. The first
-piece whose extreme is that of the row is the only one that is searched.
+They compute the extreme, then the least position that holds it: two passes over a row, the second
+of which reads it from a cache. Rows too long for that are cut into pieces, and only the first piece
+whose extreme is that of the row is searched.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def _piece(shape: Sequence[IntExpr], axis: int, limits: GraphLimits) -> int | No
 
 
 def _first(extreme: str, x: Value, axis: int) -> Value:
-    """int64: the first place of the extreme along an axis, which stays with size 1."""
+    """The first position of the extreme along an axis, int64; the axis keeps size 1."""
     size = x.shape[axis]
     line = tuple(size if a == axis else 1 for a in range(x.rank))
-    found = F.equal(x, _extreme(extreme, x, axis))
+    holds = F.equal(x, _extreme(extreme, x, axis))
     if x.dtype.is_float:
-        found = F.logical_or(found, F.isnan(x))
+        holds = F.logical_or(holds, F.isnan(x))
     # A vector holds twice as many positions of four bytes as of eight.
     narrow = isinstance(size, int) and size < 2**31
     positions = x.iota(line, axis, "int32" if narrow else "int64")
-    first = F.min(F.where(found, positions, size), axis=(axis,), keepdims=True)
+    first = F.min(F.where(holds, positions, size), axis=(axis,), keepdims=True)
     return F.cast(first, dtype="int64") if narrow else first
 
 

@@ -66,7 +66,7 @@ __all__ = [
 Element: TypeAlias = Callable[..., Expr]
 Rule: TypeAlias = Callable[..., Type]
 Reference: TypeAlias = Callable[..., Any]
-Samples: TypeAlias = Callable[[np.random.Generator], Sequence[Sample]]
+Samples: TypeAlias = "Callable[[np.random.Generator], Sequence[Sample]]"  # loads numpy.random
 
 
 PerAxis: TypeAlias = Any
@@ -111,8 +111,7 @@ def primitive(
     """
 
     def declare(body: Callable[..., Element | Reduce]) -> Operator:
-        own_params, attrs = _signature(name, body)
-        operands = params or own_params[1:]
+        operands, attrs = (("out", *params), ()) if params else _signature(name, body)
 
         def compute(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
             meaning = body(out, *inputs, **attrs)
@@ -124,9 +123,9 @@ def primitive(
             Operator(
                 name=name,
                 doc=doc or inspect.getdoc(body) or "",
-                params=operands,
+                params=operands[1:],
                 pattern=pattern,
-                infer=_infer(name, operands, dtypes, rule or _same_type),
+                infer=_infer(name, operands[1:], dtypes, rule or _same_type),
                 reference=_reference(reference),
                 samples=samples,
                 attrs=attrs,
@@ -277,7 +276,7 @@ _WIDTH = 96
 
 
 def operator_doc(text: str, rules: str, signature: str, call: str) -> str:
-    """Documentation of an operator whose text is put together from parts.
+    """Returns the documentation of an operator, put together from parts.
 
     The first sentence of ``text`` is the summary; the rest of it stands before ``rules``. The
     example is the function of ``signature`` whose body is ``call``.
@@ -310,7 +309,7 @@ DTYPE_WORDS = {
 def elementwise_doc(
     name: str, text: str, params: Sequence[str], kinds: str, *, to_bool: bool = False
 ) -> str:
-    """Documentation of an elementwise operator, of which ``text`` says what it computes."""
+    """Documentation of an elementwise operator that computes what ``text`` says."""
     dtype = "bool" if kinds == "b" else "float32" if "f" in kinds else "int32"
     shape = "``x`` of any shape; the result has the same shape."
     errors = ""

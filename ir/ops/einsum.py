@@ -1,4 +1,4 @@
-"""``einsum``: Einstein summation, taken apart into diagonals, sums and contractions of two.
+"""``einsum``: Einstein summation, lowered to diagonals, sums and contractions of two.
 
 The order in which three or more operands are contracted is NumPy's greedy one where all sizes are
 known, else from left to right.
@@ -73,7 +73,7 @@ def _sizes(equation: str, terms: Sequence[str], xs: Sequence[TensorType]) -> dic
 def _order(
     terms: Sequence[str], result: str, sizes: Mapping[str, IntExpr]
 ) -> list[tuple[int, ...]]:
-    """Which operands to join at each step, by position; the joined one goes to the end."""
+    """Positions of the operands to join at each step; the joined one goes to the end."""
     if len(terms) > 2 and all(isinstance(size, int) for size in sizes.values()):
         unique = ["".join(dict.fromkeys(letters)) for letters in terms]
         shapes = [tuple(int(str(sizes[c])) for c in letters) for letters in unique]
@@ -116,10 +116,10 @@ def _join(
     """The product of two operands, summed over the letters that nothing needs any more."""
     x, x_letters = _sum_away(*left, kept | set(right[1]))
     y, y_letters = _sum_away(*right, kept | set(x_letters))
-    found = dict.fromkeys(x_letters + y_letters)
-    out = "".join(c for c in result if c in found)
-    out += "".join(c for c in found if c in kept and c not in result)
-    if set(found) == set(out):
+    letters = dict.fromkeys(x_letters + y_letters)
+    out = "".join(c for c in result if c in letters)
+    out += "".join(c for c in letters if c in kept and c not in result)
+    if set(letters) == set(out):
         aligned = (_aligned(x, x_letters, out), _aligned(y, y_letters, out))
         return aligned[0] * aligned[1], out
     return F.contract(x, y, equation=f"{x_letters},{y_letters}->{out}"), out

@@ -209,7 +209,7 @@ def _take(
     indices: Tensor,
     *,
     axis: Any = attr("the axis, or None for all in row-major order", None),
-    mode: Any = attr("clip or wrap: what becomes of an index out of range", "clip"),
+    mode: Any = attr("clip or wrap, for an index out of range", "clip"),
 ) -> Element:
     """The elements along an axis at the indices of another tensor.
 

@@ -1,4 +1,4 @@
-"""Operators that join tensors or take them apart: concatenate, stack, split."""
+"""Operators that join or split tensors: concatenate, stack, split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling, and the primitive that is behind it: a reduction over windows of any rank."""
+"""Pooling, and the primitive it is lowered to: a reduction over windows of any rank."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def _reduce_window(
 
 _POOL_SIZE = attr("size of the window, an int or one per axis")
 _POOL_STRIDES = attr("distance of neighbouring windows; None: the window's size", None)
-_CEIL = attr("whether a last window may reach over the padding", False)
+_CEIL = attr("True if a last window may reach over the padding", False)
 
 
 class _Windows:
-    """Where the windows of a pooling stand; checks its attributes.
+    """The places of the windows of a pooling; checks its attributes.
 
     ``axes`` are those of height and width, ``shape`` is the result's, and ``beyond`` is what
     ``ceil_mode`` adds to the padding: with it the number of windows is rounded up, unless the last
@@ -191,7 +191,7 @@ class _Windows:
             for size, span, stride in zip(sizes, spans, self.strides, strict=True)
         ]
         passes: list[tuple[int, ...]] = [axes]
-        if _is_better_apart(self.window, sizes, result, x.builder.limits.pool_store):
+        if _is_cheaper_in_two_passes(self.window, sizes, result, x.builder.limits.pool_store):
             passes = [(a,) for a in sorted(axes, key=lambda a: -self.strides[axes.index(a)])]
         for moved in passes:
 
@@ -208,7 +208,7 @@ class _Windows:
         return x
 
 
-def _is_better_apart(
+def _is_cheaper_in_two_passes(
     window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr], store: int
 ) -> bool:
     """True if reducing windows along one axis, then the result along the other, costs less.
@@ -219,8 +219,8 @@ def _is_better_apart(
     if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
         return False
     extra = min(as_int(size) / as_int(n) for size, n in zip(sizes, result, strict=True))
-    apart = extra * (max(window) + store) + min(window)
-    return apart < window[0] * window[1]
+    two_passes = extra * (max(window) + store) + min(window)
+    return two_passes < window[0] * window[1]
 
 
 def _pool_rule(x: TensorType, **attrs: Any) -> TensorType:
@@ -375,7 +375,7 @@ def _avg_pool2d(
     padding: Any = PADDING,
     dilation: Any = DILATION,
     layout: str = LAYOUT,
-    count_include_pad: bool = attr("whether padding counts in the divisor", False),
+    count_include_pad: bool = attr("True if padding counts in the divisor", False),
     ceil_mode: bool = _CEIL,
 ) -> Value:
     windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)

@@ -1,4 +1,4 @@
-"""Reductions over axes: sum, prod, max, min, any, all, and what is composed of them.
+"""Reductions over axes: sum, prod, max, min, any, all, mean, variance, std.
 
 Attributes of all: ``axis`` (an int, a tuple, or None for all axes; negative ones count from the
 end) and ``keepdims`` (reduced axes stay with size 1).
@@ -36,7 +36,7 @@ from .sampling import SPECIAL_FLOATS, extremes, floats, ints, sample, truths
 __all__ = ["KEEPDIMS", "reduced_shape", "reduction_rule"]
 
 _AXIS = attr("axes to reduce: int, tuple of ints, or None for all", None)
-KEEPDIMS = attr("whether reduced axes stay with size 1", False)
+KEEPDIMS = attr("True if reduced axes stay with size 1", False)
 
 
 def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool) -> list[IntExpr]:

@@ -1,4 +1,4 @@
-"""What type rules share: operand checks, broadcasting, axes. Sizes may be symbolic everywhere.
+"""Parts of type rules: operand checks, broadcasting, axes. Sizes may be symbolic everywhere.
 
 Messages are one line that says what is wrong and names the operands' types in the short spelling
 ``float32[64, 784]``; ``declare`` puts the operator's name in front. Two sizes count as equal only
@@ -164,10 +164,10 @@ def normalise_axes(axes: Any, rank: int, operand: TensorType | None = None) -> t
     """
     if axes is None:
         return tuple(range(rank))
-    found = [normalise_axis(a, rank, operand) for a in as_axes(axes)]
-    if len(set(found)) != len(found):
+    counted = [normalise_axis(a, rank, operand) for a in as_axes(axes)]
+    if len(set(counted)) != len(counted):
         raise LoopwrightValueError(f"axis {axes} names an axis twice")
-    return tuple(sorted(found))
+    return tuple(sorted(counted))
 
 
 def as_axes(axes: Any) -> tuple[Any, ...]:
@@ -176,7 +176,7 @@ def as_axes(axes: Any) -> tuple[Any, ...]:
 
 
 def is_size(value: Any) -> bool:
-    """Whether the value is an int or an integer expression."""
+    """True if the value is an int or an integer expression."""
     return isinstance(value, int | Dim) and not isinstance(value, bool)
 
 
@@ -207,9 +207,9 @@ def require_fits(label: str, value: Any, dtype: DType) -> None:
 
 def dtype_attr(value: Any) -> DType:
     """The dtype an attribute names."""
-    found = DTYPES.get(str(value))
-    if found is None:
+    dtype = DTYPES.get(str(value))
+    if dtype is None:
         raise LoopwrightValueError(
             f"dtype {value!r} is not supported; the dtypes are {', '.join(DTYPES)}"
         )
-    return found
+    return dtype

@@ -84,7 +84,8 @@ def _reshape(
 ) -> Element:
     """The elements in the same row-major order, in another shape.
 
-    ``x`` of any shape and dtype. One size of ``newshape`` may be -1: it is what remains.
+    ``x`` of any shape and dtype. One size of ``newshape`` may be -1: it is the quotient that
+    remains.
     LoopwrightTypeError if the numbers of elements differ (symbolic ones must be proved equal),
     LoopwrightValueError for more than one -1.
 

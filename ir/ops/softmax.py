@@ -2,7 +2,7 @@
 overflows.
 
 A long row that is the only one is cut into pieces, each with a greatest element of its own, so that
-a piece is read once and all threads have some; their sums are joined at the end ("Online normalizer
+a piece is read once and all threads have some; the sums are joined at the end ("Online normalizer
 calculation for softmax", Milakov and Gimelshein, 2018).
 """
 

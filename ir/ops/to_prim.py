@@ -1,9 +1,9 @@
 """A fused group of operators becomes a PrimFunc.
 
-Reductions and results become stages; a map becomes a stage only if several stages would otherwise
-compute it again, or if it pads what a contraction reads many times. Everything else is composed
-into the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, axes ``i j l ..`` and
-``k r ..``), so that equal work gives equal text wherever it comes from.
+Reductions and results become stages. A map becomes a stage only if several stages would otherwise
+recompute it, or if it pads an operand that a contraction reads many times. Everything else is
+composed into the expressions that use it. Names are canonical (``x0 x1 .. t0 .. out``, axes
+``i j l ..`` and ``k r ..``), so that equal work gives equal text wherever it comes from.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ from ..errors import InternalError
 from ..graph.nodes import Atom, Call, Constant, Function, Tuple, Var
 from ..graph.operator import Operator, Pattern
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike, const, read
+from ..loop.expr import Expr, IndexLike, const
 from ..loop.hoist_factors import hoist_factors
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
 from ..loop.tensor import Map, Reduction, Tensor
-from .staircase import stairs
-from .to_tensor import apply_compute
+from .causal_mask import causal_mask
+from .to_tensor import apply_compute, placeholder
 
 __all__ = ["group_to_prim"]
 
 CHEAP = 4.0
-"""Arithmetic instructions up to which a map is computed again rather than stored."""
+"""Arithmetic instructions up to which a map is recomputed rather than stored."""
 
 LONG_CHAIN = 64
-"""Operators of a group whose expressions are not composed by recursion alone."""
+"""Operators in a group from which expressions are composed in order, not by recursion alone."""
 
 
 def group_to_prim(
     name: str,
     group: Function,
     constant: Collection[int] = (),
-    staircases: Mapping[int, int] | None = None,
+    causal: Mapping[int, int] | None = None,
 ) -> PrimFunc:
-    """The PrimFunc of a group; ``constant`` are the positions of parameters known when compiling,
-    ``staircases`` those that are ``np.tri`` with some offset.
+    """Returns the PrimFunc of a group.
+
+    ``constant`` holds the positions of parameters that are known at compile time, ``causal`` the
+    positions of causal masks and their offsets (those of ``np.tri``).
 
     Raises InternalError if an operator in the group is not a primitive.
     """
     lowering = _Lowering(group, frozenset(constant))
     if lowering.contractions > 1:
-        for position, offset in (staircases or {}).items():
+        for position, offset in (causal or {}).items():
             lowering.mask(position, offset)
     prim = lowering.prim(name)
     if lowering.contractions > 1:
@@ -58,10 +60,9 @@ def group_to_prim(
 
 @dataclass(slots=True)
 class _Value:
-    """A value of the group: its tensor, and the stage it is stored in, if any."""
+    """A value of the group."""
 
     tensor: Tensor
-    cost: float = 0.0
 
 
 class _Lowering:
@@ -72,7 +73,7 @@ class _Lowering:
             for n, p in enumerate(group.params)
         ]
         self.values: dict[int, _Value] = {
-            id(p): _Value(_placeholder(b)) for p, b in zip(group.params, self.params)
+            id(p): _Value(placeholder(b)) for p, b in zip(group.params, self.params)
         }
         self.calls: list[tuple[Var, Call]] = []
         self.results: list[Atom] = [group.body.result]
@@ -87,8 +88,8 @@ class _Lowering:
         self.stored = self._choose_stages()
 
     def mask(self, position: int, offset: int) -> None:
-        """Take a parameter for the comparison that it holds."""
-        mask = stairs(self.params[position], offset)
+        """Use the comparison that a causal mask holds in place of the parameter."""
+        mask = causal_mask(self.params[position], offset)
         self.values[id(self.group.params[position])] = _Value(mask)
 
     @property
@@ -107,7 +108,7 @@ class _Lowering:
         return PrimFunc(name, tuple(self.params), tuple(outputs), tuple(self.stages))
 
     def _copy(self, result: Atom) -> str:
-        """A stage that only copies: for a result that is a parameter, or is there twice."""
+        """A stage that only copies, for a result that is a parameter or occurs twice."""
         tensor = self._tensor(result)
         name = f"copy{len(self.stages)}"
         self._store(name, Map(tensor.shape, tensor.dtype, tensor.element))
@@ -143,13 +144,13 @@ class _Lowering:
         return stored
 
     def _is_pointwise(self) -> bool:
-        """Whether all results are maps that one loop computes, with what they share."""
+        """True if all results are maps over one shape, so that one loop computes them."""
         kinds = {_operator(call).pattern for _, call in self.calls}
         shapes = {_tensor(r.type).shape for r in self.results}
         return kinds <= {Pattern.ELEMENTWISE, Pattern.BROADCAST} and len(shapes) == 1
 
     def _scores(self) -> set[int]:
-        """Maps of the first of two contractions, of its shape: they are done on its tile."""
+        """Maps of the shape of the first of two contractions: they are applied to its tile."""
         if self.contractions < 2:
             return set()
         kinds = [_operator(call).pattern for _, call in self.calls]
@@ -167,7 +168,7 @@ class _Lowering:
         return found
 
     def _inlined_costs(self) -> dict[int, float]:
-        """Rough cost of one element of each value if all maps below it are computed anew."""
+        """Rough cost of one element of each value if all maps below it are recomputed."""
         costs: dict[int, float] = {}
         for var, call in self.calls:
             op = _operator(call)
@@ -184,7 +185,7 @@ class _Lowering:
         result = apply_compute(_operator(call), inputs, call.attrs, var.type)
         name = self.stored.get(id(var))
         if name is not None or isinstance(result, Reduction):
-            self.values[id(var)] = _Value(_placeholder(self._store(name or f"r{id(var)}", result)))
+            self.values[id(var)] = _Value(placeholder(self._store(name or f"r{id(var)}", result)))
             return
         self.values[id(var)] = _Value(_remembering(result))
 
@@ -229,13 +230,6 @@ def _tensor(type: object) -> TensorType:
     return type
 
 
-def _placeholder(buffer: Buffer) -> Tensor:
-    def element(*indices: IndexLike) -> Expr:
-        return read(buffer.name, indices, buffer.dtype)
-
-    return Tensor(buffer.shape, buffer.dtype, element)
-
-
 def _constant(atom: Constant) -> Tensor:
     if atom.value.size != 1:
         raise InternalError("a constant array in a fused group must be one of its parameters")
@@ -245,13 +239,13 @@ def _constant(atom: Constant) -> Tensor:
 
 
 def _remembering(result: Map) -> Tensor:
-    """The tensor of a map; asked twice for one element it answers with the same expression."""
+    """The tensor of a map; one element is always the same expression."""
     known: dict[tuple[IndexLike, ...], Expr] = {}
 
     def element(*indices: IndexLike) -> Expr:
-        found = known.get(indices)
-        if found is None:
-            found = known[indices] = result.element(*indices)
-        return found
+        expr = known.get(indices)
+        if expr is None:
+            expr = known[indices] = result.element(*indices)
+        return expr
 
     return Tensor(result.shape, result.dtype, element)

@@ -82,7 +82,7 @@ def _kernel_matrix(tile: int) -> np.ndarray[Any, Any]:
 
 
 def _image_line(tile: int, d: Sequence[T], by: _Arithmetic[T]) -> list[T]:
-    """B^T d: what one line of a tile of the image contributes at each point."""
+    """B^T d: the contribution of one line of a tile of the image at each point."""
     add, sub, scaled = by.add, by.sub, by.scaled
     if tile == 2:
         return [sub(d[2], d[0]), add(d[2], d[1]), sub(d[2], d[1]), sub(d[3], d[1])]
@@ -346,7 +346,7 @@ def winograd(x: Value, w: Value, algorithm: str, padding: Sequence[IntExpr]) -> 
     transformed = w.fold(lambda array: _winograd_kernel.reference([array], {"tile": tile}))
     w = transformed or F.winograd_kernel(w, tile=tile)
     w = F.reshape(w, newshape=(points, channels, outputs))
-    # The points of a tile are contiguous: what a tile needs is written and read in one run.
+    # The points of a tile are contiguous, so that a tile is written and read in one run.
     product = F.nn.matmul(F.transpose(image, axes=(1, 0, 2)), w)
     product = F.transpose(product, axes=(1, 0, 2))
     shape = (n, rows, columns, tile + 2, tile + 2, outputs)

@@ -211,12 +211,12 @@ class _Judge:
         prim = self.parts.prims[step.name]
         bound = error_bound(prim, prim.output_buffers[0].dtype)
         self.total += bound
-        known, stairs = self._known[step.name]
+        known, causal = self._known[step.name]
         group = Group.of(
             step.name,
             step.group,
             step.inputs,
-            (frozenset(known), stairs),
+            (frozenset(known), causal),
             self.built.chosen[step.name].schedule,
             (self.parts.target, self.parts.threads),
             self.source.lowered,

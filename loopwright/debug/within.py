@@ -49,7 +49,7 @@ MOST_WORK = 50_000_000
 class Group:
     """A kernel's operations and what they are applied to.
 
-    ``constant`` are the positions of parameters known when compiling, ``stairs`` those that are a
+    ``constant`` are the positions of parameters known when compiling, ``causal`` those that are a
     triangle (see ``group_to_prim``). ``exact`` and ``narrow`` are the values of all bindings, in
     float64 and in the group's dtypes.
     """
@@ -58,7 +58,7 @@ class Group:
     function: Function
     inputs: tuple[Array, ...]
     constant: frozenset[int]
-    stairs: Mapping[int, int]
+    causal: Mapping[int, int]
     schedule: Schedule
     target: Target
     threads: int
@@ -107,8 +107,8 @@ def check_operation(group: Group, binding: Binding) -> Checked | None:
         return None
     shorter, places = _up_to(group.function, binding)
     constant = [n for n, p in enumerate(places) if p in group.constant]
-    stairs = {n: group.stairs[p] for n, p in enumerate(places) if p in group.stairs}
-    prim = group_to_prim(group.name, shorter, constant, stairs)
+    causal = {n: group.causal[p] for n, p in enumerate(places) if p in group.causal}
+    prim = group_to_prim(group.name, shorter, constant, causal)
     inputs = {b.name: group.inputs[p] for b, p in zip(prim.params, places)}
     right, narrow = flat(group.exact[binding.var]), flat(group.narrow[binding.var])
     worst: Checked | None = None

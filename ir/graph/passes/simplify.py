@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ...dtype import DTYPES
-from ...ops.staircase import offset_of_stairs
+from ...ops.causal_mask import causal_offset
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
@@ -277,7 +277,7 @@ def _upper_triangle(known: Known, c: Atom) -> bool:
     the complement of one: ``np.tri`` is the form they know."""
     if not isinstance(c, Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
         return False
-    return offset_of_stairs(~c.value) is not None
+    return causal_offset(~c.value) is not None
 
 
 def _complement(known: Known, c: Atom) -> Constant:

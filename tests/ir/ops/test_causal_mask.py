@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopwright.ir.ops.staircase import offset_of_stairs
+from loopwright.ir.ops.causal_mask import causal_offset
 
 
 @given(rows=st.integers(1, 9), columns=st.integers(1, 9), offset=st.integers(-10, 10))
-def test_every_staircase_is_seen(rows, columns, offset):
+def test_every_causal_mask_is_seen(rows, columns, offset):
     mask = np.tri(rows, columns, offset, dtype=bool)
-    found = offset_of_stairs(mask)
+    found = causal_offset(mask)
     if mask.all() or not mask.any():
         assert found is None
     else:
@@ -30,4 +30,4 @@ def test_every_staircase_is_seen(rows, columns, offset):
     ],
 )
 def test_other_masks_are_not(mask):
-    assert offset_of_stairs(mask) is None
+    assert causal_offset(mask) is None

@@ -1,6 +1,6 @@
-"""Constant masks that are a comparison of their indices, such as ``np.tri``.
+"""Causal (triangular) masks: constants that are a comparison of their indices, as ``np.tri`` is.
 
-A kernel that knows the comparison reads no mask, and may leave out what is masked throughout.
+A kernel that knows the comparison does not read the mask, and skips blocks that it masks entirely.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..loop.expr import Expr, IndexLike, index, op, read
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 
-__all__ = ["offset_of_stairs", "stairs"]
+__all__ = ["causal_offset", "causal_mask"]
 
 
-def offset_of_stairs(mask: np.ndarray[Any, Any]) -> int | None:
-    """``k`` if the array is ``np.tri(rows, columns, k)``, with some of each in it; else None.
+def causal_offset(mask: np.ndarray[Any, Any]) -> int | None:
+    """``k`` if the array is ``np.tri(rows, columns, k)`` and holds both True and False, else None.
 
-    >>> offset_of_stairs(np.tri(3, 4, 1, dtype=bool))
+    >>> causal_offset(np.tri(3, 4, 1, dtype=bool))
     1
     """
     if mask.dtype != np.bool_ or mask.ndim < 2 or mask.size != mask.shape[-2] * mask.shape[-1]:
@@ -36,7 +36,7 @@ def offset_of_stairs(mask: np.ndarray[Any, Any]) -> int | None:
     return offset if np.array_equal(rows, np.tri(height, width, offset, dtype=bool)) else None
 
 
-def stairs(buffer: Buffer, offset: int) -> Tensor:
+def causal_mask(buffer: Buffer, offset: int) -> Tensor:
     """The mask ``np.tri(rows, columns, offset)`` that ``buffer`` holds, without reading it."""
 
     def element(*indices: IndexLike) -> Expr:
