@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from ...ir.dtype import DTYPES, Kind
 from ...ir.errors import UnsupportedError
+from ...ir.loop.scalar import SCALAR_OPS
 from ..target import Target
 from .emitter import ElementaryFunction, Emitter, Value
 from .erf import erf32, erf64
@@ -28,7 +29,7 @@ from .inverse_trig import acos, asin, atan, atan2
 from .log import log, log1p, log2, log10
 from .power import power, signed_power, unsigned_power
 from .remainder import floor_divide, floor_mod, truncate_mod
-from .root import cbrt, rsqrt
+from .root import cbrt
 from .trig import cos, sin, tan
 
 __all__ = ["BINARY", "FUNCTIONS", "ElementaryFunction", "error_bound", "function"]
@@ -58,7 +59,6 @@ _GENERIC: dict[str, Body] = {
     "acosh": acosh,
     "atanh": atanh,
     "sigmoid": sigmoid,
-    "rsqrt": rsqrt,
     "cbrt": cbrt,
     "truncate_mod": truncate_mod,
     "floor_mod": floor_mod,
@@ -74,7 +74,7 @@ _BY_DTYPE: dict[str, dict[str, Body]] = {
     },
 }
 FUNCTIONS: tuple[str, ...] = tuple(sorted((*_GENERIC, *_BY_DTYPE)))
-BINARY: frozenset[str] = frozenset(("atan2", "power", "truncate_mod", "floor_mod", "floor_divide"))
+BINARY = frozenset(name for name in FUNCTIONS if SCALAR_OPS[name].arity == 2)
 
 
 _ONE_ULP = frozenset(("exp", "log", "tanh", "erf"))

@@ -1,4 +1,4 @@
-"""rsqrt and cbrt."""
+"""The cube root."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .emitter import Emitter, Value
 from .exp import power_of_two
 from .log import integer_to_float
 
-__all__ = ["cbrt", "rsqrt"]
+__all__ = ["cbrt"]
 
 # z^(-1/3) on [1/2, 4), to 2^-8
 INVERSE_ROOT = (
@@ -35,11 +35,6 @@ ROOTS64 = (
     *(68123, 72838, 77059, 80832),
     *(85886, 91804, 97051, 101800),
 )
-
-
-def rsqrt(e: Emitter, x: Value) -> Value:
-    """1 / sqrt(x), both correctly rounded: 1.5 ulp."""
-    return 1.0 / e.sqrt(x)
 
 
 def inverse_root_step(e: Emitter, r: Value, z: Value) -> Value:

@@ -26,7 +26,7 @@ __all__ = ["ScalarEmitter", "literal"]
 
 
 def literal(value: bool | int | float, dtype: DType) -> Value:
-    """A constant of that dtype."""
+    """Returns a constant of that dtype."""
     type = dtype.llvm
     if dtype.is_float:
         return Value(float_literal(float(value), type), type)
@@ -44,7 +44,7 @@ class ScalarEmitter:
         self.functions = functions
 
     def apply(self, name: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
-        """The operator on values of equal lanes; ``dtypes`` are the operands'."""
+        """Writes the operator on values of equal lanes; ``dtypes`` are the operands'."""
         lanes = max(a.lanes for a in args)
         if name == "divide" and dtypes[0].is_float and self._many_by_one(*args):
             return divide_by_one(self.w, *args)
@@ -63,7 +63,7 @@ class ScalarEmitter:
         return self.elementary(name, args, dtype)
 
     def _composed(self, name: str, args: list[Value], dtype: DType) -> Value:
-        """The operator as a composition of others, on operands of ``dtype``."""
+        """Writes the composition that defines the operator, on operands of ``dtype``."""
 
         def step(name: str, *given: Value | float) -> Value:
             values = [v if isinstance(v, Value) else self.const(v, args[0]) for v in given]
@@ -79,7 +79,7 @@ class ScalarEmitter:
         return self.target.has_fma and x.lanes > 1 and y.lanes in (1, x.lanes) and y.depth < x.depth
 
     def elementary(self, name: str, args: list[Value], dtype: DType) -> Value:
-        """A call of our own vector code, which LLVM inlines."""
+        """Writes a call of our own vector code, which LLVM inlines."""
         lanes = args[0].lanes
         if name not in FUNCTIONS:
             raise InternalError(
@@ -131,7 +131,7 @@ class ScalarEmitter:
         return self.apply(combiner_op, [first, second], [dtype, dtype], dtype)
 
     def horizontal(self, combiner_op: str, vector: Value, dtype: DType) -> Value:
-        """All lanes of a vector joined, in a tree."""
+        """Reduces the lanes of a vector in a tree."""
         while vector.lanes > 1:
             half = vector.lanes // 2
             if half == 1:
@@ -155,7 +155,7 @@ Body: TypeAlias = Callable[..., Value]  # of the emitter, the operands' dtype an
 
 
 class _Code(NamedTuple):
-    """What writes an operator on floats, on integers and on bools; None where it has no code."""
+    """The functions that write an operator on floats, integers and bools; None if not defined."""
 
     floats: Body | None = None
     ints: Body | None = None
@@ -174,7 +174,7 @@ def _intrinsic(name: str) -> Body:
 
 
 def _comparison(floats: str, ints: str) -> _Code:
-    """Of two operands; the relation of integers is signed unless it is eq or ne."""
+    """Comparison of two operands; that of integers is signed or unsigned unless it is eq or ne."""
 
     def on_integers(e: ScalarEmitter, dtype: DType, a: Value, b: Value) -> Value:
         sign = "" if ints in ("eq", "ne") else ("s" if dtype.is_signed else "u")

@@ -1,4 +1,4 @@
-"""What an operator is, and the table of all of them, which ``ir/ops`` fills.
+"""The class of operators, and the table of all of them, which ``ir/ops`` fills.
 
 One declaration holds everything: documentation, operands and attributes, type rule, fusion pattern,
 meaning (a tensor expression, or a decomposition into other operators), NumPy reference, samples and
@@ -121,7 +121,7 @@ class Operator:
         return f"Operator({self.name})"
 
     def complete_attrs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """``given`` with defaults filled in, in declaration order; lists become tuples."""
+        """Returns ``given`` with defaults filled in, in declaration order; lists become tuples."""
         unknown = given.keys() - {a.name for a in self.attrs}
         if unknown:
             known = ", ".join(a.name for a in self.attrs) or "none"
@@ -146,7 +146,7 @@ def _frozen(value: Any) -> Any:
 
 
 def register(operator: Operator) -> Operator:
-    """Add an operator to the table. Raises InternalError if its declaration is incomplete."""
+    """Adds an operator to the table. Raises InternalError if its declaration is incomplete."""
     missing = _missing(operator)
     if missing:
         raise InternalError(f"operator {operator.name}: {missing}")
@@ -155,7 +155,7 @@ def register(operator: Operator) -> Operator:
 
 
 def _missing(operator: Operator) -> str:
-    """What the declaration lacks, or an empty string."""
+    """Returns the first thing that the declaration lacks, or an empty string."""
     summary, _, body = operator.doc.partition("\n")
     if operator.name in OPERATORS:
         return "another operator has this name"
@@ -175,10 +175,10 @@ def _missing(operator: Operator) -> str:
 
 
 def get(name: str) -> Operator:
-    """The operator of that name; KeyError if there is none."""
+    """Returns the operator of that name; KeyError if there is none."""
     return OPERATORS[name]
 
 
 def all_operators() -> dict[str, Operator]:
-    """Every operator by name, in the order of registration."""
+    """Returns every operator by name, in the order of registration."""
     return dict(OPERATORS)

@@ -45,9 +45,9 @@ from .expr import (
 )
 from .kinds import Instruction, LoopKind, Role, Scope
 from .prim import Axis, Buffer, Stage
+from .scalar import COMBINERS
 
 __all__ = [
-    "COMBINE_SIGNS",
     "SHIFTED",
     "Accumulate",
     "Alloc",
@@ -324,16 +324,6 @@ class Nest:
         yield "}", None
 
 
-COMBINE_SIGNS = {
-    "sum": "+=",
-    "prod": "*=",
-    "max": "max=",
-    "min": "min=",
-    "any": "or=",
-    "all": "and=",
-}
-
-
 def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | None]]:
     pad = "  " * depth
     for stmt in body:
@@ -354,7 +344,7 @@ def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | Non
         elif isinstance(stmt, Prefetch):
             yield f"{pad}prefetch {stmt.buffer}[{', '.join(map(str, stmt.indices))}]", stmt
         else:
-            sign = "=" if isinstance(stmt, Store) else COMBINE_SIGNS[stmt.combiner]
+            sign = "=" if isinstance(stmt, Store) else COMBINERS[stmt.combiner].sign
             place = f"{stmt.buffer}[{', '.join(map(str, stmt.indices))}]"
             how = "stream " if isinstance(stmt, Store) and stmt.stream else ""
             yield f"{pad}{how}{place} {sign} {statement_text(stmt.value)}", stmt

@@ -18,7 +18,6 @@ from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
 from .kinds import PRIVATE_SCOPES, Instruction, LoopKind, Role, Scope
 from .nest import (
-    COMBINE_SIGNS,
     SHIFTED,
     Accumulate,
     Alloc,
@@ -44,7 +43,7 @@ _INT = re.compile(r"\d+")
 _NUMBER = re.compile(r"(-?(?:\d+(\.\d*)?([eE][-+]?\d+)?|inf|nan))(?::([a-z]+\d+))?(?![\w.])")
 _BOOL = re.compile(r"(True|False)\b")
 _VALUE = re.compile(r"%\d+")
-_SIGNS = {sign: name for name, sign in COMBINE_SIGNS.items()}
+_SIGNS = {combiner.sign: name for name, combiner in COMBINERS.items()}
 _SYMBOLS = {row.symbol: row.name for row in SCALAR_OPS.values() if row.symbol}
 _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)))
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))

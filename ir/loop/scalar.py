@@ -227,13 +227,15 @@ SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
 class Combiner:
     """How a reduction joins two values: the scalar operator, and NumPy's ufunc for a whole axis.
 
-    ``neutral`` is the number that changes nothing, before it is limited to a dtype.
+    ``neutral`` is the number that changes nothing, before it is limited to a dtype; ``sign`` is the
+    assignment that prints and parses one step.
     """
 
     name: str
     op: str
     numpy: Any
     neutral: float
+    sign: str
 
     def identity(self, dtype: DType) -> bool | int | float:
         """The value of that dtype that changes nothing."""
@@ -248,11 +250,11 @@ class Combiner:
 COMBINERS: dict[str, Combiner] = {
     c.name: c
     for c in (
-        Combiner("sum", "add", np.add, 0),
-        Combiner("prod", "multiply", np.multiply, 1),
-        Combiner("max", "maximum", np.maximum, -math.inf),
-        Combiner("min", "minimum", np.minimum, math.inf),
-        Combiner("any", "logical_or", np.logical_or, False),
-        Combiner("all", "logical_and", np.logical_and, True),
+        Combiner("sum", "add", np.add, 0, "+="),
+        Combiner("prod", "multiply", np.multiply, 1, "*="),
+        Combiner("max", "maximum", np.maximum, -math.inf, "max="),
+        Combiner("min", "minimum", np.minimum, math.inf, "min="),
+        Combiner("any", "logical_or", np.logical_or, False, "or="),
+        Combiner("all", "logical_and", np.logical_and, True, "and="),
     )
 }

@@ -1,4 +1,4 @@
-"""The operators: one definition each, in one place.
+"""The operators: one declaration each.
 
 ``declare`` says how an operator is declared; type rules share ``rules``, composites ``compose`` and
 samples ``sampling``. The declarations::

@@ -1,4 +1,4 @@
-"""Activations: whole in the graph, then lowered to scalar operators."""
+"""Activations: single operators in the graph, later lowered to scalar operators."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _extreme(extreme: str, x: Value, axis: int, keepdims: bool = True) -> Value:
 
 
 def _first_in_pieces(extreme: str, x: Value, axis: int, piece: int) -> Value:
-    """``_first`` where only one piece of a row is searched: the first that holds the extreme."""
+    """Like ``_first``, but searches only the first piece of a row that holds the extreme."""
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     size = as_int(x.shape[axis])
     outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
@@ -96,7 +96,7 @@ def _beats(extreme: str, later: Value, best: Value) -> Value:
 
 
 def _pick(pieces: Value, place: Value) -> Value:
-    """Of [outer, count, piece, inner], the pieces with the numbers ``place`` [outer, 1, inner]."""
+    """Selects from [outer, count, piece, inner] the pieces ``place`` [outer, 1, inner]."""
     outer, count, piece, inner = (as_int(size) for size in pieces.shape)
 
     def steps(axis: int, step: int) -> Value:
@@ -117,7 +117,7 @@ def _pick(pieces: Value, place: Value) -> Value:
 
 
 def _cut(x: Value, begin: int, end: int) -> Value:
-    """Elements of the middle axis of three."""
+    """Slices the middle axis of three."""
     outer, _, inner = x.shape
     return F.strided_slice(x, begin=(0, begin, 0), end=(outer, end, inner), strides=(1, 1, 1))
 

@@ -19,7 +19,7 @@ __all__ = ["causal_offset", "causal_mask"]
 
 
 def causal_offset(mask: np.ndarray[Any, Any]) -> int | None:
-    """``k`` if the array is ``np.tri(rows, columns, k)`` and holds both True and False, else None.
+    """Returns ``k`` if the array is ``np.tri(rows, columns, k)`` and is not constant, else None.
 
     >>> causal_offset(np.tri(3, 4, 1, dtype=bool))
     1

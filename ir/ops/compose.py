@@ -1,4 +1,4 @@
-"""What composites are written with: ``F.exp(x)`` for any operator, and Python's on ``Value``."""
+"""The language of composites: ``F.exp(x)`` for any operator, and ``Value`` with Python's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["F", "Value", "call", "scalar", "tensor_type"]
 
 
 class Value:
-    """A tensor of the graph that is being built, with Python's operators.
+    """A tensor of the graph under construction, with Python's operators.
 
     Numbers beside it become scalars of its dtype.
     """
@@ -72,19 +72,19 @@ class Value:
         return _apply("divide", other, self)
 
     def fold(self, function: Callable[[Any], Any]) -> Value | None:
-        """The constant ``function(array)`` if this is a constant array, else None."""
+        """Returns the constant ``function(array)`` if this is a constant array, else None."""
         if not isinstance(self.atom, Constant):
             return None
         array = function(self.atom.value)
         return Value(self.builder, Constant(array, self.atom.name, self.atom.span))
 
     def iota(self, shape: Sequence[IntExpr], axis: int, dtype: str = "int64") -> Value:
-        """Beside this value, one whose elements are their own index along ``axis``."""
+        """Returns a value in the same graph: each element is its own index along ``axis``."""
         atom = call(self.builder, "iota", shape=tuple(shape), axis=axis, dtype=dtype)
         return Value(self.builder, atom)
 
     def full(self, shape: Sequence[IntExpr], number: float) -> Value:
-        """Beside this value, one of its dtype that is filled with a number."""
+        """Returns a value in the same graph, of the same dtype, filled with a number."""
         attrs = {"shape": tuple(shape), "fill_value": number, "dtype": self.dtype.name}
         return Value(self.builder, call(self.builder, "full", **attrs))
 
@@ -115,19 +115,19 @@ def _apply(name: str, *args: Value | IntExpr | float, **attrs: Any) -> Value:
 
 
 def call(b: Builder, name: str, *args: Atom, **attrs: Any) -> Atom:
-    """Emit the operator ``name``."""
+    """Emits the operator ``name``."""
     return b.emit(get(name), args, attrs)
 
 
 def scalar(b: Builder, value: IntExpr | float, dtype: DType) -> Atom:
-    """A scalar constant; a symbolic size becomes a scalar computed from the size."""
+    """Returns a scalar constant; for a symbolic size, a scalar computed from the size."""
     if isinstance(value, Dim):
         return call(b, "full", shape=(), fill_value=value, dtype=dtype.name)
     return Constant(np.asarray(value, dtype.numpy))
 
 
 def tensor_type(atom: Atom) -> TensorType:
-    """The type of an operand that is a tensor; InternalError if it is not one."""
+    """Returns the type of a tensor operand; InternalError for other types."""
     if not isinstance(atom.type, TensorType):
         raise InternalError(f"a tensor is expected here, not {atom.type}")
     return atom.type

@@ -1,8 +1,8 @@
 """Convolution in two dimensions.
 
 ``nn.conv2d`` knows layouts, padding and groups. It is lowered to ``nn.pad``, transposes to NHWC and
-HWIO, and the primitive ``conv2d_valid``, whose innermost axis are the output channels: that is the
-order in which register tiles over columns and channels are fast.
+HWIO, and the primitive ``conv2d_valid``, whose innermost axis holds the output channels: in that
+order register tiles over columns and channels are fast.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .winograd import ERROR_GROWTH, winograd
 __all__ = ["winograd_fits"]
 
 _STRIDES = attr("distance of neighbouring windows, an int or one per axis", (1, 1))
-_GROUPS = attr("number of groups of channels that do not see one another", 1)
+_GROUPS = attr("number of groups of channels, each convolved on its own", 1)
 _KERNEL_AXES = {"OIHW": (2, 3, 1, 0), "HWIO": (0, 1, 2, 3)}  # where height, width, in, out stand
 
 
@@ -118,7 +118,7 @@ def _rule(
 
 
 def _every_other(x: Value, axes: tuple[int, int], strides: tuple[int, int]) -> Value:
-    """Every ``strides``-th pixel of images."""
+    """Slices every ``strides``-th pixel out of images."""
     steps = tuple(strides[axes.index(n)] if n in axes else 1 for n in range(x.rank))
     return F.strided_slice(x, begin=(0,) * x.rank, end=x.shape, strides=steps)
 

@@ -85,7 +85,7 @@ class Reduce(NamedTuple):
 
 
 def attr(doc: str, default: Any = REQUIRED) -> Any:
-    """Declare an attribute, as the default of a keyword-only parameter."""
+    """Declares an attribute, as the default of a keyword-only parameter."""
     return Attr("", doc, default)
 
 
@@ -104,7 +104,7 @@ def primitive(
     params: tuple[str, ...] = (),
     doc: str = "",
 ) -> Callable[[Callable[..., Element | Reduce]], Operator]:
-    """Declare a primitive operator; the function's first parameter is the type of the result.
+    """Declares a primitive operator; the function's first parameter is the type of the result.
 
     Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
     operators that differ in few words; else both are read off the function.
@@ -152,7 +152,7 @@ def composite(
     traits: Trait = Trait.NONE,
     doc: str = "",
 ) -> Callable[[Callable[..., Any]], Operator]:
-    """Declare an operator that consists of others; the function takes and returns ``Value``\\ s.
+    """Declares an operator that consists of others; the function takes and returns ``Value``\\ s.
 
     Without ``rule`` the result has the type that the traced function gives. Without ``reference``
     that is the traced function in float64, and without ``samples`` they are drawn for one operand
@@ -202,7 +202,7 @@ def composite(
 
 
 def in_float64(reference: Reference) -> Reference:
-    """``reference`` on float64 instead of float operands, rounded to the first operand's dtype."""
+    """Returns ``reference`` computed in float64 and rounded to the dtype of the first operand."""
 
     def rounded(*arrays: Any, **attrs: Any) -> Any:
         wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
@@ -212,7 +212,7 @@ def in_float64(reference: Reference) -> Reference:
 
 
 def _signature(name: str, body: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[Attr, ...]]:
-    """The operands and the attributes that the parameters of ``body`` declare."""
+    """Returns the operands and the attributes that the parameters of ``body`` declare."""
     params: list[str] = []
     attrs: list[Attr] = []
     for p in inspect.signature(body).parameters.values():
@@ -239,7 +239,7 @@ def _signature(name: str, body: Callable[..., Any]) -> tuple[tuple[str, ...], tu
 def _infer(
     name: str, params: Sequence[str], dtypes: str, rule: Rule
 ) -> Callable[[tuple[Type, ...], Attrs], Type]:
-    """The type rule of an operator: ``rule`` on operands whose number and dtypes were checked."""
+    """Returns the type rule that checks number and dtypes of operands, then applies ``rule``."""
     count = None if params and params[-1].startswith("*") else len(params)
 
     def infer(types: tuple[Type, ...], attrs: Attrs) -> Type:
@@ -262,7 +262,7 @@ def _same_type(x: TensorType, **attrs: Any) -> TensorType:
 
 
 def _reference(reference: Reference) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
-    """``reference`` without NumPy's warnings; its results are arrays."""
+    """Returns ``reference`` without NumPy's warnings; its results are arrays."""
 
     def compute(arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         with np.errstate(all="ignore"):
@@ -309,7 +309,7 @@ DTYPE_WORDS = {
 def elementwise_doc(
     name: str, text: str, params: Sequence[str], kinds: str, *, to_bool: bool = False
 ) -> str:
-    """Documentation of an elementwise operator that computes what ``text`` says."""
+    """Returns the documentation of an elementwise operator that computes what ``text`` says."""
     dtype = "bool" if kinds == "b" else "float32" if "f" in kinds else "int32"
     shape = "``x`` of any shape; the result has the same shape."
     errors = ""

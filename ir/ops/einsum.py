@@ -85,7 +85,7 @@ def _order(
 
 
 def _diagonal(x: Value, letters: str) -> tuple[Value, str]:
-    """Every letter once: an axis pair of one letter becomes its diagonal, at the end."""
+    """Replaces two axes of one letter by their diagonal, as the last axis."""
     for letter in dict.fromkeys(letters):
         while letters.count(letter) > 1:
             first = letters.index(letter)
@@ -113,7 +113,7 @@ def _permuted(x: Value, letters: str, order: str) -> Value:
 def _join(
     left: tuple[Value, str], right: tuple[Value, str], result: str, kept: set[str]
 ) -> tuple[Value, str]:
-    """The product of two operands, summed over the letters that nothing needs any more."""
+    """The product of two operands, summed over the letters that no later step needs."""
     x, x_letters = _sum_away(*left, kept | set(right[1]))
     y, y_letters = _sum_away(*right, kept | set(x_letters))
     letters = dict.fromkeys(x_letters + y_letters)
@@ -126,7 +126,7 @@ def _join(
 
 
 def _aligned(x: Value, letters: str, out: str) -> Value:
-    """The operand with its axes where ``out`` has them, and size 1 where it has none."""
+    """The operand with its axes in the order of ``out``, and size 1 for letters it lacks."""
     own = "".join(letter for letter in out if letter in letters)
     x = _permuted(x, letters, own)
     front = out.index(own[0]) if own else len(out)

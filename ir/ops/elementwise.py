@@ -44,7 +44,7 @@ _INTEGERS = ("int8", "uint8", "int32", "int64", "int16", "uint32", "uint16", "ui
 
 
 def _declare(row: ScalarOp) -> None:
-    """The operator that applies ``row`` to each element of its broadcast operands."""
+    """Declares the operator that applies ``row`` to each element of broadcast operands."""
     params = ("condition", "x", "y") if row.arity == 3 else ("x", "y")[: row.arity]
 
     def rule(*operands: TensorType) -> TensorType:

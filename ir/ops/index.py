@@ -147,7 +147,7 @@ def _reverse(
 
 
 def _in_range(at: Expr, size: IntExpr, mode: str) -> Expr:
-    """An index read from data, counted from the end if negative, made to lie in [0, size)."""
+    """An index from data, limited to [0, size); a negative one counts from the end."""
     if mode == "wrap":
         return op("floor_mod", at, index_expr(size))
     below = op("less", at, const(0, INT64))

@@ -125,7 +125,7 @@ def _stack(*xs: Value, axis: Any = attr("where the new axis stands in the result
 
 
 def _cuts(x: TensorType, parts: Any, axis: Any) -> tuple[int, list[tuple[IntExpr, IntExpr]]]:
-    """The axis, and where each part begins and ends on it."""
+    """Returns the axis, and the begin and end of each part on it."""
     axis = normalise_axis(axis, x.rank, x)
     size = x.shape[axis]
     if is_size(parts) and not isinstance(parts, Dim):
@@ -147,7 +147,7 @@ def _cuts(x: TensorType, parts: Any, axis: Any) -> tuple[int, list[tuple[IntExpr
 
 
 def _cut(mark: Any, size: IntExpr) -> IntExpr:
-    """One index at which to cut, as a slice would read it."""
+    """Returns an index at which to cut, interpreted as in a slice."""
     if not is_size(mark):
         raise LoopwrightValueError(f"{mark!r} is not an index")
     if isinstance(mark, Dim) or isinstance(size, Dim):

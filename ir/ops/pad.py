@@ -1,4 +1,4 @@
-"""``nn.pad``: a border round a tensor, as an index map with a guard."""
+"""``nn.pad``: a border around a tensor, as an index map with a condition."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _nearest(at: IndexLike, size: IntExpr) -> IndexLike:
 
 
 def _reflected(at: IndexLike, size: IntExpr) -> IndexLike:
-    """Walk to the last element and back again: the index has the period ``2 * size - 2``."""
+    """The index of a reflection, which has the period ``2 * size - 2``."""
     if size == 1:
         return 0
     period = 2 * size - 2
@@ -113,7 +113,7 @@ def _pad(
     pad_value: Any = attr("the constant", 0),
     mode: Any = attr("constant, edge or reflect", "constant"),
 ) -> Element:
-    """A border round the tensor: a constant, the nearest element, or its reflection.
+    """A border around the tensor: a constant, the nearest element, or its reflection.
 
     ``x`` of any shape and dtype. ``reflect`` does not repeat the outermost element and goes on to
     and fro where the border is wider than the axis. LoopwrightValueError for a negative width, an

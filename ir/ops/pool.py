@@ -228,7 +228,7 @@ def _pool_rule(x: TensorType, **attrs: Any) -> TensorType:
 
 
 def _reference_pool(x: Any, layout: str, **attrs: Any) -> Any:
-    """Window by window: the elements of the image that it covers, and how many places count.
+    """Pooling, window by window.
 
     The mean of each window if there is the attribute ``count_include_pad``, else the maximum.
     """
@@ -258,7 +258,7 @@ def _reference_line(
     ceil_mode: bool,
     count_include_pad: bool = False,
 ) -> list[tuple[list[int], int, int]]:
-    """Per window on one axis: indices inside, their number, and the number with padding."""
+    """For each window on one axis: its indices inside, their number, and that with padding."""
     window, spread = np.resize(pool_size, 2)[n], np.resize(dilation, 2)[n]
     stride = np.resize(pool_size if strides is None else strides, 2)[n]
     sides = np.resize(np.atleast_1d(padding), 4)

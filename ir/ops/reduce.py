@@ -40,7 +40,7 @@ KEEPDIMS = attr("True if reduced axes stay with size 1", False)
 
 
 def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool) -> list[IntExpr]:
-    """The shape after ``axes`` are reduced."""
+    """Returns the shape after ``axes`` are reduced."""
     if keepdims:
         return [1 if axis in axes else size for axis, size in enumerate(shape)]
     return [size for axis, size in enumerate(shape) if axis not in axes]
@@ -49,7 +49,7 @@ def reduced_shape(shape: Sequence[IntExpr], axes: Sequence[int], keepdims: bool)
 def reduction_rule(
     dtype: DType | None = None, *, needs_element: bool = False
 ) -> Callable[..., TensorType]:
-    """The type rule of a reduction; the result has ``dtype``, or that of the operand.
+    """Returns the type rule of a reduction; the result has ``dtype``, or that of the operand.
 
     ``needs_element``: LoopwrightValueError where an axis without elements is reduced.
     """
@@ -83,7 +83,7 @@ def _wrapping(function: Any) -> Any:
 
 
 def _samples(rng: np.random.Generator, kinds: str, empty: str | None = None) -> list[Sample]:
-    """Samples of operands of ``kinds``, and without elements of the dtype ``empty``."""
+    """Samples of dtypes of ``kinds``, and some without elements of the dtype ``empty``."""
     found: list[Sample] = []
     if "f" in kinds:
         edge = np.array(SPECIAL_FLOATS, "float32")
@@ -133,7 +133,7 @@ def _doc(name: str, text: str, kinds: str = "f", error: str = "") -> str:
 def _reduction(
     name: str, text: str, kinds: str, reference: Any, *, empty: str | None = None
 ) -> None:
-    """Declare a primitive reduction; ``empty`` is the dtype of samples without elements."""
+    """Declares a primitive reduction; ``empty`` is the dtype of samples without elements."""
     error = "" if empty else " or a result without any element to take"
 
     @primitive(

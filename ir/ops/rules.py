@@ -49,7 +49,7 @@ _KIND_NAMES = {"b": "bool", "i": "a signed integer", "u": "an unsigned integer",
 
 
 def tensors(types: Sequence[Type], count: int | None = None) -> tuple[TensorType, ...]:
-    """The operands as tensor types; ``count`` of them, or at least one if it is None."""
+    """Returns the operands as tensor types; checks that there are ``count`` (None: at least 1)."""
     if len(types) != count and (count is not None or not types):
         takes = "at least 1 operand" if count is None else f"{count} operand{'s' * (count != 1)}"
         raise LoopwrightTypeError(f"takes {takes}, not {len(types)}")
@@ -67,7 +67,7 @@ def shorts(types: Sequence[TensorType]) -> str:
 
 
 def same_dtype(types: Sequence[TensorType]) -> DType:
-    """The dtype that all operands have."""
+    """Returns the one dtype of all operands."""
     if any(t.dtype != types[0].dtype for t in types):
         common = promote(*(t.dtype for t in types))
         raise LoopwrightTypeError(
@@ -78,7 +78,7 @@ def same_dtype(types: Sequence[TensorType]) -> DType:
 
 
 def require_kind(kinds: str, types: Sequence[TensorType]) -> None:
-    """Every operand has a dtype of one of NumPy's kind letters ``kinds``."""
+    """Raises LoopwrightTypeError unless the kinds of all dtypes are in ``kinds``."""
     for t in types:
         if t.dtype.kind in kinds:
             continue
@@ -94,14 +94,14 @@ def require_kind(kinds: str, types: Sequence[TensorType]) -> None:
 
 
 def broadcast_pair(left: IntExpr, right: IntExpr) -> IntExpr | None:
-    """The size of two broadcast sizes, or None if they are not known to fit."""
+    """Returns the size of two broadcast sizes, or None if they are not known to fit."""
     if left == right or right == 1:
         return left
     return right if left == 1 else None
 
 
 def broadcast_shapes(types: Sequence[TensorType]) -> Shape:
-    """NumPy's broadcasting: axes are matched from the last one, a size of 1 is repeated."""
+    """Returns the broadcast shape, by NumPy's rules."""
 
     def refuse(left: IntExpr, right: IntExpr) -> LoopwrightTypeError:
         return LoopwrightTypeError(
@@ -115,7 +115,7 @@ def broadcast_shapes(types: Sequence[TensorType]) -> Shape:
 def joined_shape(
     shapes: Sequence[Shape], refuse: Callable[[IntExpr, IntExpr], LoopwrightTypeError]
 ) -> Shape:
-    """Shapes broadcast to one; ``refuse`` makes the error of two sizes that differ."""
+    """Returns the broadcast of shapes; ``refuse`` makes the error of two sizes that differ."""
     result: list[IntExpr] = []
     for back in range(max(map(len, shapes)), 0, -1):
         size: IntExpr = 1
@@ -131,7 +131,7 @@ def joined_shape(
 
 
 def _broadcast_hint(types: Sequence[TensorType]) -> str | None:
-    """A trailing axis of 1 helps when the shorter operand matches the front of the longer one."""
+    """A hint if the shorter operand matches the leading axes of the longer one."""
     ordered = sorted(types, key=lambda t: t.rank)
     short, long = ordered[0], ordered[-1]
     if 0 < short.rank < long.rank and short.shape == long.shape[: short.rank]:
@@ -141,13 +141,13 @@ def _broadcast_hint(types: Sequence[TensorType]) -> str | None:
 
 
 def broadcast_read(tensor: Tensor, indices: Sequence[IndexLike]) -> Expr:
-    """The operand's element for an element of the broadcast result: index 0 on axes of size 1."""
+    """Reads an operand at the indices of the broadcast result: index 0 on axes of size 1."""
     own = indices[len(indices) - len(tensor.shape) :]
     return tensor(*(0 if size == 1 else i for size, i in zip(tensor.shape, own, strict=True)))
 
 
 def normalise_axis(axis: Any, rank: int, operand: TensorType | None = None) -> int:
-    """``axis`` counted from the front; one out of range raises LoopwrightValueError."""
+    """Returns ``axis`` counted from the front; LoopwrightValueError if it is out of range."""
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise LoopwrightValueError(f"an axis is an int, not {axis!r}")
     if not -rank <= axis < rank:
@@ -157,7 +157,7 @@ def normalise_axis(axis: Any, rank: int, operand: TensorType | None = None) -> i
 
 
 def normalise_axes(axes: Any, rank: int, operand: TensorType | None = None) -> tuple[int, ...]:
-    """Axes (an int, a tuple, or None for all) from the front, sorted, each once.
+    """Returns axes (an int, a tuple, or None for all) counted from the front and sorted.
 
     >>> normalise_axes((-1, 0), 3)
     (0, 2)
@@ -171,7 +171,7 @@ def normalise_axes(axes: Any, rank: int, operand: TensorType | None = None) -> t
 
 
 def as_axes(axes: Any) -> tuple[Any, ...]:
-    """An attribute that is one value or a tuple of them, as a tuple."""
+    """Returns an attribute that is one value or a tuple of them as a tuple."""
     return axes if isinstance(axes, tuple) else (axes,)
 
 
@@ -181,7 +181,7 @@ def is_size(value: Any) -> bool:
 
 
 def sizes_of(shape: Any) -> Shape:
-    """A shape attribute as a tuple of sizes that are not negative."""
+    """Returns a shape attribute as a tuple; LoopwrightValueError for a negative size."""
     sizes = as_axes(shape)
     for size in sizes:
         if not is_size(size) or (isinstance(size, int) and size < 0):
@@ -190,7 +190,7 @@ def sizes_of(shape: Any) -> Shape:
 
 
 def require_fits(label: str, value: Any, dtype: DType) -> None:
-    """``value`` is a number (or a symbolic size) that a tensor of ``dtype`` can hold."""
+    """Raises an error unless ``value`` is a number or symbolic size that ``dtype`` can hold."""
     if not isinstance(value, bool | int | float | Dim):
         raise LoopwrightValueError(f"{label} {value!r} is not a number")
     if isinstance(value, Dim) or dtype.is_float or dtype.is_bool:
@@ -206,7 +206,7 @@ def require_fits(label: str, value: Any, dtype: DType) -> None:
 
 
 def dtype_attr(value: Any) -> DType:
-    """The dtype an attribute names."""
+    """Returns the dtype that an attribute names."""
     dtype = DTYPES.get(str(value))
     if dtype is None:
         raise LoopwrightValueError(

@@ -27,7 +27,7 @@ SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5)
 
 
 def sample(*args: Array, **attrs: Any) -> Sample:
-    """A use of an operator on arrays, with attributes."""
+    """Returns one use of an operator: its operands and attributes."""
     return Sample(args, attrs)
 
 

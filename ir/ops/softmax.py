@@ -61,7 +61,7 @@ def _samples(rng: np.random.Generator) -> list[Sample]:
 
 
 def _piece(x: Value, axis: int) -> int | None:
-    """The length of the pieces of a long row that is the only one, None for other rows."""
+    """Returns the length of the pieces of a single long row, None for other rows."""
     if not all(isinstance(size, int) for size in x.shape):
         return None
     size, limits = as_int(product(x.shape)), x.builder.limits
@@ -72,7 +72,7 @@ def _piece(x: Value, axis: int) -> int | None:
 
 
 def _shifted(x: Value, axis: int) -> tuple[Value, tuple[int, ...]]:
-    """``x`` less its greatest element, and the axis as a tuple."""
+    """Returns ``x`` minus its greatest element, and the axis as a tuple."""
     axes = (axis % x.rank,)
     return x - F.max(x, axis=axes, keepdims=True), axes
 

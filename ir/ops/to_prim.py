@@ -1,4 +1,4 @@
-"""A fused group of operators becomes a PrimFunc.
+"""Lowers a fused group of operators to a PrimFunc.
 
 Reductions and results become stages. A map becomes a stage only if several stages would otherwise
 recompute it, or if it pads an operand that a contraction reads many times. Everything else is
@@ -204,7 +204,7 @@ class _Lowering:
         return buffer
 
     def _compose(self, indices: tuple[IndexLike, ...], shape: tuple[IntExpr, ...]) -> None:
-        """Compose a long chain of maps from its beginning: Python would recurse for each map."""
+        """Composes a long chain of maps in order, since recursion would exceed Python's limit."""
         if len(self.calls) <= LONG_CHAIN:
             return
         for var, _ in self.calls:

@@ -1,4 +1,4 @@
-"""From one operator to its tensor expression, and on to a PrimFunc of a single stage."""
+"""Lowers one operator to its tensor expression, and to a PrimFunc of a single stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["apply_compute", "operator_prim", "placeholder", "stage_of"]
 def apply_compute(
     op: Operator, inputs: Sequence[Tensor], attrs: Mapping[str, Any], out_type: Type
 ) -> Map | Reduction:
-    """What a primitive operator computes from ``inputs``; ``attrs`` are complete.
+    """Returns the tensor expression of a primitive operator on ``inputs``; ``attrs`` are complete.
 
     Raises InternalError if the operator is not a primitive, or if its expression does not have the
     shape and dtype that its type rule gave.
@@ -34,7 +34,7 @@ def apply_compute(
 
 
 def placeholder(buffer: Buffer) -> Tensor:
-    """The tensor whose elements are read from ``buffer``."""
+    """Returns the tensor whose elements are read from ``buffer``."""
 
     def element(*indices: IndexLike) -> Expr:
         return read(buffer.name, indices, buffer.dtype)
@@ -43,7 +43,7 @@ def placeholder(buffer: Buffer) -> Tensor:
 
 
 def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
-    """The stage that stores ``result`` in a buffer; its axes are ``i0 i1 ... ri0 ...``."""
+    """Returns the stage that stores ``result`` in a buffer; its axes are ``i0 i1 ... ri0 ...``."""
     axes = tuple(Axis(f"{prefix}{n}", size) for n, size in enumerate(result.shape))
     buffer = Buffer(name, result.shape, result.dtype)
     if isinstance(result, Map):
@@ -54,7 +54,7 @@ def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
 
 
 def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:
-    """A PrimFunc that is one primitive operator alone, with parameters ``x0 x1 ...`` and ``out``.
+    """Returns the PrimFunc of one primitive operator, with parameters ``x0 x1 ...`` and ``out``.
 
     >>> from loopwright.ir.dtype import FLOAT32
     >>> from loopwright.ir.ops import get

@@ -1,4 +1,4 @@
-"""What convolution and pooling share: their attributes, and where a window can stand."""
+"""Windows of convolution and pooling: their attributes, and the places where they fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAYOUT = attr("NCHW or NHWC", "NCHW")
 
 
 def pair(label: str, value: Any) -> tuple[int, int]:
-    """An attribute that is one positive int or two."""
+    """Returns an attribute that is one positive int or two as a pair."""
     both = value if isinstance(value, tuple) else (value, value)
     if len(both) != 2 or not all(isinstance(v, int) and v > 0 for v in both):
         raise LoopwrightValueError(f"{label} {value!r} is not one positive int or two")
@@ -40,7 +40,7 @@ def pair(label: str, value: Any) -> tuple[int, int]:
 
 
 def padding_of(value: Any) -> Padding:
-    """The attribute ``padding`` as (top, left, bottom, right)."""
+    """Returns the attribute ``padding`` as (top, left, bottom, right)."""
     sides = value if isinstance(value, tuple) else (value,)
     sides = sides * (4 // len(sides)) if len(sides) in (1, 2) else sides
     if len(sides) != 4 or not all(is_size(s) and (isinstance(s, Dim) or s >= 0) for s in sides):
@@ -51,7 +51,7 @@ def padding_of(value: Any) -> Padding:
 
 
 def spatial_axes(layout: str, x: TensorType) -> tuple[int, int]:
-    """The axes of height and width of a tensor of rank 4."""
+    """Returns the axes of height and width of a tensor of rank 4."""
     if layout not in ("NCHW", "NHWC"):
         raise LoopwrightValueError(f"layout {layout!r} is none of NCHW, NHWC")
     if x.rank != 4:
@@ -63,12 +63,12 @@ def spatial_axes(layout: str, x: TensorType) -> tuple[int, int]:
 
 
 def window_span(size: int, dilation: int) -> int:
-    """How many elements a window reaches over."""
+    """Returns the number of elements from the first to the last of a window."""
     return (size - 1) * dilation + 1
 
 
 def window_count(size: IntExpr, window: int, stride: int, x: TensorType) -> IntExpr:
-    """How many windows that reach over ``window`` elements stand in ``size`` of them."""
+    """Returns the number of windows that span ``window`` elements and fit in ``size``."""
     if isinstance(size, int) and size < window:
         raise LoopwrightValueError(
             f"a window of {window} does not fit into {size} elements of {x.short}",

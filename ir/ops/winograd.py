@@ -1,4 +1,4 @@
-"""Winograd's convolution: 3x3 windows by fewer multiplications.
+"""Winograd's convolution: 3x3 windows with fewer multiplications.
 
 A tile of ``m`` x ``m`` results is made of ``(m + 2)²`` products per channel instead of ``9 m²``
 (S. Winograd, "Arithmetic complexity of computations", 1980; A. Lavin and S. Gray, "Fast algorithms
@@ -113,7 +113,7 @@ def _result_line(tile: int, m: Sequence[T], by: _Arithmetic[T]) -> list[T]:
 
 
 def _pick(place: IndexLike, values: Sequence[Expr]) -> Expr:
-    """The value number ``place``."""
+    """Selects ``values[place]``."""
     found = values[-1]
     for n in reversed(range(len(values) - 1)):
         found = select(index_less(place, n + 1), values[n], found)
@@ -134,7 +134,7 @@ def _transform(
     samples: Callable[[np.random.Generator], Sequence[Sample]],
     terms: int = 1,
 ) -> Callable[[Callable[..., Element]], Operator]:
-    """Declare one of the transforms; ``example`` holds two types and attributes."""
+    """Declares one of the transforms; ``example`` holds two types and attributes."""
     given, result, attrs = example
     return primitive(
         name,

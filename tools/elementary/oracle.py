@@ -34,7 +34,6 @@ _NUMPY: dict[str, Callable[..., Array]] = {
     "atanh": np.arctanh,
     "erf": _erf,
     "sigmoid": _sigmoid,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "truncate_mod": np.fmod,
     "floor_mod": np.mod,
 }
@@ -95,6 +94,5 @@ def _exact(name: str) -> Callable[..., Any]:
         "log2": lambda x: mp.log(x, 2),
         "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
         "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
-        "rsqrt": lambda x: 1 / mp.sqrt(x),
     }
     return table.get(name) or getattr(mp, name)
