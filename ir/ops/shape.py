@@ -237,10 +237,10 @@ def _expand_dims(
     return lambda *i: x(*i[:first], *i[first + num_newaxis :])
 
 
-def _squeezed(axis: Any, x: TensorType | Tensor) -> tuple[int, ...]:
+def _squeezed(axis: Any, x: TensorType) -> tuple[int, ...]:
     if axis is None:
         return tuple(a for a, size in enumerate(x.shape) if size == 1)
-    return normalise_axes(axis, len(x.shape), x)
+    return normalise_axes(axis, x.rank, x)
 
 
 def _squeeze_rule(x: TensorType, axis: Any) -> TensorType:
@@ -279,7 +279,7 @@ def _squeeze(
           squeeze(%x, axis=[0])
         }
     """
-    gone = _squeezed(axis, x)
+    gone = _squeezed(axis, TensorType(x.shape, x.dtype))
 
     def element(*i: IndexLike) -> Expr:
         rest = iter(i)
