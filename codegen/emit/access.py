@@ -24,7 +24,7 @@ def element_bytes(stmt: Stmt) -> int:
 
 
 def is_smooth(stmt: Stmt, var: str) -> bool:
-    """Whether each place of a statement stays, or moves on by one element, where ``var`` does."""
+    """True if each place of a statement stays, or moves on by one element, where ``var`` does."""
     if not isinstance(stmt, Store | Accumulate):
         return not isinstance(stmt, If)
     places: list[Sequence[object]] = [stmt.indices]
@@ -44,7 +44,7 @@ def _moves_on(indices: Sequence[object], var: str) -> bool:
 
 
 def mentions(expr: object, var: str) -> bool:
-    """Whether a loop variable stands in an index."""
+    """True if a loop variable stands in an index."""
     return isinstance(expr, Dim) and var in symbols(expr)
 
 

@@ -83,7 +83,7 @@ def _inside(
     env: Env,
     ranges: Mapping[str, tuple[int, int]],
 ) -> bool:
-    """Whether the elements ``flat + first`` up to ``flat + end`` are known to lie in the buffer."""
+    """True if the elements ``flat + first`` up to ``flat + end`` are known to lie in the buffer."""
     inside = bounds(flat, {**ranges, **_pinned(env)})
     if inside is None:
         return False
@@ -91,7 +91,7 @@ def _inside(
 
 
 def _pinned(env: Env) -> dict[str, tuple[int, int]]:
-    """The loops written out, at their turn; the lanes at the first."""
+    """The values of the unrolled loops; the lanes are at the first."""
     found = {name: (v, v) for name, v in env.values.items() if isinstance(v, int)}
     if env.lanes is not None:
         found[env.lanes.var] = (env.lanes.offset, env.lanes.offset)

@@ -23,8 +23,8 @@ def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value)
 
 
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
-    """Store all turns of an unrolled loop inside a vector loop at once, if they fill the gaps
-    between the lanes: four turns store lanes that are four elements apart."""
+    """Store all iterations of an unrolled loop inside a vector loop at once, if they fill the gaps
+    between the lanes: four iterations store lanes that are four elements apart."""
     if len(loop.body) != 1:  # none, where what it would add is zero
         return False
     stmt, lanes, count = loop.body[0], env.lanes, loop.extent
@@ -38,24 +38,24 @@ def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     flat = e.memory.flat_index(place, stmt.indices)
     if stride_along(flat, loop.var) != 1 or e.memory.lane_stride(flat, env) != count:
         return False
-    turns = [
+    vectors = [
         e.w.splat(e.value(stmt.value, env.bind(loop.var, i)), lanes.lanes) for i in range(count)
     ]
     address = e.memory.address(place, flat, env.bind(loop.var, 0))
-    e.memory.store(place, address, interleave(e.w, turns), count * lanes.active)
+    e.memory.store(place, address, interleave(e.w, vectors), count * lanes.active)
     return True
 
 
-def interleave(w: FunctionWriter, turns: list[Value]) -> Value:
-    """One vector with lane 0 of every turn, then lane 1 of every turn, and so on."""
-    lanes, count = turns[0].lanes, len(turns)
-    while len(turns) > 1:  # joined two by two, still one behind the other
-        turns = [
-            w.shuffle(a, b, tuple(range(2 * a.lanes))) for a, b in zip(turns[::2], turns[1::2])
+def interleave(w: FunctionWriter, vectors: list[Value]) -> Value:
+    """One vector with lane 0 of every vector, then lane 1 of every vector, and so on."""
+    lanes, count = vectors[0].lanes, len(vectors)
+    while len(vectors) > 1:  # joined two by two, in their order
+        vectors = [
+            w.shuffle(a, b, tuple(range(2 * a.lanes))) for a, b in zip(vectors[::2], vectors[1::2])
         ]
-    whole = turns[0]
+    whole = vectors[0]
     return w.shuffle(
-        whole, whole, tuple(turn * lanes + lane for lane in range(lanes) for turn in range(count))
+        whole, whole, tuple(n * lanes + lane for lane in range(lanes) for n in range(count))
     )
 
 

@@ -1,6 +1,6 @@
 """Conditions on indices that are known while the code is written, lane by lane.
 
-The border of an image is such a condition once the loops that reach it are written out: of a row it
+The border of an image is such a condition once the loops that reach it are unrolled: of a row it
 is true or false, of a column it is a mask.
 """
 
@@ -28,13 +28,13 @@ _Linear = tuple[dict[str, int], int]
 
 
 class Known:
-    """Works conditions out by the values that an Env gives the loops written out."""
+    """Works conditions out by the values that an Env gives the unrolled loops."""
 
     def __init__(self) -> None:
         self.differences: dict[int, tuple[Op, _Linear | None]] = {}  # by the identity of the Op
 
     def mask(self, condition: Expr, env: Env) -> tuple[bool, ...] | None:
-        """Whether the condition holds, one entry per lane (one alone outside of a vector loop), or
+        """The condition as one bool per lane (one alone outside of a vector loop), or
         None if that is not known."""
         lanes = env.lanes.lanes if env.lanes is not None else 1
         if isinstance(condition, Const):
@@ -53,10 +53,10 @@ class Known:
             if env.lanes is not None and name == env.lanes.var:
                 value, stride = value + coefficient * env.lanes.offset, coefficient
                 continue
-            turn = env.values.get(name)
-            if not isinstance(turn, int):
+            iteration = env.values.get(name)
+            if not isinstance(iteration, int):
                 return None
-            value += coefficient * turn
+            value += coefficient * iteration
         holds = _COMPARE[condition.name]
         if stride == 0:
             return (holds(value),) * lanes

@@ -294,8 +294,8 @@ class Memory:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 
     def prefetch(self, address: Value) -> None:
-        """Ask for the line of an address, which need not be one, into all caches: once a turn of
-        the loops it depends on."""
+        """Prefetch the line of an address into all caches, once an iteration of the loops that the
+        address depends on. It need not be valid."""
         self.w.calls.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         text = f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)"
         self.w.once(text, address.depth)
@@ -303,7 +303,7 @@ class Memory:
     # -- stores --------------------------------------------------------------------------------
 
     def is_aligned(self, place: Place, flat: IntExpr, env: Env) -> bool:
-        """Whether a vector at this index of an output starts on a multiple of its size.
+        """True if a vector at this index of an output starts on a multiple of its size.
 
         Outputs start on a multiple of 64 bytes if their size is one (see ``codegen.kernel``).
         """
@@ -323,7 +323,7 @@ class Memory:
     ) -> None:
         """Write the first ``active`` lanes of ``value`` from ``address`` on.
 
-        ``stream`` writes a whole aligned vector past the caches.
+        ``stream`` writes a whole aligned vector by a non-temporal store.
         """
         if place.buffer.dtype.is_bool:
             value = self.w.convert("zext", value, "i8")

@@ -83,7 +83,7 @@ class NestEmitter(ValueEmitter):
     def roots(self, stmts: Sequence[Stmt]) -> None:
         """Write a whole kernel, with as many lanes as hold the widest element in a vector loop.
 
-        Elements of less than four bytes fill vectors only where all of them lie side by side.
+        Elements of less than four bytes fill vectors only where all of them are contiguous.
         """
         vectors = [
             (loop.var, inner)
@@ -184,7 +184,7 @@ class NestEmitter(ValueEmitter):
         if stmt.kind == LoopKind.VECTORIZE:
             self.vector_loop(stmt, env)
         elif stmt.kind == LoopKind.UNROLL:
-            if self.turned_stores(stmt, env):
+            if self.transposed_stores(stmt, env):
                 return
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
@@ -202,9 +202,9 @@ class NestEmitter(ValueEmitter):
             sums.write(self, stmt.instruction, env)
         return bool(tiles) or stmt.instruction == Instruction.AMX_STORE
 
-    def turned_stores(self, stmt: Loop, env: Env) -> bool:
-        """Write an unrolled loop whose turns store vectors with their lanes far apart, but next to
-        one another: the vectors of some turns are transposed in registers, and stored whole.
+    def transposed_stores(self, stmt: Loop, env: Env) -> bool:
+        """Write an unrolled loop whose iterations store vectors with strided lanes, but next to
+        one another: the vectors of some iterations are transposed in registers, and stored whole.
 
         False, having done nothing, if it is no such loop.
         """
@@ -235,17 +235,17 @@ class NestEmitter(ValueEmitter):
             inside = Env(env.values, Lanes(inner.var, offset, lanes, active))
             for store, place, flat in stores:
                 for start in range(0, stmt.extent, lanes):
-                    turns = range(start, min(start + lanes, stmt.extent))
+                    block = range(start, min(start + lanes, stmt.extent))
                     rows = [
                         self.w.splat(self.value(store.value, inside.bind(stmt.var, t)), lanes)
-                        for t in turns
+                        for t in block
                     ]
                     columns = transpose(self.w, rows)
                     for lane, column in enumerate(columns[:active]):
                         address = self.memory.address(
                             place, flat, inside.lane(lane).bind(stmt.var, start)
                         )
-                        self.memory.store(place, address, column, len(turns))
+                        self.memory.store(place, address, column, len(block))
         return True
 
     def serial_loop(self, stmt: Loop, env: Env) -> None:
@@ -270,7 +270,7 @@ class NestEmitter(ValueEmitter):
         self.touch(written)
 
     def touch(self, names: set[str]) -> None:
-        """What was loaded from these buffers before may have changed."""
+        """Forget loads from these buffers, which may have changed."""
         for name in names:
             if name in self.places:
                 self.places[name].version += 1
@@ -305,7 +305,7 @@ class NestEmitter(ValueEmitter):
         return self._lanes_for(width)
 
     def _moving_with(self, loop: Loop) -> frozenset[str]:
-        """The buffers of which a loop's turns use different elements."""
+        """The buffers of which a loop's iterations use different elements."""
         found = self.moving.get(id(loop))
         if found is None:
             names: set[str] = set()
@@ -422,9 +422,9 @@ class NestEmitter(ValueEmitter):
         self.assign(stmt.buffer, stmt.indices, new, env)
 
     def prefetch(self, stmt: Prefetch, env: Env) -> None:
-        """The line of the first lane; the others are on it, or too many to ask for.
+        """Prefetch the line of the first lane; the others are on it, or too many to prefetch.
 
-        Of vectors that lie on one line the first asks for it.
+        Of vectors on one line, the first one prefetches it.
         """
         place = self.places.get(stmt.buffer)
         if place is None:  # a copy so small that it is in registers
@@ -438,7 +438,7 @@ class NestEmitter(ValueEmitter):
         self.memory.prefetch(self.memory.address(place, flat, env))
 
     def _adds_nothing(self, stmt: Accumulate, env: Env) -> bool:
-        """Whether every lane reads outside of a border, where the identity stands (or a zero that
+        """True if every lane reads outside of a border, where the identity stands (or a zero that
         is multiplied): a tap that is skipped."""
         borders = self.borders.get(id(stmt))
         if borders is None:
@@ -479,9 +479,9 @@ class NestEmitter(ValueEmitter):
         stride = self.memory.lane_stride(flat, env)
         if env.lanes is None or stride == 1:
             active = env.lanes.active if env.lanes else 1
-            past_caches = stream and self.memory.is_aligned(place, flat, env)
+            streamed = stream and self.memory.is_aligned(place, flat, env)
             address = self.memory.address(place, flat, env)
-            self.memory.store(place, address, value, active, past_caches)
+            self.memory.store(place, address, value, active, streamed)
             return
         for lane in range(env.lanes.active):
             address = self.memory.address(place, flat, env.lane(lane))

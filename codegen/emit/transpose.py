@@ -20,7 +20,7 @@ def transpose(w: FunctionWriter, rows: Sequence[Value]) -> list[Value]:
 
     Halves are exchanged across the diagonal at every distance from ``n / 2`` down to 1, as in
     J. O. Eklundh, "A fast computer method for matrix transposing", IEEE Trans. Comput. C-21, 1972.
-    Fewer rows than lanes are square blocks side by side, taken apart at the end. A square of words
+    Fewer rows than lanes are contiguous square blocks, taken apart at the end. A square of words
     is zipped within each 16 bytes, which are then dealt to the columns: no shuffle needs a table of
     its lanes. Small elements are zipped in blocks of 16 bytes a row.
     """
@@ -65,7 +65,7 @@ def _in_small_blocks(w: FunctionWriter, rows: list[Value], small: int) -> list[V
 
 
 def _zipped(w: FunctionWriter, rows: list[Value]) -> list[Value]:
-    """The columns of square blocks of 16 bytes a row, which lie side by side in the vectors: rows
+    """The columns of square blocks of 16 bytes a row, which are contiguous in the vectors: rows
     half a block apart are zipped, the lower halves of the two and the upper ones, until all have
     been. An x86 has an instruction for each, where exchanging runs of one or two bytes takes two or
     three."""

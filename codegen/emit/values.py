@@ -208,7 +208,7 @@ class ValueEmitter:
         return self.reads[id(expr)][1]
 
     def _inside(self, node: Read) -> bool:
-        """Whether the loops' ranges prove that the read lies in its buffer."""
+        """True if the loops' ranges prove that the read lies in its buffer."""
         held = self.registers.get(node.buffer)
         buffer = held.buffer if held is not None else self.places[node.buffer].buffer
         for i, size in zip(node.indices, buffer.shape, strict=True):
@@ -283,7 +283,7 @@ class ValueEmitter:
     ) -> Value | None:
         """A strided vector as a column of a block that is transposed in registers.
 
-        If an unrolled loop walks neighbouring elements, its turns are the columns of a square
+        If an unrolled loop walks neighbouring elements, its iterations are the columns of a square
         block: the rows are loaded as vectors and shuffled, instead of element by element. A guard
         that is the same in all lanes becomes the mask of the rows.
         """
@@ -293,10 +293,10 @@ class ValueEmitter:
         if not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
             return None
         for name in sorted(symbols(flat) - {lanes.var}):
-            turn = env.values.get(name)
-            if not isinstance(turn, int):
+            iteration = env.values.get(name)
+            if not isinstance(iteration, int):
                 continue
-            start = turn // count * count
+            start = iteration // count * count
             wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
             if wide * lanes.active * 4 < count * count:  # most of the block would be empty
                 continue
@@ -307,20 +307,22 @@ class ValueEmitter:
                 continue
             mask: Value | None = None
             if self.chosen:
-                start, wide = self._turns_chosen(env, name, turn, range(start, start + wide))
+                start, wide = self._iterations_chosen(
+                    env, name, iteration, range(start, start + wide)
+                )
                 if not wide:
                     continue
             if guard is not None:
                 mask = self._mask(guard, env, Lanes(name, start, count, wide))
                 if mask is None:
                     return None
-            # All turns of the unrolled loop ask for the same block.
+            # All iterations of the unrolled loop load the same block.
             around = tuple((n, env.values[n]) for n in sorted(symbols(flat) - {name, lanes.var}))
             said = (guard.name if guard is not None else "", self.memory.version(place))
             block = ("block", place.buffer.name, flat, name, start, wide, lanes, around, *said)
             made: list[Value] | None = self.w.noted(block)
             if made is not None:
-                return made[turn - start]
+                return made[iteration - start]
             rows: list[Value] = []
             for lane in range(lanes.active):
                 address = self.memory.address(place, flat, env.lane(lane).bind(name, start))
@@ -333,11 +335,13 @@ class ValueEmitter:
             depth = max(row.depth for row in rows)
             made = transpose(self.w, rows)
             self.w.note(block, depth, made)
-            return made[turn - start]
+            return made[iteration - start]
         return None
 
-    def _turns_chosen(self, env: Env, name: str, turn: int, reach: range) -> tuple[int, int]:
-        """The turns of an unrolled loop around ``turn`` in which all that was chosen is chosen as
+    def _iterations_chosen(
+        self, env: Env, name: str, iteration: int, reach: range
+    ) -> tuple[int, int]:
+        """The iterations of an unrolled loop around one in which all that was chosen is chosen as
         well: the first, and how many. In others the element may lie outside of its buffer."""
         assert env.lanes is not None
         active = env.lanes.active
@@ -346,7 +350,7 @@ class ValueEmitter:
             masks = ((self.known.mask(c, env.bind(name, other)), then) for c, then in self.chosen)
             return all(mask is not None and {*mask[:active]} == {then} for mask, then in masks)
 
-        first = end = turn
+        first = end = iteration
         while first > reach.start and alike(first - 1):
             first -= 1
         while end < reach.stop and alike(end):
@@ -356,7 +360,7 @@ class ValueEmitter:
     def _stride_in_block(
         self, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
     ) -> int | None:
-        """How far an index moves with an unrolled loop in some of its turns, in every lane."""
+        """How far an index moves with an unrolled loop in some of its iterations, in every lane."""
         assert env.lanes is not None
         last = env.lanes.offset + env.lanes.active - 1
         values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
@@ -364,8 +368,8 @@ class ValueEmitter:
         return stride_within(flat, name, values, ranges)
 
     def _mask(self, guard: Value, env: Env, lanes: Lanes) -> Value | None:
-        """The guard of a read, which is the same in all lanes of ``env``, in the turns ``lanes`` of
-        an unrolled loop; None if it is not known where it came from."""
+        """The guard of a read, which is the same in all lanes of ``env``, in the iterations
+        ``lanes`` of an unrolled loop; None if the condition behind it is not known."""
         condition = self.conditions.get(guard.name)
         if condition is None or guard.lanes > 1:
             return None
@@ -478,7 +482,7 @@ class ValueEmitter:
     def register_place(
         self, held: Registers, indices: tuple[IntExpr, ...], env: Env
     ) -> tuple[int, bool]:
-        """The number of the element at lane 0, and whether the others follow it side by side;
+        """The number of the element at lane 0, and whether the others are contiguous;
         if not, all lanes are at that element."""
         key = (held.buffer.shape, held.lane_axis, held.lanes, indices)
         flat = self.register_keys.get(key)

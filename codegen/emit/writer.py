@@ -107,7 +107,7 @@ class FunctionWriter:
             names = f"{names}, {a.name}"
             if a.depth > depth:
                 depth = a.depth
-        # The commonest of all instructions, so ``pure`` is written out.
+        # The commonest of all instructions, so ``pure`` is inlined here.
         key = (opcode, names, first.type, first.lanes)
         level = self.levels[depth]
         found = level.known.get(key)
@@ -319,7 +319,7 @@ class FunctionWriter:
         body: Callable[[Value, dict[K, Value]], dict[K, Value]],
         start: Value | None = None,
     ) -> dict[K, Value]:
-        """A counted loop that runs at least once; ``carried`` values pass from turn to turn.
+        """A counted loop that runs at least once; ``carried`` values pass to the next iteration.
 
         ``body(index, values)`` writes the body and gives the values at its end.
         """

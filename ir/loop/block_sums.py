@@ -34,7 +34,19 @@ from ..dims import IntExpr, as_int, symbol, symbols
 from .block_tiles import block_length, block_tiles
 from .expr import Read, const, read, walk
 from .kinds import LoopKind, Scope
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
+from .nest import (
+    Accumulate,
+    Alloc,
+    If,
+    Let,
+    Loop,
+    Nest,
+    Stmt,
+    Store,
+    map_bodies,
+    statements,
+    substituted,
+)
 from .prim import Buffer
 from .stride import stride_along
 
@@ -133,7 +145,7 @@ class _Sum:
         return [replace(stmt, body=tuple(new for s in stmt.body for new in self.limited(s)))]
 
     def _only_adds(self, loop: Loop) -> bool:
-        """Whether a loop adds to the accumulator, and does nothing else with it."""
+        """True if a loop adds to the accumulator, and does nothing else with it."""
         found = False
         for stmt in statements(loop.body):
             if _allocates(stmt, self.name):
@@ -173,7 +185,7 @@ class _Sum:
         return made, count
 
     def _moves_with(self, loop: Loop) -> bool:
-        """Whether the turns of a loop add to different elements."""
+        """True if the iterations of a loop add to different elements."""
         behind = {loop.var}
         for stmt in statements(loop.body):
             if isinstance(stmt, Let) and symbols(stmt.value) & behind:
@@ -185,23 +197,23 @@ class _Sum:
         return False
 
     def _cut(self, loop: Loop, count: int) -> tuple[list[Stmt], int]:
-        """A loop whose turns each add ``count`` times to an element, as loops over blocks, and how
-        often they add to one."""
+        """A loop whose iterations each add ``count`` times to an element, as loops over blocks, and
+        how often they add to one."""
         length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
         if loop.extent * count <= most:
             return [loop], loop.extent * count
-        turns = block_length(loop.extent, max(1, length // count))
-        if turns == 1:
+        size = block_length(loop.extent, max(1, length // count))
+        if size == 1:
             return self._cut(replace(loop, body=tuple(self._block(loop.body))), 1)
-        whole, rest = divmod(loop.extent, turns)
+        whole, rest = divmod(loop.extent, size)
         outer, inner = f"{loop.var}.a", f"{loop.var}.b"
 
         def block(at: IntExpr, extent: int) -> tuple[Stmt, ...]:
-            values = {loop.var: at * turns + symbol(inner)}
+            values = {loop.var: at * size + symbol(inner)}
             body = tuple(substituted(stmt, values) for stmt in loop.body)
             return tuple(self._block([Loop(loop.kind, inner, extent, body)]))
 
-        made, times = self._cut(Loop(loop.kind, outer, whole, block(symbol(outer), turns)), 1)
+        made, times = self._cut(Loop(loop.kind, outer, whole, block(symbol(outer), size)), 1)
         if rest:  # in a body of its own, with which its accumulators end
             made = [*made, Loop(LoopKind.UNROLL, outer, 1, block(whole, rest))]
             times += 1
@@ -257,11 +269,6 @@ def _lane_axis(body: Sequence[Stmt], name: str) -> int | None:
 
 def _renamed(stmt: Stmt, old: str, new: str) -> Stmt:
     """A statement that adds to another buffer."""
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=tuple(_renamed(s, old, new) for s in stmt.body))
-    if isinstance(stmt, If):
-        then, orelse = (tuple(_renamed(s, old, new) for s in b) for b in (stmt.then, stmt.orelse))
-        return replace(stmt, then=then, orelse=orelse)
     if isinstance(stmt, Accumulate) and stmt.buffer == old:
         return replace(stmt, buffer=new)
-    return stmt
+    return map_bodies(stmt, lambda s: _renamed(s, old, new))

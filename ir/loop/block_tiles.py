@@ -27,7 +27,20 @@ from ..dims import IntExpr, substitute, symbol, symbols
 from ..dtype import DType
 from .expr import Op, Read, const, index, index_value, op, read, walk
 from .kinds import LoopKind, Scope
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements, substituted
+from .nest import (
+    Accumulate,
+    Alloc,
+    If,
+    Let,
+    Loop,
+    Nest,
+    Stmt,
+    Store,
+    chain,
+    map_bodies,
+    statements,
+    substituted,
+)
 from .prim import Buffer
 
 __all__ = ["block_length", "block_tiles"]
@@ -37,7 +50,8 @@ MOST_BYTES = 1 << 17  # of the tiles of a block, on the stack
 
 
 def block_length(extent: int, most: int) -> int:
-    """The turns of a loop in a block: they divide the loop, if that makes them not much fewer."""
+    """The iterations of a loop in a block; they divide the loop if that makes them not much
+    fewer."""
     fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
     return fits[0] if fits else most
 
@@ -59,14 +73,14 @@ def block_tiles(nest: Nest) -> Nest:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A statement that adds to elements of a buffer, in the first turn perhaps sets them.
+    """A statement that adds to elements of a buffer, in the first iteration perhaps sets them.
 
     ``around`` are the loops between the reduced loop and the statement, ``inside`` those in it.
     """
 
     stmt: If | Accumulate
     around: tuple[Loop, ...]
-    inside: tuple[Loop, ...]
+    inside: Sequence[Loop]
     added: Accumulate
 
     def moves_with(self, var: str) -> bool:
@@ -123,17 +137,17 @@ class _Tiles:
         size = sum(prod(l.extent for l in s.tile) for s in sums) * self.dtype.bytes
         if loop.extent * times <= LEFT_ALONE or size > MOST_BYTES:
             return [loop]
-        turns = block_length(loop.extent, max(1, BLOCK // times))
-        if turns == 1:
+        length = block_length(loop.extent, max(1, BLOCK // times))
+        if length == 1:
             return [loop]  # loops inside add to it nearly as often: they are cut
-        whole, rest = divmod(loop.extent, turns)
+        whole, rest = divmod(loop.extent, length)
         outer = f"{loop.var}.a"
         made = self._cut(
-            Loop(LoopKind.FOR, outer, whole, self._block(loop, sums, symbol(outer), turns))
+            Loop(LoopKind.FOR, outer, whole, self._block(loop, sums, symbol(outer), length))
         )
         if rest:
             made.append(
-                Loop(LoopKind.UNROLL, outer, 1, self._block(loop, sums, whole, rest, turns))
+                Loop(LoopKind.UNROLL, outer, 1, self._block(loop, sums, whole, rest, length))
             )
         return made
 
@@ -171,11 +185,11 @@ class _Tiles:
 
     def _sum(self, stmt: Stmt, around: tuple[Loop, ...]) -> _Sum | None:
         if not isinstance(stmt, If):
-            inside, added = _chain(stmt)
+            inside, added = chain(stmt)
         elif _zero_in_first(stmt) is None or [_as_sum(s) for s in stmt.then] != [*stmt.orelse]:
             return None
         else:
-            inside, added = _chain(stmt.orelse[0]) if len(stmt.orelse) == 1 else ((), stmt)
+            inside, added = chain(stmt.orelse[0]) if len(stmt.orelse) == 1 else ((), stmt)
         if not isinstance(added, Accumulate) or added.combiner != "sum":
             return None
         if added.buffer != self.name or any(l.kind == LoopKind.PARALLEL for l in around):
@@ -186,10 +200,11 @@ class _Tiles:
         return _Sum(stmt, around, inside, added)
 
     def _block(
-        self, loop: Loop, sums: Sequence[_Sum], at: IntExpr, extent: int, turns: int = 0
+        self, loop: Loop, sums: Sequence[_Sum], at: IntExpr, extent: int, length: int = 0
     ) -> tuple[Stmt, ...]:
-        """``extent`` turns that add to tiles of their own, which are then added to the buffer."""
-        first = at * (turns or extent)
+        """``extent`` iterations that add to tiles of their own, which are then added to the
+        buffer."""
+        first = at * (length or extent)
         inner = f"{loop.var}.b"
         before: list[Stmt] = []
         after: list[Stmt] = []
@@ -215,7 +230,7 @@ class _Tiles:
         return (*before, Loop(LoopKind.FOR, inner, extent, body), *after)
 
     def _flush(self, one: _Sum, tile: Buffer, start: Mapping[str, IntExpr]) -> Stmt:
-        """Add a tile to the buffer, or set it in the first turn of all loops over sums."""
+        """Add a tile to the buffer, or set it in the first iteration of all loops over sums."""
         place = tuple(symbol(l.var) for l in one.tile)
         value = read(tile.name, place, self.dtype)
         added = Accumulate(self.name, one.added.indices, "sum", value)
@@ -223,51 +238,35 @@ class _Tiles:
         around = [l for l in one.around if one.moves_with(l.var)]
         stmt = _within(inside, added)
         if isinstance(one.stmt, If):
-            turn = _zero_in_first(one.stmt)
-            assert turn is not None
-            turn = substitute(turn, start)
+            iteration = _zero_in_first(one.stmt)
+            assert iteration is not None
+            iteration = substitute(iteration, start)
             stored = _within(inside, Store(self.name, one.added.indices, value))
-            if not isinstance(turn, int):
-                stmt = If(op("equal", index(turn), index(0)), (stored,), (stmt,))
-            elif turn == 0:
+            if not isinstance(iteration, int):
+                stmt = If(op("equal", index(iteration), index(0)), (stored,), (stmt,))
+            elif iteration == 0:
                 stmt = stored
         return _within(around, stmt)
 
 
 def _zero_in_first(stmt: If) -> IntExpr | None:
-    """What is zero in the first turn, where that is the condition."""
+    """The index that a condition compares with zero; None if it is another condition."""
     test = stmt.condition
     if not isinstance(test, Op) or test.name != "equal":
         return None
-    turn, zero = (index_value(a) for a in test.args)
-    return turn if zero == 0 else None
-
-
-def _chain(stmt: Stmt) -> tuple[tuple[Loop, ...], Stmt]:
-    """The loops that hold nothing but one statement, and that statement."""
-    loops: list[Loop] = []
-    while isinstance(stmt, Loop) and len(stmt.body) == 1:
-        loops.append(stmt)
-        stmt = stmt.body[0]
-    return tuple(loops), stmt
+    value, zero = (index_value(a) for a in test.args)
+    return value if zero == 0 else None
 
 
 def _as_sum(stmt: Stmt) -> Stmt:
     """A statement that sets elements, adding to them instead."""
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=tuple(map(_as_sum, stmt.body)))
     if isinstance(stmt, Store):
         return Accumulate(stmt.buffer, stmt.indices, "sum", stmt.value)
-    return stmt
+    return map_bodies(stmt, _as_sum) if isinstance(stmt, Loop) else stmt
 
 
 def _replaced(stmt: Stmt, instead: Mapping[int, Stmt]) -> Stmt:
     """A statement with others, found by their identity, replaced."""
     if id(stmt) in instead:
         return instead[id(stmt)]
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=tuple(_replaced(s, instead) for s in stmt.body))
-    if isinstance(stmt, If):
-        then, orelse = (tuple(_replaced(s, instead) for s in b) for b in (stmt.then, stmt.orelse))
-        return replace(stmt, then=then, orelse=orelse)
-    return stmt
+    return map_bodies(stmt, lambda s: _replaced(s, instead))

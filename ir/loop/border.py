@@ -30,7 +30,7 @@ def guarded_parts(value: Expr, combiner: str) -> Iterator[tuple[Op, object]]:
 
 
 def is_skipped(before: Expr, after: Expr, combiner: str) -> bool:
-    """Whether ``after``, which is ``before`` with its conditions worked out, adds nothing."""
+    """True if ``after``, which is ``before`` with its conditions worked out, adds nothing."""
     for guarded, neutral in guarded_parts(before, combiner):
         if guarded is before:
             left: Expr = after

@@ -117,23 +117,23 @@ def _atom_cases(expr: IntExpr, ranges: Ranges) -> Iterator[Flip]:
 
 
 def _quotient(left: IntExpr, right: IntExpr, ranges: Ranges) -> Iterator[Flip]:
-    used, turns = symbols(left), _turns(left, right, ranges)
-    if len(used) == 1 and isinstance(right, int) and right >= SHORT and turns:
+    used, quotients = symbols(left), _quotients(left, right, ranges)
+    if len(used) == 1 and isinstance(right, int) and right >= SHORT and quotients:
         (axis,) = used
         yield (
             axis,
-            [left - right * n for n in turns],
+            [left - right * n for n in quotients],
             lambda at: evaluate(left, {axis: at}) // right,
         )
 
 
-def _turns(left: IntExpr, right: IntExpr, ranges: Ranges) -> range:
+def _quotients(left: IntExpr, right: IntExpr, ranges: Ranges) -> range:
     """The values of a quotient; none if they are not known, or many."""
     reached = bounds(left, ranges)
     if not isinstance(right, int) or right < 1 or reached is None:
         return range(0)
-    turns = range(reached[0] // right, reached[1] // right + 1)
-    return turns if len(turns) <= MAX_FORMS else range(0)
+    quotients = range(reached[0] // right, reached[1] // right + 1)
+    return quotients if len(quotients) <= MAX_FORMS else range(0)
 
 
 def _points(axis: str, zeros: list[IntExpr], case: Case, ranges: Ranges) -> set[int]:
@@ -168,10 +168,10 @@ def _atom_forms(atom: Atom, ranges: Ranges) -> list[IntExpr]:
     left = _linear_forms(atom.left, ranges)
     if isinstance(atom, Min | Max):
         return [*left, *_linear_forms(atom.right, ranges)]
-    turns = _turns(atom.left, atom.right, ranges)
+    quotients = _quotients(atom.left, atom.right, ranges)
     if isinstance(atom, Mod):
-        return [form - atom.right * n for form in left for n in turns]
-    return list(turns)
+        return [form - atom.right * n for form in left for n in quotients]
+    return list(quotients)
 
 
 def divisors(expr: Expr, axis: str) -> set[int]:

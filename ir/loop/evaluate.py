@@ -220,7 +220,7 @@ def _bind_sizes(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, int]:
 
 
 def _is_of(dtype: np.dtype[Any], wanted: DType) -> bool:
-    """Whether elements of a dtype are taken: floats of fewer bits are cast where they are read."""
+    """True if elements of a dtype are taken: floats of fewer bits are cast where they are read."""
     return dtype == wanted.numpy or (
         wanted.is_float and dtype.kind == "f" and dtype.itemsize < wanted.bytes
     )

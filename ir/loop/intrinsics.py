@@ -35,7 +35,7 @@ from ..dims import Dim, IntExpr, as_int
 from ..dtype import DTYPES, INT32
 from .expr import Const, Expr, Op, Read
 from .kinds import Instruction, LoopKind
-from .nest import Accumulate, Intrinsic, Loop, Stmt, Store
+from .nest import Accumulate, Intrinsic, Loop, Stmt, Store, chain
 from .prim import Buffer
 from .stride import flat_index, stride_along
 
@@ -46,7 +46,6 @@ __all__ = [
     "Dot",
     "Factor",
     "TileDot",
-    "chain",
     "dot_of",
     "is_instance",
     "is_vnni",
@@ -113,15 +112,7 @@ def is_instance(stmt: Intrinsic, lane: str | None, buffers: Buffers) -> bool:
     return isinstance(value, Read) and (value.buffer, value.indices) == itself
 
 
-def chain(loop: Loop) -> tuple[list[Loop], Stmt | None]:
-    """Loops directly inside one another, and the only statement of the innermost, if it is one."""
-    loops = [loop]
-    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
-        loops.append(inner)
-    return loops, loops[-1].body[0] if len(loops[-1].body) == 1 else None
-
-
-def is_zero(stmt: Stmt | None, buffer: str) -> bool:
+def is_zero(stmt: Stmt, buffer: str) -> bool:
     """True for a store of zero to a buffer."""
     stored = isinstance(stmt, Store) and stmt.buffer == buffer
     return stored and isinstance(stmt.value, Const) and stmt.value.value == 0

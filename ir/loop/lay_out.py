@@ -57,7 +57,7 @@ def _order(stage: Stage, reader: Stage) -> list[int] | None:
 
 def _in_order(prim: PrimFunc, stage: Stage, reader: Stage, order: list[int]) -> PrimFunc:
     buffer = replace(stage.buffer, shape=tuple(stage.buffer.shape[d] for d in order))
-    turned = replace(stage, buffer=buffer, axes=tuple(stage.axes[d] for d in order))
+    ordered = replace(stage, buffer=buffer, axes=tuple(stage.axes[d] for d in order))
 
     def permuted(node: Read) -> Expr | None:
         if node.buffer != stage.name:
@@ -71,10 +71,10 @@ def _in_order(prim: PrimFunc, stage: Stage, reader: Stage, order: list[int]) -> 
     stages: list[Stage] = []
     for s in prim.stages:
         if s is stage:
-            stages += [] if copies else [turned]
+            stages += [] if copies else [ordered]
         elif s is reader:
             stages.append(
-                replace(turned, buffer=reader.buffer) if copies else replace(s, expr=expr)
+                replace(ordered, buffer=reader.buffer) if copies else replace(s, expr=expr)
             )
         else:
             stages.append(s)

@@ -1,4 +1,4 @@
-"""Whether the first stage of a PrimFunc is a product of matrices as libraries compute it.
+"""Products of matrices, as libraries compute them, in the first stage of a PrimFunc.
 
 ::
 
@@ -118,7 +118,7 @@ def matrix_product(prim: PrimFunc) -> MatrixProduct | None:
         Factor(stage.name, 0, row.out, column.out),
         tuple(Batch(a.extent, a.left, a.right, a.out) for a in batch),
     )
-    # A lone row is a lone column of the product turned round.
+    # A lone row is a lone column of the transposed product.
     if found.rows == 1 < found.columns or (found.columns > 1 and found.out.columns != 1):
         found = _turned(found)
     return found if _is_dense(found) else None
@@ -188,7 +188,7 @@ def _main(axes: list[_Axis]) -> tuple[_Axis, list[_Axis]]:
 def _turned(found: MatrixProduct) -> MatrixProduct:
     """The same product with rows for columns: ``out.T = right.T @ left.T``."""
 
-    def turn(factor: Factor) -> Factor:
+    def transposed(factor: Factor) -> Factor:
         return Factor(factor.buffer, factor.offset, factor.columns, factor.rows)
 
     return MatrixProduct(
@@ -196,15 +196,15 @@ def _turned(found: MatrixProduct) -> MatrixProduct:
         found.columns,
         found.rows,
         found.terms,
-        turn(found.right),
-        turn(found.left),
-        turn(found.out),
+        transposed(found.right),
+        transposed(found.left),
+        transposed(found.out),
         tuple(Batch(b.extent, b.right, b.left, b.out) for b in found.batch),
     )
 
 
 def _is_dense(found: MatrixProduct) -> bool:
-    """Whether each matrix has rows or columns of elements that follow each other and that do not
+    """True if each matrix has rows or columns of elements that follow each other and that do not
     overlap; vectors may have gaps."""
     left = _fits(found.left, found.rows, found.terms)
     if found.columns == 1:

@@ -61,12 +61,14 @@ __all__ = [
     "Prefetch",
     "Stmt",
     "Store",
+    "chain",
+    "map_bodies",
     "statements",
     "substituted",
 ]
 
 SHIFTED: Mapping[DType, DType] = {INT8: UINT8, UINT8: INT8}
-"""What bytes of each kind are when they are shifted by 128."""
+"""The kind of bytes of each kind that are shifted by 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``stream``: past the caches, for what nobody reads soon."""
+    """``stream``: by a non-temporal store, for results that nobody reads soon."""
 
     buffer: str
     indices: tuple[IntExpr, ...]
@@ -145,7 +147,7 @@ class Pack:
     """How a packed operand is made from the parameter ``source`` of ``shape``, as ``stage`` says.
 
     Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
-    ``group``, a dimension and a size, puts so many neighbours of that dimension side by side behind
+    ``group``, a dimension and a size, puts so many neighbours of that dimension contiguously behind
     each place: what instructions read that multiply short integers in fours. ``shifted`` bytes are
     stored 128 higher if they have signs and 128 lower if not, as bytes of the other kind.
     """
@@ -206,7 +208,7 @@ class Pack:
 
     @property
     def strided(self) -> bool:
-        """Whether neighbours in a panel do not lie side by side in the source."""
+        """True if neighbours in a panel are not contiguous in the source."""
         return self.dim != len(self.shape) - 1
 
     @property
@@ -216,7 +218,7 @@ class Pack:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """What decides where each element goes, whatever the source is called."""
+        """All that decides where each element goes; the name of the source does not."""
         return self.shape, self.dim, self.tile, self.group, self.shifted
 
     @property
@@ -361,15 +363,32 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(stmt.orelse)
 
 
+def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:
+    """The loops that hold nothing but one statement, outermost first, and that statement."""
+    loops: list[Loop] = []
+    while isinstance(stmt, Loop) and len(stmt.body) == 1:
+        loops.append(stmt)
+        stmt = stmt.body[0]
+    return loops, stmt
+
+
+def map_bodies(stmt: Stmt, new: Callable[[Stmt], Stmt]) -> Stmt:
+    """A statement with the statements directly inside of it replaced."""
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=tuple(map(new, stmt.body)))
+    if isinstance(stmt, If):
+        return replace(stmt, then=tuple(map(new, stmt.then)), orelse=tuple(map(new, stmt.orelse)))
+    return stmt
+
+
 def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
     """A statement with loop variables replaced by other indices."""
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=tuple(substituted(s, values) for s in stmt.body))
-    if isinstance(stmt, If):
-        then, orelse = (
-            tuple(substituted(s, values) for s in body) for body in (stmt.then, stmt.orelse)
-        )
-        return If(substitute_indices(stmt.condition, dict(values)), then, orelse)
+    if isinstance(stmt, Loop | If):
+        changed = map_bodies(stmt, lambda s: substituted(s, values))
+        if isinstance(changed, If):
+            condition = substitute_indices(changed.condition, dict(values))
+            return replace(changed, condition=condition)
+        return changed
     if isinstance(stmt, Let):
         return replace(stmt, value=substitute(stmt.value, values))
     if isinstance(stmt, Alloc):

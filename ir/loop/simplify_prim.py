@@ -1,7 +1,7 @@
 """Bringing a PrimFunc into canonical form: fewer axes, the same loops under one name, plain names.
 
-In order: axes of size 1 disappear; what is only turned is kept turned; stages that read each other
-at the same index share the axis's name; axes that are always walked together become one; then
+In order: axes of size 1 disappear; a tensor that is only transposed stays so; stages that read each
+other at the same index share the axis's name; axes that are always walked together become one; then
 everything is renamed.
 """
 
@@ -144,7 +144,7 @@ def _names_from_siblings(stage: Stage, later: list[Stage]) -> dict[str, str]:
 
 
 def _walks_in_order(stage: Stage) -> bool:
-    """Whether a map reads everything at its own place, with axes left out at most."""
+    """True if a map reads everything at its own place, with axes left out at most."""
     place = {a.name: n for n, a in enumerate(stage.axes)}
     if stage.combiner is not None:
         return False
@@ -306,9 +306,9 @@ def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
         letters = _REDUCED if reduced else _SPATIAL
         for axis in found:
             while axis.name not in axes:
-                turn, place = divmod(counts[reduced], len(letters))
+                cycle, place = divmod(counts[reduced], len(letters))
                 counts[reduced] += 1
-                name = letters[place] + (str(turn) if turn else "")
+                name = letters[place] + (str(cycle) if cycle else "")
                 if name not in sizes:
                     axes[axis.name] = name
 

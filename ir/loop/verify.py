@@ -1,8 +1,8 @@
 """What must hold for a PrimFunc and for a loop nest; what does not is an InternalError.
 
 A loop nest that passes reads only what is declared and written, at indices that lie inside their
-buffers wherever the loops' ranges can tell, and no two turns of a parallel loop write one element.
-What only data decides (gathers, guards) is left to the interpreter.
+buffers wherever the loops' ranges can tell, and no two iterations of a parallel loop write one
+element. What only data decides (gathers, guards) is left to the interpreter.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Scope:
     private: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parallel loops around it
     lets: dict[str, frozenset[str]] = field(default_factory=dict)  # loops a let depends on
     lane: str | None = None  # the vector loop
-    pinned: frozenset[str] = frozenset()  # loops of which a condition leaves a single turn
+    pinned: frozenset[str] = frozenset()  # loops of which a condition leaves a single iteration
 
     def inner(self) -> _Scope:
         return _Scope(
@@ -195,7 +195,9 @@ class _NestVerifier:
         then, orelse = scope.inner(), scope.inner()
         self.narrow(then, stmt.condition, True)
         self.narrow(orelse, stmt.condition, False)
-        self.body(stmt.then, then)  # what it writes may be read in the other branch, a turn later
+        self.body(
+            stmt.then, then
+        )  # what it writes may be read in the other branch, an iteration later
         self.body(stmt.orelse, orelse)
 
     def narrow(self, scope: _Scope, condition: Expr, holds: bool) -> None:
@@ -243,14 +245,16 @@ class _NestVerifier:
             self.fail(stmt, f"{buffer.name} is {buffer.dtype}, the value {dtype}")
 
     def race(self, stmt: Store | Accumulate, scope: _Scope) -> None:
-        """Turns of a parallel loop must write to different places of what they share."""
+        """Iterations of a parallel loop must write to different places of what they share."""
         own = set(scope.private.get(stmt.buffer, ()))
         moved: set[str] = set()
         for i in stmt.indices:
             moved |= _loops_of(i, scope)
         for loop in scope.parallel:
             if loop not in own | moved | scope.pinned:
-                self.fail(stmt, f"the turns of the parallel loop {loop} write the same element")
+                self.fail(
+                    stmt, f"the iterations of the parallel loop {loop} write the same element"
+                )
 
     def expression(self, stmt: Stmt, expr: Expr, scope: _Scope) -> None:
         for node in walk(expr):
@@ -322,10 +326,10 @@ def _unguarded(root: Expr) -> Iterator[Read]:
 
 
 def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ranges) -> str | None:
-    """What is wrong with an access if some turn of the loops makes it outside the buffer.
+    """What is wrong with an access if some iteration of the loops makes it outside the buffer.
 
     Bounds of an index that is no sum of loop variables need not be reached, so such an index is
-    refused only if it lies outside in every turn.
+    refused only if it lies outside in every iteration.
     """
     for i, size in zip(indices, buffer.shape, strict=True):
         if not isinstance(i, int | Dim) or isinstance(size, Dim):
@@ -342,7 +346,7 @@ def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ra
 
 
 def _is_exact(value: IntExpr) -> bool:
-    """Whether the bounds of an index are reached: a sum of different variables."""
+    """True if the bounds of an index are reached: a sum of different variables."""
     if not isinstance(value, Dim):
         return True
     plain = [mono for mono, _ in value.terms if mono]

@@ -88,7 +88,7 @@ def _may_be_in_place(
 
 
 def _meets_another(program: Program, update: Update, shape: tuple[int, ...]) -> bool:
-    """Whether another update writes some of the same elements."""
+    """True if another update writes some of the same elements."""
     others = [u for u in program.updates if u is not update and u.target == update.target]
     return any(not _apart(update.window, other.window) for other in others)
 

@@ -7,5 +7,5 @@
     borders      primitives for the edges of images          packing, panels   packed operands
     tensorize    loops that a machine instruction runs
     version1     what old schedules left unsaid, frozen
-    tree, apply  the decisions written out as a loop nest; decide works conditions out
+    tree, apply  the decisions written as a loop nest
 """

@@ -1,6 +1,6 @@
 """Applying a schedule: PrimFunc and Schedule in, loop nest out.
 
-The stages are first laid into a tree of loops (``tree.py``); then the tree is written out, loop by
+The stages are first laid into a tree of loops (``tree.py``); then the tree is written, loop by
 loop (``loops.py``).
 """
 
@@ -194,7 +194,7 @@ class _Writer(LoopWriter):
         for name, panels in self.state.panels.items():
             if panels.loop == item.loop:
                 if self.state.kinds.get(item.loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
-                    raise ScheduleError(f"pack_at: {item.loop} is written out")
+                    raise ScheduleError(f"pack_at: {item.loop} runs in lanes or unrolled")
                 inner = packed_inside(panels, inner, self.ranges)
                 self.panelled.add(name)
         inner += behind(local)
@@ -208,7 +208,7 @@ class _Writer(LoopWriter):
         return [If(needed, (*allocs, *inner), tuple(self.skipped(item, values, limits, local)))]
 
     def skipped(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
-        """What a turn that is left out would have made of the stages that are read later."""
+        """Stores of what a skipped iteration would have made of the stages that are read later."""
         known = constants_of(self.state.prim, item, self.state.skips[item.loop])
         written: list[Stmt] = []
         for stage, value in known:
@@ -333,19 +333,19 @@ class _Writer(LoopWriter):
         return written, own if item.in_tile else local
 
     def prefetches(self, stage: Stage, values: Values, limits: Limits) -> list[Stmt]:
-        """What the stage reads of its prefetched operands some turns ahead, each place once, as far
-        as it reads of them here: a piece of a join reads one of its operands."""
+        """What the stage reads of its prefetched operands some iterations ahead, each place once,
+        as far as it reads of them here: a piece of a join reads one of its operands."""
         found: dict[Prefetch, None] = {}
         here: set[Expr] | None = None
-        for (name, buffer), (loop, turns) in self.state.prefetches.items():
+        for (name, buffer), (loop, distance) in self.state.prefetches.items():
             if name != stage.name:
                 continue
             now = values.get(loop)
             if now is None:
                 raise ScheduleError(f"prefetch: {loop} is not outside of what {name} reads")
             if isinstance(now, int):
-                continue  # the last turn, or the only one
-            soon = {**values, loop: now + turns}
+                continue  # the last iteration, or the only one
+            soon = {**values, loop: now + distance}
             if here is None:
                 here = set(walk(self.instantiate(stage.expr, values, limits, {})))
             for node in walk(stage.expr):
@@ -367,7 +367,8 @@ class _Writer(LoopWriter):
         limits: Limits,
         local: Locals,
     ) -> list[Stmt]:
-        """Store the tile; in later turns of reduced loops around it, join it to what is there."""
+        """Store the tile; in later iterations of reduced loops around it, join it to what is
+        there."""
         stage = item.stage
         assert stage.combiner is not None
         combiner = stage.combiner
@@ -384,10 +385,10 @@ class _Writer(LoopWriter):
 
             return self.nest(spatial, values, limits, one)
 
-        turns = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
-        if any(isinstance(turn, int) and turn != 0 for turn in turns):
+        outer = [values[p] for loop in item.outer_reductions for p in self.state.parts(loop)]
+        if any(isinstance(n, int) and n != 0 for n in outer):
             return store(fresh=False)
-        moving = [turn for turn in turns if isinstance(turn, Dim)]
+        moving = [n for n in outer if isinstance(n, Dim)]
         if not moving:
             return store(fresh=True)
         first = op("equal", index(sum(moving[1:], moving[0])), index(0))

@@ -141,7 +141,7 @@ def _key_axes(prim: PrimFunc, maximum: Stage) -> dict[str, str]:
 def _aligned(
     axis: Axis, i: object, maximum: Stage, keys: dict[str, str], producer: Stage, stage: Stage
 ) -> bool:
-    """Whether rows are read by themselves."""
+    """True if rows are read by themselves."""
     if axis.name not in {a.name for a in maximum.axes}:
         return True
     return producer.name not in keys or stage.name not in keys or i == symbol(axis.name)
@@ -156,7 +156,7 @@ def _reads(expr: Expr) -> set[str]:
 
 
 def _is_exponent(stage: Stage, maximum: str) -> bool:
-    """Whether a map is ``exp(x - maximum)``."""
+    """True if a map is ``exp(x - maximum)``."""
     value = stage.expr
     if stage.combiner is not None or not isinstance(value, Op) or value.name != "exp":
         return False

@@ -1,8 +1,8 @@
 """Primitives for the borders of images: taps outside are skipped, not multiplied with zeros.
 
 ``unpad`` (or ``compute_inline``) brings the condition that a tap is inside to where the tap is
-used; ``peel`` writes out the turns in which it does not always hold. What is then known to be
-outside is not accumulated, and the other turns ask nothing.
+used; ``peel`` gives bodies of their own to the iterations in which it does not always hold. What is
+then known to be outside is not accumulated, and the other iterations ask nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .state import State
 
 __all__ = ["peel", "unpad"]
 
-MAX_PEELED = 16  # turns written out by one step
+MAX_PEELED = 16  # iterations that one step peels
 
 
 def unpad(state: State, name: str) -> State:
@@ -127,14 +127,14 @@ def _box(condition: Expr, stage: Stage) -> dict[str, tuple[int, int]]:
 
 
 def peel(state: State, loop: str, first: int, last: int) -> State:
-    """Write the first and the last turns of a loop apart from the others, each with its number.
+    """Give the first and the last iterations of a loop bodies of their own, each with its number.
 
     ::
 
         for i in 8: s    =>    s[i := 0]; for i in 6: s[i := i + 1]; s[i := 7]
 
-    Conditions that only these turns leave open, the borders of an image, are thereby decided in all
-    of them. A rest of the axis counts among the last turns.
+    Conditions that only these iterations leave open, the borders of an image, are thereby decided
+    in all of them. A rest of the axis counts among the last iterations.
     """
     state.require_loop(loop, "peel")
     if loop in state.fused or loop in state.peels or first + last > MAX_PEELED:

@@ -1,4 +1,4 @@
-"""What a schedule may ask for: one declaration for everything that turns schedules into code.
+"""Limits of what a schedule may ask for, for everything that makes code of schedules.
 
 A schedule of a log, of a user or of the search is data from outside, and a single number in it can
 ask for code of gigabytes (``unroll`` of a long loop) or memory of gigabytes (``pack`` into wide
@@ -23,7 +23,7 @@ class Limits:
     """The limits of one kernel. Where the plain nest is long, a multiple of it is the limit."""
 
     loops: int = 4_000
-    """Loops written out: applying a schedule takes some 0.1 ms for each."""
+    """Loops in the nest: applying a schedule takes some 0.1 ms for each."""
     instructions: int = 100_000
     """Instructions after unrolling, as estimated on the loop nest: what is far too long need not be
     written. Where borders are cut off the estimate is up to 20 times the truth, which the limits

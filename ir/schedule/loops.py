@@ -1,4 +1,4 @@
-"""The loops of a nest, written out with constant extents.
+"""The loops of a nest, written with constant extents.
 
 Where a split does not divide its axis, or an axis is cut, the body stands once more for the rest.
 """
@@ -74,14 +74,14 @@ class LoopWriter:
         self.count += 1
         if self.count > LIMITS.loops:
             raise ScheduleError(f"the nest has more than {LIMITS.loops} loops")
-        turns = runs(self.state, name, limits, self.short)
-        if kind == LoopKind.PARALLEL and len(turns) > 1:
-            total = turns[-1].last + 1
+        loop_runs = runs(self.state, name, limits, self.short)
+        if kind == LoopKind.PARALLEL and len(loop_runs) > 1:
+            total = loop_runs[-1].last + 1
             return [
-                Loop(kind, name, total, tuple(self.branches(name, turns, values, limits, body)))
+                Loop(kind, name, total, tuple(self.branches(name, loop_runs, values, limits, body)))
             ]
         written: list[Stmt] = []
-        for run in turns:
+        for run in loop_runs:
             self.ranges[name] = (0, run.count - 1)
             skipped = run.first - run.base
             value = symbol(name) + skipped if run.count > 1 else skipped
@@ -92,7 +92,7 @@ class LoopWriter:
     def enter(
         self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
     ) -> tuple[Values, Limits]:
-        """Values and limits in the turns of a run; ``value`` counts from its piece's first."""
+        """Values and limits in the iterations of a run; ``value`` counts from its piece's first."""
         axis = self.state.axis_of(name)
         if run.start:
             values = {**values, _start_of(axis): run.start}
@@ -101,13 +101,13 @@ class LoopWriter:
     def branches(
         self,
         name: str,
-        turns: Sequence[Run],
+        loop_runs: Sequence[Run],
         values: Values,
         limits: Limits,
         body: Body,
     ) -> list[Stmt]:
-        """What a turn of a loop does: which run it belongs to is asked in each."""
-        run, *others = turns
+        """The body of any iteration, with conditions that find out the run it belongs to."""
+        run, *others = loop_runs
         self.ranges[name] = (run.first, run.last)
         value = symbol(name) - run.base if run.count > 1 else run.first - run.base
         mine = body(*self.enter(name, run, value, values, limits))
@@ -125,8 +125,8 @@ class LoopWriter:
         body: Body,
     ) -> list[Stmt]:
         parts = self.state.fused[name]
-        turns = [runs(self.state, part, limits, self.short) for part in parts]
-        counts = [found[-1].last + 1 if found else 0 for found in turns]
+        part_runs = [runs(self.state, part, limits, self.short) for part in parts]
+        counts = [found[-1].last + 1 if found else 0 for found in part_runs]
         total = prod(counts)
         if total == 0:
             return []
@@ -139,7 +139,7 @@ class LoopWriter:
             left = left % stride if total > 1 else 0
             if isinstance(value, Dim):
                 lets.append(Let(part, value))
-        stmts = self.fused_parts(list(zip(parts, turns)), values, limits, body)
+        stmts = self.fused_parts(list(zip(parts, part_runs)), values, limits, body)
         if total == 1:
             return stmts
         kind = self.state.kinds.get(name, LoopKind.FOR)
@@ -154,9 +154,9 @@ class LoopWriter:
     ) -> list[Stmt]:
         if not parts:
             return body(values, limits)
-        (name, turns), *others = parts
+        (name, loop_runs), *others = parts
         return self.branches(
-            name, turns, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
+            name, loop_runs, values, limits, lambda v, l: self.fused_parts(others, v, l, body)
         )
 
     def nest(

@@ -14,7 +14,7 @@ from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer, Stage
 from ..loop.symmetry import symmetric_axes
-from .panels import TURNED_ROWS
+from .panels import TRANSPOSED_ROWS
 from .state import Mirror, State
 from .tree import Branch, Leaf
 
@@ -101,7 +101,7 @@ def _leaves(branch: Branch) -> list[Leaf]:
 
 
 def on_diagonal(found: Mirror, axes: Axes, ranges: Ranges) -> tuple[Expr, Expr]:
-    """Whether a block that begins at ``axes`` is on the diagonal or above it, and whether it is
+    """Two conditions: a block that begins at ``axes`` is on the diagonal or above it, and it is
     above it."""
     difference = axes[found.axes[0]] - axes[found.axes[1]]
     if not isinstance(difference, Dim):
@@ -141,14 +141,14 @@ def mirror_image(
             LoopKind.VECTORIZE, column, columns, (Store(image.name, (at, symbol(column)), value),)
         )
 
-    whole, rest = divmod(rows, TURNED_ROWS)
+    whole, rest = divmod(rows, TRANSPOSED_ROWS)
     if whole:
-        first = symbol(f"{row}.0") * TURNED_ROWS if whole > 1 else 0
+        first = symbol(f"{row}.0") * TRANSPOSED_ROWS if whole > 1 else 0
         inner = transposed(first + symbol(row))
-        inner = Loop(LoopKind.UNROLL, row, TURNED_ROWS, (inner,))
+        inner = Loop(LoopKind.UNROLL, row, TRANSPOSED_ROWS, (inner,))
         stmts.append(Loop(LoopKind.FOR, f"{row}.0", whole, (inner,)) if whole > 1 else inner)
     if rest:
-        inner = transposed(symbol(row) + whole * TURNED_ROWS)
+        inner = transposed(symbol(row) + whole * TRANSPOSED_ROWS)
         stmts.append(Loop(LoopKind.UNROLL, row, rest, (inner,)))
     known = read(image.name, (symbol(row), symbol(column)), image.dtype)
     there = {**block.axes, a: block.axes[b] + symbol(row), b: block.axes[a] + symbol(column)}

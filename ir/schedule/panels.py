@@ -1,6 +1,6 @@
-"""Panels of an operand that are made inside of a loop: ``pack_at``, and how it is written out.
+"""Panels of an operand that are made inside of a loop: ``pack_at``, and how it is written.
 
-What the turns inside of a loop read of the operand is copied at the beginning of each turn, into a
+What the loops inside of a loop read of the operand is copied at the start of each iteration, into a
 private buffer that lives there. The piece is read off the statements of the loop: indices have a
 part that the loops around fix, and one that the loops inside move within known bounds (GotoBLAS:
 Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
@@ -22,14 +22,14 @@ from .storage import walked_dimension
 
 __all__ = ["pack_at", "packed_inside"]
 
-TURNED_ROWS = 16  # steps that are copied together where blocks have to be transposed
+TRANSPOSED_ROWS = 16  # rows that are copied together where blocks have to be transposed
 
 Ranges = Mapping[str, tuple[int, int]]
 
 
 def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
-    """Copy what each turn of a loop reads of a parameter into panels of ``tile`` elements along the
-    dimension that ``axis`` walks.
+    """Copy what each iteration of a loop reads of a parameter into panels of ``tile`` elements
+    along the dimension that ``axis`` walks.
 
     ::
 
@@ -40,7 +40,8 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
                      for i: for k: for j.1:
                          t[i, 16 * j.0 + j.1] += x[i, k] * w.packed[j.1 // 8, k, j.1 % 8]
 
-    The copy stays near while all turns inside use it, and the thread that uses it has made it.
+    The copy stays in a near cache while the loops inside use it, and the thread that uses it has
+    made it.
     """
     source = next((b for b in state.prim.params if b.name == name), None)
     taken = {*state.packs, *state.panels, *(p.source for p in state.packs.values())}
@@ -48,7 +49,7 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
         raise ScheduleError(f"pack_at: {name!r} is not a parameter that can be packed")
     state.require_loop(loop, "pack_at")
     if state.kinds.get(loop) in (LoopKind.VECTORIZE, LoopKind.UNROLL):
-        raise ScheduleError(f"pack_at: {loop} is written out")
+        raise ScheduleError(f"pack_at: {loop} runs in lanes or unrolled")
     dim = walked_dimension(state.prim, "pack_at", name, axis)
     panels = Panels(source, dim, tile, loop)
     return replace(state, panels={**state.panels, name: panels})
@@ -56,7 +57,7 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What is copied: per dimension where it begins, as the loops around say, and its extent."""
+    """The part that is copied: its start per dimension, fixed by the loops around, and extents."""
 
     panels: Panels
     start: tuple[IntExpr, ...]
@@ -73,7 +74,8 @@ class _Piece:
 
 
 def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[Stmt]:
-    """The body of a turn of ``panels.loop`` with the copy before it, read instead of the source.
+    """The body of an iteration of ``panels.loop`` with the copy before it, read instead of the
+    source.
 
     ``around`` holds the bounds of the loops around. Raises ScheduleError if the indices are not
     linear, or the piece cannot be shown to lie in the operand.
@@ -216,14 +218,14 @@ def _copy(piece: _Piece) -> list[Stmt]:
         last = others[-1]
         loops.pop()
         body: list[Stmt] = []
-        blocks, left = divmod(piece.extents[last], TURNED_ROWS)
+        blocks, left = divmod(piece.extents[last], TRANSPOSED_ROWS)
         inner = f"{names[last]}.1"
         if blocks:
-            at = symbol(names[last]) * TURNED_ROWS + symbol(inner)
-            wrap = ((LoopKind.FOR, names[last], blocks), (LoopKind.UNROLL, inner, TURNED_ROWS))
+            at = symbol(names[last]) * TRANSPOSED_ROWS + symbol(inner)
+            wrap = ((LoopKind.FOR, names[last], blocks), (LoopKind.UNROLL, inner, TRANSPOSED_ROWS))
             body += each_panel({**steps, last: at}, wrap)
         if left:
-            at = symbol(inner) + blocks * TURNED_ROWS
+            at = symbol(inner) + blocks * TRANSPOSED_ROWS
             body += each_panel({**steps, last: at}, ((LoopKind.UNROLL, inner, left),))
     for kind, name, extent in reversed(loops):
         body = [Loop(kind, name, extent, tuple(body))]

@@ -42,7 +42,7 @@ from .version1 import unsaid_copy
 __all__ = ["PRIMITIVES", "run_steps", "state_of"]
 
 MAX_FACTORS = 8  # loops of one axis: a nest is written by recursion over its loops
-MAX_BLOCK = 1 << 31  # elements of an axis that one turn of a loop may cover
+MAX_BLOCK = 1 << 31  # elements of an axis that one iteration of a loop may cover
 
 
 def split(state: State, axis: str, factors: tuple[int, ...]) -> State:
@@ -262,7 +262,7 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
 
 
 def stream(state: State, name: str) -> State:
-    """Write an output past the caches: for one that is larger than they are.
+    """Write an output with non-temporal stores: for one that is larger than the caches.
 
     ::
 
@@ -274,8 +274,8 @@ def stream(state: State, name: str) -> State:
     return replace(state, streams=state.streams | {name})
 
 
-def prefetch(state: State, name: str, buffer: str, loop: str, turns: int) -> State:
-    """Ask for what a stage reads of an operand some turns of ``loop`` ahead, while it works.
+def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> State:
+    """Prefetch what a stage reads of an operand ``distance`` iterations of ``loop`` later.
 
     ::
 
@@ -283,14 +283,14 @@ def prefetch(state: State, name: str, buffer: str, loop: str, turns: int) -> Sta
 
     It pays where the stage computes for longer than it reads, and another one would wait for the
     next row, or where an operand comes from too far for the machine to guess what is next. An
-    operand that is packed goes by the name of its panels. The place asked for may lie outside of
-    it; then nothing comes of it.
+    operand that is packed goes by the name of its panels. The address may lie outside of it:
+    a prefetch has no effect then.
     """
     stage = state.require_stage(name, "prefetch")
     state.require_loop(loop, "prefetch")
     operands = {p.name for p in state.prim.params} | set(state.packs)
-    if turns < 1:
-        raise ScheduleError("prefetch: it is some turns ahead, at least one")
+    if distance < 1:
+        raise ScheduleError("prefetch: the distance is one iteration at least")
     if loop in state.fused or buffer not in operands:
         raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} is no parameter")
     axis = state.axis_of(loop)
@@ -299,7 +299,7 @@ def prefetch(state: State, name: str, buffer: str, loop: str, turns: int) -> Sta
     moved = any(axis in symbols(i) for found in plain for i in found if isinstance(i, Dim))
     if not moved or any(len(f) < len(n.indices) for f, n in zip(plain, reads)):
         raise ScheduleError(f"prefetch: {loop} does not move what {name} reads of {buffer}")
-    return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, turns)})
+    return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, distance)})
 
 
 def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
@@ -310,8 +310,9 @@ def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
         for i in 100: out[i] = where(i < 92, x[i], 0)     =>    for i in 92: out[i] = x[i]
                                                                 for i in 8: out[i + 92] = 0
 
-    What the conditions in a body come to is worked out, so that a piece in which none flips has
-    none. In a parallel or fused loop each turn asks which piece it belongs to.
+    Conditions in a body are decided by the ranges of its loops, so that a piece in which no
+    condition changes has none. In a parallel or fused loop each iteration asks which piece it
+    belongs to.
     """
     extents = state.extents
     if axis not in extents or axis in state.cuts:

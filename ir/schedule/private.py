@@ -13,7 +13,8 @@ __all__ = ["check_private"]
 
 
 def check_private(body: Sequence[Stmt]) -> None:
-    """ScheduleError if the turns of a parallel loop share a buffer that is private to its nest."""
+    """ScheduleError if the iterations of a parallel loop share a buffer that is private to its
+    nest."""
     _check(body, set(), None)
 
 
@@ -31,4 +32,4 @@ def _check(body: Sequence[Stmt], private: set[str], parallel: str | None) -> Non
         elif parallel and isinstance(stmt, Store | Accumulate):
             used = {stmt.buffer} | {n.buffer for n in walk(stmt.value) if isinstance(n, Read)}
             for name in sorted(used & outside):
-                raise ScheduleError(f"parallel: the turns of {parallel} would share {name}")
+                raise ScheduleError(f"parallel: the iterations of {parallel} would share {name}")

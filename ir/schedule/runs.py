@@ -1,5 +1,5 @@
-"""The turns of a loop in runs with the same body: the pieces of a cut axis, turns that are peeled,
-and what a split that does not divide leaves over."""
+"""The iterations of a loop in runs with the same body: the pieces of a cut axis, peeled iterations,
+and the rest of a split that does not divide."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Limits = Mapping[str, int]  # how much of an axis is left inside the loops so fa
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Turns of a loop with one body: from turn ``first`` to ``last`` of all, in the piece of the
-    axis that begins at index ``start`` and turn ``base``, ``limit`` of the axis in each."""
+    """Iterations with one body: from ``first`` to ``last`` of the loop, in the piece of the axis
+    that begins at index ``start`` and iteration ``base``; each covers ``limit`` of the axis."""
 
     first: int
     last: int
@@ -33,7 +33,7 @@ class Run:
 
 
 def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -> list[Run]:
-    """The runs of a plain loop; ``short`` says what is left in the last turn over some axes."""
+    """The runs of a plain loop; ``short`` holds the rest of some axes in its last iteration."""
     axis, block = state.axis_of(loop), state.block(loop)
     if axis in short:
         last = limits[axis] - 1
@@ -47,11 +47,11 @@ def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -
     base = 0
     for start, size in parts:
         full, rest = divmod(size, block)
-        turns = full + (rest > 0)
-        head = min(first, turns)
+        count = full + (rest > 0)
+        head = min(first, count)
         tail = max(head, full - max(0, last - (rest > 0)))
-        for begin, end in pairwise(sorted({*range(head + 1), *range(tail, turns + 1)})):
+        for begin, end in pairwise(sorted({*range(head + 1), *range(tail, count + 1)})):
             limit = block if begin < full else rest
             found.append(Run(base + begin, base + end - 1, base, start, limit))
-        base += turns
+        base += count
     return found

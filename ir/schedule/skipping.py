@@ -1,7 +1,7 @@
-"""Turns of a loop that a mask makes superfluous: blocks of a causal attention beyond the diagonal.
+"""Iterations that a mask makes superfluous: blocks of a causal attention beyond the diagonal.
 
 Where a mask is a comparison of indices, it is known from the bounds of a block alone that all of it
-is masked. What follows from that is known, too: such a turn is replaced by its constants.
+is masked. What follows from that is known, too: such an iteration is replaced by its constants.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["constants_of", "is_masked", "is_needed", "skip"]
 
 
 def skip(state: State, name: str, loop: str) -> State:
-    """Leave out the turns of ``loop`` in which the stage ``name`` is masked throughout.
+    """Skip the iterations of ``loop`` in which the stage ``name`` is masked throughout.
 
     ::
 
@@ -37,17 +37,16 @@ def skip(state: State, name: str, loop: str) -> State:
           s[b] = sum(l) exp(t[..])                             else: s[b] = 0.0
 
     The stage must be ``where(comparison of indices, anything, constant)``, and what is read after
-    the turn must follow from that constant. Nothing times zero is zero: what is not computed
-    cannot be infinite. So a value that is masked may be infinite or NaN, and the result is that
-    without it, where NumPy multiplies it with its weight of zero and gives NaN. Of a piece that is
-    masked in parts, such a value is multiplied as NumPy does.
+    the iteration must follow from that constant. Skipping takes masked values for finite: where
+    one is infinite or NaN, NumPy multiplies it by its weight of zero, which is NaN, and a skipped
+    iteration leaves it out. In a piece that is masked in parts it is multiplied as in NumPy.
     """
     stage = state.require_stage(name, "skip")
     state.require_loop(loop, "skip")
     if _mask(stage) is None:
         raise ScheduleError(f"skip: {name} is not masked by a comparison of indices")
     if loop in state.skips:
-        raise ScheduleError(f"skip: turns of {loop} are left out already")
+        raise ScheduleError(f"skip: iterations of {loop} are skipped already")
     return replace(state, skips={**state.skips, loop: name})
 
 
@@ -69,7 +68,7 @@ def _mask(stage: Stage) -> tuple[Dim, Const] | None:
 
 
 def is_masked(stage: Stage) -> bool:
-    """Whether a stage is minus infinity wherever a comparison of indices does not hold: then its
+    """True if a stage is minus infinity wherever a comparison of indices does not hold: then its
     exponential is zero, whatever the maximum of the row is. That of another constant, be it as low
     as floats reach, is 1 where nothing else is in the row."""
     found = _mask(stage)
@@ -83,7 +82,7 @@ def _plain(expr: Expr) -> IntExpr | None:
 
 
 def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, int]) -> Expr:
-    """Whether the mask lets anything through, if every axis begins at ``starts`` and goes on for
+    """True if the mask lets anything through, if every axis begins at ``starts`` and goes on for
     ``limits``: a condition on the loops around, or a constant."""
     found = _mask(stage)
     assert found is not None
@@ -101,7 +100,7 @@ def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, 
 
 
 def constants_of(prim: PrimFunc, branch: Branch, masked: str) -> list[tuple[Stage, Const]]:
-    """The values, in a turn that is left out, of the stages that are read after it."""
+    """The values, in a skipped iteration, of the stages that are read after it."""
     stages: list[tuple[Stage, bool]] = []
     own: set[str] = set()
     _collect(branch, stages, own)

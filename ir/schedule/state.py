@@ -1,4 +1,4 @@
-"""What a schedule has decided so far: the state that the primitives transform.
+"""The decisions of a schedule so far: the state that the primitives transform.
 
 Loops are named: an axis ``i`` that is not split is the loop ``i``; split into three it is ``i.0``,
 ``i.1``, ``i.2``, outermost first, with ``i = (i.0 * f1 + i.1) * f2 + i.2``. One order of loops
@@ -29,7 +29,8 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """Dimension ``dim`` of ``source`` is cut into panels of ``tile`` in each turn of ``loop``."""
+    """Dimension ``dim`` of ``source`` is cut into panels of ``tile`` in each iteration of
+    ``loop``."""
 
     source: Buffer
     dim: int
@@ -140,7 +141,7 @@ class State:
         return tuple(found)
 
     def is_reduction(self, stage: Stage, loop: str) -> bool:
-        """Whether the loop walks a reduced axis of the stage."""
+        """True if the loop walks a reduced axis of the stage."""
         reduced = {a.name for a in stage.reduce_axes}
         return any(self.axis_of(part) in reduced for part in self.parts(loop))
 

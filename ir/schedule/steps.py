@@ -8,7 +8,7 @@
                | compute_inline(stage) | compute_at(stage, loop)
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
-               | stream(stage) | prefetch(stage, buffer, loop, turns)
+               | stream(stage) | prefetch(stage, buffer, loop, distance)
                | unpad(stage) | peel(loop, first, last) | cut(axis, points)
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
@@ -16,8 +16,8 @@
                | pack_at(buffer, axis, tile, loop) | shift_bytes(stage, buffer)
                | mirror(stage, loop) | tensorize(loop, instruction)
 
-A schedule prints as the Python that builds it, and its JSON is what the log holds. What a step
-means is said by the function of its name (``PRIMITIVES`` in ``primitives.py``).
+A schedule prints as the Python that builds it, and its JSON is what the log holds. The
+meaning of a step is the function of its name (``PRIMITIVES`` in ``primitives.py``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
     "vectorize",
 ]
 
-# What each argument of a primitive is: a name, an int, or a list of one of them.
+# The kind of each argument of a primitive: a name, an int, or a list of one of them.
 SIGNATURES: dict[str, tuple[str, ...]] = {
     "split": ("name", "ints"),
     "reorder": ("names",),
@@ -219,7 +219,7 @@ def fuse(*loops: str) -> Step:
 
 
 def parallel(loop: str) -> Step:
-    """Share the turns of a loop among the threads."""
+    """Share the iterations of a loop among the threads."""
     return Step("parallel", (loop,))
 
 
@@ -229,7 +229,7 @@ def vectorize(loop: str) -> Step:
 
 
 def unroll(loop: str) -> Step:
-    """Write the body of a loop once per turn."""
+    """Write the body of a loop once per iteration."""
     return Step("unroll", (loop,))
 
 
@@ -254,7 +254,7 @@ def cache_write(stage: str, scope: str, at: str) -> Step:
 
 
 def rfactor(stage: str, loop: str) -> Step:
-    """Give every turn of a reduced loop an accumulator of its own."""
+    """Give every iteration of a reduced loop an accumulator of its own."""
     return Step("rfactor", (stage, loop))
 
 
@@ -272,7 +272,7 @@ def pack(buffer: str, axis: str, tile: int) -> Step:
 
 
 def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> Step:
-    """Copy an operand into panels, with ``group`` neighbours along another axis side by side."""
+    """Copy an operand into panels, with ``group`` neighbours along another axis contiguous."""
     return Step("pack_grouped", (buffer, axis, int(tile), along, int(group)))
 
 
@@ -282,18 +282,18 @@ def shift_bytes(stage: str, buffer: str) -> Step:
 
 
 def pack_at(buffer: str, axis: str, tile: int, loop: str) -> Step:
-    """Copy what each turn of a loop reads of an operand into panels along ``axis``."""
+    """Copy what each iteration of a loop reads of an operand into panels along ``axis``."""
     return Step("pack_at", (buffer, axis, int(tile), loop))
 
 
 def stream(stage: str) -> Step:
-    """Store the result of a stage past the caches."""
+    """Store the result of a stage with non-temporal stores."""
     return Step("stream", (stage,))
 
 
-def prefetch(stage: str, buffer: str, loop: str, turns: int = 1) -> Step:
-    """Ask for what a stage reads of an operand some turns of a loop ahead."""
-    return Step("prefetch", (stage, buffer, loop, int(turns)))
+def prefetch(stage: str, buffer: str, loop: str, distance: int = 1) -> Step:
+    """Prefetch what a stage reads of an operand ``distance`` iterations of a loop later."""
+    return Step("prefetch", (stage, buffer, loop, int(distance)))
 
 
 def unpad(stage: str) -> Step:
@@ -302,7 +302,7 @@ def unpad(stage: str) -> Step:
 
 
 def peel(loop: str, first: int, last: int) -> Step:
-    """Write the first and the last turns of a loop out, apart from the others."""
+    """Give the first and the last iterations of a loop bodies of their own."""
     return Step("peel", (loop, int(first), int(last)))
 
 
@@ -332,7 +332,7 @@ def own_axis(stage: str, axis: str) -> Step:
 
 
 def skip(stage: str, loop: str) -> Step:
-    """Leave out the turns of a loop in which a stage is masked throughout."""
+    """Skip the iterations of a loop in which a stage is masked throughout."""
     return Step("skip", (stage, loop))
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..errors import ScheduleError
 from ..loop.expr import read
-from ..loop.intrinsics import chain, is_vnni, is_zero, tile_dot_of
+from ..loop.intrinsics import is_vnni, is_zero, tile_dot_of
 from ..loop.kinds import Instruction, LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, statements
+from ..loop.nest import Accumulate, Alloc, If, Intrinsic, Loop, Stmt, Store, chain, statements
 from ..loop.prim import Buffer
 from .state import State
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtype import INT32
-from ..loop.intrinsics import chain
 from ..loop.kinds import Instruction, LoopKind
-from ..loop.nest import SHIFTED, Intrinsic, Nest, statements
+from ..loop.nest import SHIFTED, Intrinsic, Nest, chain, statements
 from ..loop.prim import PrimFunc
 from .packing import copy_steps
 from .state import State

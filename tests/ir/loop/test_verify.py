@@ -98,11 +98,11 @@ NESTS = [
     ("  registers t: float32[4]\n  for i in 4:\n    out[i] = t[i]", "t is read before it is"),
     (
         "  parallel i in 4:\n    out[0] = x[i]",
-        "the turns of the parallel loop i write the same element",
+        "the iterations of the parallel loop i write the same element",
     ),
     (
         "  registers t: float32[1]\n  t[0] = 0.0\n  parallel i in 4:\n    t[0] += x[i]",
-        "the turns of the parallel loop i write the same element",
+        "the iterations of the parallel loop i write the same element",
     ),
 ]
 

@@ -121,7 +121,7 @@ GUARDS = [
         [fuse("i", "j"), prefetch("out", "x", "i*j")],
         NO_PARAMETER.format(loop="i*j", buffer="x"),
     ),
-    (MATMUL, [prefetch("out", "x", "i", 0)], "prefetch: it is some turns ahead, at least one"),
+    (MATMUL, [prefetch("out", "x", "i", 0)], "prefetch: the distance is one iteration at least"),
     (
         MATMUL,
         [pack("w", "j", 2), prefetch("out", "w", "k")],
@@ -171,7 +171,7 @@ def test_guards(text, steps, message):
 
 TREE_GUARDS = [
     (ROWS, [compute_at("t", "i")], "compute_at: t is the first stage"),
-    (SUM, [reorder("k", "i"), parallel("i")], "parallel: the turns of i would share t.acc"),
+    (SUM, [reorder("k", "i"), parallel("i")], "parallel: the iterations of i would share t.acc"),
     (ROWS, [compute_at("out", "k")], "compute_at: out has no loop k"),
     (
         ROWS,

@@ -106,7 +106,7 @@ def test_lines_of_the_copy_are_asked_for():
         ([pack_at("w", "j", 0, "j.0")], "'w' is not a parameter that can be packed"),
         ([pack_at("w", "j", 2, "j.9")], "pack_at: no loop 'j.9'"),
         ([pack_at("w", "i", 2, "j.0")], "i does not walk exactly one dimension of w"),
-        ([pack_at("w", "j", 2, "j.2")], "pack_at: j.2 is written out"),
+        ([pack_at("w", "j", 2, "j.2")], "pack_at: j.2 runs in lanes or unrolled"),
         ([pack_at("w", "j", 2, "k.1")], "pack_at: k.1 is inside a register tile"),
         (
             [pack_at("w", "j", 2, "j.0"), pack_at("w", "j", 2, "j.0")],
@@ -114,7 +114,7 @@ def test_lines_of_the_copy_are_asked_for():
         ),
         (
             [pack_at("w", "j", 2, "j.0"), parallel("i.0")],
-            "parallel: the turns of i.0 would share w.packed",
+            "parallel: the iterations of i.0 would share w.packed",
         ),
     ],
 )

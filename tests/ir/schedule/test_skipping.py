@@ -97,7 +97,7 @@ def test_skipping_changes_nothing(rows, length, slope, other, offset):
             "skip: t is not masked by a comparison of indices",
         ),
         (sums(), [skip("t", "z")], "skip: no loop 'z' (the loops are i, l)"),
-        (sums(), [skip("t", "i"), skip("t", "i")], "skip: turns of i are left out already"),
+        (sums(), [skip("t", "i"), skip("t", "i")], "skip: iterations of i are skipped already"),
         (
             sums().replace("t[i, l] * 2.0", "t[i, l] + x[l]"),
             [*STEPS, skip("t", "l.0")],
