@@ -88,9 +88,9 @@ def interned(array: Array) -> Array:
     with _lock:
         like = [ref for ref in _contents.get(key, []) if ref() is not None]
     for ref in like:
-        found = ref()
-        if found is not None and np.array_equal(found.reshape(-1).view(np.uint8), flat):
-            return found
+        shared = ref()
+        if shared is not None and np.array_equal(shared.reshape(-1).view(np.uint8), flat):
+            return shared
     with _lock:
         _contents[key] = [*like, weakref.ref(array, _Emptied(key))]
     return array

@@ -114,7 +114,7 @@ class Dim:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Dim], tuple[object]]:
-        return Dim, (self.terms,)  # a hash of strings is no other process's hash
+        return Dim, (self.terms,)  # hashes of strings differ between processes
 
     def __add__(self, other: IntExpr) -> IntExpr:
         if isinstance(other, int):
@@ -369,14 +369,14 @@ def symbols(expr: IntExpr) -> frozenset[str]:
     """The names of the symbols in ``expr``."""
     if not isinstance(expr, Dim):
         return frozenset()
-    found: set[str] = set()
+    names: set[str] = set()
     for mono, _ in expr.terms:
         for atom in mono:
             if isinstance(atom, Symbol):
-                found.add(atom.name)
+                names.add(atom.name)
             else:
-                found |= symbols(atom.left) | symbols(atom.right)
-    return frozenset(found)
+                names |= symbols(atom.left) | symbols(atom.right)
+    return frozenset(names)
 
 
 def linear(expr: IntExpr) -> tuple[dict[str, int], int] | None:

@@ -187,11 +187,11 @@ def dtype_of(value: object) -> DType:
         name = np.dtype(carrier).name  # type: ignore[call-overload]
     except TypeError:
         name = str(value)
-    found = DTYPES.get(name)
-    if found is None:
-        known = ", ".join(DTYPES)
-        raise TypeError(f"dtype {name} is not supported; the dtypes are {known}")
-    return found
+    row = DTYPES.get(name)
+    if row is None:
+        names = ", ".join(DTYPES)
+        raise TypeError(f"dtype {name} is not supported; the dtypes are {names}")
+    return row
 
 
 def promote(*dtypes: DType) -> DType:

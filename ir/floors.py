@@ -13,11 +13,11 @@ FLOORS = {"numpy": (2, 0), "llvmlite": (0, 48), "xgboost": (2, 0), "tqdm": (4, 6
 def require(module: ModuleType) -> None:
     """Raise ImportError if an imported package is older than it has to be."""
     name = module.__name__
-    found = str(getattr(module, "__version__", "")) or "an unknown version"
-    parts = tuple(int(p) if p.isdigit() else 0 for p in found.split(".")[:2])
+    version = str(getattr(module, "__version__", "")) or "an unknown version"
+    parts = tuple(int(p) if p.isdigit() else 0 for p in version.split(".")[:2])
     if parts < FLOORS[name]:
         lowest = ".".join(map(str, FLOORS[name]))
         raise ImportError(
-            f"loopwright needs {name} {lowest} or newer, and {found} is installed here: "
+            f"loopwright needs {name} {lowest} or newer, and {version} is installed here: "
             f"pip install --upgrade '{name}>={lowest}'"
         )

@@ -71,7 +71,7 @@ class Instrument(Protocol):
 
 @dataclass(slots=True)
 class PassContext:
-    """How passes are run.
+    """Settings and records of a run of passes.
 
     ``verify`` checks the input and everything that a pass changed. ``dump`` is a folder for
     numbered files: ``00_graph.txt`` is the input, ``03_fuse_operators.txt`` the text after a pass
@@ -80,7 +80,7 @@ class PassContext:
     ``runs`` are the passes that ran, in order, over all calls of ``run``.
 
     Raises LoopwrightValueError for a level that there is not; ``run`` does for a name in
-    ``disabled`` that is no optional pass.
+    ``disabled`` that is not an optional pass.
 
     >>> import numpy as np
     >>> import loopwright as lw

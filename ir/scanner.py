@@ -37,7 +37,7 @@ class Scanner:
         return self.skip() == self.end
 
     def sees(self, piece: str) -> bool:
-        """Whether ``piece`` is next."""
+        """True if ``piece`` is next."""
         return self.text.startswith(piece, self.skip(), self.end)
 
     def accept(self, piece: str) -> bool:
@@ -96,7 +96,7 @@ class Scanner:
         return match[1]
 
     def found(self) -> str:
-        """What is next, for messages."""
+        """Returns the next piece of text, for messages."""
         rest = self.text[self.skip() : self.end]
         word = re.match(r"[%@]?[\w.]+|.", rest)
         if word is not None:

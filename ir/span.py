@@ -1,4 +1,4 @@
-"""Where in the user's program a node came from."""
+"""Places in the user's program."""
 
 from __future__ import annotations
 

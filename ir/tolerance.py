@@ -1,4 +1,4 @@
-"""How far two correct computations of the same tensor may lie apart.
+"""Bounds on the difference between two correct computations of the same tensor.
 
 Let ``u`` be half the distance from 1 to the next float (2**-24 in float32, 2**-53 in float64).
 

@@ -1,4 +1,4 @@
-"""What a call hands to a function: arrays to be traced, and static values.
+"""The arguments of a call: arrays to be traced, and static values.
 
 ::
 
@@ -87,7 +87,7 @@ LeafSpec: TypeAlias = ArraySpec | Static
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How the array of one operand lies in memory, where a function that writes depends on it.
+    """Memory layout of one operand, where a function that writes depends on it.
 
     ``strides`` count elements (None: no whole number of them), and are () for an array of rank 0;
     ``same_as`` is an earlier operand that is the same memory.
@@ -100,7 +100,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What code is specialised for: the key of the cache.
+    """The key under which compiled code is kept: all that it is specialised for.
 
     ``placements`` are those of operands that are not as code is made for at first: arrays in C
     order that share no memory, and scalars.
@@ -117,7 +117,7 @@ class Request:
 
     @property
     def paths(self) -> list[str]:
-        """How each leaf is written: ``params['w']``."""
+        """Names of the leaves as the user writes them: ``params['w']``."""
         return [p for name, s in zip(self.names, self.structures) for p in paths(s, name)]
 
     def __str__(self) -> str:
@@ -183,7 +183,7 @@ def bind(
 
 
 def rank_0(request: Request, values: Sequence[Any]) -> tuple[Placement, ...]:
-    """The operands that are arrays of rank 0, and so no scalars."""
+    """Returns the placements of operands that are arrays of rank 0 instead of scalars."""
     operands = (v for v, spec in zip(values, request.leaves) if isinstance(spec, ArraySpec))
     return tuple(
         Placement(operand, ())
@@ -194,13 +194,13 @@ def rank_0(request: Request, values: Sequence[Any]) -> tuple[Placement, ...]:
 
 def _by_parameter(bound: inspect.BoundArguments) -> list[tuple[str, Any]]:
     """Parameters and values; each keyword of ``**kwargs`` counts by itself."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for name, value in bound.arguments.items():
         if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            found += sorted(value.items())
+            pairs += sorted(value.items())
         else:
-            found.append((name, value))
-    return found
+            pairs.append((name, value))
+    return pairs
 
 
 def _static(function: str, name: str, value: Any) -> Static:
@@ -216,7 +216,7 @@ def _static(function: str, name: str, value: Any) -> Static:
 
 
 def _spec(leaf: Any) -> LeafSpec | None:
-    """The spec of a leaf, or None if it is none."""
+    """Returns the spec of a leaf, or None if it cannot be traced."""
     if isinstance(leaf, np.ndarray | np.generic):
         return _array_spec(leaf.shape, leaf.dtype)
     if isinstance(leaf, _STATIC_TYPES):
@@ -281,14 +281,14 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def shares_its_memory(value: Any) -> bool:
-    """Whether the array that stands for an argument is its memory, not a copy."""
+    """True if ``to_array(value)`` shares the memory of ``value``."""
     if isinstance(value, np.generic | int | float):
         return False
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or _has_buffer(value)
 
 
 def foreign_array(value: Any) -> np.ndarray[Any, Any]:
-    """The array in what is no ndarray, without a copy where possible."""
+    """Converts another library's array to NumPy's, without a copy where possible."""
     other: Any = value
     if isinstance(value, Spec | DTypeSpec):
         raise LoopwrightTypeError(
@@ -362,5 +362,5 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
 
 
 def any_traced(values: Iterable[Any]) -> bool:
-    """Whether there is a traced array among ``values``, or in a container among them."""
+    """True if a traced array is among ``values``, or in a container among them."""
     return any(type(leaf) is Proxy for leaf in flatten(list(values))[0])

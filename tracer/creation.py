@@ -127,8 +127,8 @@ def _linspace(
 @views
 def _asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Proxy:
     """``obj`` as an array; a traced array stays one."""
-    found = lift(obj, None if dtype is None else dtype_argument(dtype))
-    return copied(found, "K") if copy else found
+    array = lift(obj, None if dtype is None else dtype_argument(dtype))
+    return copied(array, "K") if copy else array
 
 
 full = while_tracing(_full, np.full)

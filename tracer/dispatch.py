@@ -1,4 +1,4 @@
-"""Which function of ours stands for which of NumPy's: three tables, and how to fill them."""
+"""Three tables from NumPy's functions to ours, and the decorators that fill them."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ Implementation = Callable[..., Any]
 F = TypeVar("F", bound=Implementation)
 
 UFUNCS: dict[np.ufunc, Implementation] = {}
-"""A ufunc and what it does to operands of which at least one is traced."""
+"""Implementations of ufuncs on operands of which at least one is traced."""
 
 FUNCTIONS: dict[Callable[..., Any], Implementation] = {}
-"""A function that speaks ``__array_function__``, and ours with the same parameters."""
+"""Implementations of functions with ``__array_function__``; they have NumPy's parameters."""
 
 
 UNSET: Any = vars(np)["_NoValue"]
-"""What NumPy passes on for a parameter that was not given."""
+"""NumPy's default of parameters that were not given."""
 
 METHODS: dict[str, Implementation] = {}
-"""A method of a traced array by its name (``sum``), or of a ufunc (``add.reduce``)."""
+"""Methods of a traced array by name (``sum``), and of ufuncs (``add.reduce``)."""
 
 
 VIEWS: set[Implementation] = set()
-"""Those whose results are views of their operand, or the operand itself, as in NumPy. The results
-of all others are arrays of their own."""
+"""Implementations that return views of their operand, or the operand itself, as in NumPy. All
+others return new arrays."""
 
 BY_ELEMENT: set[Implementation] = set()
-"""Those whose results have the memory layout of their operands (``order="K"``)."""
+"""Implementations whose results have the memory layout of their operands (``order="K"``)."""
 
 IN_C_ORDER: set[Implementation] = set()
-"""Those whose results are in C order whatever their operands are."""
+"""Implementations whose results are in C order whatever their operands are."""
 
 
 def views(implementation: F) -> F:
-    """The decorated function gives views."""
+    """Declares that the decorated function returns views."""
     VIEWS.add(implementation)
     return implementation
 
 
 def by_element(implementation: F) -> F:
-    """The decorated function computes element by element."""
+    """Declares that the decorated function computes element by element."""
     BY_ELEMENT.add(implementation)
     return implementation
 
 
 def in_c_order(implementation: F) -> F:
-    """The decorated function gives arrays in C order."""
+    """Declares that the decorated function returns arrays in C order."""
     IN_C_ORDER.add(implementation)
     return implementation
 
 
 def method(*names: str) -> Callable[[F], F]:
-    """Enter the decorated function into the table of methods under each of ``names``."""
+    """Enters the decorated function into the table of methods under each of ``names``."""
 
     def enter(implementation: F) -> F:
         for name in names:
@@ -80,7 +80,7 @@ def method(*names: str) -> Callable[[F], F]:
 
 
 def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
-    """Enter the decorated function into the table under each of NumPy's ``functions``."""
+    """Enters the decorated function into the table under each of NumPy's ``functions``."""
 
     def enter(implementation: F) -> F:
         for function in functions:

@@ -113,7 +113,7 @@ def _number(value: bool | int | float, dtype: DType | None) -> Constant:
 
 
 def _check_fits(values: Any, dtype: DType) -> None:
-    """The Python ints of a literal have to fit ``dtype``, as one alone has to."""
+    """Checks that the Python ints of a literal fit ``dtype``, as one alone has to."""
     for value in values:
         if isinstance(value, list | tuple):
             _check_fits(value, dtype)
@@ -139,7 +139,7 @@ def _described(value: object) -> str:
 
 
 def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
-    """Apply the graph operator ``name`` to proxies (or what ``lift`` takes).
+    """Applies the graph operator ``name`` to proxies (or what ``lift`` takes).
 
     An operator that only chooses and orders elements gives a view of its operand.
     """
@@ -157,7 +157,7 @@ def emit(name: str, *operands: Any, **attrs: Any) -> Proxy:
 
 
 def one_array(x: Proxy) -> Proxy:
-    """A new result, which NumPy makes an array even if it has rank 0, and no scalar."""
+    """Marks a new result as an array even if it has rank 0; by default it is a scalar then."""
     x.storage.kind = Kind.FRESH
     return x
 
@@ -184,8 +184,8 @@ def read_only_view(
     hint: str = NEW_ARRAY,
     strides: Strides = None,
 ) -> Proxy:
-    """What ``read()`` makes of ``parent``, as a view of it that cannot be written through; what to
-    write to instead is the ``hint``."""
+    """Returns ``read()`` as a view of ``parent`` that cannot be written through; ``hint`` says what
+    to write to instead."""
     made = read()
     if strides is None and made.storage is parent.storage:
         strides = made.strides
@@ -194,7 +194,7 @@ def read_only_view(
 
 
 def emit_many(name: str, *operands: Any, **attrs: Any) -> list[Proxy]:
-    """Apply an operator whose result is a tuple; its fields."""
+    """Applies an operator whose result is a tuple; returns the fields."""
     trace = active()
     assert trace is not None
     result = trace.emit(name, [lift(o).atom for o in operands], attrs)
@@ -207,7 +207,7 @@ Promotable: TypeAlias = Any  # a NumPy dtype, or int or float for a Python numbe
 
 
 def kind_of(value: Any) -> Promotable:
-    """What decides ``value``'s part in promotion."""
+    """Returns the dtype or number type with which ``value`` takes part in promotion."""
     if isinstance(value, Proxy):
         if value.weak is None:
             return value.dtype
@@ -233,11 +233,11 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[Promotable, ...]) -> tuple[DType,
     if all(isinstance(k, type) for k in kinds):  # Python numbers alone: as NumPy's defaults
         kinds = tuple(np.dtype(k) for k in kinds)
     try:
-        found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+        dtypes = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
     except TypeError:
         names = " and ".join(k.__name__ if isinstance(k, type) else k.name for k in kinds)
         raise LoopwrightTypeError(f"{ufunc.__name__} is not defined for {names}") from None
-    return tuple(known_dtype(d) for d in found)
+    return tuple(known_dtype(d) for d in dtypes)
 
 
 def known_dtype(dtype: np.dtype[Any]) -> DType:

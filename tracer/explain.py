@@ -1,4 +1,4 @@
-"""What an error says besides its message: the user's line, the operands, a way out."""
+"""Completes an error with the user's line, the operands and a hint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Operand:
 
 
 def locate(error: LoopwrightError, trace: Trace) -> None:
-    """Give ``error`` the user's line if it has none yet."""
+    """Gives ``error`` the user's line if it has none yet."""
     if error.span is None:
         error.span = trace.span if trace.span is not None else trace.here()
     if error.span is not None and not error.source:
@@ -38,7 +38,7 @@ def locate(error: LoopwrightError, trace: Trace) -> None:
 def explain(
     error: LoopwrightError, trace: Trace, operation: str, values: Sequence[Atom | None]
 ) -> None:
-    """Complete ``error``, raised by ``operation`` on ``values`` (None: an operand without atom).
+    """Completes ``error``, raised by ``operation`` on ``values`` (None: an operand without atom).
 
     Without an ``operation``, the user's line is not a call with these operands, but something that
     happened to one of them.
@@ -89,21 +89,21 @@ def _local_name(atom: Atom) -> str:
 
 def notes_of(operands: Sequence[Operand]) -> tuple[str, ...]:
     """One line per distinct array: label, type, origin, in columns."""
-    shown: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, str, str]] = []
     for operand in operands:
         if operand.type is not None:
             row = (operand.label, operand.type.short, operand.origin)
-            if row not in shown:
-                shown.append(row)
-    widths = [max((len(row[c]) for row in shown), default=0) for c in range(2)]
+            if row not in rows:
+                rows.append(row)
+    widths = [max((len(row[c]) for row in rows), default=0) for c in range(2)]
     return tuple(
         f"{label:<{widths[0]}} : {type:<{widths[1]}}   {origin}".rstrip()
-        for label, type, origin in shown
+        for label, type, origin in rows
     )
 
 
 def is_ours(traceback: TracebackType | None) -> bool:
-    """Whether the innermost frame of ``traceback`` is one of Loopwright's."""
+    """True if the innermost frame of ``traceback`` is one of Loopwright's."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback is not None and _package(traceback) == "loopwright"
@@ -152,7 +152,7 @@ _INTEGER_ONLY = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shi
 
 
 def suggest(operation: str, operands: Sequence[Labelled]) -> str | None:
-    """A way out of a failed ``operation``, or None if there is no obvious one."""
+    """Suggests what to write instead of a failed ``operation``; None if nothing obvious helps."""
     if operation in _INTEGER_ONLY:
         return _integer(operands)
     if len(operands) != 2:
@@ -192,7 +192,7 @@ def _transposed(label: str, rank: int) -> str:
 def _broadcast(
     symbol: str | None, left: str, a: TensorType, right: str, b: TensorType
 ) -> str | None:
-    """Put axes of size 1 behind the shorter operand where that makes the shapes fit."""
+    """Puts axes of size 1 behind the shorter operand where that makes the shapes fit."""
 
     def widened(long: TensorType, short: TensorType) -> str | None:
         for start in range(long.rank - short.rank - 1, -1, -1):

@@ -27,7 +27,7 @@ from .spans import caret_lines
 __all__ = ["Bounds", "Fits", "Numbers"]
 
 Number: TypeAlias = Callable[[Sequence[Any]], Any]
-"""What Python has for a traced number, given the operands of a call."""
+"""Computes in Python the value of a traced number from the operands of a call."""
 
 _PYTHONS: dict[np.ufunc, Callable[..., Any]] = {
     np.add: operator.add,
@@ -51,7 +51,7 @@ _PYTHONS: dict[np.ufunc, Callable[..., Any]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits:
-    """That a number lies between ``low`` and ``high``: at ``span`` it becomes a ``dtype``."""
+    """The condition ``low <= number <= high``: at ``span`` the number becomes a ``dtype``."""
 
     number: Number
     low: float
@@ -60,7 +60,7 @@ class Fits:
     span: Span | None
 
     def check(self, operands: Sequence[Any]) -> None:
-        """Raise LoopwrightOverflowError if it does not, in a call with these operands."""
+        """Raises LoopwrightOverflowError if it does not hold in a call with these operands."""
         value = self.number(operands)
         if isinstance(value, int | np.integer) and not self.low <= int(value) <= self.high:
             source = caret_lines(self.span) if self.span is not None else ()
@@ -72,13 +72,13 @@ class Fits:
 
 @dataclass(slots=True, eq=False)
 class Numbers:
-    """The traced Python numbers of one run, by their atom, and what has to be true of them."""
+    """The traced Python numbers of one run, by their atom, and the conditions on them."""
 
     values: dict[Atom, Number] = field(default_factory=dict[Atom, Number])
     fits: list[Fits] = field(default_factory=list[Fits])
 
     def argument(self, atom: Atom, operand: int) -> None:
-        """The number is an argument."""
+        """Records that the number is an argument."""
         self.values[atom] = operator.itemgetter(operand)
 
     def result(

@@ -37,7 +37,7 @@ _told: set[tuple[str, str, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A name that a function reads: how it is written, how to look it up again, what it was."""
+    """A name that a function reads: its spelling, how to look it up again, and its value."""
 
     path: str
     look: Callable[[], Any]
@@ -46,16 +46,16 @@ class _Read:
 
 def _functions(function: Any) -> list[types.FunctionType]:
     """The function as the user wrote it, and those of the user's that it calls by name."""
-    found: list[types.FunctionType] = []
+    functions: list[types.FunctionType] = []
     pending: list[tuple[Any, int]] = [(function, 0)]
     for each, depth in pending:
         plain = _plain(each)
-        if plain is None or plain in found or _is_library(plain.__module__):
+        if plain is None or plain in functions or _is_library(plain.__module__):
             continue
-        found.append(plain)
+        functions.append(plain)
         if depth < _DEPTH:
             pending += [(r.value, depth + 1) for r in _names(plain) if callable(r.value)]
-    return found
+    return functions
 
 
 def _plain(function: Any) -> types.FunctionType | None:
@@ -117,7 +117,7 @@ def _is_library(module: str | None) -> bool:
 
 
 def _warn(message: str, file: str, line: int) -> None:
-    """Warn at a place, once in a process."""
+    """Warns at a place, once in a process."""
     if (message, file, line) not in _told:
         _told.add((message, file, line))
         warnings.warn_explicit(message, FrozenWarning, file, line)
@@ -139,15 +139,15 @@ class Draws:
         for holder in (function, getattr(function, "__self__", None), *holders):
             fields = getattr(holder, "__dict__", {})
             sources += [(type(v).__name__, v) for v in (holder, *fields.values())]
-        found = {id(source): (name, source) for name, source in reversed(sources)}
+        generators = {id(source): (name, source) for name, source in reversed(sources)}
         self.before = [
             (name, source, state)
-            for name, source in found.values()
+            for name, source in generators.values()
             if (state := _state(source)) is not None
         ]
 
     def tell(self, name: str) -> None:
-        """Warn if numbers were drawn since."""
+        """Warns if numbers were drawn since."""
         for source, generator, state in self.before:
             if _state(generator) != state:
                 message = (
@@ -178,7 +178,7 @@ def _python_random() -> Any:
 
 
 def _state(source: Any) -> Any:
-    """What tells two states of a generator apart; None for what is none."""
+    """Returns the comparable state of a generator of random numbers; None for other objects."""
     python = _python_random()
     if python is not None and (source is python or isinstance(source, python.Random)):
         return source.getstate()
@@ -215,17 +215,17 @@ class Watch:
             if isinstance(read.value, _VALUES)
         ]
         arrays = [*captured, *(r.value for r in self.reads if isinstance(r.value, np.ndarray))]
-        known = {id(a): a for a in arrays if a.flags.writeable and a.size and a.dtype != object}
-        self.samples = [(array, _sample(array)) for array in known.values()]
+        writeable = {id(a): a for a in arrays if a.flags.writeable and a.size and a.dtype != object}
+        self.samples = [(array, _sample(array)) for array in writeable.values()]
 
     def look(self, name: str) -> None:
-        """Warn of what has changed, in the first, second, fourth ... of such calls."""
+        """Warns of what has changed, in the first, second, fourth ... of such calls."""
         self.calls += 1
         if self.calls & (self.calls - 1) == 0:
             self.tell(name)
 
     def tell(self, name: str) -> None:
-        """Warn of what has changed since."""
+        """Warns of what has changed since."""
         changed = [read.path for read in self.reads if read.look() is not read.value]
         for array, sample in self.samples:
             if _sample(array) != sample:
@@ -242,7 +242,7 @@ class Watch:
 
 
 def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """What tells an array from the same one with other values."""
+    """Returns a sample of the values of an array: a change of weights changes most of them."""
     at = np.linspace(0, array.size - 1, min(array.size, SAMPLED)).astype(np.intp)
     return array.shape, array.dtype, array.flat[at].tobytes()
 

@@ -1,4 +1,4 @@
-"""Tracing: run a Python function once on proxies, and keep what it did as a module."""
+"""Tracing: runs a Python function once on proxies, and keeps its operations as a module."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class _Argument:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is written back into the array of an operand: ``pieces``, in this order. ``span`` is the
-    place of the first write, ``path`` how the function reaches the argument."""
+    """The ``pieces`` to write back into the array of an operand, in order. ``span`` is the place of
+    the first write, ``path`` the argument as the function reaches it."""
 
     operand: int
     pieces: tuple[Piece, ...]
@@ -90,13 +90,13 @@ class Traced:
 
     @property
     def returns_one_array(self) -> bool:
-        """Whether the result is an array, not a container."""
+        """True if the result is an array, not a container."""
         alone = not self.written and not self.bounds
         return self.known == (None,) and self.structure == _ONE and alone
 
     @property
     def returns_arguments(self) -> bool:
-        """Whether an argument is a part of the result."""
+        """True if an argument is a part of the result."""
         return any(isinstance(k, _Argument) for k in self.known)
 
     def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
@@ -111,7 +111,7 @@ class Traced:
 
     @property
     def depends_on_memory(self) -> bool:
-        """Whether calls have to look at where the arguments lie in memory."""
+        """True if calls have to look at where the arguments lie in memory."""
         return bool(self.written or self.dense or self.scalar)
 
     @property
@@ -124,18 +124,18 @@ class Traced:
         return tuple((p.output, w.operand, p.window) for w in self.written for p in w.pieces)
 
     def look_outside(self) -> None:
-        """Warn if a variable from outside has another value than when the function was traced."""
+        """Warns if a variable from outside has another value than when the function was traced."""
         if self.watch is not None:
             self.watch.tell(self.name)
 
     @property
     def is_checked(self) -> bool:
-        """Whether calls have to look at their arguments: see ``write_back.check``."""
+        """True if calls have to look at their arguments: see ``write_back.check``."""
         return self.depends_on_memory or bool(self.fits or self.bounds)
 
     @property
     def returns_tuple(self) -> bool:
-        """Whether ``main`` gives a tuple: it does unless there is exactly one array."""
+        """True if ``main`` returns a tuple: it does unless there is exactly one array."""
         pieces = sum(len(w.pieces) for w in self.written)
         return self.known.count(None) + pieces + 2 * len(self.bounds) != 1
 
@@ -145,11 +145,11 @@ class Traced:
         if self.returns_one_array:
             return arrays[0]
         rest = iter(arrays)
-        found = [
+        leaves_of_result = [
             next(rest) if k is None else leaves[k.operand] if isinstance(k, _Argument) else k.value
             for k in self.known
         ]
-        return unflatten(self.structure, found)
+        return unflatten(self.structure, leaves_of_result)
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """``result`` as code of its own, for calls that come often."""
@@ -169,7 +169,7 @@ def trace(
     borrowed: Borrowed | None = None,
     check_index: bool = False,
 ) -> Traced:
-    """Run ``function`` on proxies for what ``request`` asks. Arrays from outside are copied, the
+    """Runs ``function`` on proxies for what ``request`` asks. Arrays from outside are copied, the
     big ones only if there is no ``borrowed`` to take note of them.
 
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
@@ -270,22 +270,22 @@ def _argument(
 def _written(
     run: Trace, arrays: list[Proxy], atoms: list[Atom], paths: list[str]
 ) -> tuple[Written, ...]:
-    """What arguments hold in the end, for those that were written; ``atoms`` gets the values."""
-    found: list[Written] = []
+    """Returns the final contents of written arguments, and appends their values to ``atoms``."""
+    written: list[Written] = []
     for operand, span in sorted(run.memory.written.items()):
         pieces: list[Piece] = []
         value = arrays[operand].storage.atom
         for window, atom in pieces_of(run, run.builder.params[operand], value):
             pieces.append(Piece(len(atoms), window))
             atoms.append(atom)
-        found.append(Written(operand, tuple(pieces), span, paths[operand]))
-    return tuple(found)
+        written.append(Written(operand, tuple(pieces), span, paths[operand]))
+    return tuple(written)
 
 
 def _check_containers(
     run: Trace, request: Request, trees: dict[str, Any], leaves: list[Any], where: Span | None
 ) -> None:
-    """Refuse a function that puts other values into a list, dict or object that it was given."""
+    """Refuses a function that puts other values into a list, dict or object that it was given."""
     rest = iter(leaves)
     for structure, tree in zip(request.structures, trees.values(), strict=True):
         before = [next(rest) for _ in paths(structure)]
@@ -353,7 +353,7 @@ def _results(
             known.append(_Known(leaf))
         else:
             raise LoopwrightTypeError(
-                f"{run.name} returns {path} of type {type(leaf).__name__}, which is no array",
+                f"{run.name} returns {path} of type {type(leaf).__name__}, which is not an array",
                 span=where,
                 source=caret_lines(where) if where is not None else (),
                 hint="arrays in tuples, lists, dicts, dataclasses or namedtuples",

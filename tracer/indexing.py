@@ -47,14 +47,14 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
             return Proxy(sliced.atom, x.owner, x.weak)  # a scalar
         return one_array(Proxy(x.atom, x.owner)) if x.is_scalar else sliced
     together = advanced == list(range(advanced[0], advanced[-1] + 1))
-    found = _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
+    taken = _gather(sliced, {axes[i]: items[i] for i in arrays}, together)
     if advanced != list(range(len(advanced))):
-        found.storage.strides = None  # NumPy chooses another order of axes in memory
-    return found
+        taken.storage.strides = None  # NumPy chooses another order of axes in memory
+    return taken
 
 
 def is_element(key: Any) -> bool:
-    """Whether a key of ints chooses an element: with an Ellipsis it is an array of rank 0."""
+    """True if a key of ints chooses an element: with an Ellipsis it is an array of rank 0."""
     return not any(item is Ellipsis for item in _listed(key))
 
 
@@ -128,7 +128,7 @@ def _item(x: Proxy, item: Any) -> list[Any]:
 
 
 def _basic(x: Proxy, items: list[Any]) -> tuple[Proxy, dict[int, int]]:
-    """Apply ints, slices and None; for each item, the axis of the result it stands at."""
+    """Applies ints, slices and None; for each item, the axis of the result it stands at."""
     begin: list[IntExpr] = []
     end: list[IntExpr] = []
     strides: list[int] = []
@@ -196,7 +196,7 @@ def _bound(value: Any) -> Any:
 def _symbolic_slice(
     start: IntExpr | None, stop: IntExpr | None, step: int, length: IntExpr
 ) -> tuple[IntExpr, IntExpr, int, bool]:
-    """Where sizes are symbolic, the bounds are taken to lie inside of the axis."""
+    """As ``_slice`` with symbolic sizes; the bounds are assumed to lie inside of the axis."""
     if step < 0:
         if start is not None or stop is not None or step != -1:
             raise LoopwrightValueError(
@@ -219,7 +219,7 @@ class _Merged:
 
 
 def _gather(x: Proxy, indices: dict[int, Any], together: bool) -> Proxy:
-    """Index the axes in ``indices`` by arrays that broadcast against each other."""
+    """Indexes the axes in ``indices`` by arrays that broadcast against each other."""
     axes = sorted(indices)
     front = axes[0] if together else 0
     rest = [a for a in range(x.ndim) if a not in axes]
@@ -232,14 +232,14 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
     sizes = x.shape[front : front + len(indices)]
     if len(indices) == 1:
         return _Merged(x, _checked(indices[0], sizes[0], front))
-    known = all(map(is_array, indices))
+    constant = all(map(is_array, indices))
     parts = [
         _from_front(i, s, front + k) for k, (i, s) in enumerate(zip(indices, sizes, strict=True))
     ]
     position: Any = parts[0]
     for part, length in zip(parts[1:], sizes[1:], strict=True):
         position = np.add(np.multiply(position, as_int(length)), part)
-    if not known:
+    if not constant:
         shape = broadcast_shapes(*(lift(p).shape for p in parts))
         position = broadcast_to(lift(position), shape)
     total: IntExpr = 1
@@ -263,7 +263,7 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
 
 
 def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
-    """Have calls look at an index, if they shall."""
+    """Records a check of an index at each call, if the trace asks for it."""
     trace = index.owner
     if trace.check_index and index.size != 0:
         wide = reshape(index, (index.size,))

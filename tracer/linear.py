@@ -172,7 +172,7 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **options: A
 
 
 def _sums(equation: str) -> bool:
-    """Whether labels of the equation are summed over; what sums nothing is a view."""
+    """True if labels of the equation are summed over; what sums nothing is a view."""
     given, _, result = equation.partition("->")
     return bool(set(given) - set(result))
 
@@ -221,10 +221,10 @@ def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     moved = transpose(x, (*rest, first, second))
     rows, columns = as_int(x.shape[first]), as_int(x.shape[second])
-    found = np.arange(rows) * columns + np.arange(rows) + offset
+    positions = np.arange(rows) * columns + np.arange(rows) + offset
     inside = (np.arange(rows) + offset >= 0) & (np.arange(rows) + offset < columns)
     merged = reshape(moved, (*moved.shape[:-2], rows * columns))
-    return emit("take", merged, lift(found[inside]), axis=merged.ndim - 1, mode="clip")
+    return emit("take", merged, lift(positions[inside]), axis=merged.ndim - 1, mode="clip")
 
 
 @implements(np.linalg.diagonal)

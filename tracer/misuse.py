@@ -1,6 +1,7 @@
-"""What traced arrays cannot do, and what to write instead.
+"""Errors for what traced arrays cannot do, and what to write instead.
 
-Each function makes the error for one kind of mistake; the caller raises it.
+Each function makes the error for one kind of mistake; the caller raises it. At the end stand two
+tables of functions and methods that traced arrays do not have, with an expression to write instead.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def number_needed(kind: str, name: str | None) -> LoopwrightError:
     if frame is not None and instruction(frame) == "STORE_SUBSCR":
         return _stored(_text())
     dtype = {"float": "float64", "int": "int64", "complex": "complex128"}.get(kind)
-    shown = _named(_argument(_text()))
-    hint = f"{shown}.astype(np.{dtype})" if dtype in ("float64", "int64") else shown
+    operand = _named(_argument(_text()))
+    hint = f"{operand}.astype(np.{dtype})" if dtype in ("float64", "int64") else operand
     if name is not None:
         hint += f", or static_argnames=({name!r},) if {name} is a setting"
     return LoopwrightTypeError(
@@ -99,8 +100,8 @@ def size_needed(name: str | None) -> LoopwrightError:
 
 
 def is_received() -> bool:
-    """Whether an array of NumPy's that asks for a traced array's values could take it as it is: one
-    that is indexed, or whose method is called; see ``receivers``."""
+    """True if one of NumPy's arrays asks for the values of a traced array that it could take as it
+    is, because it is indexed or its method is called; see ``receivers``."""
     frame = user_frame()
     if frame is None or instruction(frame) == "STORE_SUBSCR":
         return False
@@ -204,8 +205,8 @@ def mask_index() -> LoopwrightError:
 
 
 def is_augmented() -> bool:
-    """Whether the user's code reads ``x[key]`` for ``x[key] += value``, which Python tells from
-    other reads by copying the two before."""
+    """True if the user's code reads ``x[key]`` for ``x[key] += value``: only then Python copies the
+    two on its stack before."""
     frame = user_frame()
     return frame is not None and previous_instruction(frame) == "COPY"
 
@@ -259,7 +260,7 @@ def refuse_subclass(value: Any, where: str = "", function: str = "") -> None:
 
 
 def is_plain(value: object) -> bool:
-    """Whether ``value`` is no array of a class of its own; a memory map is an array as any other.
+    """True unless ``value`` is an array of a subclass; memory maps count as plain arrays.
 
     >>> is_plain(np.zeros(3)), is_plain([1, 2]), is_plain(np.ma.zeros(3))
     (True, True, False)
@@ -270,9 +271,9 @@ def is_plain(value: object) -> bool:
 
 def leaked(name: str | None, owner: str) -> LoopwrightError:
     """A proxy that is used when its function is no longer being traced."""
-    shown = f"{name} is" if name else "this is"
+    subject = f"{name} is" if name else "this is"
     return LoopwrightTypeError(
-        f"{shown} a traced value of {owner}, which is not being traced here",
+        f"{subject} a traced value of {owner}, which is not being traced here",
         hint=f"return it from {owner}, or pass it as an argument",
     )
 
@@ -363,7 +364,9 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "trapezoid": ("np.trapezoid(u, v)", "((u[1:] + u[:-1]) * np.diff(v) / 2).sum()"),
     "vectorize": ("", "f(x); on whole arrays"),
 }
-"""By the name after ``np.``."""
+"""By the name after ``np.``: a use of it, and an expression that gives the same. A test runs both.
+Where nothing gives the same, the use is empty, and the expression only has to run. A remark may
+follow a semicolon."""
 
 METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "choose": ("i.choose([u, v])", "np.select([i == 0, i == 1], [u, v])"),
@@ -394,20 +397,20 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "tofile": ("", "x; write what the compiled function returns"),
     "unsqueeze": ("", "x[..., None]"),
 }
-"""By the name after the dot."""
+"""By the name after the dot, as above."""
 
 
-def misspelt(name: str, known: str) -> bool:
-    """Whether one letter too many, too few, wrong, or swapped with its neighbour makes ``known``.
+def misspelt(name: str, word: str) -> bool:
+    """True if ``name`` is ``word`` with one letter too many, too few, wrong, or two swapped.
 
     >>> misspelt("reshpae", "reshape"), misspelt("softmax", "max")
     (True, False)
     """
-    if name == known or abs(len(name) - len(known)) > 1 or len(name) < 4:
+    if name == word or abs(len(name) - len(word)) > 1 or len(name) < 4:
         return False
-    start = next((i for i, (a, b) in enumerate(zip(name, known)) if a != b), -1)
+    start = next((i for i, (a, b) in enumerate(zip(name, word)) if a != b), -1)
     if start < 0:
         return True
-    here, there = name[start:], known[start:]
+    here, there = name[start:], word[start:]
     swapped = here[1:2] + here[:1] + here[2:]
     return there in (swapped, here[1:]) or here == there[1:] or here[1:] == there[1:]

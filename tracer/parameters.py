@@ -1,4 +1,4 @@
-"""What the parameters of ``lw.nn`` take, checked where the user's line is known.
+"""Checks and conversions of the arguments of ``lw.nn``, made where the user's line is known.
 
 A function's annotations say it: ``int``, ``float``, ``bool``, ``str`` and the names in ``KINDS``;
 ``Any`` is an array or a number. Each is converted to the plain Python value that operators want as
@@ -63,7 +63,7 @@ def checked(function: F) -> F:
 
 
 def by_numpy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What NumPy's ``function`` gives; what it refuses is refused in its words."""
+    """Calls NumPy's ``function``; its TypeError and ValueError become ours, with its words."""
     try:
         return function(*args, **kwargs)
     except LoopwrightError:

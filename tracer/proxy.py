@@ -70,25 +70,25 @@ class Proxy:
         return self._atom
 
     def remember(self, atom: Atom) -> None:
-        """Stand for ``atom`` until the storage is written again."""
+        """Stands for ``atom`` until the storage is written again."""
         self._atom, self._version = atom, self.storage.version
 
     @property
     def is_scalar(self) -> bool:
-        """Whether NumPy has a scalar here, which cannot be changed, and no array."""
+        """True if NumPy has a scalar here, which cannot be changed, and no array."""
         return self.storage.kind is Kind.SCALAR
 
     @property
     def strides(self) -> Strides:
-        """How the elements lie in memory in NumPy, counted in elements; None if not known."""
+        """The strides NumPy's array would have, counted in elements; None if not known."""
         return self.storage.strides if self.alias is None else self.alias.strides
 
     # What is known without values.
 
     @property
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The class of what this stands for, so that ``isinstance`` takes the branch it takes in
-        NumPy: C code, which looks at the type itself, is not deceived."""
+        """The class of NumPy's value, so that ``isinstance`` takes the branch it takes in NumPy. C
+        code looks at the type itself and is not deceived."""
         if self.weak is not None:
             return self.weak
         # An operand without axes may be a scalar or an array: both run the same code.
@@ -282,12 +282,12 @@ class Proxy:
 
 
 def is_array(value: object) -> bool:
-    """Whether ``value`` is an array of NumPy's whose elements are known, not a traced one."""
+    """True if ``value`` is an array of NumPy's whose elements are known, not a traced one."""
     return type(value) is not Proxy and isinstance(value, np.ndarray)
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is a Python number that is known, not a traced one. (``np.float64`` is a
+    """True if ``value`` is a Python number that is known, not a traced one. (``np.float64`` is a
     subclass of float, but has a dtype of its own.)"""
     return isinstance(value, int | float) and not isinstance(value, Proxy | np.generic)
 
@@ -338,7 +338,7 @@ def run(
     kwargs: Mapping[str, Any] | None = None,
     aliases: bool = False,
 ) -> Any:
-    """Call ``function`` for the user, who wrote ``operation``; errors get the user's line.
+    """Calls ``function`` for the user, who wrote ``operation``; errors get the user's line.
 
     The result is an array of its own, as if copied, unless ``function`` is known to give views
     (``dispatch.views``) or ``aliases`` says so.
@@ -388,7 +388,7 @@ def _run_into(
 
 
 def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], aliases: bool) -> Any:
-    """What ``function`` gave for ``args`` as the user's code gets it: new arrays, unless it
+    """Returns the result of ``function`` as the user's code gets it: as new arrays, unless it
     ``aliases``."""
     if isinstance(result, list | tuple):
         return type(result)([publish(r, function, args, aliases) for r in result])
@@ -405,8 +405,10 @@ def publish(result: Any, function: Callable[..., Any], args: tuple[Any, ...], al
 
 
 def _new_strides(result: Proxy, function: Callable[..., Any], args: tuple[Any, ...]) -> Strides:
-    """How NumPy lays out the new array that ``function`` made of ``args``: in C order if they all
-    are; functions by element keep the order they find."""
+    """Returns the strides that NumPy gives the new array that ``function`` made of ``args``.
+
+    That is C order if all operands have it; functions by element keep the order of their operands.
+    """
     arrays = [a for a in _proxies(args) if isinstance(a, Proxy | np.ndarray) and a.ndim > 1]
     layouts = [(a.shape, _strides_of(a)) for a in arrays]
     if all(dense(*each) for each in layouts) or function in IN_C_ORDER:
@@ -433,7 +435,7 @@ def complete(error: LoopwrightError, trace: Trace | None) -> LoopwrightError:
 
 
 def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:
-    """Raise ``error`` at the user's place, with notes about ``operands``."""
+    """Raises ``error`` at the user's place, with notes about ``operands``."""
     trace = active()
     if trace is None:
         fail_leaked(operands)
@@ -442,7 +444,7 @@ def _fail(error: LoopwrightError, *operands: Any) -> NoReturn:
 
 
 def fail_leaked(values: Any) -> NoReturn:
-    """Raise for a proxy among ``values`` whose function is not being traced."""
+    """Raises for a proxy among ``values`` whose function is not being traced."""
     stray = next(v for v in _proxies(values) if isinstance(v, Proxy))
     name, _ = stray.owner.origins.get(stray.atom, ("", ""))
     raise complete(misuse.leaked(name or None, stray.owner.name), active())

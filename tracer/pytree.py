@@ -64,7 +64,7 @@ Structure: TypeAlias = Leaf | Node
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How containers of one type are taken apart and put together again."""
+    """Functions that take containers of one type apart and put them together again."""
 
     take: Callable[[Any], tuple[Sequence[Any], Hashable]]
     make: Callable[[type, Any, list[Any]], Any]
@@ -135,7 +135,7 @@ def register_leaf(cls: type) -> type:
 
 
 def kind_of(cls: type) -> _Kind | None:
-    """How objects of ``cls`` are taken apart; None if they are leaves."""
+    """Returns the kind of containers of ``cls``; None if its objects are leaves."""
     kind = _KINDS.get(cls)
     if kind is not None or cls in _LEAVES:
         return kind
@@ -187,7 +187,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
 
 
 def paths(structure: Structure, root: str = "") -> list[str]:
-    """How Python reaches each leaf from ``root``, in order.
+    """Returns the Python expression of each leaf from ``root``, in order.
 
     >>> paths(flatten({"w": 1, "b": [2, 3]})[1], "params")
     ["params['w']", "params['b'][0]", "params['b'][1]"]
@@ -195,10 +195,10 @@ def paths(structure: Structure, root: str = "") -> list[str]:
     if isinstance(structure, Leaf):
         return [root]
     names = _KINDS[structure.type].names(structure.aux, len(structure.children))
-    found: list[str] = []
+    written: list[str] = []
     for name, child in zip(names, structure.children, strict=True):
-        found += paths(child, root + name)
-    return found
+        written += paths(child, root + name)
+    return written
 
 
 _INDENT = " " * 8
@@ -299,9 +299,9 @@ def _read(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
     elif cls is not tuple and cls is not list:
         kind = kind_of(cls)
         assert kind is not None
-        source, found = code.variable(), code.variable()
-        code.lines.append(f"{source}, {found} = {code.value(kind.take)}({name})")
-        code.require(f"{found} == {code.value(rest)}")
+        source, taken = code.variable(), code.variable()
+        code.lines.append(f"{source}, {taken} = {code.value(kind.take)}({name})")
+        code.require(f"{taken} == {code.value(rest)}")
     variables = code.variables_for(len(children), source)
     return all(_read(code, v, c, leaves) for v, c in zip(variables, children, strict=True))
 

@@ -48,7 +48,7 @@ class _Subscripted(np.ndarray[Any, Any]):
 
 @functools.cache
 def available() -> bool:
-    """Whether ``ndarray`` lies in memory as it is written to here."""
+    """True if ``ndarray`` lies in memory as it is written to here."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     return _slot().value == _slot_of(np.ndarray) != _slot_of(_Subscripted) and _is_writable()
@@ -140,5 +140,5 @@ def _receiver(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_traced(values: Any) -> bool:
-    """Whether there is a traced array among ``values``, or in a list or tuple among them."""
+    """True if there is a traced array among ``values``, or in a list or tuple among them."""
     return any(type(v) is Proxy or (isinstance(v, tuple | list) and _is_traced(v)) for v in values)

@@ -40,11 +40,11 @@ class Region:
         return Region(tuple(begin), steps, sizes)
 
     def covers(self, shape: tuple[IntExpr, ...]) -> bool:
-        """Whether this is all of an array of ``shape``."""
+        """True if this is all of an array of ``shape``."""
         return self.shape == shape and all(b == 0 for b in self.begin)
 
     def is_apart(self, other: Region) -> bool:
-        """Whether the two certainly have no element in common."""
+        """True if the two certainly have no element in common."""
         return any(
             _apart(mine, theirs) for mine, theirs in zip(self._axes(), other._axes(), strict=True)
         )
@@ -119,7 +119,7 @@ class Update:
 
 
 class Recorder(Protocol):
-    """What emits operators into the graph, and knows what every ``strided_set`` of it updated."""
+    """Emits operators into the graph and records the update of every ``strided_set``."""
 
     updates: dict[Atom, Update]
 
@@ -187,17 +187,17 @@ def pieces_of(trace: Recorder, argument: Var, value: Atom) -> Iterator[tuple[Win
     it as one unless few slices were written that are small, or one piece of memory each."""
     assert isinstance(argument.type, TensorType)
     shape: Any = argument.type.shape
-    found: list[tuple[Window, Atom]] = []
+    writes: list[tuple[Window, Atom]] = []
     atom, elements = value, _count(0)
     while (update := trace.updates.get(atom)) is not None:
-        found.append((_window(update.region), update.value))
+        writes.append((_window(update.region), update.value))
         elements += _count(product(update.region.shape))
         atom = update.base
     size = _count(argument.type.size)
-    few = atom is argument and len(found) <= MOST_PIECES and elements <= size < float("inf")
-    # Rows that lie apart in memory are quicker written with what is between them, unless few are.
-    if few and (2 * elements <= size or all(dense_offset(shape, w) is not None for w, _ in found)):
-        yield from reversed(found)
+    few = atom is argument and len(writes) <= MOST_PIECES and elements <= size < float("inf")
+    # Strided rows are faster to write together with the elements between them, unless they are few.
+    if few and (2 * elements <= size or all(dense_offset(shape, w) is not None for w, _ in writes)):
+        yield from reversed(writes)
     else:
         yield None, value
 

@@ -47,18 +47,18 @@ def _is_library(frame: FrameType) -> bool:
 
 
 def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
-    """What ``frame`` executes now. ``cache`` keeps the decoded positions of code objects."""
+    """The place that ``frame`` executes now. ``cache`` keeps decoded positions of code objects."""
     code = frame.f_code
     index = frame.f_lasti // 2
     if cache is None:
         file = _short(code.co_filename)
         position = next(itertools.islice(code.co_positions(), index, None), (None,) * 4)
     else:
-        known = cache.get(id(code))
-        if known is None:
-            known = (code, _short(code.co_filename), list(code.co_positions()))
-            cache[id(code)] = known
-        _, file, positions = known
+        decoded = cache.get(id(code))
+        if decoded is None:
+            decoded = (code, _short(code.co_filename), list(code.co_positions()))
+            cache[id(code)] = decoded
+        _, file, positions = decoded
         position = positions[index]
     line, end_line, column, end_column = position
     if line is None or end_line is None or column is None or end_column is None:
@@ -103,7 +103,7 @@ def _short(path: str) -> str:
 
 
 def full_path(file: str) -> str:
-    """Where a span's ``file`` really is."""
+    """Returns the full path of a span's ``file``."""
     return _FULL_PATHS.get(file, file)
 
 
@@ -123,13 +123,13 @@ def _columns(span: Span) -> tuple[str, int, int] | None:
 
 def caret_lines(span: Span) -> tuple[str, ...]:
     """The source line and carets under the span; nothing if the source cannot be read."""
-    found = _columns(span)
-    if found is None:
+    columns = _columns(span)
+    if columns is None:
         return ()
-    text, start, end = found
-    shown = text.replace("\t", " ")
+    text, start, end = columns
+    untabbed = text.replace("\t", " ")
     carets = " " * start + "^" * max(1, end - start)
-    return f"{span.line:>5} | {shown}", f"{'':>5} | {carets}"
+    return f"{span.line:>5} | {untabbed}", f"{'':>5} | {carets}"
 
 
 def segment(span: Span) -> str:
@@ -148,7 +148,7 @@ def segment(span: Span) -> str:
 
 
 def operand_texts(source: str) -> list[str]:
-    """How the operands of the operation in ``source`` are written, from left to right.
+    """Returns the texts of the operands of the operation in ``source``, from left to right.
 
     What stands before a dot comes first, be it an array or a module.
 

@@ -105,8 +105,8 @@ def parse_spec(text: str) -> Spec:
     dtype = DTYPES.get(name.strip())
     maker = SPEC_DTYPES.get(name.strip()) or (DTypeSpec(dtype) if dtype else None)
     if maker is None:
-        known = ", ".join(SPEC_DTYPES)
-        raise ParseError(f"spec {text!r}: {name.strip()!r} is not a dtype ({known})")
+        names = ", ".join(SPEC_DTYPES)
+        raise ParseError(f"spec {text!r}: {name.strip()!r} is not a dtype ({names})")
     if not bracket:
         return maker[()]
     if not rest.endswith("]"):

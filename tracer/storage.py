@@ -45,7 +45,7 @@ __all__ = [
 
 
 NEW_ARRAY = "a .copy() of it"
-"""What to write to instead of a view that NumPy makes read-only."""
+"""Hint for writes through a view that NumPy makes read-only."""
 
 
 class Kind(Enum):
@@ -101,8 +101,8 @@ class Reference(Protocol):
 
 @dataclass(slots=True, eq=False)
 class View:
-    """How a proxy sees the memory of ``parent``: through the operator ``name``, or, where the map
-    cannot be written through, by ``replay``.
+    """A proxy's view of the memory of ``parent``: through the operator ``name``, or by ``replay``
+    where the map cannot be written through.
 
     ``readonly``: it cannot be written through; this is what to do instead. ``certain`` is False
     where it depends on an unknown memory layout whether NumPy makes a view or a copy.
@@ -117,7 +117,7 @@ class View:
     strides: Strides = None
 
     def read(self) -> Atom:
-        """What is seen of the parent now."""
+        """Returns the present value of the view."""
         if self.replay is not None:
             return self.replay().atom
         trace = self.parent.owner
@@ -129,7 +129,7 @@ class View:
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """What one run of a function does to memory.
+    """The effects of one run of a function on memory.
 
     ``changed``: it wrote somewhere. ``by_layout``: what it means depends on how arguments lie in
     memory, as for a reshape of an array; ``written``: by operand, where it is written first;
@@ -145,7 +145,7 @@ class Memory:
 
     @property
     def depends_on_layout(self) -> bool:
-        """Whether another memory layout of arguments would make it another function."""
+        """True if another memory layout of arguments would make it another function."""
         return self.changed and self.by_layout
 
     def touch(self, storage: Storage) -> None:
@@ -155,7 +155,7 @@ class Memory:
 
 
 def view_by(parent: Reference, name: str, attrs: Mapping[str, Any]) -> View | None:
-    """The view that the graph operator ``name`` makes of ``parent`` in NumPy; None if none."""
+    """Returns the view of ``parent`` that operator ``name`` is in NumPy; None for a copy."""
     storage = parent.storage
     if storage.kind is Kind.SCALAR:
         parent.owner.memory.touch(storage)
@@ -163,12 +163,12 @@ def view_by(parent: Reference, name: str, attrs: Mapping[str, Any]) -> View | No
     strides = parent.strides
     if name == "reshape":
         memory, shape = parent.owner.memory, attrs["newshape"]
-        same, found = is_reshape_a_view(parent.shape, strides, shape)
+        same, new_strides = is_reshape_a_view(parent.shape, strides, shape)
         if same is not True or [s for s in parent.shape if s != 1] != [s for s in shape if s != 1]:
             memory.by_layout = True
         if same is False:
             return None
-        return View(parent, name, attrs, certain=same is True, strides=found)
+        return View(parent, name, attrs, certain=same is True, strides=new_strides)
     if name == "broadcast_to":
         return View(parent, name, attrs, readonly=NEW_ARRAY, strides=_repeated(parent, attrs))
     if strides is not None:
@@ -235,7 +235,7 @@ def dense_strides(shape: Sequence[IntExpr]) -> Strides:
 
 
 def dense(shape: Sequence[IntExpr], strides: Strides) -> bool:
-    """Whether an array of ``shape`` with ``strides`` is in C order without gaps."""
+    """True if an array of ``shape`` with ``strides`` is in C order without gaps."""
     wanted = dense_strides(shape)
     if strides is None or wanted is None:
         return False
@@ -254,7 +254,7 @@ def reshaped_strides(shape: Sequence[int], strides: Sequence[int], to: Sequence[
     if math.prod(shape) == 0:
         return dense_strides(to)
     old = [(size, s) for size, s in zip(shape, strides, strict=True) if size != 1]
-    found = [1] * len(to)
+    result = [1] * len(to)
     o = n = 0
     while o < len(old) and n < len(to):
         first_o, first_n = o, n
@@ -270,23 +270,23 @@ def reshaped_strides(shape: Sequence[int], strides: Sequence[int], to: Sequence[
                 return None
         step = old[o - 1][1]
         for k in reversed(range(first_n, n)):
-            found[k] = step
+            result[k] = step
             step *= to[k]
-    return tuple(found)
+    return tuple(result)
 
 
 def is_reshape_a_view(
     shape: Sequence[IntExpr], strides: Strides, to: Sequence[IntExpr]
 ) -> tuple[bool | None, Strides]:
-    """Whether NumPy's reshape is a view, None where that is not known; and the strides of it."""
+    """Returns whether NumPy's reshape is a view (None: not known), and its strides."""
     if strides is None:
         ones = [s for s in shape if s != 1] == [s for s in to if s != 1]
         return (True if ones else None), None
     if not all(isinstance(size, int) for size in to):
         return None, None
     sizes, wanted = [int(str(s)) for s in shape], [int(str(s)) for s in to]
-    found = reshaped_strides(sizes, strides, wanted)
-    return (True, found) if found is not None else (False, dense_strides(to))
+    result = reshaped_strides(sizes, strides, wanted)
+    return (True, result) if result is not None else (False, dense_strides(to))
 
 
 def elementwise_strides(
@@ -311,9 +311,9 @@ def elementwise_strides(
     with np.nditer([*small, None], flags, allocated, order="K") as walk:
         given = walk.operands[-1].strides
     order = sorted(range(len(shape)), key=lambda axis: (-abs(given[axis]), axis))
-    found = [0] * len(shape)
+    result = [0] * len(shape)
     step = 1
     for axis in reversed(order):
-        found[axis] = step
+        result[axis] = step
         step *= max(int(str(shape[axis])), 1)
-    return tuple(found)
+    return tuple(result)

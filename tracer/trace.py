@@ -1,4 +1,4 @@
-"""One run of a Python function on traced arrays: what it has emitted and captured so far."""
+"""One run of a Python function on traced arrays: its emitted operators and captured arrays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Trace:
         return var
 
     def emit(self, name: str, args: Sequence[Atom], attrs: Mapping[str, Any]) -> Var:
-        """Apply the operator called ``name`` at the user's place."""
+        """Applies the operator called ``name`` at the user's place."""
         span = self.span if self.span is not None else self.here()
         return self.builder.emit(get(name), args, attrs, span=span)
 
@@ -74,15 +74,15 @@ class Trace:
             return atom
         if not isinstance(atom, Constant):
             return self.emit("cast", (atom,), {"dtype": str(dtype)})
-        known = self._cast.get((id(atom), dtype))
-        if known is None:
+        converted = self._cast.get((id(atom), dtype))
+        if converted is None:
             with np.errstate(all="ignore"):
                 value = atom.value.astype(dtype.numpy)
-            known = Constant(value, self._unique(atom.name) if atom.name else "", atom.span)
-            self._cast[id(atom), dtype] = known
+            converted = Constant(value, self._unique(atom.name) if atom.name else "", atom.span)
+            self._cast[id(atom), dtype] = converted
             if atom in self.origins:
-                self.origins[known] = self.origins[atom]
-        return known
+                self.origins[converted] = self.origins[atom]
+        return converted
 
     def capture(self, array: np.ndarray[Any, Any]) -> Constant:
         """The constant for an array from outside, named after the variable that holds it.
@@ -90,9 +90,9 @@ class Trace:
         Its values are those of this moment: a writeable array is copied, unless ``borrowed`` says
         that nobody writes to it before the code is made.
         """
-        known = self._captured.get(id(array))
-        if known is not None and _is_unchanged(known[1].value, array):
-            return known[1]
+        earlier = self._captured.get(id(array))
+        if earlier is not None and _is_unchanged(earlier[1].value, array):
+            return earlier[1]
         dtype = dtype_of(array.dtype)
         held = self._variable_of(array)
         base = array.base if held is None and isinstance(array.base, np.ndarray) else None
@@ -121,8 +121,8 @@ class Trace:
 
     def captured(self, array: np.ndarray[Any, Any]) -> Constant | None:
         """The constant made for ``array``, if it has been captured."""
-        known = self._captured.get(id(array))
-        return known[1] if known is not None else None
+        earlier = self._captured.get(id(array))
+        return earlier[1] if earlier is not None else None
 
     def _unique(self, name: str) -> str:
         candidate, count = name, 0
@@ -139,7 +139,7 @@ class Trace:
         return self._unique(f"c{count}")
 
     def _variable_of(self, array: np.ndarray[Any, Any]) -> str | None:
-        """How the user's code reaches exactly this array, if a variable of it does."""
+        """Returns the user's expression for exactly this array, if a variable holds it."""
         frame = user_frame()
         seen: FrameType | None = frame
         while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] != (
@@ -164,7 +164,7 @@ class Trace:
 
 
 def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array still holds what it did when ``value`` was made of it."""
+    """True if an array still holds what it did when ``value`` was made of it."""
     if np.may_share_memory(value, array):
         return True  # it is read in place
     return np.array_equal(value, array, equal_nan=array.dtype.kind == "f")
@@ -199,7 +199,7 @@ def active() -> Trace | None:
 
 @contextmanager
 def tracing(trace: Trace) -> Generator[Trace, None, None]:
-    """Make ``trace`` the active one for the body."""
+    """Makes ``trace`` the active one for the body."""
     if not hasattr(_STACK, "traces"):
         _STACK.traces = []
     _STACK.traces.append(trace)

@@ -174,9 +174,9 @@ for _row in SCALAR_OPS.values():
 def _power(x: Any, y: Any) -> Proxy:
     """Small Python exponents become multiplications, roots and reciprocals, as NumPy has them."""
     (base, exponent), _ = promoted(np.power, x, y)
-    known: Any = 0 if type(y) is Proxy or isinstance(y, list | tuple) else y
-    if base.type.dtype.is_integer and np.any(known < 0):
-        hint = f"{float(known)}" if np.ndim(known) == 0 else "a float base"
+    number: Any = 0 if type(y) is Proxy or isinstance(y, list | tuple) else y
+    if base.type.dtype.is_integer and np.any(number < 0):
+        hint = f"{float(number)}" if np.ndim(number) == 0 else "a float base"
         raise LoopwrightValueError("integers to negative integer powers are not allowed", hint=hint)
     if is_number(y) and not isinstance(y, bool):
         if y == 2:

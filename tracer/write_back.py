@@ -30,18 +30,18 @@ MOST_WORK = 10_000
 def placements(traced: Traced, leaves: Sequence[Any]) -> tuple[Placement, ...]:
     """The operands that are not arrays in C order, or share memory with others, as far as that
     matters; and arrays of rank 0."""
-    found: dict[int, Placement] = {}
+    by_operand: dict[int, Placement] = {}
     for operand, leaf in enumerate(leaves):
         if not isinstance(leaf, np.ndarray):
             continue
         if leaf.ndim == 0 or (operand in traced.dense and not leaf.flags.c_contiguous):
-            found[operand] = Placement(operand, _strides(leaf))
+            by_operand[operand] = Placement(operand, _strides(leaf))
     for operand, leaf in enumerate(leaves if traced.written else ()):
         for earlier in range(operand):
             if _is_same_memory(leaf, leaves[earlier]):
-                found[operand] = Placement(operand, same_as=earlier)
+                by_operand[operand] = Placement(operand, same_as=earlier)
                 break
-    return tuple(found[operand] for operand in sorted(found))
+    return tuple(by_operand[operand] for operand in sorted(by_operand))
 
 
 def _strides(array: Array) -> tuple[int, ...] | None:
@@ -109,7 +109,7 @@ def _share(one: Array, other: Array) -> bool:
 
 
 def _overlaps_itself(array: Array) -> bool:
-    """Whether two elements may be the same memory, as with a stride of 0."""
+    """True if two elements may be the same memory, as with a stride of 0."""
     axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape) if n > 1)
     reach = array.itemsize
     for stride, size in axes:

@@ -171,9 +171,9 @@ def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any)
 def _store_result(name: str, value: Any, out: Any) -> Proxy:
     """The result of a function written into its ``out=``, which has to be of its type."""
     if not isinstance(value, Proxy) or value.type != out.type:
-        found = value.type.short if isinstance(value, Proxy) else "several arrays"
+        given = value.type.short if isinstance(value, Proxy) else "several arrays"
         raise UnsupportedError(
-            f"{name}: out= is {out.type.short}, and the result is {found}",
+            f"{name}: out= is {out.type.short}, and the result is {given}",
             hint="out[...] = the result",
         )
     write(out, value, OUTPUT)
@@ -192,16 +192,16 @@ def _text(shape: Sequence[IntExpr]) -> str:
 
 def _fitted(value: Any, target: Proxy) -> Proxy:
     """``value`` as an assignment takes it: cast to the target's dtype, broadcast to its shape."""
-    found = lift(value, target.type.dtype)
-    shape = found.shape
+    given = lift(value, target.type.dtype)
+    shape = given.shape
     while len(shape) > target.ndim and shape[0] == 1:
         shape = shape[1:]
     if not _broadcasts(shape, target.shape):
         raise LoopwrightValueError(
-            f"could not broadcast input array from shape {_text(found.shape)} "
+            f"could not broadcast input array from shape {_text(given.shape)} "
             f"into shape {_text(target.shape)}"
         )
-    return broadcast_to(reshape(found, shape), target.shape)
+    return broadcast_to(reshape(given, shape), target.shape)
 
 
 def _assigned(value: Any, target: Proxy) -> Any:
@@ -213,8 +213,8 @@ def _assigned(value: Any, target: Proxy) -> Any:
             trace = target.owner
             trace.numbers.require(value.atom, dtype, trace.span)
         return value
-    known = isinstance(value, list | tuple) and not any_traced(value)
-    if not known and not isinstance(value, np.generic):
+    literal = isinstance(value, list | tuple) and not any_traced(value)
+    if not literal and not isinstance(value, np.generic):
         return value
     lift(value)  # what it cannot be is said in our words
     try:
@@ -255,7 +255,7 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
 
 
 def _is_same(value: Any, target: Proxy) -> bool:
-    """Whether an array is assigned to itself."""
+    """True if an array is assigned to itself."""
     if not isinstance(value, Proxy) or value.storage is not target.storage:
         return False
     target.owner.memory.changed = True
@@ -274,12 +274,12 @@ def _assign_where(x: Proxy, mask: Proxy, value: Any) -> None:
 
 @method("fill")
 def _fill(x: Proxy, value: Any) -> None:
-    found = lift(_assigned(value, x), x.type.dtype)
+    given = lift(_assigned(value, x), x.type.dtype)
     if x.is_scalar:
         return  # a scalar's method changes a copy
-    if found.size != 1:
+    if given.size != 1:
         raise LoopwrightValueError("fill: the value has to be one number")
-    write(x, _fitted(reshape(found, ()), x), DESTINATION)
+    write(x, _fitted(reshape(given, ()), x), DESTINATION)
 
 
 @implements(np.copyto)
@@ -342,15 +342,15 @@ METHODS["getitem.mask"] = Selection
 
 def masked(value: Any, mask: Proxy, x: Proxy) -> Proxy:
     """``value`` as it is assigned to the elements that the mask chooses, in the shape of ``x``."""
-    found = lift(value)
+    given = lift(value)
     rest = x.shape[mask.ndim :]
-    shape = found.shape[1:] if found.ndim > len(rest) and found.shape[0] == 1 else found.shape
+    shape = given.shape[1:] if given.ndim > len(rest) and given.shape[0] == 1 else given.shape
     if len(shape) > len(rest):
         raise UnsupportedError(
-            f"x[mask] = values: how many of {found.type.short} are taken depends on the mask",
+            f"x[mask] = values: how many of {given.type.short} are taken depends on the mask",
             hint="np.where(mask, values of the shape of x, x)",
         )
-    return found if shape == found.shape else reshape(found, shape)
+    return given if shape == given.shape else reshape(given, shape)
 
 
 def wide_mask(mask: Proxy, x: Proxy) -> Proxy:

@@ -69,7 +69,7 @@ take = while_tracing(_take, np.take)  # NumPy does not hand over for traced indi
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether ``dtype`` is of ``kind`` (``"bool"``, ``"integral"``, ``"real floating"`` ...)."""
+    """True if ``dtype`` is of ``kind`` (``"bool"``, ``"integral"``, ``"real floating"`` ...)."""
     return np.isdtype(np.dtype(dtype), kind)
 
 

@@ -1,4 +1,4 @@
-"""What a graph program means: an interpreter in NumPy, slow and plain.
+"""The meaning of a graph program: a slow, plain interpreter in NumPy.
 
 Every operator is computed by its ``reference``. Calls keep their frames on a list of ours, so a
 function may be as long, and recurse as deep, as memory allows.

@@ -124,9 +124,9 @@ class Operator:
         """Returns ``given`` with defaults filled in, in declaration order; lists become tuples."""
         unknown = given.keys() - {a.name for a in self.attrs}
         if unknown:
-            known = ", ".join(a.name for a in self.attrs) or "none"
+            names = ", ".join(a.name for a in self.attrs) or "none"
             raise LoopwrightTypeError(
-                f"{self.name} has no attribute {min(unknown)} (it has: {known})"
+                f"{self.name} has no attribute {min(unknown)} (it has: {names})"
             )
         complete: dict[str, Any] = {}
         for attr in self.attrs:

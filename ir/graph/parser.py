@@ -230,7 +230,7 @@ class _Parser:
     # Expressions
 
     def expr(self, builder: Builder) -> Atom:
-        """An expression; what is no atom is emitted, and its variable stands for it."""
+        """An expression as an atom: a call and the like is emitted, and its variable returned."""
         start = self.scan.skip()
         try:
             value = self._primary(builder, start)
@@ -433,4 +433,4 @@ class _Parser:
 
 
 _NOTHING = Constant(np.zeros((), "bool"))
-"""What stands in a function's place until its body is read."""
+"""Placeholder for a function whose body has not been read yet."""

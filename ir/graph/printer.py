@@ -224,10 +224,10 @@ class _Printer:
         attrs = call.attrs
         if isinstance(call.op, GlobalVar | Var):
             name = self.atom(call.op)
-            shown = attrs
+            printed = attrs
         else:
-            name, shown = call.op.name, _without_defaults(call.op, attrs)
-        operands += [f"{key}={value_text(value)}" for key, value in shown.items()]
+            name, printed = call.op.name, _without_defaults(call.op, attrs)
+        operands += [f"{key}={value_text(value)}" for key, value in printed.items()]
         return f"{name}({', '.join(operands)})"
 
     def atom(self, atom: Atom) -> str:

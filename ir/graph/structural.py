@@ -29,7 +29,7 @@ def structural_hash(program: Module | Function) -> str:
 
 
 def structural_equal(left: Module | Function, right: Module | Function) -> bool:
-    """Whether the two are the same program but for the names of variables and constants.
+    """True if the two are the same program but for the names of variables and constants.
 
     >>> from loopwright.ir.graph.parser import parse_function
     >>> one = parse_function("fn (%x: float32) { %x }")

@@ -76,9 +76,9 @@ class _Verifier:
     def _block(self, block: Block) -> None:
         for binding in block.bindings:
             var, value = binding.var, binding.value
-            found = self._infer(value, var)
-            if found != var.type:
-                self._fail(var, f"%{var.name} is said to be {var.type}, its value is {found}")
+            inferred = self._infer(value, var)
+            if inferred != var.type:
+                self._fail(var, f"%{var.name} is said to be {var.type}, its value is {inferred}")
             self._bind(var, var)
         self._use(block.result, block.result)
         self.scope.difference_update(b.var for b in block.bindings)
@@ -100,10 +100,10 @@ class _Verifier:
         return atom.type
 
     def _global(self, atom: GlobalVar, where: object) -> None:
-        found = self.module.functions.get(atom.name) if self.module is not None else None
-        if found is None:
+        callee = self.module.functions.get(atom.name) if self.module is not None else None
+        if callee is None:
             self._fail(where, f"there is no function @{atom.name}")
-        signature = signature_of(found)
+        signature = signature_of(callee)
         if signature != atom.type:
             self._fail(where, f"@{atom.name} is {signature}, not {atom.type}")
 
@@ -156,8 +156,8 @@ class _Verifier:
     def _fail(self, where: object, message: str) -> NoReturn:
         lines = as_text(self.function, marks={where: message}).splitlines()
         center = next((i for i, line in enumerate(lines) if "/* <-- " in line), 0)
-        shown = lines[max(0, center - _WINDOW) : center + _WINDOW + 1]
-        raise InternalError(f"{self.name} is not a valid function: {message}", notes=tuple(shown))
+        nearby = lines[max(0, center - _WINDOW) : center + _WINDOW + 1]
+        raise InternalError(f"{self.name} is not a valid function: {message}", notes=tuple(nearby))
 
 
 def _listed(types: Sequence[Type]) -> str:

@@ -109,7 +109,7 @@ def global_variables(scope: Function | Block) -> Counter[str]:
 
 
 def use_counts(scope: Function | Block) -> Counter[Var]:
-    """How often each variable is used, at any depth."""
+    """Counts the uses of each variable, at any depth."""
     return Counter(a for _, uses in _walk(scope) for a in uses if isinstance(a, Var))
 
 

@@ -1,4 +1,4 @@
-"""Which operators become one kernel: the parts of the pass ``fuse_operators``.
+"""Fusion: the parts of the pass ``fuse_operators``, which groups operators into kernels.
 
 - ``graph``  the operators of a block with index maps folded into the edges, their post-dominators,
   and groups of them that stay free of cycles

@@ -40,9 +40,9 @@ class GroupTable:
         # Constants of one element and some axes print by name, so the text leaves their value out.
         values = sorted((name, atom_key(Constant(v))) for name, v in constants_of(plain).items())
         text = (as_text(plain, spans=False), tuple(values))
-        known = self._by_text.get(text)
-        if known is not None:
-            return known
+        earlier = self._by_text.get(text)
+        if earlier is not None:
+            return earlier
         base = name = _group_name(operators)
         count = 0
         while name in self._taken:
@@ -119,7 +119,7 @@ def _emit_group(
 
 
 def _is_symmetric(graph: Graph, contraction: Node) -> bool:
-    """Whether a contraction of one array with itself gives the same with two axes exchanged.
+    """True if a contraction of one array with itself gives the same with two axes exchanged.
 
     Not if it widens bytes: machines multiply these by instructions that take the two sides in
     different orders, and gain more by that than by half of the work.
@@ -153,15 +153,15 @@ class _GroupBody:
         self.results[node.binding.var] = self._copy(node.binding, args)
 
     def _operand(self, atom: Atom, reading: Reading) -> Atom:
-        """What ``atom`` is inside, after copies of the index maps that lead to it."""
+        """Returns the atom inside of the group that stands for ``atom``, after its index maps."""
         if isinstance(atom, GlobalVar) or atom in self.results:
             return self.results.get(atom, atom)
         root, chain = self.graph.resolve(atom)
         value: Atom | None = None
         if root is not None:
-            known = root in self.results
-            reading = SHARED if known else reading
-            value = self.results[root] if known else self._outside(root, reading)
+            computed = root in self.results
+            reading = SHARED if computed else reading
+            value = self.results[root] if computed else self._outside(root, reading)
         for view in chain:
             copy = self._inside.get((reading, view.var))
             if copy is None:
@@ -212,7 +212,7 @@ def readings_of(
         node = graph.nodes[member]
         if node.pattern in _HEAVY or below.intersection(node.sources):
             below.add(member)
-    found: dict[tuple[int, int], Reading] = {}
+    readings: dict[tuple[int, int], Reading] = {}
     inside = set(members) - below
     contractions = [m for m in members if graph.nodes[m].pattern == Pattern.CONTRACTION]
     for member in contractions:
@@ -220,26 +220,26 @@ def readings_of(
         one_array = len({edge.root for edge in node.edges}) == 1
         if len(contractions) == 1 and one_array and is_symmetric(node):
             both: Reading = (node.index, "both")
-            found.update({(member, n): both for n in range(len(node.edges))})
+            readings.update({(member, n): both for n in range(len(node.edges))})
             continue
         for position, edge in enumerate(node.edges):
-            found[member, position] = _reading(node, position, edge)
+            readings[member, position] = _reading(node, position, edge)
             for front in _in_front(graph, edge, inside):
                 for number, own in enumerate(graph.nodes[front].edges):
-                    found[front, number] = _reading(node, position, own)
-    return found
+                    readings[front, number] = _reading(node, position, own)
+    return readings
 
 
 def _in_front(graph: Graph, edge: Edge, inside: set[int]) -> set[int]:
     """The maps of the group that an operand of a contraction is made by."""
-    found: set[int] = set()
+    walked: set[int] = set()
     work = [edge.source]
     while work:
         index = work.pop()
-        if index is not None and index in inside and index not in found:
-            found.add(index)
+        if index is not None and index in inside and index not in walked:
+            walked.add(index)
             work += graph.nodes[index].sources
-    return found
+    return walked
 
 
 def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
@@ -255,11 +255,11 @@ def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
 
 def segments(graph: Graph) -> list[list[int]]:
     """The segments of all regions that are larger than a group may be otherwise."""
-    found: list[list[int]] = []
+    segments: list[list[int]] = []
     for region in _regions(graph):
         if len(region) > MOST_OPERATORS:
-            found += _cut(graph, region)
-    return found
+            segments += _cut(graph, region)
+    return segments
 
 
 def _regions(graph: Graph) -> list[list[int]]:
@@ -283,11 +283,11 @@ def _regions(graph: Graph) -> list[list[int]]:
         for source in near:
             if levels[source] == levels[node.index]:
                 parent[find(source)] = find(node.index)
-    found: dict[int, list[int]] = {}
+    regions: dict[int, list[int]] = {}
     for node in graph.nodes:
         if node.plain:
-            found.setdefault(find(node.index), []).append(node.index)
-    return [*found.values()]
+            regions.setdefault(find(node.index), []).append(node.index)
+    return [*regions.values()]
 
 
 def _is_near(source: Node, node: Node) -> bool:
@@ -297,7 +297,7 @@ def _is_near(source: Node, node: Node) -> bool:
 def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:
     """Cut a region in program order into segments of half to all of what one may hold, each time
     at the place that the fewest values cross."""
-    found: list[list[int]] = []
+    parts: list[list[int]] = []
     start = 0
     while start < len(region):
         end = _longest(graph, region, start)
@@ -305,9 +305,9 @@ def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:
             crossing = _crossing(graph, region, start, end)
             earliest = start + (end - start + 1) // 2
             end = min(range(end, earliest - 1, -1), key=lambda at: crossing[at - start])
-        found.append([*region[start:end]])
+        parts.append([*region[start:end]])
         start = end
-    return found
+    return parts
 
 
 def _longest(graph: Graph, region: Sequence[int], start: int) -> int:
@@ -321,7 +321,7 @@ def _longest(graph: Graph, region: Sequence[int], start: int) -> int:
 
 
 def _crossing(graph: Graph, region: Sequence[int], start: int, end: int) -> list[int]:
-    """How many values of the segment from ``start`` are read behind each place up to ``end``."""
+    """Counts values of the segment from ``start`` that are read behind each place to ``end``."""
     place_of = {node: place for place, node in enumerate(region)}
     count = [0] * (end - start + 2)
     for place in range(start, end):

@@ -1,7 +1,7 @@
-"""What fusion looks at: the operators of one block as a graph, with index maps made transparent.
+"""The graph that fusion works on: the operators of a block, with index maps made transparent.
 
 An index map (transpose, slice, pad, broadcast ...) costs nothing inside a kernel, since its reader
-only reads elsewhere. So it is no node of its own: each operand is a *root* and the chain of index
+only reads elsewhere. So index maps are not nodes: each operand is a *root* and the chain of index
 maps between the root and its reader, which copies the chain. Only an index map whose value must
 exist as an array is a node, or one that picks elements which a contraction uses many times. Bytes
 that are widened for a contraction are read so, too: machines
@@ -57,7 +57,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Node:
-    """A binding. ``pattern`` is None for what is no operator: tuples, branches, function calls."""
+    """A binding. ``pattern`` is None for tuples, branches and function calls."""
 
     index: int
     binding: Binding
@@ -66,7 +66,7 @@ class Node:
     edges: list[Edge] = field(default_factory=list)
     users: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
-    escapes: bool = False  # something that is no operator uses the value
+    escapes: bool = False  # a tuple, branch or function call uses the value
     weight: int = 1  # operators that the node brings into a group
     cost: float = 0.0  # arithmetic instructions per element
     plain: bool = False  # reads each operand at the index it computes
@@ -153,9 +153,9 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
 
 def operator_of(binding: Binding) -> Operator:
     """The operator that a binding applies."""
-    found = _operator(binding)
-    assert found is not None
-    return found
+    op = _operator(binding)
+    assert op is not None
+    return op
 
 
 def _operator(binding: Binding) -> Operator | None:
@@ -188,14 +188,14 @@ def _widened_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
 
 
 def _picked_factors(block: Block, uses: Mapping[Var, float]) -> set[Var]:
-    """Index maps that nothing but contractions read, of elements that lie apart or are found by
-    division: read again and again, they are worth being put side by side."""
-    found: set[Var] = set()
+    """Returns index maps that only contractions read, of strided elements or with a division in
+    their index: they are read many times, so a contiguous copy pays off."""
+    maps: set[Var] = set()
     for binding in block.bindings:
         apart = _is_of(binding, "strided_slice") and abs(_last_step(binding)) > 1
         if (apart or _merges_axes(binding)) and uses[binding.var] >= _MANY_USES:
-            found.add(binding.var)
-    return found
+            maps.add(binding.var)
+    return maps
 
 
 def _merges_axes(binding: Binding) -> bool:
@@ -229,20 +229,20 @@ def _last_step(binding: Binding) -> int:
 
 
 def _uses_in_contractions(block: Block) -> dict[Var, float]:
-    """How often contractions use an element of each value, index maps in between: 0 where anything
-    else reads it, too."""
-    found = {b.var: inf for b in block.bindings}
+    """Counts the uses of an element of each value by contractions, through index maps; 0 where
+    another operator reads it, too."""
+    counts = {b.var: inf for b in block.bindings}
     if isinstance(block.result, Var):
-        found[block.result] = 0.0
+        counts[block.result] = 0.0
     for binding in reversed(block.bindings):
         op = _operator(binding)
         for used in _all_uses(binding):
             if op is not None and op.pattern == Pattern.CONTRACTION:
                 uses = _uses(binding, used)
             else:
-                uses = found[binding.var] if op is not None and _is_view(op) else 0.0
-            found[used] = min(found.get(used, inf), uses)
-    return {var: 0.0 if uses == inf else uses for var, uses in found.items()}
+                uses = counts[binding.var] if op is not None and _is_view(op) else 0.0
+            counts[used] = min(counts.get(used, inf), uses)
+    return {var: 0.0 if uses == inf else uses for var, uses in counts.items()}
 
 
 def _uses(contraction: Binding, operand: Var) -> float:
@@ -255,15 +255,15 @@ def _uses(contraction: Binding, operand: Var) -> float:
     sizes = [_size(v) for v in (*others, contraction.var, operand)]
     if len(others) != 1 or None in sizes or 0 in sizes:
         return 1.0
-    other, result, own = (float(s or 0) for s in sizes)
-    return sqrt(other * result / own)
+    other, result, size = (float(s or 0) for s in sizes)
+    return sqrt(other * result / size)
 
 
 def is_used_once(contraction: Binding, operand: Atom) -> bool:
-    """Whether a product uses each element of this operand once, as one of a matrix and a vector
+    """True if a product uses each element of this operand once, as one of a matrix and a vector
     does with the matrix: there are as many multiplications as it has elements."""
-    own, products = _size(operand), _multiplications(contraction)
-    return own is not None and own == products and _args(contraction).count(operand) == 1
+    size, products = _size(operand), _multiplications(contraction)
+    return size is not None and size == products and _args(contraction).count(operand) == 1
 
 
 def _multiplications(contraction: Binding) -> int | None:
@@ -314,7 +314,7 @@ def _is_alias(binding: Binding, graph: Graph) -> bool:
 
 
 def same_but_ones(old: Sequence[IntExpr], new: Sequence[IntExpr]) -> bool:
-    """Whether two shapes differ only in axes of size 1."""
+    """True if two shapes differ only in axes of size 1."""
     return [s for s in old if s != 1] == [s for s in new if s != 1]
 
 
@@ -330,12 +330,12 @@ def _all_uses(binding: Binding) -> set[Var]:
 
 def _escaping(block: Block) -> set[Var]:
     """Variables whose value must exist as an array or is used by more than operators."""
-    found = {block.result} if isinstance(block.result, Var) else set[Var]()
+    used = {block.result} if isinstance(block.result, Var) else set[Var]()
     for binding in block.bindings:
         op = _operator(binding)
         if op is None or op.pattern == Pattern.OPAQUE:
-            found |= _all_uses(binding)
-    return found
+            used |= _all_uses(binding)
+    return used
 
 
 def is_big_constant(atom: Atom) -> bool:
@@ -369,17 +369,17 @@ def post_dominators(graph: Graph) -> list[int]:
 
     for index in range(count - 1, -1, -1):
         node = graph.nodes[index]
-        found = EXIT
+        meeting = EXIT
         if not node.escapes and node.users:
             users = list(dict.fromkeys(node.users))
-            found = users[0]
+            meeting = users[0]
             for user in users[1:]:
-                found = meet(found, user)
-        parent[index] = found
-        depth[index] = depth[found] + 1
-        over = jump[found]
-        long_enough = depth[found] - depth[over] == depth[over] - depth[jump[over]]
-        jump[index] = jump[over] if long_enough and found != EXIT else found
+                meeting = meet(meeting, user)
+        parent[index] = meeting
+        depth[index] = depth[meeting] + 1
+        over = jump[meeting]
+        long_enough = depth[meeting] - depth[over] == depth[over] - depth[jump[over]]
+        jump[index] = jump[over] if long_enough and meeting != EXIT else meeting
     return parent[:count]
 
 
@@ -411,8 +411,8 @@ class Groups:
 
     def union(self, nodes: Iterable[int]) -> list[int]:
         """The nodes of all the groups that ``nodes`` are in, in program order."""
-        found = {self.find(n) for n in nodes}
-        return sorted([m for g in found for m in self._members[g]])
+        groups = {self.find(n) for n in nodes}
+        return sorted([m for g in groups for m in self._members[g]])
 
     def outputs(self, members: Sequence[int]) -> list[int]:
         """Those of ``members`` whose value is used by others, or must exist as an array."""
@@ -487,17 +487,17 @@ class Groups:
 
     def _reach(self, groups: set[int], low: int, high: int, *, forward: bool) -> set[int] | None:
         """The groups between the slots that ``groups`` lead to, or are led to by."""
-        found: set[int] = set()
+        reached: set[int] = set()
         work = list(groups)
         while work:
             for member in self._members[work.pop()]:
                 node = self.graph.nodes[member]
                 for other in node.users if forward else node.sources:
                     group = self.find(other)
-                    if group in groups or group in found or not low < self._slot[group] < high:
+                    if group in groups or group in reached or not low < self._slot[group] < high:
                         continue
-                    found.add(group)
+                    reached.add(group)
                     work.append(group)
-                    if len(found) > _SEARCH_LIMIT:
+                    if len(reached) > _SEARCH_LIMIT:
                         return None
-        return found
+        return reached

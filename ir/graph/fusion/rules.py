@@ -1,4 +1,4 @@
-"""Which operators may stand in one group. The rules, in the order of ``may_fuse``:
+"""Rules for the operators of one group, in the order in which ``may_fuse`` tests them:
 
 1. A group is at most 64 operators, so that its code stays small; a long chain of elementwise ones
    is a group already, and grows no more. An opaque operator stays alone.
@@ -28,7 +28,7 @@ from ..operator import Pattern
 from ..types import TensorType
 from .graph import EXIT, Edge, Graph, Node, is_used_once, operator_of, same_but_ones
 
-__all__ = ["JOINED", "MOST_OPERATORS", "Seams", "find_chain", "may_fuse"]
+__all__ = ["JOINED", "MOST_OPERATORS", "OpenJoins", "find_chain", "may_fuse"]
 
 MOST_OPERATORS = 64
 """Operators in one group."""
@@ -40,7 +40,7 @@ Shape = tuple[IntExpr, ...]
 
 
 def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) -> bool:
-    """Whether ``members`` (in program order) make one group whose values ``outputs`` leave it."""
+    """True if ``members`` (in program order) may be one group with the results ``outputs``."""
     nodes = [graph.nodes[m] for m in members]
     if sum([n.weight for n in nodes]) > MOST_OPERATORS:
         return False
@@ -76,7 +76,7 @@ def _is_contraction(node: Node) -> bool:
 
 
 def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) -> set[int] | None:
-    """What a contraction reads that is computed in its group; None if that may not be there."""
+    """Returns the producers of a contraction in its group; None if one of them may not be fused."""
     by_index = {n.index: n for n in nodes}
     before: set[int] = set()
     for edge in contraction.edges:
@@ -91,11 +91,11 @@ def _in_front(contraction: Node, nodes: Sequence[Node], outputs: Sequence[int]) 
             if not aligned or node.index in outputs:
                 return None
             before.add(node.index)
-            for own in node.edges:
-                if own.source in by_index:
-                    if own.chain:
+            for edge_before in node.edges:
+                if edge_before.source in by_index:
+                    if edge_before.chain:
                         return None
-                    work.append(own.source)
+                    work.append(edge_before.source)
     readers = {*before, contraction.index}
     if any(not readers.issuperset(by_index[i].users) for i in before):
         return None  # someone else wants it as well
@@ -107,7 +107,7 @@ def _is_epilogue(
 ) -> bool:
     return all(
         n is contraction
-        or _turns_the_result(n, outputs)
+        or _is_final_transpose(n, outputs)
         or (
             n.pattern in _MAPS
             and n.shape == contraction.shape
@@ -117,15 +117,15 @@ def _is_epilogue(
     )
 
 
-def _turns_the_result(node: Node, outputs: Sequence[int]) -> bool:
-    """Whether ``node`` is a transpose, and all that leaves the group."""
+def _is_final_transpose(node: Node, outputs: Sequence[int]) -> bool:
+    """True if ``node`` is a transpose, and all that leaves the group."""
     if node.pattern != Pattern.INJECTIVE or node.op.name != "transpose":
         return False
     return tuple(outputs) == (node.index,) and not any(e.chain for e in node.edges)
 
 
 def _all_aligned(nodes: Sequence[Node], outputs: set[int]) -> bool:
-    """Whether a value that is stored is only read back, inside, at the index it was stored at."""
+    """True if a value that is stored is only read back, inside, at the index it was stored at."""
     return not any(
         e.source in outputs and (e.chain or n.pattern not in _MAPS or e.shape != n.shape)
         for n in nodes
@@ -153,12 +153,12 @@ class _Rows:
         return shape in (self.outer, self.kept)
 
     def aligned(self, shape: Shape, reader: Shape) -> bool:
-        """Whether broadcasting ``shape`` to ``reader`` gives each row its own value."""
+        """True if broadcasting ``shape`` to ``reader`` gives each row its own value."""
         padded = (1,) * (len(reader) - len(shape)) + shape
         return padded == reader or (reader == self.full and padded == self.kept)
 
     def may_go_back(self, limits: GraphLimits) -> bool:
-        """Whether a full value may be computed from a row in the same group."""
+        """True if a full value may be computed from a row in the same group."""
         rank = len(self.full)
         length, rows = product(self.full[i] for i in self.axes), product(self.outer)
         if self.axes != frozenset(range(rank - len(self.axes), rank)):
@@ -172,7 +172,7 @@ class _Rows:
 
 
 def _are_of_rows(shapes: set[Shape], reductions: Sequence[Node], limits: GraphLimits) -> bool:
-    """Whether values of these shapes are made row by row: whole rows, which stay in the cache, and
+    """True if values of these shapes are made row by row: whole rows, which stay in the cache, and
     what they are reduced to."""
     if not reductions:
         return False
@@ -266,7 +266,7 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
     apart: set[int] = set()  # read at another index than the reader's own
     by_index = {n.index: n for n in nodes}
     for node in nodes:
-        own = node.cost
+        total = node.cost
         for edge in node.edges:
             if edge.source not in inside:
                 continue
@@ -274,7 +274,7 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
             if source.pattern == Pattern.REDUCTION:
                 continue
             below = cost[source.index]
-            own += below
+            total += below
             if below < costly:
                 continue
             reads = node.edges[0].shape if node.pattern == Pattern.REDUCTION else node.shape
@@ -284,7 +284,7 @@ def _is_cheap_map(nodes: Sequence[Node], inside: set[int], costly: float) -> boo
             uses[source.index] = uses.get(source.index, 0) + 1
             if edge.chain or node.pattern == Pattern.INJECTIVE:
                 apart.add(source.index)
-        cost[node.index] = own
+        cost[node.index] = total
     return not any(uses[index] > 1 for index in apart)
 
 
@@ -344,7 +344,7 @@ def _at_least(size: IntExpr, least: int) -> bool:
 
 
 def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
-    """Whether ``last`` contracts the rows of softmax(maps of ``first``), and nothing else is
+    """True if ``last`` contracts the rows of softmax(maps of ``first``), and nothing else is
     between them."""
     scores = first.shape
     kind = first.binding.var.type
@@ -365,12 +365,12 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
         return graph.nodes[source]
 
     def row_of(edge: Edge, name: str, of: Node) -> bool:
-        """Whether an edge reads the reduction ``name`` of the rows of ``of``."""
+        """True if an edge reads the reduction ``name`` of the rows of ``of``."""
         if edge.source not in members:
             return False
-        found = graph.nodes[edge.source]
-        seen.add(found.index)
-        return found.op.name == name and _folds_rows(found, scores) and _reads(found, of)
+        source = graph.nodes[edge.source]
+        seen.add(source.index)
+        return source.op.name == name and _folds_rows(source, scores) and _reads(source, of)
 
     share = node(last.edges[0], "divide")
     power = node(share.edges[0], "exp") if share is not None else None
@@ -383,10 +383,10 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
     if not row_of(below.edges[1], "max", graph.nodes[source]):
         return False
     for index in members - seen:
-        found = graph.nodes[index]
-        if found.pattern not in _MAPS or found.shape != scores or found.escapes:
+        member = graph.nodes[index]
+        if member.pattern not in _MAPS or member.shape != scores or member.escapes:
             return False
-        inside = [e for e in found.edges if e.source in members]
+        inside = [e for e in member.edges if e.source in members]
         if any(_direct(e, scores) < 0 for e in inside):
             return False
     return not any(graph.nodes[m].escapes for m in members if m != last.index)
@@ -399,8 +399,8 @@ def _direct(edge: Edge, shape: tuple[IntExpr, ...]) -> int:
     return edge.source
 
 
-def _reads(found: Node, of: Node) -> bool:
-    return _direct(found.edges[0], of.shape) == of.index
+def _reads(node: Node, of: Node) -> bool:
+    return _direct(node.edges[0], of.shape) == of.index
 
 
 def _folds_rows(node: Node, scores: tuple[IntExpr, ...]) -> bool:
@@ -412,7 +412,7 @@ def _folds_rows(node: Node, scores: tuple[IntExpr, ...]) -> bool:
 
 
 def _contracts_rows(last: Node) -> bool:
-    """Whether a contraction sums over the last axis of its first operand, and keeps the others."""
+    """True if a contraction sums over the last axis of its first operand, and keeps the others."""
     equation = last.call.attrs.get("equation")
     if isinstance(equation, str):
         operands, _, result = equation.partition("->")
@@ -423,14 +423,14 @@ def _contracts_rows(last: Node) -> bool:
 
 
 JOINED = ("fused", "apart")
-"""The options of every site: what the rules allow is done, unless it is told otherwise."""
+"""The options of every choice point; the first is the default."""
 
 
-class Seams:
-    """Where groups of one block could be joined, and which of these seams stay open.
+class OpenJoins:
+    """The choice points of a block: groups that could be joined, and those that stay apart.
 
-    A seam is a pair of nodes, the second of which reads the first. What is to be apart there stays
-    apart, whatever else their groups become.
+    A choice point is a pair of nodes, the second of which reads the first. Two groups that are kept
+    apart there stay apart, whatever else their groups become.
     """
 
     def __init__(self, graph: Graph, choices: Choices | None) -> None:
@@ -441,7 +441,7 @@ class Seams:
     def stays_open(
         self, first: int, second: int, members: Sequence[int], outputs: Sequence[int]
     ) -> bool:
-        """Whether ``members``, which could be one group, are to be two, with the seam between."""
+        """True if ``members``, which could be one group, stay two."""
         if self._choices is None:
             return False
         if (first, second) not in self._open:
@@ -452,7 +452,7 @@ class Seams:
         return True
 
     def is_site(self, first: Sequence[int], second: Sequence[int]) -> bool:
-        """Whether joining these groups, the second of which reads the first, is worth asking."""
+        """True if these groups, the second of which reads the first, are a choice point."""
         if self._choices is None:
             return False
         heavy = [_is_heavy(self._graph, group) for group in (first, second)]

@@ -105,17 +105,17 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
     if len(known) < 4 or 0 in known or not channels:
         return "direct"
     shape = (known[0], known[1], known[2], channels, known[3])
-    found = {
+    algorithms = {
         name: estimate(name, shape, result.dtype.bytes, preferences.limits)
         for name, growth in ERROR_GROWTH.items()
         if name == "direct" or _is_exact_enough(growth, 9 * channels, preferences)
     }
-    best = min(found, key=lambda name: found[name])
-    if found[best] >= MARGIN * found["direct"]:
+    best = min(algorithms, key=lambda name: algorithms[name])
+    if algorithms[best] >= MARGIN * algorithms["direct"]:
         best = "direct"
-    if choices is None or len(found) < 2:
+    if choices is None or len(algorithms) < 2:
         return best
-    options = (best, *(name for name in found if name != best))
+    options = (best, *(name for name in algorithms if name != best))
     return choices.take("algorithm", call_text(call, without="algorithm"), options)
 
 

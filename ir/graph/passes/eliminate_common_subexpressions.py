@@ -45,11 +45,11 @@ def eliminate_common_subexpressions(module: Module) -> Module:
 
 
 def _once(function: Function) -> Function:
-    known = _Known()
-    return rewrite_function(function, known.step, enter=known.enter, leave=known.leave)
+    table = _Table()
+    return rewrite_function(function, table.step, enter=table.enter, leave=table.leave)
 
 
-class _Known:
+class _Table:
     """The values that were computed, by what they are; ``scopes`` are the blocks one is in.
 
     ``views`` are reshapes made here, which only add or drop axes of size 1, by what they show, and
@@ -98,7 +98,7 @@ class _Known:
         return next((scope[key] for scope in self.scopes if key in scope), None)
 
     def _loose_key(self, value: Expr) -> Hashable | None:
-        """What a value is but for axes of size 1; None where they may matter."""
+        """Returns the key of a value that ignores axes of size 1; None where they may matter."""
         if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
             return None
         if "keepdims" in value.attrs and value.op.pattern == Pattern.REDUCTION:
@@ -111,8 +111,8 @@ class _Known:
         shapes = {a.type.shape for a in wide if isinstance(a.type, TensorType)}
         if not plain or len(shapes) != 1 or any(isinstance(a, Constant) for a in wide):
             return None
-        shown = [self.views.get(a, a) if isinstance(a, Var) else a for a in value.args]
-        return ("but for ones", _key(value, shown))
+        operands = [self.views.get(a, a) if isinstance(a, Var) else a for a in value.args]
+        return ("but for ones", _key(value, operands))
 
 
 def _key(value: Expr, atoms: Sequence[Atom], without: str = "") -> Hashable:

@@ -17,7 +17,7 @@ An ``if`` whose condition is known becomes the branch taken.
 
 Tensors made of nothing (``iota``, ``arange``, ``full``) and cheap maps of them stay: a kernel makes
 their elements in registers. What is computed from them is folded where reading it costs less: if it
-is small, takes many instructions, or is no map. After fusion the pass runs again, and folds every
+is small, takes many instructions, or is not a map. After fusion the pass runs again, and folds each
 group that reads nothing but constants, since a kernel would compute it in each call.
 """
 
@@ -96,7 +96,7 @@ class _Made:
 
 
 class _Folder:
-    """What is known so far of the variables of one function."""
+    """Facts about the variables of one function, collected on the way."""
 
     def __init__(self, module: Module, costly: float) -> None:
         self.module = module
@@ -131,8 +131,8 @@ class _Folder:
         op, kind = call.op, var.type
         if isinstance(op, GlobalVar):
             return self.group(var, op, call)
-        known = all(isinstance(a, Constant) or a in self.made for a in call.args)
-        if isinstance(op, Var) or not known or any(map(_is_symbolic, call.attrs.values())):
+        constant = all(isinstance(a, Constant) or a in self.made for a in call.args)
+        if isinstance(op, Var) or not constant or any(map(_is_symbolic, call.attrs.values())):
             return None
         made = [self.made[a] for a in call.args if isinstance(a, Var)]
         filled = self._filled(op, call, kind, builder) if made else None
@@ -229,14 +229,14 @@ class _Folder:
 
 def _results(block: Block) -> set[Atom]:
     """The atoms that leave ``block``, with the fields of a tuple."""
-    found: set[Atom] = {block.result}
+    used: set[Atom] = {block.result}
     for binding in reversed(block.bindings):
-        if binding.var in found:
+        if binding.var in used:
             if isinstance(binding.value, Tuple):
-                found.update(binding.value.fields)
+                used.update(binding.value.fields)
             elif isinstance(binding.value, TupleGetItem):
-                found.add(binding.value.value)
-    return found
+                used.add(binding.value.value)
+    return used
 
 
 def _cost(op: Operator) -> float:
@@ -256,12 +256,12 @@ def _bytes(kind: Type) -> int:
 
 
 def _widens_many(kind: TensorType, array: Array) -> bool:
-    """Whether a weight of bytes would become one of wider numbers, which take longer to read."""
+    """True if a weight of bytes would become one of wider numbers, which take longer to read."""
     return array.dtype.itemsize == 1 and kind.dtype.bytes > 1 and array.size > MOST_WIDENED
 
 
 def _is_symbolic(value: object) -> bool:
-    """Whether an attribute holds a size that is not known yet."""
+    """True if an attribute holds a size that is not known yet."""
     if isinstance(value, tuple):
         return any(map(_is_symbolic, cast("tuple[object, ...]", value)))
     return isinstance(value, Dim)

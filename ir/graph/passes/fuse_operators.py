@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from ..choices import Choices
 from ..fusion.emit import GroupTable, emit_block, segments
 from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
-from ..fusion.rules import MOST_OPERATORS, Seams, find_chain, may_fuse
+from ..fusion.rules import MOST_OPERATORS, OpenJoins, find_chain, may_fuse
 from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Function, If, Module
 from ..operator import Pattern
@@ -84,14 +84,14 @@ class _Fuser:
         if all(node.pattern is None for node in graph.nodes) and not graph.views:
             return block
         groups = Groups(graph)
-        seams = Seams(graph, self.choices)
+        open_joins = OpenJoins(graph, self.choices)
         for segment in segments(graph):
             groups.unite(segment)
-        _join_chains(graph, groups, seams)
-        _join_post_dominators(graph, groups, seams)
+        _join_chains(graph, groups, open_joins)
+        _join_post_dominators(graph, groups, open_joins)
         groups.sort()
-        _join_neighbours(graph, groups, seams)
-        _join_siblings(graph, groups, seams)
+        _join_neighbours(graph, groups, open_joins)
+        _join_siblings(graph, groups, open_joins)
         return emit_block(block, graph, groups, self.table)
 
     def nested(self, block: Block) -> Block:
@@ -112,7 +112,7 @@ class _Fuser:
         return Block(tuple(bindings), block.result)
 
 
-def _join_chains(graph: Graph, groups: Groups, seams: Seams) -> None:
+def _join_chains(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
     """Contractions with a softmax between them: what is between has no other use."""
     contractions = [n.index for n in graph.nodes if n.pattern == Pattern.CONTRACTION]
     if len(contractions) < 2:
@@ -123,11 +123,11 @@ def _join_chains(graph: Graph, groups: Groups, seams: Seams) -> None:
         if members is None:
             continue
         ordered = sorted(members)
-        if not seams.stays_open(first, max(members), ordered, groups.outputs(ordered)):
+        if not open_joins.stays_open(first, max(members), ordered, groups.outputs(ordered)):
             groups.unite(members)
 
 
-def _join_post_dominators(graph: Graph, groups: Groups, seams: Seams) -> None:
+def _join_post_dominators(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
     """Contractions first, since what follows them is best done while their tile is in registers;
     then reductions, with what follows them; then the rest."""
     above = post_dominators(graph)
@@ -136,14 +136,14 @@ def _join_post_dominators(graph: Graph, groups: Groups, seams: Seams) -> None:
             if node.pattern != wanted:
                 continue
             index = node.index
-            while above[index] != EXIT and _join(graph, groups, index, above[index], seams):
+            while above[index] != EXIT and _join(graph, groups, index, above[index], open_joins):
                 index = above[index]
     for node in graph.nodes:
         if node.pattern is not None and above[node.index] != EXIT:
-            _join(graph, groups, node.index, above[node.index], seams)
+            _join(graph, groups, node.index, above[node.index], open_joins)
 
 
-def _join(graph: Graph, groups: Groups, start: int, end: int, seams: Seams) -> bool:
+def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJoins) -> bool:
     """Put ``start``, ``end`` and all nodes on the ways between them into one group."""
     if groups.find(start) == groups.find(end):
         return True
@@ -160,14 +160,14 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, seams: Seams) -> b
     outputs = groups.outputs(members)
     if not may_fuse(graph, members, outputs=outputs):
         return False
-    is_site = seams.is_site(groups.members(start), groups.members(end))
-    if is_site and seams.stays_open(start, end, members, outputs):
+    is_site = open_joins.is_site(groups.members(start), groups.members(end))
+    if is_site and open_joins.stays_open(start, end, members, outputs):
         return False
     groups.unite(between)  # no circle: whatever reads a member leads to ``end``, so it is a member
     return True
 
 
-def _join_neighbours(graph: Graph, groups: Groups, seams: Seams) -> None:
+def _join_neighbours(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
     """Let a group join those whose values it reads, if all that leaves the two has one shape."""
     for node in graph.nodes:
         if node.pattern is None or node.pattern == Pattern.OPAQUE:
@@ -179,11 +179,11 @@ def _join_neighbours(graph: Graph, groups: Groups, seams: Seams) -> None:
             outputs = groups.outputs(members)
             if not may_fuse(graph, members, outputs=outputs):
                 continue
-            if not seams.stays_open(source, node.index, members, outputs):
+            if not open_joins.stays_open(source, node.index, members, outputs):
                 groups.merge((source, node.index))
 
 
-def _join_siblings(graph: Graph, groups: Groups, seams: Seams) -> None:
+def _join_siblings(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
     """Let groups join that walk over the same array, so that it is read once for both."""
     last_reader: dict[Atom, int] = {}
     for node in graph.nodes:
@@ -204,5 +204,5 @@ def _join_siblings(graph: Graph, groups: Groups, seams: Seams) -> None:
             outputs = groups.outputs(members)
             if heavy or not may_fuse(graph, members, outputs=outputs):
                 continue
-            if not seams.stays_open(other, node.index, members, outputs):
+            if not open_joins.stays_open(other, node.index, members, outputs):
                 groups.merge((other, node.index))

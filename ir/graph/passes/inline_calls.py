@@ -65,8 +65,8 @@ def inline_calls(module: Module) -> Module:
         function = module.functions[name]
         assert isinstance(function, Function)
         inlined = _inline(function, bodies)
-        while (again := _inline(inlined, bodies)) is not inlined:
-            inlined = again  # a function handed over as an argument can be called now
+        while (changed := _inline(inlined, bodies)) is not inlined:
+            inlined = changed  # a function handed over as an argument can be called now
         result = result.with_function(name, inlined)
         small = times[name] == 1 or count_bindings(inlined) <= MOST_BINDINGS
         if small and name not in recursive and name != "main":
@@ -95,7 +95,7 @@ def _callees_first(calls: Mapping[str, Collection[str]], recursive: Collection[s
 
 def _recursive(calls: Mapping[str, Collection[str]]) -> set[str]:
     """The functions that can reach themselves."""
-    found: set[str] = set()
+    callees: set[str] = set()
     for name in calls:
         seen: set[str] = set()
         work = list(calls[name])
@@ -105,8 +105,8 @@ def _recursive(calls: Mapping[str, Collection[str]]) -> set[str]:
                 seen.add(callee)
                 work += calls[callee]
         if name in seen:
-            found.add(name)
-    return found
+            callees.add(name)
+    return callees
 
 
 def _is_open(function: object) -> bool:

@@ -40,8 +40,8 @@ def _lower_function(function: Function, limits: GraphLimits) -> Function:
         if isinstance(value, Tuple):
             tuples[var] = value
         if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
-            known = tuples.get(value.value)
-            return known.fields[value.index] if known is not None else None
+            fields = tuples.get(value.value)
+            return fields.fields[value.index] if fields is not None else None
         if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
             return _lower(var, value, builder, tuples, limits)
         return None
@@ -52,7 +52,7 @@ def _lower_function(function: Function, limits: GraphLimits) -> Function:
 def _lower(
     var: Var, call: Call, builder: Builder, tuples: dict[Var, Tuple], limits: GraphLimits
 ) -> Atom | None:
-    """What stands for ``call`` in primitives, or None if it is one."""
+    """Returns the result of ``call`` in primitives, or None if it is a primitive."""
     op = call.op
     if isinstance(op, GlobalVar | Var) or op.decompose is None:
         return None
@@ -73,8 +73,8 @@ def _lower(
         if isinstance(value, Call):
             lowered = _lower(binding.var, value, builder, tuples, limits)
         elif isinstance(value, TupleGetItem) and isinstance(value.value, Var):
-            known = tuples.get(value.value)
-            lowered = known.fields[value.index] if known is not None else None
+            fields = tuples.get(value.value)
+            lowered = fields.fields[value.index] if fields is not None else None
         if lowered is None:
             lowered = builder.bind(value, binding.var.type)
             if isinstance(value, Tuple):

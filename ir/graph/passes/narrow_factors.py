@@ -51,7 +51,7 @@ def _narrow(function: Function) -> Function:
     calls: dict[Var, Call] = {}
 
     def widened(atom: Atom) -> bool:
-        """Whether an operand is bytes cast to something wider, index maps aside."""
+        """True if an operand is bytes cast to something wider, index maps aside."""
         while isinstance(atom, Var) and atom in calls:
             call = calls[atom]
             op, source = call.op, call.args[0] if len(call.args) == 1 else None

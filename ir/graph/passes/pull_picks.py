@@ -35,7 +35,7 @@ from ..walk import map_functions, rewrite_function
 __all__ = ["pull_picks"]
 
 FEWER = 8
-"""How many times fewer elements are picked than there are."""
+"""Least ratio of all elements to those that are picked."""
 
 MOST_PULLED = 32
 """Elementwise operators in front of one pick that are computed anew for what is picked."""
@@ -88,16 +88,16 @@ def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> A
         """The picked elements of ``atom``, which is broadcast to the shape of the root."""
         if isinstance(atom, Constant) and atom.value.ndim == 0:
             return atom
-        found = values.get(atom)
-        if found is None:
-            found = atom
+        pulled = values.get(atom)
+        if pulled is None:
+            pulled = atom
             if _tensor(atom).shape != shape:
-                found = builder.emit(OPERATORS["broadcast_to"], (atom,), {"shape": shape})
+                pulled = builder.emit(OPERATORS["broadcast_to"], (atom,), {"shape": shape})
             for call in reversed(chain):
                 assert isinstance(call.op, Operator)
-                found = builder.emit(call.op, (found, *call.args[1:]), call.attrs)
-            values[atom] = found
-        return found
+                pulled = builder.emit(call.op, (pulled, *call.args[1:]), call.attrs)
+            values[atom] = pulled
+        return pulled
 
     for atom in region:  # operands first
         call = calls[atom]
@@ -110,24 +110,24 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
     """The elementwise operators of the root's shape that lead to it, operands first; none if there
     are too many."""
     shape = _tensor(root).shape
-    found: dict[Var, None] = {}
+    leaves: dict[Var, None] = {}
     todo = [(root, False)]
     while todo:
         atom, ready = todo.pop()
         call = _call(atom, calls)
-        if not isinstance(atom, Var) or call is None or atom in found or _is_stored(atom, calls):
+        if not isinstance(atom, Var) or call is None or atom in leaves or _is_stored(atom, calls):
             continue
         if ready:
-            found[atom] = None
+            leaves[atom] = None
         elif _is_map(call) and _tensor(atom).shape == shape:
             todo += [(atom, True), *((a, False) for a in call.args)]
         if len(todo) > 8 * MOST_PULLED:
             return []
-    return [*found]
+    return [*leaves]
 
 
 def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
-    """Whether a value is an array in any case: the result of a contraction, perhaps with a bias
+    """True if a value is an array in any case: the result of a contraction, perhaps with a bias
     and an activation, which the same kernel computes."""
     shape = _tensor(atom).shape
     for _ in range(MOST_PULLED):

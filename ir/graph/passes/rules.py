@@ -33,7 +33,7 @@ from ..operator import OPERATORS
 from ..structural import atom_key
 from ..types import TensorType
 
-__all__ = ["Known", "Rule", "apply_rules", "parse_rules"]
+__all__ = ["Facts", "Rule", "apply_rules", "parse_rules"]
 
 Bound: TypeAlias = dict[str, Any]
 Helper: TypeAlias = Callable[..., Any]
@@ -43,8 +43,8 @@ _COMPARED_ELEMENTS = 4096
 
 
 @dataclass(slots=True)
-class Known:
-    """What is known while going down a function: how each variable is made, and facts about it."""
+class Facts:
+    """Facts about the variables of a function, collected from its first binding to its last."""
 
     values: dict[Var, Expr] = field(default_factory=dict)
     unseen_zero_sign: set[Var] = field(default_factory=set)
@@ -167,42 +167,42 @@ def _is_commutative(name: str) -> bool:
 def apply_rules(
     rules: Mapping[str, Sequence[Rule]],
     helpers: Mapping[str, Helper],
-    known: Known,
+    facts: Facts,
     var: Var,
     call: Call,
     builder: Builder,
 ) -> Atom | None:
-    """What ``call`` becomes by the first rule that fits, or None if none does."""
+    """Applies the first rule that matches ``call``; None if none does."""
     for rule in rules.get(operator_name(call), ()):
         bound: Bound = {"result": var}
         if isinstance(var.type, TensorType):
             bound |= {"shape": var.type.shape, "dtype": var.type.dtype.name}
-        if not _match_call(rule.pattern, call, bound, known):
+        if not _match_call(rule.pattern, call, bound, facts):
             continue
-        if not all(_evaluate(c, bound, helpers, known) for c in rule.conditions):
+        if not all(_evaluate(c, bound, helpers, facts) for c in rule.conditions):
             continue
-        found = _Emitter(rules, helpers, known, var, bound, builder).emit(rule.result)
-        return _with_type(found, var, builder)
+        result = _Emitter(rules, helpers, facts, var, bound, builder).emit(rule.result)
+        return _with_type(result, var, builder)
     return None
 
 
-def _match_call(pattern: Apply, call: Call, bound: Bound, known: Known) -> bool:
+def _match_call(pattern: Apply, call: Call, bound: Bound, facts: Facts) -> bool:
     if pattern.op != operator_name(call) or len(pattern.args) != len(call.args):
         return False
     if not all(_match_attr(term, call.attrs[name], bound) for name, term in pattern.attrs):
         return False
     before = dict(bound) if pattern.swaps else bound
-    if _match_atoms(pattern, call.args, bound, known):
+    if _match_atoms(pattern, call.args, bound, facts):
         return True
     if not pattern.swaps:
         return False
     bound.clear()
     bound.update(before)
-    return _match_atoms(pattern, call.args[::-1], bound, known)
+    return _match_atoms(pattern, call.args[::-1], bound, facts)
 
 
-def _match_atoms(pattern: Apply, atoms: Sequence[Atom], bound: Bound, known: Known) -> bool:
-    return all(_match_atom(p, a, bound, known) for p, a in zip(pattern.args, atoms))
+def _match_atoms(pattern: Apply, atoms: Sequence[Atom], bound: Bound, facts: Facts) -> bool:
+    return all(_match_atom(p, a, bound, facts) for p, a in zip(pattern.args, atoms))
 
 
 def _match_attr(pattern: Term, value: Any, bound: Bound) -> bool:
@@ -212,7 +212,7 @@ def _match_attr(pattern: Term, value: Any, bound: Bound) -> bool:
     return type(literal) is type(value) and bool(literal == value)
 
 
-def _match_atom(pattern: Term, atom: Atom, bound: Bound, known: Known) -> bool:
+def _match_atom(pattern: Term, atom: Atom, bound: Bound, facts: Facts) -> bool:
     if isinstance(pattern, Name):
         if pattern.id in bound:
             other = bound[pattern.id]
@@ -220,9 +220,9 @@ def _match_atom(pattern: Term, atom: Atom, bound: Bound, known: Known) -> bool:
         bound[pattern.id] = atom
         return True
     if isinstance(pattern, Apply):
-        call = known.call(atom)
-        return call is not None and _match_call(pattern, call, bound, known)
-    return _is_number(known.number(atom), pattern.value)
+        call = facts.call(atom)
+        return call is not None and _match_call(pattern, call, bound, facts)
+    return _is_number(facts.number(atom), pattern.value)
 
 
 def _is_number(value: Any, literal: bool | int | float) -> bool:
@@ -233,13 +233,13 @@ def _is_number(value: Any, literal: bool | int | float) -> bool:
     return bool(value == literal and np.signbit(value) == np.signbit(literal))
 
 
-def _evaluate(term: Term, bound: Bound, helpers: Mapping[str, Helper], known: Known) -> Any:
+def _evaluate(term: Term, bound: Bound, helpers: Mapping[str, Helper], facts: Facts) -> Any:
     """A name, a literal or a helper applied to such."""
     if isinstance(term, Name):
         return bound[term.id]
     if isinstance(term, Number):
         return term.value
-    return helpers[term.op](known, *(_evaluate(a, bound, helpers, known) for a in term.args))
+    return helpers[term.op](facts, *(_evaluate(a, bound, helpers, facts) for a in term.args))
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ class _Emitter:
 
     rules: Mapping[str, Sequence[Rule]]
     helpers: Mapping[str, Helper]
-    known: Known
+    facts: Facts
     var: Var
     bound: Bound
     builder: Builder
@@ -259,30 +259,30 @@ class _Emitter:
         if isinstance(term, Number):
             return Constant(np.array(term.value, dtype(self.var).numpy))
         if term.op in self.helpers:
-            return _evaluate(term, self.bound, self.helpers, self.known)
+            return _evaluate(term, self.bound, self.helpers, self.facts)
         args = [self.emit(a) for a in term.args]
         attrs = {
-            name: _evaluate(value, self.bound, self.helpers, self.known)
+            name: _evaluate(value, self.bound, self.helpers, self.facts)
             for name, value in term.attrs
         }
         new = self.builder.emit(OPERATORS[term.op], args, attrs)
         call = self.builder.bindings[-1].value
         assert isinstance(call, Call)
-        self.known.values[new] = call
-        again = apply_rules(self.rules, self.helpers, self.known, new, call, self.builder)
-        return new if again is None else again
+        self.facts.values[new] = call
+        rewritten = apply_rules(self.rules, self.helpers, self.facts, new, call, self.builder)
+        return new if rewritten is None else rewritten
 
 
-def _with_type(found: Atom, var: Var, builder: Builder) -> Atom:
+def _with_type(atom: Atom, var: Var, builder: Builder) -> Atom:
     """``found`` in the shape of ``var``: ``x + zeros((3, 1))`` has more axes than ``x``."""
-    if found.type == var.type:
-        return found
+    if atom.type == var.type:
+        return atom
     assert isinstance(var.type, TensorType)
-    if isinstance(found, Constant) and found.value.ndim == 0 and "full" in OPERATORS:
+    if isinstance(atom, Constant) and atom.value.ndim == 0 and "full" in OPERATORS:
         attrs = {
             "shape": var.type.shape,
-            "fill_value": found.value.item(),
+            "fill_value": atom.value.item(),
             "dtype": var.type.dtype.name,
         }
         return builder.emit(OPERATORS["full"], (), attrs)
-    return builder.emit(OPERATORS["broadcast_to"], (found,), {"shape": var.type.shape})
+    return builder.emit(OPERATORS["broadcast_to"], (atom,), {"shape": var.type.shape})

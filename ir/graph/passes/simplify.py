@@ -50,7 +50,7 @@ from ..operator import Operator
 from ..types import TensorType
 from ..walk import free_variables, map_functions, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
-from .rules import Helper, Known, apply_rules, dtype, operator_name, parse_rules
+from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
 
 __all__ = ["simplify"]
 
@@ -185,21 +185,21 @@ def _simplify_function(function: Function) -> Function:
 
 
 def _simplify_once(function: Function) -> Function:
-    known = Known(unseen_zero_sign=_unseen_zero_signs(function))
+    facts = Facts(unseen_zero_sign=_unseen_zero_signs(function))
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if isinstance(value, Var | Constant | GlobalVar):
             return value
         if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
-            fields = known.values.get(value.value)
+            fields = facts.values.get(value.value)
             return fields.fields[value.index] if isinstance(fields, Tuple) else None
         if isinstance(value, Call) and not isinstance(value.op, GlobalVar | Var):
-            found = apply_rules(RULES, HELPERS, known, var, value, builder)
-            if found is not None:
-                return found
-            if _is_never_negative_zero(value, known):
-                known.no_negative_zero.add(var)
-        known.values[var] = value
+            simpler = apply_rules(RULES, HELPERS, facts, var, value, builder)
+            if simpler is not None:
+                return simpler
+            if _is_never_negative_zero(value, facts):
+                facts.no_negative_zero.add(var)
+        facts.values[var] = value
         return None
 
     return rewrite_function(function, step)
@@ -231,26 +231,26 @@ def _has_trait(value: Expr, trait: Trait) -> bool:
     return isinstance(value, Call) and isinstance(value.op, Operator) and trait in value.op.traits
 
 
-def _is_never_negative_zero(call: Call, known: Known) -> bool:
+def _is_never_negative_zero(call: Call, facts: Facts) -> bool:
     name = operator_name(call)
     if name == "multiply":
         return call.args[0] is call.args[1]
     if name == "add":  # a sum is -0 only if both terms are
-        return any(_not_negative_zero(known, a) for a in call.args)
+        return any(_not_negative_zero(facts, a) for a in call.args)
     if name == "cast":
         return not dtype(call.args[0]).is_float
     return _has_trait(call, Trait.NEVER_NEGATIVE_ZERO)
 
 
-def _not_negative_zero(known: Known, atom: Atom) -> bool:
-    number = known.number(atom)
+def _not_negative_zero(facts: Facts, atom: Atom) -> bool:
+    number = facts.number(atom)
     if number is not None:
         return not (number == 0 and np.signbit(number))
-    return atom in known.no_negative_zero
+    return atom in facts.no_negative_zero
 
 
-def _zero_sign_does_not_matter(known: Known, x: Atom, result: Var) -> bool:
-    return not dtype(x).is_float or result in known.unseen_zero_sign or _not_negative_zero(known, x)
+def _zero_sign_does_not_matter(facts: Facts, x: Atom, result: Var) -> bool:
+    return not dtype(x).is_float or result in facts.unseen_zero_sign or _not_negative_zero(facts, x)
 
 
 def _shape(atom: Atom) -> tuple[Any, ...]:
@@ -258,21 +258,21 @@ def _shape(atom: Atom) -> tuple[Any, ...]:
     return atom.type.shape
 
 
-def _power_of_two(known: Known, c: Atom) -> bool:
-    """Whether dividing by ``c`` is the same as multiplying by its inverse, to the last bit."""
-    number = known.number(c)
+def _power_of_two(facts: Facts, c: Atom) -> bool:
+    """True if dividing by ``c`` is the same as multiplying by its inverse, to the last bit."""
+    number = facts.number(c)
     if number is None or number == 0 or not math.isfinite(number):
         return False
     mantissa, exponent = math.frexp(abs(float(number)))
     return mantissa == 0.5 and abs(exponent) < 100
 
 
-def _inverse(known: Known, c: Atom) -> Constant:
-    number = known.number(c)
+def _inverse(facts: Facts, c: Atom) -> Constant:
+    number = facts.number(c)
     return Constant(np.array(1 / number, number.dtype))
 
 
-def _upper_triangle(known: Known, c: Atom) -> bool:
+def _upper_triangle(facts: Facts, c: Atom) -> bool:
     """True for a constant mask of what lies above a diagonal. Kernels leave out what is masked by
     the complement of one: ``np.tri`` is the form they know."""
     if not isinstance(c, Constant) or c.value.dtype != np.bool_ or c.value.ndim < 2:
@@ -280,27 +280,27 @@ def _upper_triangle(known: Known, c: Atom) -> bool:
     return causal_offset(~c.value) is not None
 
 
-def _complement(known: Known, c: Atom) -> Constant:
+def _complement(facts: Facts, c: Atom) -> Constant:
     assert isinstance(c, Constant)
     return Constant(~c.value)
 
 
-def _can_double(known: Known, c: Atom) -> bool:
-    """Whether ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
-    number = known.number(c)
+def _can_double(facts: Facts, c: Atom) -> bool:
+    """True if ``2 * c`` is a finite number, and 2 (c x) = (2 c) x but for what denormals lose."""
+    number = facts.number(c)
     if number is None or not dtype(c).is_float:
         return False
     limits = np.finfo(number.dtype)
     return bool(limits.tiny <= abs(number) <= limits.max / 2)
 
 
-def _twice(known: Known, c: Atom) -> Constant:
-    number = known.number(c)
+def _twice(facts: Facts, c: Atom) -> Constant:
+    number = facts.number(c)
     return Constant(np.array(2 * number, number.dtype))
 
 
-def _holds_all_of(known: Known, wide: str, x: Atom) -> bool:
-    """Whether every value of the dtype of ``x`` is one of ``wide``."""
+def _holds_all_of(facts: Facts, wide: str, x: Atom) -> bool:
+    """True if every value of the dtype of ``x`` is one of ``wide``."""
     narrow, target = dtype(x), DTYPES[wide]
     if narrow.is_integer and target.is_float:
         return narrow.bits <= target.fraction_bits
@@ -313,43 +313,43 @@ def _axes(x: Atom, axes: tuple[int, ...] | None) -> tuple[int, ...]:
 
 
 def _one_after_the_other(
-    known: Known, x: Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
+    facts: Facts, x: Atom, p: tuple[int, ...] | None, q: tuple[int, ...] | None
 ) -> tuple[int, ...]:
     first = _axes(x, p)
     return tuple(first[a] for a in _axes(x, q))
 
 
-def _in_order(known: Known, x: Atom, axes: tuple[int, ...] | None) -> bool:
+def _in_order(facts: Facts, x: Atom, axes: tuple[int, ...] | None) -> bool:
     return list(_axes(x, axes)) == sorted(_axes(x, axes))
 
 
-def _moves_only_ones(known: Known, x: Atom, axes: tuple[int, ...] | None) -> bool:
+def _moves_only_ones(facts: Facts, x: Atom, axes: tuple[int, ...] | None) -> bool:
     long = [a for a in _axes(x, axes) if _shape(x)[a] != 1]
     return long == sorted(long)
 
 
-def _one_element_each(known: Known, x: Atom, axis: Any) -> bool:
+def _one_element_each(facts: Facts, x: Atom, axis: Any) -> bool:
     shape = _shape(x)
     axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return all(shape[a] == 1 for a in axes)
 
 
 HELPERS: dict[str, Helper] = {
-    "all_ones": lambda known, values: all(v == 1 for v in values),
+    "all_ones": lambda facts, values: all(v == 1 for v in values),
     "can_double": _can_double,
-    "floating": lambda known, x: dtype(x).is_float,
-    "has_dtype": lambda known, x, name: dtype(x).name == name,
-    "has_shape": lambda known, x, shape: _shape(x) == shape,
+    "floating": lambda facts, x: dtype(x).is_float,
+    "has_dtype": lambda facts, x, name: dtype(x).name == name,
+    "has_shape": lambda facts, x, shape: _shape(x) == shape,
     "holds_all_of": _holds_all_of,
     "in_order": _in_order,
-    "integer": lambda known, x: dtype(x).is_integer,
+    "integer": lambda facts, x: dtype(x).is_integer,
     "complement": _complement,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
     "one_after_the_other": _one_after_the_other,
     "one_element_each": _one_element_each,
     "power_of_two": _power_of_two,
-    "signed": lambda known, x: dtype(x).is_float or dtype(x).is_signed,
+    "signed": lambda facts, x: dtype(x).is_float or dtype(x).is_signed,
     "twice": _twice,
     "upper_triangle": _upper_triangle,
     "zero_sign_does_not_matter": _zero_sign_does_not_matter,

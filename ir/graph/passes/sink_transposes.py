@@ -48,12 +48,13 @@ __all__ = ["sink_transposes"]
 Axes: TypeAlias = tuple[int, ...]
 
 LAYOUTS = ("kept", "turned back")
-"""What a contraction's order of axes is to those that follow: theirs too, or undone at once."""
+"""Options at a contraction: later operators keep its order of axes, or a transpose undoes it at
+once. Tuning logs hold these words."""
 
 
 @optional(level=2)
 def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
-    """Reorder the axes of what follows a contraction, if that needs no transpose of anything else.
+    """Reorder the axes of what follows a contraction, if that needs no other transpose.
 
     Expects primitive operators. Transposes of inputs stay where they are: in front of a kernel they
     cost nothing. ``choices`` may leave a transpose where it is, so that what follows keeps its own
@@ -63,7 +64,7 @@ def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turned:
+class _Transposed:
     """A variable that is ``transpose(source, axes)``."""
 
     source: Atom
@@ -76,7 +77,7 @@ class _State:
     uses: Counter[Var]
     choices: Choices | None = None
     calls: dict[Var, Call] = field(default_factory=dict)
-    turned: dict[Var, _Turned] = field(default_factory=dict)
+    transposed: dict[Var, _Transposed] = field(default_factory=dict)
     contracted: set[Var] = field(default_factory=set)
 
 
@@ -87,32 +88,32 @@ def _sink(function: Function, choices: Choices | None) -> Function:
         if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
             return None
         state.calls[var] = value
-        found = _move(state, value.op, value, var, builder)
-        if isinstance(found, Var) and found is not var:
-            state.uses[found] += state.uses[var]
-        return found
+        moved = _move(state, value.op, value, var, builder)
+        if isinstance(moved, Var) and moved is not var:
+            state.uses[moved] += state.uses[var]
+        return moved
 
     result = rewrite_function(function, step)
     return result if result is function else without_dead_code(result)
 
 
 def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -> Atom | None:
-    """What ``call`` becomes, or None. Remembers what is known about ``var``."""
+    """Returns the replacement of ``call`` or None, and records whether ``var`` is a transpose."""
     if op.name == "transpose":
         return _join(state, call, var, builder)
     mover = _mover_of(op)
     if op.pattern == Pattern.CONTRACTION and mover is None:
         state.contracted.add(var)
         return None
-    turned = [state.turned.get(a) if isinstance(a, Var) else None for a in call.args]
-    first = next((t for t in turned if t is not None and t.sinks), None)
+    transposes = [state.transposed.get(a) if isinstance(a, Var) else None for a in call.args]
+    first = next((t for t in transposes if t is not None and t.sinks), None)
     if first is None:
         if op.pattern == Pattern.CONTRACTION:
             state.contracted.add(var)
         return None
     if op.pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST) and len(op.params) > 0:
         return _past_elementwise(state, op, call, var, first, builder)
-    if mover is None or any(t is None or t.axes != first.axes for t in turned):
+    if mover is None or any(t is None or t.axes != first.axes for t in transposes):
         return None
     if op.pattern == Pattern.REDUCTION and _comes_back(state, call, first):
         return None
@@ -120,27 +121,27 @@ def _move(state: _State, op: Operator, call: Call, var: Var, builder: Builder) -
     if moved is None:
         return None
     attrs, axes = moved
-    sources = [t.source for t in turned if t is not None]
-    return _turn(state, builder.emit(op, sources, attrs), axes, builder)
+    sources = [t.source for t in transposes if t is not None]
+    return _sink_below(state, builder.emit(op, sources, attrs), axes, builder)
 
 
 def _join(state: _State, call: Call, var: Var, builder: Builder) -> Atom | None:
-    """A transpose: of a transpose it is one transpose, or none."""
+    """Merges a transpose of a transpose into one, or into none."""
     source = call.args[0]
     axes = _axes(call)
-    below = state.turned.get(source) if isinstance(source, Var) else None
+    below = state.transposed.get(source) if isinstance(source, Var) else None
     if below is not None and below.sinks:
         joined = tuple(below.axes[a] for a in axes)
         if joined == tuple(range(len(joined))):
             return below.source
-        return _turn(state, below.source, joined, builder)
+        return _sink_below(state, below.source, joined, builder)
     sinks = source in state.contracted and not _stays(state, source, axes)
-    state.turned[var] = _Turned(source, axes, sinks)
+    state.transposed[var] = _Transposed(source, axes, sinks)
     return None
 
 
 def _stays(state: _State, source: Atom, axes: Axes) -> bool:
-    """Whether the transpose right behind a contraction is to be done there."""
+    """True if the transpose of a contraction stays where it is."""
     call = state.calls.get(source) if isinstance(source, Var) else None
     if state.choices is None or call is None:
         return False
@@ -148,14 +149,14 @@ def _stays(state: _State, source: Atom, axes: Axes) -> bool:
     return state.choices.take("layout", text, LAYOUTS) == "turned back"
 
 
-def _turn(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:
-    """``transpose(source, axes)``, known as one that sinks on."""
+def _sink_below(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:
+    """Emits ``transpose(source, axes)`` and lets it sink further."""
     if isinstance(source, Var):
         state.contracted.add(source)
     if axes == tuple(range(len(axes))):
         return source
     result = builder.emit(OPERATORS["transpose"], (source,), {"axes": axes})
-    state.turned[result] = _Turned(source, axes, True)
+    state.transposed[result] = _Transposed(source, axes, True)
     return result
 
 
@@ -167,37 +168,39 @@ def _axes(call: Call) -> Axes:
 
 
 def _past_elementwise(
-    state: _State, op: Operator, call: Call, var: Var, first: _Turned, builder: Builder
+    state: _State, op: Operator, call: Call, var: Var, first: _Transposed, builder: Builder
 ) -> Atom | None:
     rank = len(first.axes)
     if not isinstance(var.type, TensorType) or var.type.rank != rank:
         return None
-    if not all(_turns_freely(state, a, first.axes) for a in call.args):
+    if not all(_is_free_to_transpose(state, a, first.axes) for a in call.args):
         return None
-    args = [_turned_back(state, a, first.axes, builder) for a in call.args]
+    args = [_source_of(state, a, first.axes, builder) for a in call.args]
     attrs = dict(call.attrs)
     if "shape" in attrs:  # broadcast_to says what it gives, axis by axis
         attrs["shape"] = tuple(attrs["shape"][first.axes.index(i)] for i in range(rank))
-    return _turn(state, builder.emit(op, args, attrs), first.axes, builder)
+    return _sink_below(state, builder.emit(op, args, attrs), first.axes, builder)
 
 
-def _turns_freely(state: _State, atom: Atom, axes: Axes) -> bool:
-    """Whether the axes of ``atom`` can be put in the other order at no cost."""
+def _is_free_to_transpose(state: _State, atom: Atom, axes: Axes) -> bool:
+    """True if ``atom`` can be transposed at no cost."""
     kind = atom.type
     assert isinstance(kind, TensorType)
     if isinstance(atom, Constant) or sum(s != 1 for s in kind.shape) <= 1:
         return True
     if not isinstance(atom, Var):
         return False
-    turned, call = state.turned.get(atom), state.calls.get(atom)
-    return (turned is not None and turned.axes == axes) or (call is not None and not call.args)
+    transposed, call = state.transposed.get(atom), state.calls.get(atom)
+    return (transposed is not None and transposed.axes == axes) or (
+        call is not None and not call.args
+    )
 
 
-def _turned_back(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Atom:
+def _source_of(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Atom:
     """The array of which ``atom``, broadcast to the rank of ``axes``, is the transpose."""
-    turned = state.turned.get(atom) if isinstance(atom, Var) else None
-    if turned is not None and turned.axes == axes:
-        return turned.source
+    transposed = state.transposed.get(atom) if isinstance(atom, Var) else None
+    if transposed is not None and transposed.axes == axes:
+        return transposed.source
     kind = atom.type
     assert isinstance(kind, TensorType)
     if kind.rank == 0:
@@ -209,16 +212,16 @@ def _turned_back(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Ato
     return builder.emit(OPERATORS["transpose"], (atom,), {"axes": inverse})
 
 
-def _comes_back(state: _State, call: Call, turned: _Turned) -> bool:
-    """Whether a reduction over the last axes, whose operand is needed again (as in softmax), would
+def _comes_back(state: _State, call: Call, transposed: _Transposed) -> bool:
+    """True if a reduction over the last axes, whose operand is needed again (as in softmax), would
     become one over other axes, and so no longer fit one kernel."""
     operand = call.args[0]
-    rank = len(turned.axes)
+    rank = len(transposed.axes)
     axes = _reduced_axes(call, rank)
     last = tuple(range(rank - len(axes), rank))
-    moved = tuple(sorted(turned.axes[a] for a in axes))
-    again = isinstance(operand, Var) and state.uses[operand] > 1
-    return again and axes == last and moved != last
+    moved = tuple(sorted(transposed.axes[a] for a in axes))
+    used_again = isinstance(operand, Var) and state.uses[operand] > 1
+    return used_again and axes == last and moved != last
 
 
 def _reduced_axes(call: Call, rank: int) -> Axes:
