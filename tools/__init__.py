@@ -1,6 +1,7 @@
-"""What makes or judges the files that ship with the package; the package itself needs none of it.
+"""Tools that make or evaluate the files shipped with the package, which itself needs none of them.
 
 - ``train``            the cost model; with ``samples`` and ``shipping``
-- ``evaluate_model``   how good it is on a task it has never seen
+- ``evaluate_model``   its quality on a task it has never seen
 - ``elementary``       coefficients of the elementary functions, and their errors
+- ``reading``          the files that one first call runs through
 """

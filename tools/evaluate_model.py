@@ -1,8 +1,8 @@
-"""How good is the cost model on a task it has never seen? A command prints it.
+"""Prints the quality of the cost model on tasks it has never seen.
 
 Random schedules of several matrix products are measured (or taken from the log, if it has them),
 the model learns from all products but one, and ranks the schedules of that one; so for three of
-them. Beside both figures stand the bars, which are what Ansor reports of its own model.
+them. Both figures are printed beside those that Ansor reports of its own model.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SIZES = (
     (192, 256, 80), (30, 384, 250), (160, 90, 160), (256, 256, 64), (77, 140, 333),
     (120, 230, 150),
 )  # fmt: skip
-"""Products measured by the command, round sizes and odd ones; each of the last is held out."""
+"""Products measured by the command, with round and odd sizes; each of the last is held out."""
 HELD_OUT = 3
 K = 30
 PAIRWISE_BAR, RECALL_BAR = 0.85, 0.62
 SECONDS = 50.0
-"""Time to measure in, beside some seconds for starting processes and training."""
+"""Time for measuring, besides some seconds for starting processes and training."""
 CAREFUL = replace(
     DEFAULT_SETTINGS,
     least_samples=7,
@@ -50,8 +50,8 @@ CAREFUL = replace(
     telling_seconds=4e-3,
     patience=0.03,
 )
-"""The answers are measured with more care than what is learnt from: a model is asked for the order
-of the schedules, not of their noise."""
+"""The held-out schedules are measured with more care: the model is judged by their order, and noise
+should not change it."""
 
 Samples = tuple[FloatArray, FloatArray]
 """Features float32[n, F] and seconds float64[n] (inf: failed)."""
@@ -81,11 +81,11 @@ def collect(
     seed: int,
     until: float = math.inf,
 ) -> Samples:
-    """``count`` random schedules of a task, if the space has as many; measured ones first.
+    """Returns samples of ``count`` random schedules, if the space has as many; logged ones first.
 
     Nothing more is measured after ``until`` (of ``time.monotonic``).
     """
-    rows, costs = _known(task, log)
+    rows, costs = _logged(task, log)
     memory = RowSet(len(task.space.knobs))
     memory.add(rows)
     missing = max(0, count - len(rows))
@@ -96,18 +96,18 @@ def collect(
     ]
     best = float(costs.min(initial=math.inf))
     done: list[int] = []
-    found: list[float] = []
+    seconds: list[float] = []
     for index, record in measurer.measure(candidates, best):
         log.append(record)
         done.append(index)
-        found.append(record.cost)
+        seconds.append(record.cost)
         if time.monotonic() > until:
             break
     rows = np.concatenate([rows, fresh[done]])
-    return task.space.features(rows), np.concatenate([costs, np.array(found)])
+    return task.space.features(rows), np.concatenate([costs, np.array(seconds)])
 
 
-def _known(task: Task, log: TuningLog) -> tuple[np.ndarray, FloatArray]:
+def _logged(task: Task, log: TuningLog) -> tuple[np.ndarray, FloatArray]:
     rows: list[np.ndarray] = []
     costs: list[float] = []
     for record in log.of(task.workload.hash, task.key):
@@ -123,20 +123,20 @@ def held_out_quality(
     samples: Mapping[str, Samples],
     held_out: str,
     settings: TuneSettings = DEFAULT_SETTINGS,
-    own: int = 0,
+    seen: int = 0,
 ) -> ModelQuality:
-    """The model's quality on one task after learning from the others.
+    """Returns the model's quality on one task after learning from the others.
 
-    It may see ``own`` of the task's samples too (the first ones); it is asked about the rest.
+    It learns from the first ``seen`` samples of the task too, and is judged on the rest.
     """
     model = available_model(settings)
     for name, (features, costs) in samples.items():
         if name != held_out:
             model.update(name, features, costs)
     features, costs = samples[held_out]
-    if own:
-        model.update(held_out, features[:own], costs[:own])
-    predicted, true = model.predict(features[own:]), costs[own:]
+    if seen:
+        model.update(held_out, features[:seen], costs[:seen])
+    predicted, true = model.predict(features[seen:]), costs[seen:]
     k = min(K, len(true))
     return ModelQuality(
         len(true),
@@ -148,7 +148,7 @@ def held_out_quality(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m tools.evaluate_model", description=__doc__)
     parser.add_argument("--log", help="keep what is measured in this file, and use what it has")
     parser.add_argument("--records", type=int, default=500, help="to learn from, in all (500)")
@@ -177,20 +177,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
     spent = time.monotonic() - begun
     few = {name: (rows[:each], costs[:each]) for name, (rows, costs) in samples.items()}
-    found: list[ModelQuality] = []
+    qualities: list[ModelQuality] = []
     for task in asked:
         name = task.workload.text
-        found.append(held_out_quality(few | {name: samples[name]}, name, own=options.own))
+        qualities.append(held_out_quality(few | {name: samples[name]}, name, seen=options.own))
         learnt = sum(len(c) for other, (_, c) in few.items() if other != name)
         sys.stdout.write(
-            f"{name}: {found[-1]}, after {learnt + options.own} records of other products\n"
+            f"{name}: {qualities[-1]}, after {learnt + options.own} records of other products\n"
         )
     sys.stdout.write(
-        f"pairwise accuracy {_mean([q.pairwise for q in found])} (bar {PAIRWISE_BAR}), "
-        f"recall@{K} {_mean([q.recall for q in found])} (bar {RECALL_BAR})\n"
+        f"pairwise accuracy {_mean([q.pairwise for q in qualities])} (bar {PAIRWISE_BAR}), "
+        f"recall@{K} {_mean([q.recall for q in qualities])} (bar {RECALL_BAR})\n"
         f"measured in {spent:.0f} s, {workers.restarts} workers replaced\n"
     )
-    judged = all(q.known for q in found)
+    judged = all(q.known for q in qualities)
     if not judged:
         sys.stdout.write(
             "too few candidates were measured to judge the model: give it more --seconds\n"
@@ -199,9 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mean(figures: Sequence[float]) -> str:
-    """The mean of those products that were judged, in words if none was."""
-    known = [f for f in figures if not math.isnan(f)]
-    return f"{np.mean(known):.3f}" if known else "unknown"
+    """Returns the mean of those products that were judged, in words if none was."""
+    numbers = [f for f in figures if not math.isnan(f)]
+    return f"{np.mean(numbers):.3f}" if numbers else "unknown"
 
 
 if __name__ == "__main__":

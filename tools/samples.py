@@ -1,7 +1,7 @@
-"""From a log to what a cost model learns from: features and seconds of every task in it.
+"""Converts a log to training data of a cost model: features and seconds of every task in it.
 
-A log alone is enough: a record holds what was computed and on which machine. Schedules that the
-rules no longer offer are left out, and counted.
+A log alone is enough: records hold the kernel and the machine. Schedules that the rules no longer
+offer are left out, and counted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Samples", "group_name", "grouped", "samples_of", "target_of", "task_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """What is known of one task: int32[n, K] rows, float32[n, F] features, float64[n] seconds
-    (inf: failed). ``lost`` schedules are no longer in the space."""
+    """The measured schedules of one task: int32[n, K] rows, float32[n, F] features, float64[n]
+    seconds (inf: failed). ``lost`` schedules are no longer in the space."""
 
     task: Task
     rows: Population
@@ -34,34 +34,34 @@ class Samples:
 
 
 def group_name(workload: Workload, key: TargetKey) -> str:
-    """The name of a task's group in a training set."""
+    """Returns the name of a task's group in a training set."""
     return f"{workload.hash}/{key}"
 
 
 def grouped(records: Iterable[MeasureRecord]) -> dict[str, list[MeasureRecord]]:
-    """Records by task, in their order."""
-    found: dict[str, list[MeasureRecord]] = {}
+    """Returns records by task, in their order."""
+    groups: dict[str, list[MeasureRecord]] = {}
     for record in records:
-        found.setdefault(group_name(record.workload, record.target), []).append(record)
-    return found
+        groups.setdefault(group_name(record.workload, record.target), []).append(record)
+    return groups
 
 
 def samples_of(records: Iterable[MeasureRecord], least: int = 1) -> dict[str, Samples]:
-    """By task. Those with fewer than ``least`` schedules, and those whose text is missing or is of
-    another version, are left out."""
-    found: dict[str, Samples] = {}
+    """Returns samples by task, without tasks that have fewer than ``least`` schedules, and those
+    whose text is missing or of another version."""
+    samples: dict[str, Samples] = {}
     for name, group in grouped(records).items():
         task = task_of_records(group)
         if task is None:
             continue
         rows, costs, lost = _rows(task, group)
         if len(rows) >= max(1, least):
-            found[name] = Samples(task, rows, task.space.features(rows), costs, lost)
-    return found
+            samples[name] = Samples(task, rows, task.space.features(rows), costs, lost)
+    return samples
 
 
 def task_of_records(records: Sequence[MeasureRecord]) -> Task | None:
-    """The task that records are of, made from their text; None if it cannot be."""
+    """Returns the task of records, made from their text; None if that is not possible."""
     workload = next((r.workload for r in records if r.workload.prim), None)
     if workload is None:
         return None
@@ -79,7 +79,8 @@ def _kernel_name(workload: Workload) -> str:
 
 
 def target_of(records: Sequence[MeasureRecord]) -> Target:
-    """The machine of the records. What it has beside its ISA level is seen by what it has run."""
+    """Returns the machine of the records. Its instructions beyond the ISA level are those in
+    schedules."""
     key = records[0].target
     host = Target.host()
     if target_key(host, key.threads) == key:
@@ -92,19 +93,19 @@ def target_of(records: Sequence[MeasureRecord]) -> Target:
 
 
 def _rows(task: Task, records: Sequence[MeasureRecord]) -> tuple[Population, FloatArray, int]:
-    """Each schedule once, with the seconds of the middle one of its runs, since machines drift both
-    ways; of its best race, where there were any."""
-    known: dict[str, list[MeasureRecord]] = {}
+    """Returns each schedule once, with its median seconds, since machines drift both ways; those of
+    its best race, if there were any."""
+    runs_by_schedule: dict[str, list[MeasureRecord]] = {}
     for record in records:
-        known.setdefault(record.schedule_key, []).append(record)
+        runs_by_schedule.setdefault(record.schedule_key, []).append(record)
     rows: list[Population] = []
     costs: list[float] = []
-    for runs in known.values():
+    for runs in runs_by_schedule.values():
         row = task.row_of(runs[0].schedule)
         if row is not None:
             rows.append(row)
             raced = [r.cost for r in runs if r.raced]
             costs.append(min(raced) if raced else float(np.median([r.cost for r in runs])))
     empty = np.empty((0, len(task.space.knobs)), np.int32)
-    found = np.stack(rows) if rows else empty
-    return found, np.array(costs, np.float64), len(known) - len(rows)
+    stacked = np.stack(rows) if rows else empty
+    return stacked, np.array(costs, np.float64), len(runs_by_schedule) - len(rows)

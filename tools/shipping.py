@@ -1,4 +1,4 @@
-"""Making what ships: winners to be reused, samples to learn from, the model trained on them."""
+"""Makes the shipped files: winners for reuse, samples for training, the model trained on them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from .samples import Samples, grouped
 __all__ = ["cross_validated", "samples_to_ship", "train_model", "winners_to_ship", "write_records"]
 
 WORTH = 1.15
-"""How many times faster than the rules' favourite a schedule has to be, to be worth shipping."""
-CLEAR = 1.05
-"""Factor between seconds that measuring again would not turn round."""
+"""Speedup over the default schedule from which on a schedule is worth shipping."""
+CLEAR_RATIO = 1.05
+"""Ratio of seconds from which on measuring again does not reverse the order."""
 
 
 def winners_to_ship(samples: Iterable[Samples]) -> list[MeasureRecord]:
-    """The rules' favourite and the best schedule of every task in which there was something to be
-    gained over the favourite."""
-    found: list[MeasureRecord] = []
-    for one in samples:
-        favourites = one.task.space.default()[:1]
-        own = [
-            n for n, row in enumerate(one.rows) if len(favourites) and (row == favourites[0]).all()
+    """Returns the default and the best schedule of every task whose best one is clearly faster."""
+    winners: list[MeasureRecord] = []
+    for task in samples:
+        default = task.task.space.default()[:1]
+        places = [
+            n for n, row in enumerate(task.rows) if len(default) and (row == default[0]).all()
         ]
-        best = int(np.argmin(one.costs))
-        first = one.costs[own[0]] if own else math.inf
-        if math.isfinite(first) and first > WORTH * one.costs[best]:
-            found += [_record(one, own[0]), _record(one, best)]
-    return found
+        best = int(np.argmin(task.costs))
+        seconds = task.costs[places[0]] if places else math.inf
+        if math.isfinite(seconds) and seconds > WORTH * task.costs[best]:
+            winners += [_record(task, places[0]), _record(task, best)]
+    return winners
 
 
 def _record(samples: Samples, place: int) -> MeasureRecord:
@@ -49,14 +48,17 @@ def _record(samples: Samples, place: int) -> MeasureRecord:
 
 
 def samples_to_ship(records: Iterable[MeasureRecord], keep: int) -> list[MeasureRecord]:
-    """Of every task ``keep`` schedules from the fastest to the slowest, with a few that failed. The
-    text of a workload stands in the first record of it only."""
-    found: list[MeasureRecord] = []
+    """Returns ``keep`` schedules of every task, from the fastest to the slowest, with some that
+    failed.
+
+    Only the first record of a workload has its text.
+    """
+    shipped: list[MeasureRecord] = []
     for group in grouped(records).values():
         best: dict[str, MeasureRecord] = {}
         for record in group:
-            known = best.get(record.schedule_key)
-            if known is None or record.cost < known.cost:
+            previous = best.get(record.schedule_key)
+            if previous is None or record.cost < previous.cost:
                 best[record.schedule_key] = record
         ranked = sorted(best.values(), key=lambda r: r.cost)
         if not ranked or not ranked[0].ok:
@@ -67,8 +69,8 @@ def samples_to_ship(records: Iterable[MeasureRecord], keep: int) -> list[Measure
             if number:
                 workload = replace(record.workload, text="", prim="")
                 record = replace(record, workload=workload)
-            found.append(record)
-    return found
+            shipped.append(record)
+    return shipped
 
 
 def _short(record: MeasureRecord) -> MeasureRecord:
@@ -77,7 +79,7 @@ def _short(record: MeasureRecord) -> MeasureRecord:
 
 
 def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:
-    """A log of just these, without the fields that say nothing."""
+    """Writes a log of these records, without empty fields."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         for record in records:
@@ -88,7 +90,7 @@ def write_records(path: Path, records: Sequence[MeasureRecord]) -> None:
 def train_model(
     samples: Sequence[Samples], path: Path, settings: TuneSettings = DEFAULT_SETTINGS
 ) -> None:
-    """Train on all samples and write the model file."""
+    """Trains on all samples and writes the model file."""
     model = XGBoostModel(settings)
     model.learn((s.features, s.costs) for s in samples)
     model.save(path, FEATURE_VERSION, {s.task.target.isa for s in samples})
@@ -97,26 +99,27 @@ def train_model(
 def cross_validated(
     samples: Sequence[Samples], folds: int, settings: TuneSettings = DEFAULT_SETTINGS
 ) -> list[ModelQuality]:
-    """The quality on each task of a model that has learnt from the tasks of the other folds."""
+    """Returns the quality on each task of a model that has learnt from the tasks of the other
+    folds."""
     order = np.random.default_rng(0).permutation(len(samples))
     fold_of = dict(zip(order.tolist(), (np.arange(len(samples)) % folds).tolist()))
-    found: dict[int, ModelQuality] = {}
+    qualities: dict[int, ModelQuality] = {}
     for fold in range(folds):
         mine = [i for i in range(len(samples)) if fold_of[i] == fold]
         model = XGBoostModel(settings)
         model.learn((s.features, s.costs) for i, s in enumerate(samples) if fold_of[i] != fold)
         for i in mine:
-            found[i] = quality_on(model.predict(samples[i].features), samples[i].costs)
-    return [found[i] for i in range(len(samples))]
+            qualities[i] = quality_on(model.predict(samples[i].features), samples[i].costs)
+    return [qualities[i] for i in range(len(samples))]
 
 
 def quality_on(predicted: np.ndarray, costs: np.ndarray, k: int = 30) -> ModelQuality:
-    """Accuracy and recall; k is 30 of 200, and as large a share where there are fewer."""
+    """Returns accuracy and recall; k is 30 of 200, and the same share of fewer."""
     k = min(k, max(1, math.ceil(len(costs) * k / 200)))
     return ModelQuality(
         len(costs),
         pairwise_accuracy(predicted, costs),
         recall_at(predicted, costs, k),
         k,
-        pairwise_accuracy(predicted, costs, CLEAR),
+        pairwise_accuracy(predicted, costs, CLEAR_RATIO),
     )

@@ -1,4 +1,4 @@
-"""Make the cost model that ships, from logs: ``python -m tools.train``."""
+"""Trains the cost model that ships, from logs: ``python -m tools.train``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ bench.collect` measures is made to be trained on; any tuning log will do.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; 2 if it cannot be carried out."""
+    """Runs the command line; returns 2 for wrong arguments."""
     try:
         return _run(_parser().parse_args(argv))
     except UsageError as error:
@@ -83,12 +83,13 @@ def _run(args: argparse.Namespace) -> int:
     count = sum(len(s.costs) for s in samples)
     print(f"{count} schedules of {len(samples)} tasks, {lost} more are no longer in the space")
     if args.folds:
-        found = cross_validated(samples, args.folds)
-        told = [q for q in found if q.clear is not None and np.isfinite(q.clear)]
+        qualities = cross_validated(samples, args.folds)
+        clear = [q for q in qualities if q.clear is not None and np.isfinite(q.clear)]
         print(
-            f"on tasks not seen: pairwise accuracy {np.nanmean([q.pairwise for q in found]):.3f} "
-            f"({np.mean([q.clear or 0.0 for q in told]):.3f} of pairs 5 % apart), "
-            f"recall of the best 15 % {np.mean([q.recall for q in found]):.3f}"
+            "on tasks not seen: "
+            f"pairwise accuracy {np.nanmean([q.pairwise for q in qualities]):.3f} "
+            f"({np.mean([q.clear or 0.0 for q in clear]):.3f} of pairs 5 % apart), "
+            f"recall of the best 15 % {np.mean([q.recall for q in qualities]):.3f}"
         )
     out = Path(args.out) if args.out else folder / MODEL_FILE
     train_model(samples, out)

@@ -5,7 +5,7 @@
 
 - ``emitter``       the small language the functions are written in
 - ``exp log trig inverse_trig hyperbolic erf root power remainder``   one family each
-- ``derive``        prints their polynomials; ``oracle``, ``sweep`` measure their errors
+- ``tools.elementary``   derives the polynomials and measures the errors
 
 Nothing calls a mathematical library; the code holds its bounds with FMA and without. Bounds (tested
 over the whole float32 range in steps, with all special points): float32 within 1 ulp for exp, log,
@@ -90,12 +90,11 @@ def error_bound(name: str, dtype: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def function(name: str, dtype: str, lanes: int, target: Target) -> ElementaryFunction:
-    """The LLVM text of ``name`` (one of ``FUNCTIONS``) on ``lanes`` elements of ``dtype``.
+    """Returns the LLVM text of ``name`` (one of ``FUNCTIONS``) on ``lanes`` elements of ``dtype``.
 
     It defines ``internal <lanes x T> @symbol(<lanes x T> %x[, <lanes x T> %y])``, with scalars
-    instead of vectors when there is one lane; the result has the operands' type. The symbol tells
-    name, dtype and lanes, so one module needs each text once. Raises UnsupportedError for other
-    dtypes.
+    instead of vectors for one lane; the result has the operands' type. The symbol contains name,
+    dtype and lanes, so one module needs each text once. Raises UnsupportedError for other dtypes.
     """
     table = _BY_DTYPE.get(name)
     if table is None and dtype not in _FLOATS:

@@ -8,7 +8,7 @@ knows its element kind, so that an algorithm reads as its formula::
     e.finish(e.fma(x, x, 1.0)).text
 
 Every operation works on all lanes. Kinds are LLVM's element types: ``float``, ``double``, ``i1`` to
-``i64``. Nothing is contracted or reassociated by LLVM: what is written is what is rounded.
+``i64``. LLVM contracts and reassociates nothing: every operation rounds as it is written.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class ElementaryFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """An SSA value, or a constant standing in all lanes. Operators emit instructions.
+    """An SSA value, or a constant in all lanes. Operators emit instructions.
 
-    ``/``, ``<`` and the like follow the kind: floats compare ordered (false for NaN), integers are
-    signed; ``>>`` is the arithmetic shift.
+    ``/``, ``<`` and the like depend on the kind: floats compare ordered (false for NaN), integers
+    are signed; ``>>`` is the arithmetic shift.
     """
 
     emitter: Emitter
@@ -168,23 +168,23 @@ class Emitter:
         return self._parameters
 
     def twin(self, dtype: str) -> Emitter:
-        """An emitter of another dtype that writes into this function."""
+        """Returns an emitter of another dtype that writes into this function."""
         other = copy.copy(self)
         other.kind = DTYPES[dtype].llvm
         return other
 
     def adopt(self, x: Value) -> Value:
-        """The value as one of this emitter's."""
+        """Returns the value as one of this emitter's."""
         return Value(self, x.ref, x.kind)
 
     @property
     def has_tables(self) -> bool:
-        """Whether a vector register can be a table (``lookup``): AVX-512 permutes across lanes."""
+        """True if a vector register can be a table (``lookup``): AVX-512 permutes across lanes."""
         return self.target.has_masks and self.lanes * self.bit_width <= 512
 
     def in_full_register(self, x: Value, body: Callable[..., Value], *more: Value) -> Value:
-        """``body`` of ``x`` (and ``more``) in as many lanes as a 64-byte register has; the new
-        lanes are junk."""
+        """Returns ``body`` of ``x`` (and ``more``), computed in as many lanes as a 64-byte register
+        has; the additional lanes are undefined."""
         wide = copy.copy(self)
         wide.lanes = 512 // self.bit_width
         if wide.lanes == self.lanes:
@@ -197,13 +197,13 @@ class Emitter:
         return self.adopt(wide._shuffled(result, self.lanes))
 
     def _alone(self, x: Value) -> Value:
-        """A scalar in the first lane."""
+        """Returns a scalar in the first lane of a vector."""
         return self.emit(
             f"insertelement {self.type(x.kind)} poison, {x.kind} {x.ref}, i32 0", x.kind
         )
 
     def _shuffled(self, x: Value, lanes: int) -> Value:
-        """The first ``lanes`` lanes; those that ``x`` has not are junk."""
+        """Returns the first ``lanes`` lanes; those that ``x`` does not have are undefined."""
         places = ", ".join(f"i32 {i if i < self.lanes else 'poison'}" for i in range(lanes))
         t = self.type(x.kind)
         return self.emit(
@@ -412,7 +412,7 @@ class Emitter:
         return 1.5 * 2.0 ** LLVM_TYPES[kind or self.kind].fraction_bits
 
     def any(self, condition: Value) -> str:
-        """The name of a scalar i1: does the condition hold in some lane?"""
+        """Returns the name of a scalar i1: true if the condition holds in some lane."""
         if self.lanes == 1:
             return condition.ref
         # A bit test of the mask as one integer becomes movmsk / kortest.
@@ -423,9 +423,10 @@ class Emitter:
     def rarely(
         self, condition: Value, common: Sequence[Value], rare: Callable[[], Sequence[Value]]
     ) -> list[Value]:
-        """``rare()`` if the condition holds in some lane, else ``common``: a branch, not a select.
+        """Returns ``rare()`` if the condition holds in some lane, otherwise ``common``, by a
+        branch.
 
-        ``rare`` emits the code of the slow path, which answers for all lanes.
+        ``rare`` emits the code of the slow path, which computes all lanes.
         """
         flag = self.any(condition)
         before, number = self._block, next(self._names)
@@ -454,14 +455,14 @@ class Emitter:
     ) -> list[Value]:
         """``while any(unfinished(state)): state = body(state)``; all lanes run while one does."""
         before, number = self._block, next(self._names)
-        test, again, after = (f"{part}{number}" for part in ("test", "again", "after"))
+        test, loop, after = (f"{part}{number}" for part in ("test", "again", "after"))
         now = [Value(self, f"%s{number}.{i}", v.kind) for i, v in enumerate(state)]
         self._lines.append(f"  br label %{test}")
         self._begin(test)
         place = len(self._lines)
         flag = self.any(unfinished(now))
-        self._lines.append(f"  br i1 {flag}, label %{again}, label %{after}")
-        self._begin(again)
+        self._lines.append(f"  br i1 {flag}, label %{loop}, label %{after}")
+        self._begin(loop)
         following = body(now)
         self._lines.append(f"  br label %{test}")
         phis = [

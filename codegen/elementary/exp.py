@@ -33,7 +33,7 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = {"float": 0.693359375, "double": 0.6931471803691238}
 LN2_LOW = {"float": -0.00021219444005469057, "double": 1.9082149292705877e-10}
 
-# Beyond these exp(x) is infinity and zero; 2^x likewise.
+# Bounds beyond which exp(x), and 2^x, are infinity and zero.
 HIGHEST = {"float": 89.0, "double": 710.0}
 LOWEST = {"float": -104.5, "double": -746.0}
 HIGHEST2 = {"float": 129.0, "double": 1025.0}
@@ -126,7 +126,7 @@ def exp_by_table(e: Emitter, x: Value, sign: int, factor: float) -> tuple[Value,
     if e.kind == "double":
         near = e.lookup([2.0 ** (sign * i / STEPS) * factor for i in range(STEPS)], which)
         return n, e.fma(near * r, rest, near)
-    # What the table's rounding lost, too: half an ulp is too much for 1 ulp in all.
+    # With the rounding errors of the table: half an ulp is too much for 1 ulp in all.
     near, lost = lookup_powers(e, which, [sign * i for i in range(STEPS)], factor)
     return n, near + e.fma(near * r, rest, lost)
 
@@ -134,7 +134,7 @@ def exp_by_table(e: Emitter, x: Value, sign: int, factor: float) -> tuple[Value,
 def lookup_powers(
     e: Emitter, which: Value, sixteenths: Sequence[int], factor: float = 1.0
 ) -> tuple[Value, Value]:
-    """factor * 2^(sixteenths[which] / 16) as a number and what its rounding lost."""
+    """factor * 2^(sixteenths[which] / 16) as a number and its rounding error."""
     exact = [power_of_root(i) * Fraction(factor) for i in sixteenths]
     near = [float(e.rounded(float(v))) for v in exact]
     lost = [float(v - Fraction(t)) for v, t in zip(exact, near)]

@@ -148,7 +148,8 @@ def log10(e: Emitter, x: Value) -> Value:
 
 
 def quick(e: Emitter, x: Value, base: str, plain: Callable[[Emitter, Value], Value]) -> Value:
-    """By tables in registers; lanes of zeros, negatives, denormals, infinities and NaN are rare."""
+    """The logarithm by tables in registers, and a rare branch for lanes of zeros, negatives,
+    denormals, infinities and NaN."""
     result = e.in_full_register(x, lambda wide, v: log_by_table(wide, v, base))
     right = is_reducible(e, x)
     if applies(e):
@@ -179,7 +180,7 @@ def plain_log10(e: Emitter, x: Value) -> Value:
 
 
 def log1p_of(e: Emitter, x: Value, roughly: bool = False) -> Value:
-    """log(1 + x) for x > -1: what 1 + x loses by rounding is put back into f.
+    """log(1 + x) for x > -1: the rounding error of 1 + x is added to f.
 
     In float32, too, 1 + f is in [sqrt(1/2), sqrt(2)) here: f is no longer exact, and ln2 + log(1 +
     f) would magnify its error by cancellation where 1 + f is 2/3.

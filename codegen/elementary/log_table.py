@@ -112,7 +112,7 @@ class Start:
 
 
 def applies(e: Emitter) -> bool:
-    """Whether the vectors are registers that can be tables."""
+    """True if the vectors are registers that can be tables."""
     return e.has_tables and e.lanes * e.bit_width == 512
 
 
@@ -152,7 +152,7 @@ def log1p_by_table(e: Emitter, u: Value, lost: Value, roughly: bool = False) -> 
     else:
         inverses = [float(c.inverse) / (2 if c.low else 1) for c in columns(e.kind)]
         more = e.scale_by_floor(lost, -reduced.k) * e.lookup(inverses, reduced.which)
-        more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, all that matters
+        more = e.negative_fma(reduced.f, more, more)  # its quotient by 1 + f, to first order
     return total(e, reduced.f, Start(begin.high, begin.low + more))
 
 
@@ -195,7 +195,7 @@ def _short(value: Fraction, places: int) -> Fraction:
 
 
 def is_reducible(e: Emitter, x: Value) -> Value:
-    """Whether ``reduce`` holds for it."""
+    """True where ``reduce`` is valid."""
     least = 1 if e.kind == "float" else 1 << e.fraction_bits
     infinity = ((1 << e.exponent_bits) - 1) << e.fraction_bits
     return (e.bits(x) - least).compare("", "ult", infinity - least)

@@ -96,11 +96,11 @@ def log2_pair(e: Emitter, x: Value) -> Pair:
 
 
 def power(e: Emitter, x: Value, y: Value) -> Value:
-    """x^y of floats: by tables in registers where there are such.
+    """x^y of floats: by tables in registers where available.
 
-    What needs no table is for zeros, infinities, denormals, and results close to the ends of the
-    range; signs are looked at where some x is negative. In full registers a branch decides whether
-    there are any: such numbers are few or many.
+    The code without tables handles zeros, infinities, denormals, and results close to the ends of
+    the range; signs are handled where some x is negative. In full registers a branch decides
+    whether there are any: such numbers are few or many.
     """
     plain = magnitude32 if e.kind == "float" else magnitude64
     if not e.has_tables:
@@ -153,7 +153,7 @@ def magnitude32(e: Emitter, x: Value, y: Value) -> Value:
 
 
 def is_integer(e: Emitter, v: Value) -> Value:
-    """Is v >= 0 integral? True of infinity."""
+    """True where v >= 0 is integral; also of infinity."""
     limit = 2.0**e.fraction_bits
     return (v >= limit) | (v + limit - limit).equals(v)
 

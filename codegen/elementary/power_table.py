@@ -25,7 +25,7 @@ MOST = {"float": 87.0, "double": 708.0}  # of the result's logarithm, either way
 
 
 def power_by_table(e: Emitter, u: Value, y: Value) -> tuple[Value, Value]:
-    """(u^y, whether it is right): for positive finite u and y and results far from the ends."""
+    """(u^y, whether it is right) for positive finite u and y and results far from the ends."""
     reduced = reduce(e, u)
     begin, f = start(e, reduced), reduced.f
     square = f * f

@@ -95,7 +95,7 @@ def floor_parts(e: Emitter, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def floor(e: Emitter, v: Value) -> Value:
-    """floor without the rounding instruction, which plain x86-64 lacks."""
+    """floor without the rounding instruction, which baseline x86-64 lacks."""
     if e.target.has_fma:
         return e.intrinsic("floor", [v])
     limit = 2.0**e.fraction_bits

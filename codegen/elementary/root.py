@@ -44,14 +44,14 @@ def inverse_root_step(e: Emitter, r: Value, z: Value) -> Value:
 
 
 def cbrt(e: Emitter, x: Value) -> Value:
-    """The cube root: by tables in registers where there are such."""
+    """The cube root: by tables in registers where available."""
     if e.has_tables:
         return e.in_full_register(x, cbrt_by_table)
     return cbrt_by_steps(e, x)
 
 
 def root_columns(kind: str) -> tuple[list[float], list[float]]:
-    """(c, t) with t^3 c = 1, by the leading bits of what the root is taken of.
+    """(c, t) with t^3 c = 1, by the leading bits of the operand.
 
     They are the two lowest bits of the exponent and three (doubles: two) of the fraction: the order
     is that of [2, 4), nothing, [1/2, 1), [1, 2), as the bias ends in 11.

@@ -83,8 +83,8 @@ def reduce(e: Emitter, x: Value, wide: bool = False) -> Reduced:
 
 
 def parts(reduced: Reduced) -> list[Value]:
-    found = [reduced.n, reduced.r]
-    return found if reduced.rest is None else [*found, reduced.rest]
+    both = [reduced.n, reduced.r]
+    return both if reduced.rest is None else [*both, reduced.rest]
 
 
 def subtract_multiple(e: Emitter, x: Value, shifted: Value, wide: bool) -> Reduced:
@@ -132,7 +132,7 @@ def reduce_large(e: Emitter, x: Value, wide: bool) -> Reduced:
     exponent = bits.logical_shift_right(e.fraction_bits)
     m = (bits & ((1 << e.fraction_bits) - 1)) | (1 << e.fraction_bits)
     # x = m 2^(position - lead). In 2 / pi, with ``lead`` zeros put in front, the window begins two
-    # bits before the place where the product with m is below 1: they count quarter turns.
+    # bits before the place where the product with m is below 1: they count multiples of pi / 2.
     lead = 38
     position = exponent - (e.exponent_bias + e.fraction_bits - lead + 2)
     kept = 3 if narrow else 6
@@ -142,7 +142,7 @@ def reduce_large(e: Emitter, x: Value, wide: bool) -> Reduced:
     digits = [
         (((words[k] << 32) | words[k + 1]) << shift).logical_shift_right(32) for k in range(kept)
     ]
-    # high (and low after it): x in turns, modulo 1, as a fraction of 64 (128) bits.
+    # high (and low after it): x / (2 pi), modulo 1, as a fraction of 64 (128) bits.
     if narrow:
         high = ((m * digits[0]) << 32) + m * digits[1] + (m * digits[2]).logical_shift_right(32)
         low = e.constant(0, "i64")
@@ -155,7 +155,7 @@ def reduce_large(e: Emitter, x: Value, wide: bool) -> Reduced:
     if narrow:
         r = e.select(finite, rounded * (math.pi / 2 * 2.0**-64), e.constant(math.nan, "double"))
         return Reduced(e.cast("trunc", n, "i32"), r if wide else e.narrow(r))
-    # The fraction is rounded + lost, and what is below its last bit follows.
+    # The fraction is rounded + lost, and the part below its last bit follows.
     below = e.cast("sitofp", (low << 2).logical_shift_right(1), "double") * 2.0**-63
     lost = e.cast("sitofp", fraction - e.cast("fptosi", rounded, "i64"), "double") + below
     r, rest = times_half_pi(e, rounded * 2.0**-64, lost * 2.0**-64)
@@ -169,10 +169,10 @@ def window(e: Emitter, index: Value, last: int, count: int, lead: int) -> list[V
     """
     steps = last.bit_length()
     total = (1 << steps) - 1 + count
-    shown = TWO_OVER_PI << max(0, total * 32 - lead - TWO_OVER_PI_BITS)
-    shown >>= max(0, TWO_OVER_PI_BITS + lead - total * 32)
+    digits = TWO_OVER_PI << max(0, total * 32 - lead - TWO_OVER_PI_BITS)
+    digits >>= max(0, TWO_OVER_PI_BITS + lead - total * 32)
     words: list[Value] = [
-        e.constant((shown >> (32 * (total - 1 - k))) & 0xFFFFFFFF, "i64") for k in range(total)
+        e.constant((digits >> (32 * (total - 1 - k))) & 0xFFFFFFFF, "i64") for k in range(total)
     ]
     for step in reversed(range(steps)):
         far = (index & (1 << step)).differs(0)
@@ -184,7 +184,7 @@ def window(e: Emitter, index: Value, last: int, count: int, lead: int) -> list[V
 def multiply_fraction(e: Emitter, m: Value, digits: list[Value]) -> tuple[Value, Value]:
     """The fraction of m * 0.digits as two 64-bit words, for m of 53 bits and 32-bit digits."""
     parts = (m & 0xFFFFFFFF, m.logical_shift_right(32))
-    # columns[c] is the sum of what counts 2^(-32 c), in pieces of 32 bits.
+    # columns[c] is the sum of the terms with weight 2^(-32 c), in pieces of 32 bits.
     columns: list[list[Value]] = [[] for _ in range(len(digits) + 2)]
     for place, part in enumerate(parts):
         for k, digit in enumerate(digits):
@@ -195,14 +195,14 @@ def multiply_fraction(e: Emitter, m: Value, digits: list[Value]) -> tuple[Value,
             if column - 1 >= 1:
                 columns[column - 1].append(product.logical_shift_right(32))
     carry = e.constant(0, "i64")
-    found: dict[int, Value] = {}
+    fraction: dict[int, Value] = {}
     for column in range(len(digits), 0, -1):
         total = carry
         for piece in columns[column]:
             total = total + piece
-        found[column] = total & 0xFFFFFFFF
+        fraction[column] = total & 0xFFFFFFFF
         carry = total.logical_shift_right(32)
-    return (found[1] << 32) | found[2], (found[3] << 32) | found[4]
+    return (fraction[1] << 32) | fraction[2], (fraction[3] << 32) | fraction[4]
 
 
 def times_half_pi(e: Emitter, high: Value, low: Value) -> tuple[Value, Value]:
@@ -257,7 +257,7 @@ def cos(e: Emitter, x: Value) -> Value:
 def tan(e: Emitter, x: Value) -> Value:
     """tan: tan(r) for even n, -1 / tan(r) for odd n.
 
-    With FMA with what rounding took off r and off tan(r) put in; else by doubles.
+    With FMA the rounding errors of r and tan(r) are added; without it doubles are used.
     """
     if e.target.has_fma:
         return tan_in_two_parts(e, x)
@@ -311,7 +311,7 @@ def negative_inverse(e: Emitter, t: Value, low: Value) -> Value:
 
 
 def tan_by_quotient(e: Emitter, x: Value) -> Value:
-    """tan in float64 as a quotient of sine and cosine, each with what rounding took off it.
+    """tan in float64 as a quotient of sine and cosine, each with its rounding error.
 
     sin(r + d) = sin r + d cos r and cos(r + d) = cos r - d sin r to first order.
     """

@@ -23,7 +23,7 @@ def test_a_model_is_judged_by_a_task_it_has_not_seen() -> None:
     blind = held_out_quality(samples, held_out)
     assert blind.candidates == 150 and blind.k == 30
     assert blind.pairwise > 0.8
-    informed = held_out_quality(samples, held_out, own=80)
+    informed = held_out_quality(samples, held_out, seen=80)
     assert informed.candidates == 70
     assert informed.pairwise > 0.9
 

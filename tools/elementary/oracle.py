@@ -1,7 +1,7 @@
-"""The true results the elementary functions are measured against.
+"""The true results that the elementary functions are compared with.
 
-float32 functions are judged by float64 ones (NumPy's, ``math.erf``), which are a billion times as
-fine; float64 functions by mpmath, point by point.
+float32 functions are compared with float64 ones (NumPy's, ``math.erf``), which are a billion times
+as fine; float64 functions with mpmath, point by point.
 """
 
 from __future__ import annotations

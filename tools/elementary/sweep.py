@@ -75,7 +75,7 @@ class Compiled:
     call: Any
 
     def run(self, *operands: Array, out: Array) -> None:
-        """Fill ``out``, whose size is a multiple of ``lanes``, from contiguous operands."""
+        """Fills ``out``, whose size is a multiple of ``lanes``, from contiguous operands."""
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*operands, out)]
         self.call(*pointers, ctypes.c_int64(out.size))
 
@@ -113,9 +113,9 @@ class Worst:
     count: int
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{x!r} ({float(x).hex()})" for x in self.operands)
+        operands = ", ".join(f"{x!r} ({float(x).hex()})" for x in self.operands)
         results = f"{self.got!r}, true {self.true!r}"
-        return f"{self.error:.4f} ulp at {shown}: {results}; {self.count} points"
+        return f"{self.error:.4f} ulp at {operands}: {results}; {self.count} points"
 
 
 def worst_of(code: Compiled, name: str, *operands: Array) -> Worst:
@@ -143,9 +143,9 @@ def bit_patterns(step: int, chunk: int = 1 << 22) -> Iterator[Array]:
 def sweep(name: str, target: Target, step: int = 65537) -> Worst:
     """The greatest error of a float32 function of one operand over the whole range, in steps."""
     code = compile_function(name, "float32", target)
-    found = [worst_of(code, name, x) for x in bit_patterns(step)]
-    worst = max(found, key=lambda w: w.error)
-    return Worst(worst.error, worst.operands, worst.got, worst.true, sum(w.count for w in found))
+    each = [worst_of(code, name, x) for x in bit_patterns(step)]
+    worst = max(each, key=lambda w: w.error)
+    return Worst(worst.error, worst.operands, worst.got, worst.true, sum(w.count for w in each))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
