@@ -46,7 +46,7 @@ def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
 def check_text(text: str) -> None:
     """ScheduleError if LLVM would take too long for a module: too many instructions with those of
     functions that are put in the place of their calls, or too many loads and stores in a row."""
-    if text.count("\n") < _SHORT:
+    if text.count("\n") < _SHORT_TEXT:
         return
     functions: dict[str, str] = {}
     for part in text.split("\ndefine ")[1:]:
@@ -88,7 +88,7 @@ def check_text(text: str) -> None:
             )
 
 
-_SHORT = 300  # lines of a module that are too few to look at
+_SHORT_TEXT = 300  # lines of a module that are too few to look at
 _BYTE_STORE = "\n  store i8 "
 _ACCESSES = ("= load ", "\n  store ", "@llvm.masked.")
 _LABEL = re.compile(r"\n[\w.]+:")

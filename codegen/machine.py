@@ -36,7 +36,7 @@ LEVELS = ("l1", "l2", "l3", "dram")
 
 _MOST_MEMORY = 512 * 1024 * 1024  # bytes of one buffer
 _ROUND = 1e-3  # seconds of one round: longer than the clock's error, shorter than a time slice
-_PATIENCE = 0.2  # seconds after which a figure that still improves is taken as it is
+_IMPROVING_SECONDS = 0.2  # seconds after which a figure that still improves is taken as it is
 _PEAK_PATIENCE = 0.6  # the same for the peak, the figure that matters most
 _ATTEMPTS, _PAUSE = 6, 0.4  # at the peak of all threads, and seconds between two of them
 _STREAM_PATIENCE = 0.5  # and for main memory, where one round takes tens of milliseconds
@@ -44,7 +44,7 @@ _STREAM_PATIENCE = 0.5  # and for main memory, where one round takes tens of mil
 
 CONTENDED = 0.1
 """Share of the cores that others may use while figures are measured that are kept for good."""
-_AGAIN = 300.0  # seconds between two attempts on a machine that is busy
+_RETRY_SECONDS = 300.0  # seconds between two attempts on a machine that is busy
 _STEP = 1.25  # between two sizes at which the end of the last-level cache is looked for
 
 
@@ -126,7 +126,7 @@ def _known(target: Target) -> MachineModel:
     if not target.level.cpu_flags <= host.level.cpu_flags:
         return estimated_machine(target)
     known = _read(target)
-    if known is None or (known.is_doubtful and not 0 <= time.time() - known.at < _AGAIN):
+    if known is None or (known.is_doubtful and not 0 <= time.time() - known.at < _RETRY_SECONDS):
         return _measure_and_keep(target)
     return known
 
@@ -243,7 +243,7 @@ def _last_cache(probes: Probes, target: Target, rates: dict[str, float]) -> int:
     while high > _STEP * low:
         step = 3 * 16 * 64
         size = int((low * high) ** 0.5) // step * step
-        rate = _best_rate(probes, "read_streams", [buffer[: size // 4]], size, _PATIENCE)
+        rate = _best_rate(probes, "read_streams", [buffer[: size // 4]], size, _IMPROVING_SECONDS)
         low, high = (size, high) if rate > level else (low, size)
     return low
 
@@ -273,7 +273,7 @@ def _bandwidths(
     many: dict[str, float] = {}
     n = target.cores
     for level in LEVELS:
-        patience = _STREAM_PATIENCE if level == "dram" else _PATIENCE
+        patience = _STREAM_PATIENCE if level == "dram" else _IMPROVING_SECONDS
         near = level in ("l1", "l2")
         tried: dict[str, float] = {}
         buffers = [aligned_buffer(_working_set(target, level, 1))]

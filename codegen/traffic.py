@@ -37,7 +37,7 @@ LEVELS = ("l1", "l2", "l3", "dram")
 """Where bytes come from and go to: l1 is between registers and the first cache, and so on."""
 
 Ranges = Mapping[str, tuple[int, int]]
-MOST_TURNS = 1 << 16  # of the loops that a condition depends on, to count where it holds
+MOST_COUNTED = 1 << 16  # of the loops that a condition depends on, to count where it holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _share(conditions: Sequence[Expr], ranges: Ranges) -> float | None:
             return None
         places.append((test.name, left - right))
     names = sorted({name for _, place in places for name in _symbols(place)})
-    if prod(ranges[n][1] - ranges[n][0] + 1 for n in names) > MOST_TURNS:
+    if prod(ranges[n][1] - ranges[n][0] + 1 for n in names) > MOST_COUNTED:
         return None
     turns = np.meshgrid(*(np.arange(ranges[n][0], ranges[n][1] + 1) for n in names))
     holds = np.ones(turns[0].shape if turns else (), np.bool_)

@@ -41,7 +41,7 @@ SIZES = (
 HELD_OUT = 3
 K = 30
 PAIRWISE_BAR, RECALL_BAR = 0.85, 0.62
-SECONDS = 50.0
+MEASURE_SECONDS = 50.0
 """Time for measuring, besides some seconds for starting processes and training."""
 CAREFUL = replace(
     DEFAULT_SETTINGS,
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--records", type=int, default=500, help="to learn from, in all (500)")
     parser.add_argument("--held-out", type=int, default=200, help="of each unseen task (200)")
     parser.add_argument("--own", type=int, default=0, help="of each, seen after all (0)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="to measure in (50)")
+    parser.add_argument("--seconds", type=float, default=MEASURE_SECONDS, help="to measure in (50)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     log = TuningLog(options.log)

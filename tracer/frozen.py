@@ -252,8 +252,8 @@ Array = np.ndarray[Any, Any]
 LEAST_BYTES = 1 << 18
 """Smaller arrays are copied: that takes no longer than reading them twice."""
 
-_ROW = 1024  # words of 8 bytes that are summed up
-_ROWS = 128  # rows at once, which fit the L2 cache
+_SUM_WORDS = 1024  # words of 8 bytes that are summed up
+_SUM_ROWS = 128  # rows at once, which fit the L2 cache
 
 
 @dataclass(slots=True)
@@ -289,12 +289,12 @@ def fingerprint(array: Array) -> int:
     leave both sums as they were do not happen by accident.
     """
     flat = (array if array.flags.c_contiguous else array.T).reshape(-1).view(np.uint8)
-    whole = flat.size // (8 * _ROW)
-    words = flat[: whole * 8 * _ROW].view(np.uint64).reshape(whole, _ROW)
-    columns = np.zeros(_ROW, np.uint64)
+    whole = flat.size // (8 * _SUM_WORDS)
+    words = flat[: whole * 8 * _SUM_WORDS].view(np.uint64).reshape(whole, _SUM_WORDS)
+    columns = np.zeros(_SUM_WORDS, np.uint64)
     parts: list[bytes] = []
-    for start in range(0, whole, _ROWS):
-        block = words[start : start + _ROWS]
+    for start in range(0, whole, _SUM_ROWS):
+        block = words[start : start + _SUM_ROWS]
         columns += block.sum(axis=0, dtype=np.uint64)
         parts.append(block.sum(axis=1, dtype=np.uint64).tobytes())
-    return hash((b"".join(parts), columns.tobytes(), flat[whole * 8 * _ROW :].tobytes()))
+    return hash((b"".join(parts), columns.tobytes(), flat[whole * 8 * _SUM_WORDS :].tobytes()))

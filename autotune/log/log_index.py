@@ -32,7 +32,7 @@ from .record import MeasureRecord, Workload
 
 __all__ = ["LogIndex", "forget_log", "log_index"]
 
-VERSION = 1
+INDEX_VERSION = 1
 WORTH_SAVING = 1 << 20  # bytes of a log that are not in the saved index: they take 2 ms to scan
 CONTENDERS = 64  # schedules of a workload on each target whose lines are read
 _TAIL = 4096  # bytes before the indexed end: they distinguish an appended file from a new one
@@ -312,7 +312,7 @@ class LogIndex:
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 index = {name: getattr(self._index, name) for name in _Index.__slots__}
-                new.write_text(json.dumps({"version": VERSION, **index}))
+                new.write_text(json.dumps({"version": INDEX_VERSION, **index}))
                 new.replace(file)
             finally:
                 new.unlink(missing_ok=True)
@@ -320,7 +320,7 @@ class LogIndex:
 
 def _checked(data: Any) -> _Index:
     """Returns a saved index. Raises ValueError if it is not one, or another version's."""
-    if not isinstance(data, dict) or data.pop("version", None) != VERSION:
+    if not isinstance(data, dict) or data.pop("version", None) != INDEX_VERSION:
         raise ValueError("another version")
     if set(data) != set(_Index.__slots__):
         raise ValueError("other fields")

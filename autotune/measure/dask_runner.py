@@ -41,7 +41,7 @@ from .worker_process import WorkerError
 __all__ = ["DaskCluster", "DaskMeasurer", "Machine", "RunnerError", "connect", "measure_there"]
 
 SCHEME = "dask://"
-_CHUNK = 4
+_REQUEST_CANDIDATES = 4
 """Candidates in one request: few, so that a budget is kept, several, so that building overlaps."""
 _WAITING = 2
 """Requests under way per host: one is measured, one waits."""
@@ -49,7 +49,7 @@ _RESUBMISSIONS = 2
 _CONNECT_SECONDS = 10.0
 _GONE_SECONDS = 20.0
 """Silence after which the tuner asks for remaining workers: their nannies need some time."""
-_IDLE_SECONDS = 60.0
+_STATION_IDLE_SECONDS = 60.0
 """A worker's measuring processes end after this time without a request."""
 _KEPT_TASKS = 8
 
@@ -107,7 +107,7 @@ class _Station:
             return answer.result()
         finally:
             with self._guard:
-                self._idle = threading.Timer(_IDLE_SECONDS, self.close)
+                self._idle = threading.Timer(_STATION_IDLE_SECONDS, self.close)
                 self._idle.daemon = True
                 self._idle.start()
 
@@ -285,7 +285,7 @@ class DaskMeasurer:
         try:
             while waiting or self._under_way:
                 while waiting and len(self._under_way) < _WAITING * len(self.hosts):
-                    together = 1 if waiting[0].tries else _CHUNK
+                    together = 1 if waiting[0].tries else _REQUEST_CANDIDATES
                     jobs = [waiting.popleft() for _ in range(min(together, len(waiting)))]
                     self._under_way[self._submit(jobs, best_seconds)] = jobs
                 for future in self._done():
@@ -355,7 +355,7 @@ class DaskMeasurer:
             hosts = {_host_of(address) for address in self.client.nthreads()}
             if quiet > _GONE_SECONDS and hosts.isdisjoint(self.hosts):
                 raise RunnerError(f"the Dask cluster has no worker left on {', '.join(self.hosts)}")
-            if quiet > _GONE_SECONDS + 2 * _CHUNK * self.settings.first_timeout:
+            if quiet > _GONE_SECONDS + 2 * _REQUEST_CANDIDATES * self.settings.first_timeout:
                 self._heard = time.monotonic()
                 for future in self._under_way:
                     future.cancel()

@@ -34,7 +34,7 @@ from .verdicts import verdicts
 
 __all__ = ["Subject", "can_try", "refusals"]
 
-VERSION = 2
+CHECK_VERSION = 2
 """Version of the checks; verdicts of other versions are ignored."""
 
 
@@ -54,7 +54,7 @@ class Subject:
         kernel = self.kernel
         packs = [o.pack.layout if o.pack else o.role for o in kernel.operands]
         digest = hashlib.sha256(
-            f"{VERSION} {self.workload} {kernel.workspace_bytes} {packs}\n".encode()
+            f"{CHECK_VERSION} {self.workload} {kernel.workspace_bytes} {packs}\n".encode()
         )
         digest.update(object_code(kernel.text, self.target))
         return digest.hexdigest()

@@ -35,7 +35,7 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_PRIVATE_ANONYMOUS = 0x22
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _HUGE, _ADVISE_HUGE = 1 << 21, 14
-_SPREAD = 1 << 16
+_HUGE_FROM = 1 << 16
 """Bytes from which on a buffer is a notable share of an L2 (of 1-2 MiB)."""
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -53,7 +53,7 @@ class GuardedBuffer:
     def __init__(self, size: int, alignment: int = 64, place: int | None = None) -> None:
         """``place`` is the offset in a page at which it begins, instead of as late as possible."""
         self.size = size
-        huge = size >= _SPREAD
+        huge = size >= _HUGE_FROM
         room = _rounded(max(size, 1) + (place or 0), _PAGE)
         writable = _rounded(room, _HUGE) if huge else room
         self._total = writable + 2 * _GUARD + (_HUGE if huge else 0)

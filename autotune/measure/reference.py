@@ -48,7 +48,7 @@ Array = npt.NDArray[Any]
 
 _OPERATIONS = 16
 """Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
-_MOST_POINTS = 2000
+_MOST_ELEMENTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
 
@@ -361,7 +361,7 @@ def _work(prim: PrimFunc) -> int:
 def affordable_points(prim: PrimFunc, settings: TuneSettings) -> int:
     """As many as give every row of every axis one, within reason and the work allowed."""
     longest = max(as_int(n) for b in prim.output_buffers for n in (*b.shape, 1))
-    count = max(settings.reference_points, min(longest, _MOST_POINTS))
+    count = max(settings.reference_points, min(longest, _MOST_ELEMENTS))
     stages = [_StageWork.of(stage) for stage in reversed(prim.stages)]
     while count > 8 and _work_of_points(prim, stages, count) > settings.reference_work:
         count = max(8, count * 3 // 4)

@@ -36,9 +36,9 @@ _HUGE = 1 << 21
 _PROGRAM = 0x40_0000
 _CODE = 0x1_0000_0000
 _ROOMS = 0x100_0000_0000
-_GUARD = 1 << 24
+_ROOM_GAP = 1 << 24
 """Unmapped bytes between rooms."""
-_PATIENCE = 20
+_CLOCK_FACTOR = 20
 """Limit on the clock over the limit in processor time: the machine may be busy."""
 _MMAP, _MPROTECT, _MUNMAP, _MADVISE = 9, 10, 11, 28
 _ADVISE_HUGE = 14
@@ -124,7 +124,7 @@ class Job:
         unit = _HUGE if pages >= _HUGE else _PAGE
         first = -(-self._rooms // unit) * unit
         last = first + pages
-        self._rooms = last + _GUARD
+        self._rooms = last + _ROOM_GAP
         return Room(name, size, (last - size) // alignment * alignment, first, last)
 
     # -- operations; those with an answer return their number
@@ -205,7 +205,7 @@ class Job:
     def limit(self, seconds: float) -> None:
         """Limits the processor time from here on, up to the next limit."""
         timers = np.zeros((2, 4), np.int64)  # of itimerval: seconds and microseconds, once
-        for timer, limit in zip(timers, (seconds, _PATIENCE * seconds), strict=True):
+        for timer, limit in zip(timers, (seconds, _CLOCK_FACTOR * seconds), strict=True):
             timer[2:] = int(limit), max(1, int(1e6 * (limit % 1)))
         at = self.put(timers)
         self._do("limit", at, at + timers[0].nbytes)

@@ -19,7 +19,7 @@ SHARED = 0x10_0000_0000
 """Address at which the file is mapped. It begins with the number of operations, and the offsets of
 them and of their answers."""
 
-_STACK_BYTES = 64 * 1024
+_SOILED_BYTES = 64 * 1024
 
 # lw_spawn(program, file, arguments, end of a stack) makes a child that shares this process's memory
 # and blocks signals; it makes only these system calls and sends no signal at its end. An executed
@@ -439,7 +439,7 @@ def sandbox_text(target: Target) -> str:
     """Returns an LLVM module of ``lw_spawn``, ``lw_start``, and the functions kernels may call."""
     table = "\n".join(f"  .long {name} - operations" for name in OPERATIONS)
     program = _PROGRAM.replace("TABLE", table).replace("SHARED", f"{SHARED}")
-    program = program.replace("STACK", f"{_STACK_BYTES}").replace("GARBAGE", f"{GARBAGE}")
+    program = program.replace("STACK", f"{_SOILED_BYTES}").replace("GARBAGE", f"{GARBAGE}")
     soil = "\n".join(f"  {line}" for line in soil_registers(target, "%rax"))
     lines = "\n".join([_SPAWN, _LIBRARY, program.replace("SOIL", soil)]).splitlines()
     bare = (line.partition("#")[0].rstrip().replace("\\", r"\5C") for line in lines)

@@ -27,7 +27,7 @@ __all__ = ["StorePoints"]
 
 Points = npt.NDArray[np.int64]
 _UNROLLED = ("unroll", "vectorize")
-_LEAST = 4
+_LEAST_POINTS = 4
 _ITERATIONS = 3
 """Iterations of the parallel loop in which each store is checked."""
 
@@ -67,7 +67,7 @@ class StorePoints:
         mine = [v for v in self._stores if v.store.buffer == output.name]
         places: list[Points] = [np.zeros(0, np.int64)]
         for values in mine if shape and prod(shape) else ():
-            number = max(_LEAST, count // len(mine))
+            number = max(_LEAST_POINTS, count // len(mine))
             places.append(values.places(shape, number, self.iterations is not None))
         return np.concatenate(places)
 

@@ -21,7 +21,7 @@ __all__ = ["Verdicts", "schedule_digest", "verdicts"]
 _LINE = re.compile(
     rb"(right|wrong) ([0-9a-f]{64}) (\S{1,64}) ([0-9a-f]{16})(?: (.{0,300}))?", re.MULTILINE
 )
-_MOST_BYTES = 4 << 20
+_FILE_BYTES = 4 << 20
 """A longer file is started anew: it holds some 40,000 kernels."""
 
 
@@ -77,7 +77,7 @@ class Verdicts:
     def _append(self, line: bytes) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            if self._path.stat().st_size > _MOST_BYTES:
+            if self._path.stat().st_size > _FILE_BYTES:
                 self._path.unlink()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -98,7 +98,7 @@ class Verdicts:
                 if state.st_size == done:
                     return
                 file.seek(done)
-                data = file.read(2 * _MOST_BYTES)
+                data = file.read(2 * _FILE_BYTES)
             self._data += data[: data.rfind(b"\n") + 1]  # a partial line is read later
 
 

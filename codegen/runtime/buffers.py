@@ -41,7 +41,7 @@ PAGE = 4096
 IDLE_LIMIT = 1 << 30
 """Most bytes that idle results may hold; a sixteenth of the machine's memory if that is less."""
 
-IDLE_SECONDS = 10.0
+BIN_IDLE_SECONDS = 10.0
 """A bin unused for this long is emptied when memory is requested."""
 
 
@@ -115,7 +115,7 @@ class _Bins:
             uses, since = self.seen.get(size, (-1, now))
             if held.uses != uses:
                 self.seen[size] = (held.uses, now)
-            elif now - since > IDLE_SECONDS:
+            elif now - since > BIN_IDLE_SECONDS:
                 self.empty(ctypes.addressof(held))
 
     def drop_all(self) -> None:

@@ -58,7 +58,7 @@ sum that is left alone."""
 LONG_BLOCK, LONG_SUM = 64, 128
 """The same where they are many: a block's end costs a load, an addition and a store for each."""
 LANES = 16  # of a vector loop that joins its lanes, about so many are joined in a tree
-MOST_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
+ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
 MOST_UNROLLED = 4096  # elements of an accumulator in registers
 
 
@@ -91,7 +91,7 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
         at += 1
         if not isinstance(alloc, Alloc) or alloc.scope == Scope.TILES:
             continue
-        if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > MOST_BYTES:
+        if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > ACCUMULATOR_BYTES:
             continue
         sums = _Sum(alloc, alloc.buffer.name in large)
         again = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))

@@ -46,7 +46,7 @@ from .prim import Buffer
 __all__ = ["block_length", "block_tiles"]
 
 BLOCK, LEFT_ALONE = 16, 64  # tiles added up in a block, and how many are left alone
-MOST_BYTES = 1 << 17  # of the tiles of a block, on the stack
+STACK_TILE_BYTES = 1 << 17  # of the tiles of a block, on the stack
 
 
 def block_length(extent: int, most: int) -> int:
@@ -135,7 +135,7 @@ class _Tiles:
             return [loop]
         times = max(s.times for s in sums)
         size = sum(prod(l.extent for l in s.tile) for s in sums) * self.dtype.bytes
-        if loop.extent * times <= LEFT_ALONE or size > MOST_BYTES:
+        if loop.extent * times <= LEFT_ALONE or size > STACK_TILE_BYTES:
             return [loop]
         length = block_length(loop.extent, max(1, BLOCK // times))
         if length == 1:

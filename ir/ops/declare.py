@@ -272,7 +272,7 @@ def _reference(reference: Reference) -> Callable[[Sequence[Any], Mapping[str, An
     return compute
 
 
-_WIDTH = 96
+_DOC_WIDTH = 96
 
 
 def operator_doc(text: str, rules: str, signature: str, call: str) -> str:
@@ -335,7 +335,7 @@ def elementwise_doc(
 def _wrapped(text: str) -> str:
     lines = [""]
     for word in text.split():
-        if len(lines[-1]) + len(word) > _WIDTH:
+        if len(lines[-1]) + len(word) > _DOC_WIDTH:
             lines.append("")
         lines[-1] += f" {word}" if lines[-1] else word
     return "\n".join(lines)

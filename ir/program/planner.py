@@ -13,7 +13,7 @@ from .verify import ARENA_ALIGNMENT
 
 __all__ = ["lower_bound", "plan_memory"]
 
-QUADRATIC_LIMIT = 1000
+PAIRWISE_LIMIT = 1000
 """Allocations up to which orders other than the program's are tried; the cost grows as the square
 (0.2 s at this many)."""
 
@@ -56,7 +56,7 @@ def plan_memory(program: Program) -> Program:
         needed = max((offsets[b.index] + b.size for b in blocks), default=0)
         if best is None or needed < arena:
             best, arena = offsets, needed
-        if arena == bound or len(blocks) > QUADRATIC_LIMIT:
+        if arena == bound or len(blocks) > PAIRWISE_LIMIT:
             break
     assert best is not None
     body = tuple(

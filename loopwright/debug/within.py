@@ -39,9 +39,9 @@ from .wide import Value, flat, values_of
 __all__ = ["Checked", "Group", "check_operation", "levels", "operations"]
 
 Array = np.ndarray[Any, Any]
-MOST_TURNS = 200_000
+MOST_ITERATIONS = 200_000
 """Turns of loops up to which a nest is interpreted, about a second of it."""
-MOST_WORK = 50_000_000
+MOST_EVALUATIONS = 50_000_000
 """Scalar evaluations up to which tensor expressions are evaluated."""
 
 
@@ -164,7 +164,7 @@ def _schedules(prim: PrimFunc, group: Group) -> Iterator[tuple[Schedule, str]]:
 def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: Array) -> str:
     """Which level between an operator and its code is the first that is wrong, in words."""
     work = sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
-    if work > MOST_WORK:
+    if work > MOST_EVALUATIONS:
         return "too large to tell expressions, loop nest and machine code apart"
     bound = error_bound(prim, prim.output_buffers[0].dtype)
 
@@ -176,7 +176,7 @@ def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: A
     name = prim.outputs[0]
     if not agrees(evaluate_prim(widened(prim), wide)[name]):
         return "the tensor expressions are wrong: lowering the operators to loops"
-    if work > MOST_TURNS:
+    if work > MOST_ITERATIONS:
         return "the tensor expressions are right; the loop nest or the machine code is wrong"
     arrays = prepare_operands(kernel, given)
     try:

@@ -38,7 +38,7 @@ from .repro import Repro, failure_of, median_seconds, repro_of, schedules_of
 __all__ = ["failed", "write_repro"]
 
 Array = np.ndarray[Any, Any]
-SECONDS = 10.0
+REPRO_SECONDS = 10.0
 """Time to spend on making a program smaller, beyond the one attempt that is under way."""
 MOST_OPERATIONS = 5000
 """Operations up to which a program is built again: each attempt may take seconds."""
@@ -125,7 +125,7 @@ def write_repro(
     *args: Any,
     path: str | Path,
     values: bool = False,
-    seconds: float = SECONDS,
+    seconds: float = REPRO_SECONDS,
     **kwargs: Any,
 ) -> Path:
     """Write a Python file that shows what is wrong with a function, without the function.

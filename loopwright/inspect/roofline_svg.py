@@ -23,9 +23,9 @@ __all__ = ["roofline_svg"]
 
 WIDTH, PLOT_HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 24, 64, 52
-ROW = 20  # height of a line of the list
+LINE_HEIGHT = 20  # height of a line of the list
 RADIUS = 5
-MARGIN = 0.35  # decades around what is shown
+DECADES_AROUND = 0.35  # decades around what is shown
 LETTER = 0.56  # width of a letter, of its height
 
 _NAMESPACE = 'xmlns="http://www.w3.org/2000/svg" '
@@ -101,9 +101,9 @@ def roofline_svg(name: str, found: Explanation, *, styled: bool = True) -> str:
     """The picture; ``name`` stands in its title. Without ``styled`` the page it stands in says what
     its classes look like (``.roofline .paper`` and so on)."""
     scale = _scale(found)
-    list_top = TOP + PLOT_HEIGHT + BOTTOM + ROW
-    note = list_top + ROW * len(found.kernels) + 2 * ROW
-    height = note + ROW
+    list_top = TOP + PLOT_HEIGHT + BOTTOM + LINE_HEIGHT
+    note = list_top + LINE_HEIGHT * len(found.kernels) + 2 * LINE_HEIGHT
+    height = note + LINE_HEIGHT
     roof = Roof(found.machine, found.threads)
     taken = [_mark(scale, kernel) for kernel in found.kernels]
     threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
@@ -148,11 +148,11 @@ def _scale(found: Explanation) -> _Scale:
     ridges = [peak / roof.bandwidth(level) for level in LEVELS]
     places = [_place(kernel) for kernel in found.kernels]
     xs = [*ridges, *(x for _, x, _ in places)]
-    low = math.log10(min(xs)) - MARGIN
-    high = math.log10(max(xs)) + MARGIN
+    low = math.log10(min(xs)) - DECADES_AROUND
+    high = math.log10(max(xs)) + DECADES_AROUND
     ys = [peak, *(y for _, _, y in places)]
     bottom = min(*ys, peak / 30)
-    return _Scale(low, high, math.log10(bottom) - MARGIN, math.log10(max(ys)) + 0.2)
+    return _Scale(low, high, math.log10(bottom) - DECADES_AROUND, math.log10(max(ys)) + 0.2)
 
 
 def _axes(scale: _Scale) -> Iterator[str]:
@@ -289,7 +289,7 @@ def _list(found: Explanation, top: float) -> Iterator[str]:
     for x, head in zip(columns, heads):
         yield f'<text class="head{_side(head)}" x="{x}" y="{top}">{head}</text>'
     for number, kernel in enumerate(found.kernels, 1):
-        y = top + ROW * number
+        y = top + LINE_HEIGHT * number
         name = kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else "")
         bound = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
         level = _place(kernel)[0]

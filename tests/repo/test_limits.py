@@ -14,7 +14,7 @@ FOLDERS = ("ir/ops", "ir/graph")
 # Numbers that are the same on every machine, and why.
 KNOWN = {
     # How a text is laid out, and how much of it is shown.
-    "declare._WIDTH": "columns of a text",
+    "declare._DOC_WIDTH": "columns of a text",
     "printer._COMMENT_COLUMN": "columns of a text",
     "printer._WIDTH": "columns of a text",
     "verify._WINDOW": "lines of a message",

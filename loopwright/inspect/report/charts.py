@@ -16,8 +16,8 @@ __all__ = ["convergence", "predicted_against_measured", "seconds_bar", "time_tex
 
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 38
-_MOST_POINTS = 3000
-_SHOWN = 3.0
+_CHART_POINTS = 3000
+_TIMES_BEST = 3.0
 """Times the best: what is slower is drawn at the edge, so that what matters can be told apart."""
 
 
@@ -114,7 +114,7 @@ def _svg(title: str, parts: Sequence[str]) -> str:
 
 def _thinned(points: Sequence[Point]) -> Sequence[Point]:
     return (
-        points[:: math.ceil(len(points) / _MOST_POINTS)] if len(points) > _MOST_POINTS else points
+        points[:: math.ceil(len(points) / _CHART_POINTS)] if len(points) > _CHART_POINTS else points
     )
 
 
@@ -123,7 +123,7 @@ def convergence(kernel: KernelReport) -> str:
     ran = [p for p in kernel.points if math.isfinite(p.seconds)]
     if not ran:
         return '<p class="quiet">Nothing ran.</p>'
-    axes = _Axes([p.number for p in kernel.points], _within([p.seconds for p in ran], _SHOWN))
+    axes = _Axes([p.number for p in kernel.points], _within([p.seconds for p in ran], _TIMES_BEST))
     top = 10**axes.high_y
     parts = axes.grid("candidates", ".0f")
     for p in _thinned([p for p in kernel.points if not math.isfinite(p.seconds)]):
@@ -161,10 +161,10 @@ def predicted_against_measured(kernel: KernelReport) -> str:
             "before predictions were kept, or were measured before the model had learnt.</p>"
         )
     times = [p.seconds for p, _ in judged]
-    axes = _Axes([score for _, score in judged], _within(times, _SHOWN))
+    axes = _Axes([score for _, score in judged], _within(times, _TIMES_BEST))
     top = 10**axes.high_y
     parts = axes.grid("predicted score (higher is faster)", ".2g")
-    for p, score in judged[-_MOST_POINTS:]:
+    for p, score in judged[-_CHART_POINTS:]:
         parts.append(
             f'<circle class="dot" cx="{axes.x(score):.1f}" cy="{axes.y(min(p.seconds, top)):.1f}" '
             f'r="2.6"><title>{p.number}: {time_text(p.seconds)}</title></circle>'
