@@ -13,7 +13,7 @@ from typing import Protocol
 from ...ir.dims import IntExpr, as_int, bounds, linear
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
-from ...ir.loop.border import guarded_parts
+from ...ir.loop.decide import guarded_parts
 from ...ir.loop.expr import Const, Op, Read, walk
 from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import (

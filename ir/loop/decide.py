@@ -1,8 +1,12 @@
-"""Expressions where the loops have their values: what the ranges decide is worked out."""
+"""Expressions where the loops have their values: what the ranges decide is worked out.
+
+So are conditions at the border of an image. A padded convolution reads ``where(inside, x[..], 0)``,
+a padded pool the least value instead of 0; where the condition never holds, nothing is accumulated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..dims import Dim, IntExpr, bounds, resolve, substitute
 from ..dtype import BOOL
@@ -20,8 +24,9 @@ from .expr import (
     rewrite,
     select,
 )
+from .scalar import COMBINERS
 
-__all__ = ["COMPARISONS", "decide", "join", "worked_out"]
+__all__ = ["COMPARISONS", "decide", "guarded_parts", "is_skipped", "join", "worked_out"]
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -96,3 +101,33 @@ def _minus(value: IntExpr | Expr, fixed: IntExpr) -> IntExpr | Expr:
     if isinstance(value, int | Dim):
         return value - fixed
     return value if fixed == 0 else op("subtract", value, index(fixed))
+
+
+def guarded_parts(value: Expr, combiner: str) -> Iterator[tuple[Op, object]]:
+    """The ``where`` in an accumulated value that may leave nothing to accumulate, each with the
+    constant that it must give for that.
+
+    ``value`` itself, with the identity of the combiner; a factor of a product that is summed, with
+    zero. (A product of zero and infinity is not made, which is what skipping it means.)
+    """
+    if isinstance(value, Op) and value.name == "where":
+        yield value, COMBINERS[combiner].identity(value.dtype)
+    if isinstance(value, Op) and value.name == "multiply" and combiner == "sum":
+        for factor in value.args:
+            if isinstance(factor, Op) and factor.name == "where":
+                yield factor, 0
+
+
+def is_skipped(before: Expr, after: Expr, combiner: str) -> bool:
+    """True if ``after``, which is ``before`` with its conditions worked out, adds nothing."""
+    for guarded, neutral in guarded_parts(before, combiner):
+        if guarded is before:
+            left: Expr = after
+        else:
+            assert isinstance(before, Op)
+            if not isinstance(after, Op) or after.name != "multiply":
+                continue
+            left = after.args[before.args.index(guarded)]
+        if isinstance(left, Const) and left.value == neutral:
+            return True
+    return False

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..dims import Dim, IntExpr, as_int, symbol
 from ..errors import ScheduleError
-from ..loop.border import is_skipped
-from ..loop.decide import worked_out
+from ..loop.decide import is_skipped, worked_out
 from ..loop.expr import (
     Const,
     Expr,
@@ -28,12 +27,10 @@ from ..loop.kinds import LoopKind, Role, Scope
 from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
-from .loops import Body, LoopWriter, Values
+from .loops import Body, Limits, LoopWriter, Values
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
 from .primitives import run_steps, state_of
-from .private import check_private
-from .runs import Limits
 from .skipping import constants_of, is_needed
 from .state import State
 from .steps import Schedule
@@ -426,3 +423,26 @@ class _Writer(LoopWriter):
         axes = {axis: self.axis_value(axis, values) for axis in self.extents}
         private = {n: (where.buffer.name, where.fixed) for n, where in local.items()}
         return worked_out(expr, axes, self.ranges, private)
+
+
+def check_private(body: Sequence[Stmt]) -> None:
+    """ScheduleError if the iterations of a parallel loop share a buffer that is private to its
+    nest."""
+    _check(body, set(), None)
+
+
+def _check(body: Sequence[Stmt], private: set[str], parallel: str | None) -> None:
+    """Threads share no private buffer: ``private`` are those from outside the parallel loop."""
+    own = {s.buffer.name for s in body if isinstance(s, Alloc)}
+    outside = private - own if parallel else private | own
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            inside = stmt.var if stmt.kind == LoopKind.PARALLEL else parallel
+            if outside or inside is None:
+                _check(stmt.body, outside, inside)
+        elif isinstance(stmt, If):
+            _check((*stmt.then, *stmt.orelse), outside, parallel)
+        elif parallel and isinstance(stmt, Store | Accumulate):
+            used = {stmt.buffer} | {n.buffer for n in walk(stmt.value) if isinstance(n, Read)}
+            for name in sorted(used & outside):
+                raise ScheduleError(f"parallel: the iterations of {parallel} would share {name}")

@@ -6,9 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.loop.lay_out import lay_out
 from loopwright.ir.loop.parser import parse_prim
-from loopwright.ir.loop.simplify_prim import canonical_prim, merge_axes, share_axes, squeeze
+from loopwright.ir.loop.simplify_prim import (
+    canonical_prim,
+    lay_out,
+    merge_axes,
+    share_axes,
+    squeeze,
+)
 from loopwright.ir.loop.verify import verify_prim
 from prims import KINDS, make_prim, random_inputs
 
