@@ -292,6 +292,7 @@ class ValueEmitter:
         count = lanes.lanes
         if not isinstance(flat, Dim) or place.buffer.dtype.is_bool:
             return None
+        # Look for an unrolled loop along which the elements of each lane are contiguous.
         for name in sorted(symbols(flat) - {lanes.var}):
             iteration = env.values.get(name)
             if not isinstance(iteration, int):
@@ -323,6 +324,7 @@ class ValueEmitter:
             made: list[Value] | None = self.w.noted(block)
             if made is not None:
                 return made[iteration - start]
+            # Load a row per lane, transpose, and keep the columns for the other iterations.
             rows: list[Value] = []
             for lane in range(lanes.active):
                 address = self.memory.address(place, flat, env.lane(lane).bind(name, start))

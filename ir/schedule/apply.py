@@ -249,9 +249,11 @@ class _Writer(LoopWriter):
     def reduction(
         self, item: Leaf, values: Values, limits: Limits, local: Locals
     ) -> tuple[list[Stmt], Locals]:
+        """A reduction: a private tile is set to the identity, accumulated into and written back."""
         stage, state = item.stage, self.state
         assert stage.combiner is not None
         combiner = stage.combiner
+        # The tile covers what the loops around leave open; loops over it exist once per phase.
         cache = state.caches.get(stage.name)
         scope = cache.scope if cache else Scope.REGISTERS
         tile = self.private(stage, f"{stage.name}.acc", values, limits)
@@ -262,7 +264,7 @@ class _Writer(LoopWriter):
         lanes = state.rfactors.get(stage.name)
         acc, acc_spatial = tile, spatial
         allocs: list[Stmt] = [Alloc(tile.buffer, scope)]
-        if lanes:
+        if lanes:  # one accumulator for each iteration of the rfactored loop, joined at the end
             if lanes not in reduced:
                 raise ScheduleError(f"rfactor: {lanes} is not inside the tile of {stage.name}")
             width = (
@@ -303,6 +305,7 @@ class _Writer(LoopWriter):
             joined = Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)
             return [*self.prefetches(stage, v, l), joined]
 
+        # Setting and writing back walk the elements of the tile alone, accumulating all loops.
         written = allocs + self.nest(acc_spatial, values, limits, init)
         written += self.nest(item.inner, values, limits, accumulate)
         if lanes:
@@ -317,7 +320,7 @@ class _Writer(LoopWriter):
                 return [start, *lane_loop(one, v, l)]
 
             written += self.nest(spatial, values, limits, join)
-        if stage.name in self.kept:
+        if stage.name in self.kept:  # the mirror image of the block is computed from a copy of it
             block, needed = self.kept[stage.name]
 
             def keep(v: Values, l: Limits) -> list[Stmt]:

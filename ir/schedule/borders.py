@@ -67,6 +67,7 @@ def unpad(state: State, name: str) -> State:
     kept = Stage(buffer, tuple(axes), substitute_indices(value.args[1], moved))
     names = [a.name for a in stage.axes]
 
+    # Readers take over the condition: they ask it of the indices they read at.
     def guarded(node: Read) -> Expr | None:
         if node.buffer != name:
             return None
@@ -80,6 +81,7 @@ def unpad(state: State, name: str) -> State:
         ]
         return select(condition, read(name, shifted, node.dtype), value.args[2])
 
+    # The axes of the stage get smaller, so no other stage may walk them too.
     users = {s.name for s in state.prim.stages for n in walk(s.expr) if _reads(n, name)}
     for other in state.prim.stages:
         shared = {a.name for a in (*other.axes, *other.reduce_axes)} & set(names)

@@ -227,6 +227,7 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     placed = state.at or state.caches or state.rfactors
     if state.splits or state.fused or placed or state.order != State.of(state.prim).order:
         raise ScheduleError("split_reduction: must come before all steps on loops")
+    # The first stage reduces each chunk; what the last chunk has too much adds the identity.
     chunk = -(-extent // parts)
     outer, inner = f"{name}.{axis}o", f"{name}.{axis}i"
     joined = f"{name}.{axis}j"
@@ -236,6 +237,7 @@ def split_reduction(state: State, name: str, axis: str, parts: int) -> State:
     if parts * chunk != extent:
         piece = select(within(index, 0, extent), piece, identity)
     buffer = Buffer(f"{name}.part", (parts, *stage.buffer.shape), stage.buffer.dtype)
+    # Its axes get names of their own: it runs before the other stages and shares no loop.
     rest = tuple(a for a in stage.reduce_axes if a.name != axis)
     renamed = tuple(Axis(f"{name}.{a.name}", a.extent) for a in stage.axes)
     names: dict[str, IntExpr | Expr] = {
