@@ -44,8 +44,8 @@ def eliminate_copies(program: Program) -> Program:
             if access.writes:
                 last_write[where[name].root] = index
 
-    # A copy goes if both sides are whole buffers and nothing touches the output before it, or writes
-    # to either side after it: then the source can be the output from the start.
+    # A copy goes if both sides are whole buffers, nothing touches the output before it, and nothing
+    # writes to either side after it: then the source can be the output from the start.
     into: dict[str, str] = {}
     gone: set[int] = set()
     for index, instr in enumerate(program.body):

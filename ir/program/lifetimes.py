@@ -47,8 +47,8 @@ def place_lifetimes(program: Program) -> Program:
         if root in allocated:
             ends.setdefault(last, []).append(root)
 
-    # Names are declared when the first instruction that touches them is met, aliases after what they
-    # stand for; unused names never are.
+    # Names are declared when the first instruction that touches them is met, aliases after what
+    # they stand for; unused names never are.
     body: list[Instr] = []
     declared: set[str] = set()
 

@@ -212,8 +212,8 @@ def _copy(piece: _Piece) -> list[Stmt]:
 
     steps: dict[int, IntExpr] = {d: symbol(names[d]) for d in others}
     loops = [(LoopKind.FOR, names[d], piece.extents[d]) for d in others]
-    # Contiguous panels are copied line by line. Strided ones need blocks of rows, unrolled, that the
-    # emitter transposes in registers; the rows left over are a smaller block.
+    # Contiguous panels are copied line by line. Strided ones need blocks of rows, unrolled, that
+    # the emitter transposes in registers; the rows left over are a smaller block.
     if not strided:
         body = each_panel(steps, ())
     else:

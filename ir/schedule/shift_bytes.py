@@ -52,7 +52,7 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     readers = [s for s in state.prim.stages if _reads(s.expr, packed)]
     if other is None or readers != [stage]:
         raise ScheduleError(f"shift_bytes: {name} is not the one sum of products with {packed}")
-    # 128 times the sum of the other factor is the excess, if that sum runs over all that is reduced.
+    # The excess is 128 times the sum of the other factor, which must run over all reduced axes.
     walked = {n for node in walk(other) for n in _symbols(node)}
     if not {a.name for a in stage.reduce_axes} <= walked:
         raise ScheduleError(f"shift_bytes: not every axis that {name} reduces moves both operands")
