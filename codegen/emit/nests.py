@@ -252,7 +252,8 @@ class NestEmitter(ValueEmitter):
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
         self.touch(written)
         own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
-        held = {name: self.registers[name] for name in written - own if name in self.registers}
+        # In the order of their declaration: that of a set would differ from process to process.
+        held = {n: r for n, r in self.registers.items() if n in written and n not in own}
         carried = {(name, key): v for name, r in held.items() for key, v in r.values.items()}
 
         def body(
