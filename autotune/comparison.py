@@ -8,9 +8,7 @@ sure a difference is, is found by drawing whole rounds again, with replacement: 
 and Tibshirani, "An Introduction to the Bootstrap", 1993; for ratios of run times: Kalibera and
 Jones, "Rigorous benchmarking in reasonable time", 2013).
 
-On simulated rounds in which a quarter of the samples is disturbed, a median of ratios with a sign
-test at the same confidence finds 30 % of the gains of 3 % in eight rounds, this statistic 70 %; it
-calls equal candidates different half as often as a majority of 60 % of the rounds does.
+docs/measurements.md compares it with a sign test and a majority of rounds.
 """
 
 from __future__ import annotations
@@ -42,8 +40,10 @@ class ComparisonSettings:
     """A schedule that was measured alone must be this much faster than one that won a race."""
     contender: float = 1.15
     """A candidate slower than the best by more than this is measured no further: even lucky samples
-    could not make it win. A known kernel that is this much slower than usual shows that the machine
-    is slower."""
+    could not make it win."""
+    slowed: float = 1.25
+    """The machine is slower than it was if a known kernel takes this many times as long as usual:
+    single samples differ by less."""
     hopeless: float = 4.0
     """A first call, with cold caches, that takes this many times as long is the last one."""
     confidence: float = 0.95

@@ -40,7 +40,7 @@ class Canary:
         """True if the kernel takes longer now than it usually does."""
         if self._run is None:
             return False
-        limit = self._settings.contender * sorted(self._readings)[len(self._readings) // 2]
+        limit = self._settings.slowed * sorted(self._readings)[len(self._readings) // 2]
         now = self._run()
         if now > limit:
             now = self._run()  # the first call may have found its operands in no cache
