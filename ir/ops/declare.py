@@ -95,6 +95,7 @@ def primitive(
     *,
     rule: Rule | None = None,
     reference: Reference,
+    numpy: Reference | None = None,
     samples: Samples,
     dtypes: str = ANY,
     traits: Trait = Trait.NONE,
@@ -106,8 +107,9 @@ def primitive(
 ) -> Callable[[Callable[..., Element | Reduce]], Operator]:
     """Declares a primitive operator; the function's first parameter is the type of the result.
 
-    Without ``rule`` the result has the type of the one operand. ``params`` and ``doc`` are for
-    operators that differ in few words; else both are read off the function.
+    Without ``rule`` the result has the type of the one operand. ``numpy`` is NumPy's own function
+    if the reference is another. ``params`` and ``doc`` are for operators that differ in few words;
+    else both are read off the function.
     """
 
     def declare(body: Callable[..., Element | Reduce]) -> Operator:
@@ -127,6 +129,7 @@ def primitive(
                 pattern=pattern,
                 infer=_infer(name, operands[1:], dtypes, rule or _same_type),
                 reference=_reference(reference),
+                numpy=_numpy(name, reference, numpy),
                 samples=samples,
                 attrs=attrs,
                 compute=compute,
@@ -190,6 +193,7 @@ def composite(
                 pattern=pattern,
                 infer=_infer(name, params, dtypes, rule or traced_type),
                 reference=_reference(reference or in_float64(traced_reference)),
+                numpy=_numpy(name, reference, None),
                 samples=samples or (lambda rng: elementwise_samples(rng, dtypes)),
                 attrs=attrs,
                 decompose=decompose,
@@ -270,6 +274,12 @@ def _reference(reference: Reference) -> Callable[[Sequence[Any], Mapping[str, An
         return result if isinstance(result, tuple) else np.asarray(result)
 
     return compute
+
+
+def _numpy(name: str, reference: Reference | None, given: Reference | None) -> Reference | None:
+    """Returns NumPy's function, which is the reference unless the operator is named ``nn.``."""
+    function = given if name.startswith("nn.") else given or reference
+    return None if function is None else _reference(function)
 
 
 _DOC_WIDTH = 96

@@ -1,7 +1,6 @@
 """A traced function run by NumPy, operator by operator, as it was before it was compiled.
 
-Operators run as their references, which are NumPy's own functions or a few of them. Where a
-reference trades speed for accuracy, ``_INSTEAD`` has the function that NumPy's users call.
+Operators run as NumPy's own functions or a few of them.
 """
 
 from __future__ import annotations
@@ -23,11 +22,6 @@ __all__ = ["PlainNumpy", "numpy_name", "program_key"]
 Array = np.ndarray[Any, Any]
 _Apply: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
-_OWN = "nn."
-"""Prefix of operators that NumPy lacks: their references are slow."""
-
-_INSTEAD: dict[str, _Apply] = {"nn.matmul": lambda arrays, attrs: np.matmul(*arrays)}
-
 
 class PlainNumpy:
     """Replaces an executable: ``call`` and ``direct`` are like those of ``pipeline.Built``.
@@ -44,9 +38,7 @@ class PlainNumpy:
         bodies = [b.value.args for b in module.main.body.bindings if isinstance(b.value, Call)]
         self._constants = [a.value for args in bodies for a in args if isinstance(a, Constant)]
         self._apply = {
-            id(b): _function(b.value.op)
-            for b in module.main.body.bindings
-            if isinstance(b.value, Call)
+            id(b): b.value.op.numpy for b in module.main.body.bindings if isinstance(b.value, Call)
         }
 
     @staticmethod
@@ -59,7 +51,7 @@ class PlainNumpy:
             if isinstance(value, Call):
                 if isinstance(value.op, GlobalVar | Var):
                     return False
-                if value.op.name.startswith(_OWN) and value.op.name not in _INSTEAD:
+                if value.op.numpy is None:
                     return False
         return True
 
@@ -102,11 +94,6 @@ class PlainNumpy:
             if array.shape != spec.shape:
                 return None
         return self.call(arrays)
-
-
-def _function(op: Any) -> _Apply:
-    instead = _INSTEAD.get(op.name)
-    return op.reference if instead is None else instead
 
 
 def _flat(value: Any) -> list[Array]:
