@@ -43,7 +43,7 @@ class ScalarOp:
     arity: int
     numpy: Any
     kinds: str
-    text: str
+    text: str = ""
     cost: float = 1.0
     symbol: str = ""
     to_bool: bool = False

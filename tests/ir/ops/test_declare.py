@@ -14,7 +14,7 @@ from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.operator import OPERATORS
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop import scalar
-from loopwright.ir.ops import Pattern, all_operators, get, register
+from loopwright.ir.ops import Pattern, all_operators, elementwise, get, register
 from loopwright.ir.ops.compose import F
 from loopwright.ir.ops.declare import attr, composite, primitive
 from loopwright.tracer.nn import _declared
@@ -140,6 +140,13 @@ def test_attributes_are_read_off_the_signature() -> None:
     (axis,) = declared.attrs
     assert (axis.name, axis.doc, axis.default, axis.kind) == ("axis", "the axis", -1, "int")
     assert declared.params == ("x",)
+
+
+def test_scalar_without_text_is_refused() -> None:
+    row = scalar.ScalarOp("softsign", 1, lambda x: x, "f")
+    assert refused(lambda: elementwise._declare(row)) == (
+        "operator softsign: the documentation does not begin with a sentence, such as 'Sum.'"
+    )
 
 
 def test_scalar_without_code_is_refused_in_one_sentence(monkeypatch) -> None:
