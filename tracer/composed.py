@@ -5,7 +5,7 @@ what it does is traced. A ufunc is declared with ``ufunc``, and its operands arr
 which NumPy computes; another function with ``implements``, by NumPy's own parameters::
 
     @ufunc(np.logaddexp2)
-    def _logaddexp2(x: Proxy, y: Proxy) -> Proxy:
+    def _logaddexp2(x: Proxy, y: Proxy) -> Any:
         return np.logaddexp(x * LOG_2, y * LOG_2) / LOG_2
 
 A ufunc that is one operator of the graph is a row of a table in ``ufuncs``.
@@ -46,32 +46,32 @@ def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 @ufunc(np.positive, np.conjugate)
-def _positive(x: Proxy) -> Proxy:
+def _positive(x: Proxy) -> Any:
     return x
 
 
 @ufunc(np.float_power)
-def _float_power(x: Proxy, y: Proxy) -> Proxy:
+def _float_power(x: Proxy, y: Proxy) -> Any:
     return emit("power", lift(x, FLOAT64), lift(y, FLOAT64))
 
 
 @ufunc(np.fabs)
-def _fabs(x: Proxy) -> Proxy:
+def _fabs(x: Proxy) -> Any:
     return abs(x)
 
 
 @ufunc(np.square)
-def _square(x: Proxy) -> Proxy:
+def _square(x: Proxy) -> Any:
     return x * x
 
 
 @ufunc(np.reciprocal)
-def _reciprocal(x: Proxy) -> Proxy:
+def _reciprocal(x: Proxy) -> Any:
     return 1 / x if x.type.dtype.is_float else 1 // x
 
 
 @ufunc(np.hypot)
-def _hypot(x: Proxy, y: Proxy) -> Proxy:
+def _hypot(x: Proxy, y: Proxy) -> Any:
     """``sqrt(x*x + y*y)`` without overflow: the greater is taken out of the root."""
     x, y = abs(x), abs(y)
     great, small = np.maximum(x, y), np.minimum(x, y)
@@ -81,7 +81,7 @@ def _hypot(x: Proxy, y: Proxy) -> Proxy:
 
 
 @ufunc(np.logaddexp)
-def _logaddexp(x: Proxy, y: Proxy) -> Proxy:
+def _logaddexp(x: Proxy, y: Proxy) -> Any:
     """``log(exp(x) + exp(y))`` without overflow."""
     difference = -abs(x - y)
     raised = np.maximum(x, y) + np.log1p(np.exp(difference))
@@ -90,41 +90,41 @@ def _logaddexp(x: Proxy, y: Proxy) -> Proxy:
 
 
 @ufunc(np.heaviside)
-def _heaviside(x: Proxy, y: Proxy) -> Proxy:
+def _heaviside(x: Proxy, y: Proxy) -> Any:
     step = _where(x < 0, 0, _where(np.isnan(x), x, 1))
     return _where(x == 0, y, step)
 
 
 @ufunc(np.deg2rad, np.radians)
-def _radians(x: Proxy) -> Proxy:
+def _radians(x: Proxy) -> Any:
     return x * (math.pi / 180.0)
 
 
 @ufunc(np.rad2deg, np.degrees)
-def _degrees(x: Proxy) -> Proxy:
+def _degrees(x: Proxy) -> Any:
     return x * (180.0 / math.pi)
 
 
 @ufunc(np.divmod)
-def _divmod(x: Proxy, y: Proxy) -> tuple[Proxy, Proxy]:
+def _divmod(x: Proxy, y: Proxy) -> Any:
     return x // y, x % y
 
 
 @ufunc(np.modf)
-def _modf(x: Proxy) -> tuple[Proxy, Proxy]:
+def _modf(x: Proxy) -> Any:
     whole = np.trunc(x)
     fraction = _where(np.isinf(x), 0, x - whole)
     return np.copysign(fraction, x), whole
 
 
-def _where(condition: Any, x: Any, y: Any) -> Proxy:
+def _where(condition: Any, x: Any, y: Any) -> Any:
     """``np.where`` as a part of a ufunc: of scalars it is a scalar."""
     return emit("where", condition, *common(x, y))
 
 
 @implements(np.fix)
 @by_element
-def _fix(x: Any) -> Proxy:
+def _fix(x: Any) -> Any:
     return np.trunc(lift(x))
 
 
@@ -132,7 +132,7 @@ def _fix(x: Any) -> Proxy:
 @by_element
 def _nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Proxy:
+) -> Any:
     x = lift(x)
     if not copy:
         raise UnsupportedError("np.nan_to_num: copy=False", hint="x[...] = np.nan_to_num(x)")
@@ -150,7 +150,7 @@ def _nan_to_num(
 @by_element
 def _isclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Proxy:
+) -> Any:
     x, y = common(to_float(a), to_float(b))
     bound = atol + rtol * abs(y)
     near = abs(x - y) <= bound
@@ -159,19 +159,19 @@ def _isclose(
     return np.logical_or(close, _both_nan(x, y)) if equal_nan else close
 
 
-def _both_nan(x: Proxy, y: Proxy) -> Proxy:
+def _both_nan(x: Proxy, y: Proxy) -> Any:
     return np.logical_and(np.isnan(x), np.isnan(y))
 
 
 @implements(np.allclose)
 def _allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Proxy:
+) -> Any:
     return np.all(_isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Proxy | bool:
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     x, y = common(a1, a2)
     if x.shape != y.shape:
         return False
@@ -183,19 +183,19 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Proxy | bool:
 
 @implements(np.isposinf)
 @by_element
-def _isposinf(x: Any) -> Proxy:
+def _isposinf(x: Any) -> Any:
     return to_float(x) == math.inf
 
 
 @implements(np.isneginf)
 @by_element
-def _isneginf(x: Any) -> Proxy:
+def _isneginf(x: Any) -> Any:
     return to_float(x) == -math.inf
 
 
 @implements(np.sinc)
 @by_element
-def _sinc(x: Any) -> Proxy:
+def _sinc(x: Any) -> Any:
     x = to_float(x)
     angle = x * math.pi
     zero = x == 0
@@ -204,12 +204,12 @@ def _sinc(x: Any) -> Proxy:
 
 
 @implements(np.count_nonzero)
-def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Proxy:
+def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     return np.sum(lift(lift(a, BOOL), INT64), axis, keepdims=keepdims)
 
 
 @implements(np.ptp)
-def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
+def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Any:
     a = lift(a)
     return np.max(a, axis, keepdims=keepdims) - np.min(a, axis, keepdims=keepdims)
 
@@ -217,7 +217,7 @@ def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> P
 @implements(np.average)
 def _average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = UNSET
-) -> Proxy:
+) -> Any:
     if returned:
         raise UnsupportedError("returned=True is not supported", hint="np.sum(weights)")
     if weights is None:
@@ -238,7 +238,7 @@ def _average(
 @implements(np.nansum)
 def _nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
-) -> Proxy:
+) -> Any:
     x = lift(a)
     if x.type.dtype.is_float:
         x = _where(np.isnan(x), 0, x)
@@ -248,15 +248,15 @@ def _nansum(
 @implements(np.nanmean)
 def _nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = UNSET
-) -> Proxy:
+) -> Any:
     x = float_operand(a, dtype)
     valid = np.logical_not(np.isnan(x))
     total = _nansum(x, axis, keepdims=keepdims)
     return total / lift(np.sum(valid, axis, keepdims=keepdims), total.type.dtype)
 
 
-def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Proxy]:
-    def call(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = UNSET) -> Proxy:
+def _nan_extremum(reduce: Callable[..., Any], least: float) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = UNSET) -> Any:
         x = lift(a)
         if not x.type.dtype.is_float:
             return reduce(x, axis, keepdims=keepdims)

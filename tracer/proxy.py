@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -34,7 +34,13 @@ __all__ = ["Proxy", "WeakType", "complete", "fail_leaked", "is_array", "is_numbe
 WeakType: TypeAlias = type[bool] | type[int] | type[float]
 
 
-class Proxy:
+if TYPE_CHECKING:
+    from numpy.lib.mixins import NDArrayOperatorsMixin as _Operators
+else:  # ``ufuncs`` sets the operators
+    _Operators = object
+
+
+class Proxy(_Operators):
     """A traced array: an atom of the graph being built.
 
     ``weak`` is the type of a Python number that was traced as a scalar; such a value does not
