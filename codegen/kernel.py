@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..ir.dims import as_int
+from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
 from ..ir.loop.kinds import Role
 from ..ir.loop.nest import Nest, Operand
@@ -30,7 +30,6 @@ from .target import Target
 
 __all__ = ["Kernel", "compile_kernel", "compile_nest", "packed_entry", "prepare_operands"]
 
-Array = np.ndarray[Any, Any]
 ALIGN = 64  # bytes; where buffers in the workspace start
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
 from .kernel import Kernel, prepare_operands
 from .objects import loaded_code
 from .runtime import pool
@@ -17,7 +18,6 @@ from .target import Target
 
 __all__ = ["aligned", "call_kernel", "run_kernel"]
 
-Array = np.ndarray[Any, Any]
 GARBAGE = 0x7B  # of fresh memory: 1.3e36 as a float32, -1.6e286 or so as a float64
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
+from ..ir.dtype import Array
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, places
 from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
@@ -34,7 +33,6 @@ __all__ = [
     "link_program",
 ]
 
-Array = np.ndarray[Any, Any]
 ENTRY = "lw.entry"
 """The symbol of every entry: ``void (ptr args, ptr arena)``."""
 

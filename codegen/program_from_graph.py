@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..ir.derived import derived, interned
-from ..ir.dtype import UINT8, DType, dtype_of
+from ..ir.dtype import UINT8, Array, DType, dtype_of
 from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
@@ -59,7 +59,6 @@ __all__ = [
     "program_from_module",
 ]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
 from ..ir.program.nodes import Call, Program
 from .llvm.clock import CLOCK_TEXT
 from .objects import object_code
@@ -16,8 +16,6 @@ from .runtime.executable import Executable
 from .target import Target
 
 __all__ = ["TimedProgram", "timed_program"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
+from .dtype import Array
+
 __all__ = ["SHARED_BYTES", "derived", "interned"]
 
-Array = np.ndarray[Any, Any]
 
 SHARED_BYTES = 1 << 14
 """Smaller arrays are computed again: looking them up would take as long."""

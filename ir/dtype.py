@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .errors import UnsupportedError
 
 __all__ = [
+    "Array",
     "BOOL",
     "DTYPES",
     "FLOAT32",
@@ -35,6 +36,9 @@ __all__ = [
     "literal_dtypes",
     "promote",
 ]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+"""An array of NumPy's, of any shape and dtype."""
 
 
 class Kind(StrEnum):

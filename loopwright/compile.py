@@ -21,13 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from .announce import announce, dump_prefix, pass_context
 from .background_options import Background, as_background
 from .by_memory import ByMemory, placed
 from .codegen.target import Target
 from .config import Config
+from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
 from .ir.pass_context import PassContext
 from .log_context import log_in_force
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
-Array = np.ndarray[Any, Any]
 
 MOST_RECENT = 4
 """Kinds of calls that are tried one after the other before the key of a call is made."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
 from .tracer import (
     Arguments,
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from .inspect.explain import Explanation
 
 __all__ = ["Compiled", "Lowered", "refuse_other_kind"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Lowered:

@@ -13,9 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
-import numpy as np
-
 from .compile import CompiledFunction
+from .ir.dtype import Array
 from .ir.errors import InternalError, LoopwrightTypeError, UnsupportedError
 from .ir.graph.evaluate import evaluate
 from .ir.graph.nodes import Function, Module
@@ -32,8 +31,6 @@ from .tracer.pytree import LEAF, Node, Structure
 from .user_errors import for_user
 
 __all__ = ["CompiledModule", "build", "parse"]
-
-Array = np.ndarray[Any, Any]
 
 
 def parse(

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from .autotune.log.decision import COMPILED, taken_options, taken_routes
 from .autotune.log.log_index import log_index
 from .autotune.log.lookup import LogView, own_records, shipped_logs
@@ -39,6 +37,7 @@ from .codegen.runtime.buffers import ArraySpec
 from .codegen.target import Target
 from .config import Config
 from .ir.dims import Dim
+from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.choices import Choices
 from .ir.graph.limits import GraphLimits
@@ -85,7 +84,6 @@ __all__ = [
     "session_log",
 ]
 
-Array = np.ndarray[Any, Any]
 KernelMemo: TypeAlias = dict[Any, PrimFunc]
 LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 

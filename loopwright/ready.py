@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .ir.dtype import Array
 from .tracer import Request, Traced, Watch, reader, to_array
 
 if TYPE_CHECKING:
     from . import pipeline
 
 __all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
-
-Array = np.ndarray[Any, Any]
 
 
 class Run(Protocol):

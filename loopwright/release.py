@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from .codegen.program_from_graph import program_from_module
+from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError
 from .ir.graph.nodes import Constant, Module
 from .ir.graph.weights import map_constants, without_weights
@@ -22,7 +22,6 @@ from .tuning.plain_numpy import PlainNumpy
 
 __all__ = ["give_back", "is_plain", "kept", "released", "restored"]
 
-Array = np.ndarray[Any, Any]
 
 TRIMMED_BYTES = 1 << 24
 """Of packed constants: what a compile with so many has freed is worth giving back."""

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
 from ..ir.errors import FrozenWarning, LoopwrightValueError
 
 __all__ = ["Borrowed", "Draws", "Watch", "fingerprint"]
@@ -246,8 +247,6 @@ def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     at = np.linspace(0, array.size - 1, min(array.size, SAMPLED)).astype(np.intp)
     return array.shape, array.dtype, array.flat[at].tobytes()
 
-
-Array = np.ndarray[Any, Any]
 
 LEAST_BYTES = 1 << 18
 """Smaller arrays are copied: that takes no longer than reading them twice."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
 from ..ir.errors import LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from .arguments import Placement, foreign_array, shares_its_memory
 from .function import Traced, Written
@@ -21,7 +22,6 @@ from .spans import caret_lines
 
 __all__ = ["check", "check_bounds", "placements", "write_back"]
 
-Array = np.ndarray[Any, Any]
 
 MOST_WORK = 10_000
 """Steps that are spent on finding out whether two strided arrays have an element in common."""

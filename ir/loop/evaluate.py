@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, symbols
-from ..dtype import DType
+from ..dtype import Array, DType
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .prim import Axis, PrimFunc, Stage
@@ -28,7 +28,6 @@ from .sum_of_products import sum_of_products
 
 __all__ = ["evaluate_points", "evaluate_prim", "evaluate_stage", "index_values"]
 
-Array = np.ndarray[Any, Any]
 _BLOCK_ELEMENTS = 1 << 22  # keeps the temporaries of a block within tens of megabytes
 _POINT_ELEMENTS = 1 << 17  # of a block of single elements: temporaries that fit the L2 cache
 _FACTOR_ELEMENTS = 1 << 25  # the largest factor of a sum of products that is made whole

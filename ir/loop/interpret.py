@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..dims import Dim, IntExpr, as_int, evaluate
-from ..dtype import DType
+from ..dtype import Array, DType
 from .expr import Const, Expr, Index, Read
 from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["interpret"]
-
-Array = np.ndarray[Any, Any]
 
 
 def interpret(nest: Nest, operands: Mapping[str, Array]) -> None:

@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr, as_int, ceildiv, substitute, symbol
-from ..dtype import INT8, UINT8, DType, dtype_of
+from ..dtype import INT8, UINT8, Array, DType, dtype_of
 from .expr import (
     Expr,
     cast,
@@ -137,7 +137,6 @@ class If:
     orelse: tuple[Stmt, ...] = ()
 
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Empty: TypeAlias = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | If
 

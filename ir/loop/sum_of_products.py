@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-__all__ = ["sum_of_products"]
+from ..dtype import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["sum_of_products"]
 
 
 def sum_of_products(left: Array, right: Array, extents: Sequence[int], rank: int) -> Array:

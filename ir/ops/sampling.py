@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtype import Array
 from ..graph.operator import Sample
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "truths",
 ]
 
-Array = np.ndarray[Any, Any]
 FLOAT_DTYPES = ("float32", "float64")
 SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5)
 

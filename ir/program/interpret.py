@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..dtype import Array
 from ..errors import InternalError
 from ..window import dense_offset
 from .nodes import Alias, Alloc, Call, Copy, Free, Program, Region
 
 __all__ = ["Kernel", "interpret", "writing"]
 
-Array: TypeAlias = np.ndarray[Any, Any]
 Kernel: TypeAlias = Callable[..., None]
 """Called with one array per operand, then the workspace (uint8) if there is one; writes its outputs
 and workspace, as the native kernel does."""

@@ -25,6 +25,7 @@ from ..autotune.measure.reference import error_bound
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..compile import CompiledFunction
+from ..ir.dtype import Array
 from ..ir.errors import LoopwrightTypeError, UnsupportedError
 from ..ir.graph.evaluate import evaluate
 from ..ir.graph.nodes import Binding, Call, Constant, Var
@@ -43,8 +44,6 @@ from .wide import flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations
 
 __all__ = ["Comparison", "Finding", "OperationError", "as_compiled", "compare", "compare_build"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
+
 __all__ = ["Difference", "Place", "difference"]
 
-Array = np.ndarray[Any, Any]
 SHOWN = 4
 """Elements of which both values are kept: the worst one and the first ones."""
 

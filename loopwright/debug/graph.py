@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..autotune.log.record import target_key
+from ..ir.dtype import Array
 from ..ir.graph.choices import Choices
 from ..ir.graph.nodes import Binding, Block, Function, Module
 from ..ir.graph.pipeline import GRAPH, default_pipeline
@@ -25,7 +24,6 @@ from .wide import flat, result_of, values_of
 
 __all__ = ["WrongPass", "wrong_pass"]
 
-Array = np.ndarray[Any, Any]
 MOST_CUTS = 200
 """Operations of a function up to which it is cut off behind each."""
 

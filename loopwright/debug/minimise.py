@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dtype import Array
 from ..ir.errors import LoopwrightError
 from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import (
@@ -41,7 +42,6 @@ from ..ir.graph.walk import operands
 
 __all__ = ["anonymous", "minimised", "random_values"]
 
-Array = np.ndarray[Any, Any]
 Fails = Callable[[Module], bool]
 LEAST_SIZE = 3
 """Sizes up to which nothing is gained by smaller ones; also what small numbers in attributes, such

@@ -29,6 +29,7 @@ from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
 from ..ir.dims import as_int
+from ..ir.dtype import Array
 from ..ir.graph.nodes import Module
 from ..ir.graph.parser import parse_module
 from ..ir.graph.printer import as_text, constants_of
@@ -41,7 +42,6 @@ from .minimise import random_values
 
 __all__ = ["Repro", "failure_of", "median_seconds", "repro_of", "schedules_of"]
 
-Array = np.ndarray[Any, Any]
 CALLS = 50
 """Calls of which a repro of slow code tells the median."""
 

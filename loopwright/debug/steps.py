@@ -22,6 +22,7 @@ from ..codegen.kernel import Kernel
 from ..codegen.one_kernel import aligned, call_kernel
 from ..codegen.program_from_graph import is_view
 from ..ir.dims import as_int
+from ..ir.dtype import Array
 from ..ir.errors import InternalError
 from ..ir.graph.nodes import (
     Atom,
@@ -43,8 +44,6 @@ from ..pipeline import Parts, Source
 from .wide import Value, flat
 
 __all__ = ["Step", "Steps"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

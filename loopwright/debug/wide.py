@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..ir.dtype import dtype_of
+from ..ir.dtype import Array, dtype_of
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
@@ -32,7 +32,6 @@ from ..ir.loop.widen import widened
 
 __all__ = ["Value", "flat", "result_of", "values_of"]
 
-Array = np.ndarray[Any, Any]
 Value: TypeAlias = "Array | tuple[Value, ...]"
 
 

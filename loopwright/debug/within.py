@@ -14,15 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..autotune.measure.reference import error_bound
 from ..autotune.space.space import default_schedule
 from ..codegen.kernel import Kernel, compile_kernel, prepare_operands
 from ..codegen.one_kernel import run_kernel
 from ..codegen.target import Target
 from ..ir.dims import as_int
-from ..ir.dtype import dtype_of
+from ..ir.dtype import Array, dtype_of
 from ..ir.errors import ScheduleError
 from ..ir.graph.nodes import Atom, Binding, Block, Call, Function, GlobalVar, Module, Var
 from ..ir.graph.walk import operands
@@ -38,7 +36,6 @@ from .wide import Value, flat, values_of
 
 __all__ = ["Checked", "Group", "check_operation", "levels", "operations"]
 
-Array = np.ndarray[Any, Any]
 MOST_ITERATIONS = 200_000
 """Turns of loops up to which a nest is interpreted, about a second of it."""
 MOST_EVALUATIONS = 50_000_000

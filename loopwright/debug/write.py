@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import shipped_logs
 from ..autotune.log.record import target_key
@@ -37,7 +35,6 @@ from .repro import Repro, failure_of, median_seconds, repro_of, schedules_of
 
 __all__ = ["failed", "write_repro"]
 
-Array = np.ndarray[Any, Any]
 REPRO_SECONDS = 10.0
 """Time to spend on making a program smaller, beyond the one attempt that is under way."""
 MOST_OPERATIONS = 5000

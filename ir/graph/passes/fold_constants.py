@@ -31,6 +31,7 @@ import numpy as np
 
 from ...derived import derived, interned
 from ...dims import Dim
+from ...dtype import Array
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
@@ -72,8 +73,6 @@ DEEPEST = 64
 """Cheap operators on top of each other that are kept unfolded."""
 
 _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
-
-Array = np.ndarray[Any, Any]
 
 
 @optional(level=1)
