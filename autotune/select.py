@@ -22,33 +22,30 @@ from .space.space import ScheduleSpace, default_variant
 from .workload import as_lists, workload_of
 
 __all__ = [
+    "SELECTION",
     "Chosen",
     "candidates",
     "choose_schedule",
 ]
 
-MARGIN = 0.3
-"""The model's score, a share of the candidates, by which a pick has to be ahead of the favourite.
-Among measured schedules of 168 kernels, each judged by a model that had not seen it, 0.05 was right
-seven times out of eight. Asked about all schedules of other kernels it is wrong more often: on the
-93 of ``bench`` picks with that margin were 6 % slower than the favourites, up to 2.1 times where
-arrays are larger than any it learnt from. With six times that, and a model of 779 kernels, two of
-the 139 kernels of ``bench`` and of twenty drawn workloads get another schedule than the favourite:
-1.10 and 1.63 times as fast."""
-AGREED = 0.002
-"""By how much the score of what was faster elsewhere has to be ahead."""
-FAR = 2.0
-"""The distance of a shape beyond which it shows nothing, in doublings of loops: a transpose 2.2
-away was the faster one by a third there, and took 2.3 times as long here. Of 78 shapes up to that
-far from one of 17 tuned kernels, 21 take its schedule by these rules, and run 1.12 times as fast as
-by default (the slowest 0.96); of 19 where it was 1.15 times as fast, and the model disagrees, eight
-would be slower, one by 1.3 times."""
-MOST_OWN = 8
-"""Records of the kernel itself that are tried, the fastest first, until one can be used."""
-CLEAR_GAIN = 1.15
-"""How many times faster than the favourite something has been elsewhere, to be tried here."""
-NEAR, CHANCE = 48, 64
-"""Schedules near to the favourites, twice, and of chance that the model is asked about."""
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """When a schedule that was not measured here goes before the default one.
+
+    The figures behind the numbers are in docs/measurements.md. Scores are shares of the candidates.
+    """
+
+    margin: float = 0.3  # Score by which the model's best candidate has to lead.
+    agreed: float = 0.002  # The same for a schedule that was clearly faster elsewhere.
+    clear_gain: float = 1.15  # Times as fast as the default schedule elsewhere: clearly faster.
+    max_distance: float = 2.0  # Doublings of loops between shapes that tell of each other.
+    own_records: int = 8  # Records of the kernel itself that are tried, the fastest first.
+    near: int = 48  # Schedules near to the defaults that the model is asked about, twice.
+    random: int = 64  # Random schedules that it is asked about.
+
+
+SELECTION = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,7 @@ def choose_schedule(
     model: TreeModel | None = None,
     refused: Collection[Schedule] = (),
 ) -> Chosen:
-    """The best schedule known for a kernel: the first of ``candidates`` that was not ``refused``
-    before; the rules' is given whatever was."""
+    """Returns the first of ``candidates`` that was not ``refused``, else the default schedule."""
     found = candidates(prim, target, threads, logs, model, refused)
     return next(c for c in found if c.origin == "rules" or c.schedule not in refused)
 
@@ -101,7 +97,7 @@ def candidates(
     """
     workload, key = workload_of(prim), target_key(target, threads)
     passed: list[str] = []
-    for record in own_records(logs, workload.hash, key)[:MOST_OWN]:
+    for record in own_records(logs, workload.hash, key)[: SELECTION.own_records]:
         schedule = _applied(prim, record.schedule)
         if schedule is None:
             passed.append("an own record does not apply")
@@ -113,16 +109,16 @@ def candidates(
     model = None if empty else model or shipped_model().model
     if known:
         yield from _from_records(prim, target, threads, known, model, passed)
-    favourite, variant = default_variant(prim, target)
+    default, variant = default_variant(prim, target)
     if variant is None:
-        yield Chosen(favourite, "rules", "plain", passed=tuple(passed))
+        yield Chosen(default, "rules", "plain", passed=tuple(passed))
         return
     if model is not None and target.isa in model.levels:
         space = ScheduleSpace(prim, target, threads, (variant,))
-        chosen = _by_model(space, favourite, model)
+        chosen = _by_model(space, default, model)
         if chosen is not None:
             yield replace(chosen, passed=tuple(passed))
-    yield Chosen(favourite, "rules", variant.name, passed=tuple(passed))
+    yield Chosen(default, "rules", variant.name, passed=tuple(passed))
 
 
 def _from_records(
@@ -171,20 +167,27 @@ def _from_records(
 
 
 def _why_not(result: LookupResult, ahead: float) -> str | None:
-    """Why a fitted schedule is not to be preferred to the default one, None if it is; ``ahead`` is
-    by how much the model's score of it is greater."""
-    if result.distance > FAR:
+    """Returns why the default schedule is preferred to a fitted one, None if it is not.
+
+    ``ahead`` is the difference of their scores.
+    """
+    if result.distance > SELECTION.max_distance:
         return "is too far away"
-    if ahead >= MARGIN or (result.gain >= CLEAR_GAIN and ahead > AGREED):
+    if ahead >= SELECTION.margin or (
+        result.gain >= SELECTION.clear_gain and ahead > SELECTION.agreed
+    ):
         return None
-    if result.gain < CLEAR_GAIN:
+    if result.gain < SELECTION.clear_gain:
         return "was not clearly faster there than the default schedule"
     return "is not expected to be faster here"
 
 
 def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -> Population | None:
-    """The row of a record's schedule in a space. What was measured on another number of threads
-    says nothing of how many loops they share: that is as in the default row."""
+    """Returns the row of a record's schedule in a space.
+
+    The number of fused parallel loops is that of the default row if the record was measured with
+    another number of threads.
+    """
     assert result.record is not None
     try:
         schedule = Schedule.from_json(as_lists(result.record.schedule))
@@ -198,19 +201,21 @@ def _refitted(space: ScheduleSpace, result: LookupResult, default: Population) -
     return row if shared is None else shared
 
 
-def _by_model(space: ScheduleSpace, favourite: Schedule, model: TreeModel) -> Chosen | None:
-    """What the model likes clearly better than the favourite, of schedules near to the favourite
-    and some of chance; None where it likes none."""
-    favourites = space.default()
-    if not len(favourites) or space.schedule(favourites[0]) != favourite:
+def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chosen | None:
+    """Returns the candidate that the model rates clearly above the default schedule, if any.
+
+    Candidates are schedules near to the defaults, and random ones.
+    """
+    defaults = space.default()
+    if not len(defaults) or space.schedule(defaults[0]) != default:
         return None
     rng = np.random.default_rng(0)  # the same choice in every process
-    near = space.mutate(np.repeat(favourites, -(-NEAR // len(favourites)), axis=0), rng)
+    near = space.mutate(np.repeat(defaults, -(-SELECTION.near // len(defaults)), axis=0), rng)
     again = space.mutate(near, rng)
-    rows = np.concatenate([favourites, near, again, space.sample(CHANCE, rng)])
+    rows = np.concatenate([defaults, near, again, space.sample(SELECTION.random, rng)])
     scores = _scores(space, rows, model)
     best = int(np.argmax(scores))
-    if scores[best] < scores[0] + MARGIN:
+    if scores[best] < scores[0] + SELECTION.margin:
         return None
     schedule = _applied(space.prim, space.schedule(rows[best]).to_json())
     if schedule is None:

@@ -64,6 +64,12 @@ class TuneSettings:
     tasks."""
     shipped_rounds: int = 250
     """Trees of the shipped model; more would make the file larger than a megabyte."""
+    rank_share: float = 0.65
+    """Share of ranks in the labels of the shipped model; the rest is the distance to the best."""
+    label_doublings: float = 3.0
+    """Doublings of the best time beyond which labels call all schedules equally slow."""
+    ridge: float = 1e-2
+    """Ridge of the linear model, as a share of the rows: features are standardised."""
     model_threads: int = 1
     """Threads of XGBoost: on 1,000 rows two gain little on idle cores, and on busy ones their
     spinning barriers make milliseconds seconds."""

@@ -10,8 +10,6 @@ from .training import TrainingSet
 
 __all__ = ["LinearModel"]
 
-_RIDGE = 1e-2  # of the number of rows: features are standardised, so one strength fits all
-
 
 class LinearModel:
     """Standardised features and their squares, fitted to ranks within the task."""
@@ -42,7 +40,7 @@ class LinearModel:
         self._centre = rows.mean(axis=0)
         self._scale = np.maximum(rows.std(axis=0), 1e-6)
         wide = self._expand(rows)
-        gram = wide.T @ wide + _RIDGE * len(wide) * np.eye(wide.shape[1])
+        gram = wide.T @ wide + self._settings.ridge * len(wide) * np.eye(wide.shape[1])
         self._weights = np.linalg.solve(gram, wide.T @ labels)
 
     def _expand(self, features: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What the sketch rules need to know of a PrimFunc: which stages share loops, who reads what how.
+"""Structure of a PrimFunc, for sketch rules: which stages share loops, and how they read buffers.
 
 Nothing here knows operators; everything is read off the tensor expressions.
 """
@@ -15,11 +15,9 @@ from ...ir.loop.cases import flips, inside, longest_piece
 from ...ir.loop.expr import Expr, Op, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
+from .settings import SPACE
 
 __all__ = ["Access", "Group", "expression_cost", "groups_of", "prim_bytes", "prim_flops"]
-
-MIN_PIECE = 8  # elements of the innermost axis that are worth a piece of their own
-MAX_BODIES = 64  # bodies that all pieces of a nest make together
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Access:
         return None if axis in self.irregular else self.strides.get(axis, 0)
 
     def places(self, axis: str, steps: int) -> int:
-        """How many elements tiles of so many steps of an axis read, each once."""
+        """Returns how many elements ``steps`` steps of an axis read, each counted once."""
         if not self.depends(axis):
             return 1
         run = self.runs.get(axis, 1)
@@ -80,10 +78,10 @@ class Group:
 
     @cached_property
     def cuts(self) -> dict[str, tuple[int, ...]]:
-        """Where the axes of maps are worth being cut: a condition flips there.
+        """Points at which to cut the axes of maps, because a condition flips there.
 
-        The innermost axis also where its index into an operand turns round or jumps, which costs
-        nothing outside of vectors, but only into pieces that fill some. All pieces together make
+        The innermost axis is also cut where its index into an operand reverses or jumps, but only
+        into pieces that fill vectors. All pieces together make
         no more than a few bodies.
         """
         if self.reductions or not self.shared:
@@ -100,8 +98,8 @@ class Group:
         bodies = 1
         for axis in reversed(self.shared):
             count = len(found.get(axis, ())) + 1
-            short = axis == self.shared[-1] and self.extents[axis] < MIN_PIECE * count
-            if count > 1 and not short and bodies * count <= MAX_BODIES:
+            short = axis == self.shared[-1] and self.extents[axis] < SPACE.min_piece * count
+            if count > 1 and not short and bodies * count <= SPACE.max_bodies:
                 kept[axis] = tuple(sorted(found[axis]))
                 bodies *= count
         return kept
@@ -143,7 +141,7 @@ class Group:
     def element_bytes(self) -> int:
         """Size of the widest element: what a vector's lanes are counted by.
 
-        At least 4 where some do not lie side by side: they are put together one by one.
+        At least 4 where some are not contiguous: their vectors are built lane by lane.
         """
         least = 1 if all(self._is_smooth(s) for s in self.stages) else 4
         widths = [least, *(s.buffer.dtype.bytes for s in self.stages)]
@@ -224,7 +222,7 @@ def expression_cost(stage: Stage) -> float:
 
 
 def stage_points(stage: Stage) -> int:
-    """How often the stage's expression is evaluated."""
+    """Returns the number of times that a stage's expression is evaluated."""
     return prod(as_int(a.extent) for a in (*stage.axes, *stage.reduce_axes))
 
 
@@ -263,7 +261,7 @@ def groups_of(prim: PrimFunc) -> tuple[Group, ...]:
 
 
 def _may_join(run: list[Stage], stage: Stage, common: tuple[str, ...]) -> bool:
-    """Whether ``stage`` reads the run only at the place it is at itself, along the common axes.
+    """True if ``stage`` reads the run only at the place it is at itself, along the common axes.
 
     A stage that reads nothing of the run may always join: two nests could not walk axes of one
     name in different ways.

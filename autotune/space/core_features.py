@@ -1,8 +1,8 @@
-"""What a core does in one call, estimated for whole populations from the arrays.
+"""Cycles of one core in one call, estimated for whole populations.
 
 The steps of the main stage are counted tile by tile, the smaller tiles at the ends of the axes for
 themselves. A step takes as long as the fullest of the core's units: arithmetic, loads, shuffles
-(lanes that lie apart are picked, inserted, or transposed in blocks, as the code generator does it),
+(strided lanes are picked, inserted, or transposed in blocks, as the code generator does it),
 the front end, or the latency of its chain. What does not fit the registers comes on top.
 """
 
@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.emit.cover import MAX_WINDOWS, SPARSE_BLOCK
+from ...codegen.target import CACHE_LINE
 from ...ir.dims import as_int
 from .analysis import Access, expression_cost
-from .rules.tile_defaults import LATENCY, SPILL, TILE, TURN
 from .tiling import PACKS_VECTORS, Tiling
 
 __all__ = ["core_features"]
@@ -23,19 +24,12 @@ __all__ = ["core_features"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-LOADS, SHUFFLES, STORES, WIDTH = 2.0, 1.0, 1.0, 5.0  # of each in a cycle; instructions in all
-NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
-SPARSE = 4  # a block is transposed unless more than three quarters of it would be empty
-JOIN = 3.0  # cycles of each of the steps that join the lanes of one accumulator
-PAGE, LINE, WAYS = 4096, 64, 8  # bytes between lines of one set, of a line; lines a set keeps
-
 
 def core_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """float64[n] for each name: ``cycles`` of all steps on one core, ``arithmetic``, ``loads``,
     ``shuffles``, ``latency`` and ``spilled`` of them as far as each unit alone would take,
     ``around`` for loops and tiles, ``tails`` those of smaller tiles; ``written``, instructions in
-    the innermost loop; ``crowded``, lines that fall into one set of the first cache over those it
-    keeps."""
+    the innermost loop; ``crowded``, lines that fall into one set of L1 over those it keeps."""
     n = len(v["rows"])
     main = tiling.group.main
     reduced = {a.name for a in main.reduce_axes}
@@ -45,37 +39,37 @@ def core_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatA
     steps = depth / tiling.extent(axis) if along_reduced else depth
     points = 1.0
     for name in tiling.group.shared:
-        if name not in (axis, tiling.row_axis, tiling.row_axis2):
+        if name not in (axis, tiling.row_axis, tiling.second_row_axis):
             points *= tiling.extent(name)
-    units = ("arithmetic", "loads", "shuffles", "latency", "spilled", "around", "tails", "cycles")
+    units = ("arithmetic", "loads", "shuffles", "latency", "spilled", "loop", "tails", "cycles")
     found: dict[str, FloatArray] = {name: np.zeros(n) for name in units}
     written: FloatArray = np.zeros(n)
-    for whole, times, size, rows, rows2 in _tiles(tiling, v):
-        one = _step(tiling, v, size, rows, rows2)
-        turn = TURN / v["k_unroll"] / tiling.taps
+    for whole, times, size, rows, second_rows in _tiles(tiling, v):
+        one = _step(tiling, v, size, rows, second_rows)
+        iteration = tiling.core.iteration / v["k_unroll"] / tiling.taps
         core = np.maximum.reduce(
             [one["arithmetic"], one["loads"], one["shuffles"], one["front"], one["latency"]]
         )
-        spilled = one["spilled"] * SPILL
-        tile = np.full(n, TILE if depth > 1 else TURN)
+        spilled = one["spilled"] * tiling.core.spill
+        tile = np.full(n, tiling.core.tile if depth > 1 else tiling.core.iteration)
         if along_reduced:  # the tiles along the vectors are steps, too: joined once at the end
             pieces = -(-tiling.extent(axis) // np.maximum(1, np.minimum(size, 1 << 40)))
-            join = rows * rows2 * JOIN * np.log2(max(2, tiling.lanes))
-            tile = np.where(times > 0, (TILE + join) / np.maximum(1, pieces), 0.0)
+            join = rows * second_rows * tiling.core.lane_join * np.log2(max(2, tiling.lanes))
+            tile = np.where(times > 0, (tiling.core.tile + join) / np.maximum(1, pieces), 0.0)
         each = points * times
-        total = each * (steps * (core + spilled + turn) + tile)
+        total = each * (steps * (core + spilled + iteration) + tile)
         for name in ("arithmetic", "loads", "shuffles", "latency"):
             found[name] += each * steps * one[name]
         found["spilled"] += each * steps * spilled
-        found["around"] += each * (steps * turn + tile)
+        found["loop"] += each * (steps * iteration + tile)
         found["cycles"] += total
         if whole:
-            written = np.where(times > 0, one["written"], written)
+            written = np.where(times > 0, one["instructions"], written)
         else:
             found["tails"] += total
-            written = np.where(written == 0, one["written"], written)
-    found["written"] = written * v["k_unroll"] * tiling.taps
-    found["crowded"] = _crowded(tiling, v)
+            written = np.where(written == 0, one["instructions"], written)
+    found["instructions"] = written * v["k_unroll"] * tiling.taps
+    found["set_conflicts"] = _crowded(tiling, v)
     return found
 
 
@@ -89,7 +83,7 @@ def _tiles(
     for axis, wanted in (
         (tiling.inner_axis, v["vectors"] * tiling.lanes),
         (tiling.row_axis, v["rows"]),
-        (tiling.row_axis2, v["rows2"]),
+        (tiling.second_row_axis, v["second_rows"]),
     ):
         extent = np.full(n, tiling.extent(axis), np.int64)
         size = np.maximum(1, np.minimum(wanted, extent))
@@ -100,26 +94,26 @@ def _tiles(
         parts.append(kinds)
     for a, (n_v, size) in enumerate(parts[0]):
         for b, (n_r, rows) in enumerate(parts[1]):
-            for c, (n_q, rows2) in enumerate(parts[2]):
-                yield not (a or b or c), n_v * n_r * n_q, size, rows, rows2
+            for c, (n_q, second_rows) in enumerate(parts[2]):
+                yield not (a or b or c), n_v * n_r * n_q, size, rows, second_rows
 
 
 def _step(
-    tiling: Tiling, v: Mapping[str, IntArray], size: IntArray, rows: IntArray, rows2: IntArray
+    tiling: Tiling, v: Mapping[str, IntArray], size: IntArray, rows: IntArray, second_rows: IntArray
 ) -> dict[str, FloatArray]:
     """One step of a tile: cycles of every unit, registers that are missing, instructions."""
     main = tiling.group.main
     lanes = tiling.lanes
     axis = tiling.inner_axis
     wide = -(-size // lanes)
-    chains = (wide * rows * rows2).astype(float)
+    chains = (wide * rows * second_rows).astype(float)
     reads = tiling.group.accesses[main.name]
     packable = {name for name, _ in tiling.packable}
     packed = np.isin(v["pack"], PACKS_VECTORS)
     loads, shuffles, live = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     for access in reads:
         count = np.ones(len(rows))
-        for name, tile in ((tiling.row_axis, rows), (tiling.row_axis2, rows2)):
+        for name, tile in ((tiling.row_axis, rows), (tiling.second_row_axis, second_rows)):
             if name is not None and access.depends(name):
                 count = count * tile
         moves = axis is not None and access.lane_stride(axis, lanes) != 0
@@ -137,21 +131,21 @@ def _step(
     if main.combiner is None:
         stores = chains
         if main.axes and axis is not None and main.axes[-1].name != axis:
-            run = rows if main.axes[-1].name == tiling.row_axis else rows2
-            blocks = chains / np.maximum(1, run)  # turned in registers, as far as rows reach
-            turned = blocks * np.ceil(run / lanes) * lanes
-            stores, shuffles = turned, shuffles + turned * np.log2(max(2, lanes))
+            run = rows if main.axes[-1].name == tiling.row_axis else second_rows
+            blocks = chains / np.maximum(1, run)  # transposed in registers, as far as rows reach
+            transposed = blocks * np.ceil(run / lanes) * lanes
+            stores, shuffles = transposed, shuffles + transposed * np.log2(max(2, lanes))
     wanted = chains + np.minimum(live, wide + 1) if main.combiner is not None else live + work
     written = chains * 2 * work + loads + shuffles + stores
-    latency = np.full(len(rows), LATENCY if main.combiner is not None else 0.0)
+    latency = np.full(len(rows), tiling.core.fma_latency if main.combiner is not None else 0.0)
     return {
         "arithmetic": chains * work,
-        "loads": loads / LOADS,
-        "shuffles": shuffles / SHUFFLES,
-        "front": written / WIDTH + stores / STORES * 0.0,
+        "loads": loads / tiling.core.loads,
+        "shuffles": shuffles / tiling.core.shuffles,
+        "front": written / tiling.core.issue,
         "latency": latency,
         "spilled": np.maximum(0.0, wanted - tiling.target.vector_registers),
-        "written": written,
+        "instructions": written,
     }
 
 
@@ -166,32 +160,33 @@ def _vector(
         return (2.0 * one, one) if axis in access.runs else (lanes * one, lanes * one)
     if step in (1, -1):
         return one, none if step == 1 else one
-    if abs(step) <= NEAR:
+    if abs(step) <= MAX_WINDOWS:
         return float(abs(step)) * one, float(abs(step)) * one
     row = tiling.row_axis
     if row is None or access.stride(row) != 1:
         return lanes * one, lanes * one
     # A block of ``lanes`` rows of the operand is transposed: it gives as many vectors as fit.
     block = np.maximum(1, np.minimum(rows, lanes))
-    turned = block * np.minimum(size, lanes) * SPARSE >= lanes * lanes
+    transposed = block * np.minimum(size, lanes) * SPARSE_BLOCK >= lanes * lanes
     each = np.minimum(size, lanes) / block
     return (
-        np.where(turned, each, lanes),
-        np.where(turned, lanes * np.log2(max(2, lanes)) / block, lanes),
+        np.where(transposed, each, lanes),
+        np.where(transposed, lanes * np.log2(max(2, lanes)) / block, lanes),
     )
 
 
 def _crowded(tiling: Tiling, v: Mapping[str, IntArray]) -> FloatArray:
-    """Lines of one operand in one set of the first cache over those a set keeps, where the steps of
-    one axis of a cache tile are far apart; the worst of all."""
+    """Returns the lines of one operand that fall into one set of L1, over those a set keeps.
+
+    Counts the steps of one axis of a cache tile; the worst operand and axis."""
     worst = np.zeros(len(v["rows"]))
     packable = {name for name, _ in (*tiling.packable, *tiling.packable_rows)}
     reach: dict[str, IntArray] = {}
     axis = tiling.inner_axis
     for name, tile in (
-        (axis, v["vectors"] * tiling.lanes * v["mid_v"]),
-        (tiling.row_axis, v["rows"] * v["mid_r"]),
-        (tiling.row_axis2, v["rows2"]),
+        (axis, v["vectors"] * tiling.lanes * v["cache_vectors"]),
+        (tiling.row_axis, v["rows"] * v["cache_rows"]),
+        (tiling.second_row_axis, v["second_rows"]),
     ):
         if name is not None:
             reach[name] = np.minimum(tile, tiling.extent(name))
@@ -203,10 +198,10 @@ def _crowded(tiling: Tiling, v: Mapping[str, IntArray]) -> FloatArray:
     for access in tiling.group.accesses[tiling.group.main.name]:
         for name, count in reach.items():
             step = abs((access.stride(name) or 0) * access.element_bytes)
-            if step < LINE:
+            if step < CACHE_LINE:
                 continue
-            sets = max(1, PAGE // max(LINE, int(np.gcd(step, PAGE))))
-            lines = count / np.minimum(sets, np.maximum(1, count)) / WAYS
+            sets = max(1, tiling.core.page // max(CACHE_LINE, int(np.gcd(step, tiling.core.page))))
+            lines = count / np.minimum(sets, np.maximum(1, count)) / tiling.core.l1_ways
             if access.buffer in packable:
                 lines = np.where(v["pack"] > 0, 0.0, lines)
             worst = np.maximum(worst, lines)

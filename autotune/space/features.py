@@ -1,7 +1,7 @@
-"""What the cost model sees of a candidate: named numbers, the same for every task and machine.
+"""Features of candidates for the cost model: named numbers, the same for every task and machine.
 
-They are computed for whole populations from the integer arrays, without applying a schedule. What
-they are called and say stands in ``feature_list``.
+They are computed for whole populations from tilings, without applying a schedule, and know neither
+rules nor knobs. ``feature_list`` holds their names and meanings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...codegen.target import Target
+from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
 from ...ir.schedule.steps import Schedule, Step
@@ -20,11 +20,12 @@ from ..protocols import Population
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
 from .core_features import core_features
 from .feature_list import ABSOLUTE, COMPARED, FEATURE_NAMES
-from .footprint_features import PAGE, footprints
+from .footprint_features import footprints
 from .reading import tiling_of
-from .rules.tile_defaults import LATENCY, LOAD, SPILL, TILE, TURN
-from .tiling import GROUP, PACKS_ROWS, PACKS_VECTORS, Kind, Tiling, Values
-from .traffic_features import LINE, traffic_features
+from .settings import FEATURES as ESTIMATES
+from .settings import SKETCHES
+from .tiling import PACKS_ROWS, PACKS_VECTORS, Kind, Tiling, Values
+from .traffic_features import traffic_features
 from .variant import Variant
 
 __all__ = ["space_features"]
@@ -32,11 +33,10 @@ __all__ = ["space_features"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 _COLUMNS = [FEATURE_NAMES.index(name) for name in COMPARED]
-NEAR_BYTES, FAR_BYTES, MEMORY_BYTES = 48.0, 12.0, 6.0  # a cycle, into the first cache and so on
 
 
 class Space(Protocol):
-    """What features are made from: a kernel, the ways of doing it, and the values of knobs."""
+    """The parts of a space that features are made from."""
 
     prim: PrimFunc
     target: Target
@@ -81,8 +81,8 @@ def _tilings(
 ) -> Iterator[tuple[Tiling, IntArray, Values]]:
     """The tilings of a variant's rows, each with the places of its rows and their values."""
     variant = space.variants[number]
-    if variant.sketch.tiling is not None:
-        tiling = variant.sketch.tiling
+    if variant.tiling is not None:
+        tiling = variant.tiling
         values = tiling.values(space.values(rows, number), len(rows))
         yield tiling, np.arange(len(rows)), values
         return
@@ -112,7 +112,7 @@ def _tiling_features(
     threads: int,
 ) -> dict[str, FloatArray | float]:
     group, target = tiling.group, tiling.target
-    tile = (v["vectors"] * v["rows"] * v["rows2"]).astype(float)
+    tile = (v["vectors"] * v["rows"] * v["second_rows"]).astype(float)
     inner = _inner_loop(tiling, v)
     footprint = footprints(tiling, v)
     trips, per_core = _parallel(tiling, v, threads)
@@ -129,7 +129,9 @@ def _tiling_features(
     share = tiling.share(v)
     moved = {level: share * moved for level, moved in traffic_features(tiling, v).items()}
     cycles = share * inner["cycles"]
-    memory = moved["l1"] / NEAR_BYTES + moved["l2"] / FAR_BYTES + moved["l3"] / MEMORY_BYTES
+    core = tiling.core
+    memory = moved["l1"] / core.bytes_from_l2 + moved["l2"] / core.bytes_from_llc
+    memory = memory + moved["l3"] / core.bytes_from_memory
     used = np.minimum(trips, threads)
     last = group.main.axes[-1].name if group.main.axes else None
     smooth = tiling.kind == Kind.LANES or last == tiling.vector_axis
@@ -145,10 +147,10 @@ def _tiling_features(
         "threads": float(np.log2(threads)),
         "vectors": _log(v["vectors"]),
         "rows": _log(v["rows"]),
-        "rows2": _log(v["rows2"]),
+        "second_rows": _log(v["second_rows"]),
         "tile": _log(tile),
         "pressure": (tile + inner["live"]) / target.vector_registers,
-        "chains": np.minimum(tile / LATENCY / 2, 2.0),
+        "chains": np.minimum(tile / core.fma_latency / core.fma_ports, ESTIMATES.max_chains),
         "loads_per_op": inner["loads"] / tile,
         "gathers_per_op": inner["gathers"] / tile,
         "unroll": _log(v["k_unroll"]),
@@ -157,19 +159,19 @@ def _tiling_features(
         "depth": _log(inner["depth"]),
         "vector_waste": inner["waste"],
         "row_tail": _tail(tiling.extent(tiling.row_axis), v["rows"]),
-        "row2_tail": _tail(tiling.extent(tiling.row_axis2), v["rows2"]),
+        "second_row_tail": _tail(tiling.extent(tiling.second_row_axis), v["second_rows"]),
         "tile_bytes": _log(footprint["tile"] / target.l1),
         "cache_tile_bytes": _log(footprint["cache"] / target.l2),
         "panel_bytes": _log(footprint["panel"] / target.l2),
         "sweep_bytes": _log(footprint["sweep"] / target.l3),
         "tile_pages": _log(footprint["pages"]),
         "k_blocks": _log(v["k_blocks"]),
-        "mid_v": _log(v["mid_v"]),
-        "mid_r": _log(v["mid_r"]),
-        "vectors_outer": v["order"].astype(float),
-        "vectors_mid": v["mid_order"].astype(float),
+        "cache_vectors": _log(v["cache_vectors"]),
+        "cache_rows": _log(v["cache_rows"]),
+        "vectors_outer": v["vectors_outer"].astype(float),
+        "cache_vectors_outer": v["cache_vectors_outer"].astype(float),
         "packed": packed,
-        "streamed": v["stream"].astype(float),
+        "non_temporal": v["non_temporal"].astype(float),
         "prefetched": _log(v["prefetch"] + 1),
         "row_packed": np.isin(v["pack"], PACKS_ROWS).astype(float) * bool(tiling.packable_rows),
         "pack_bytes": packed * runtime / max(1.0, whole["bytes"]),
@@ -183,8 +185,8 @@ def _tiling_features(
         "element": float(np.log2(group.element_bytes)),
         "work": expression_cost(group.main),
         **_prepared(tiling, prepare, whole),
-        "near_bytes": _log(moved["l1"] / operations),
-        "far_bytes": _log(moved["l2"] / operations),
+        "l1_bytes": _log(moved["l1"] / operations),
+        "l2_bytes": _log(moved["l2"] / operations),
         "memory_bytes": _log(moved["l3"] / operations),
         "estimate": _log(np.maximum(cycles, memory) / operations / used),
         "bound": _log(memory / cycles),
@@ -204,7 +206,7 @@ def _core(
     trips: FloatArray,
     tiles: FloatArray,
 ) -> dict[str, FloatArray]:
-    """What the core does, as shares and beside the cycles for ``memory``."""
+    """Features of the core's work: shares of its cycles, and them beside those of ``memory``."""
     core = core_features(tiling, v)
     cycles = tiling.share(v) * core["cycles"]
     arithmetic = np.maximum(core["arithmetic"], 1e-6)
@@ -213,15 +215,15 @@ def _core(
         "expected": _log(np.maximum(cycles, memory) / operations / used),
         "together": _log((cycles + memory) / operations / used),
         "core_share": _log(cycles / np.maximum(memory, 1e-6)),
-        "load_share": np.minimum(core["loads"] / arithmetic, 64.0),
+        "load_share": np.minimum(core["loads"] / arithmetic, ESTIMATES.max_load_share),
         "shuffle_share": _log(core["shuffles"] / arithmetic + 1.0),
-        "wait_share": _log(core["latency"] / arithmetic + 1.0),
+        "latency_share": _log(core["latency"] / arithmetic + 1.0),
         "spill_share": core["spilled"] / cycles,
-        "around_share": core["around"] / cycles,
+        "loop_share": core["loop"] / cycles,
         "tail_share": core["tails"] / cycles,
-        "written": _log(core["written"]),
-        "crowded": _log(core["crowded"] + 1.0),
-        "turns": _log(tiles / np.maximum(1.0, trips)),
+        "instructions": _log(core["instructions"]),
+        "set_conflicts": _log(core["set_conflicts"] + 1.0),
+        "tiles_per_iteration": _log(tiles / np.maximum(1.0, trips)),
         "tile_cycles": _log(cycles / tiles),
     }
 
@@ -229,7 +231,7 @@ def _core(
 def _prepared(
     tiling: Tiling, prepare: Sequence[Step], whole: Mapping[str, float]
 ) -> dict[str, float]:
-    """What the preparing steps of a variant have made of the kernel."""
+    """Features of the preparing steps: stages inlined, work repeated, reductions cut."""
     group = tiling.group
     prim = group.prim
     flops = prim_flops(prim)
@@ -239,15 +241,15 @@ def _prepared(
     return {
         "inlined": float(sum(s.name == "compute_inline" for s in prepare)),
         "repeated": float(_log(flops / whole["flops"])),
-        "pieces": float(np.log2(pieces[0])) if pieces else 0.0,
-        "kept": float(_log(max(kept, 1) / tiling.target.l2)),
+        "reduction_parts": float(np.log2(pieces[0])) if pieces else 0.0,
+        "stored_between": float(_log(max(kept, 1) / tiling.target.l2)),
         "other_work": 1.0 - group.flops / flops,
         "stage_work": 1.0 - stage_flops(group.main) / flops,
     }
 
 
 def _layout(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray | float]:
-    """How the operands of the main stage lie, as far as vectors and rows walk them."""
+    """Features of the operands' layouts along vectors and rows of the main stage."""
     group = tiling.group
     reads = group.accesses[group.main.name]
     axis, lanes = tiling.inner_axis, tiling.lanes
@@ -263,17 +265,18 @@ def _layout(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray |
     steps = [(a.stride(tiling.k_axis or "") or 0) * a.element_bytes for a in reads]
     vectors = [a for a in reads if axis is not None and a.stride(axis) == 1]
     rows = [
-        any(s * a.element_bytes % LINE for x, s in a.strides.items() if x != axis) for a in vectors
+        any(s * a.element_bytes % CACHE_LINE for x, s in a.strides.items() if x != axis)
+        for a in vectors
     ]
     deep = tiling.extent(tiling.k_axis)
-    run = width * group.element_bytes * v["mid_v"]
+    run = width * group.element_bytes * v["cache_vectors"]
     return {
         "depth_tail": (deep % tiling.step(v)) / deep,
         "last_lanes": 1.0 - used,
-        "same_sets": sum(s > 0 and s % PAGE == 0 for s in strides) / max(1, len(reads)),
-        "walks": float(sum(abs(s) >= PAGE for s in steps)),
+        "same_sets": sum(s > 0 and s % tiling.core.page == 0 for s in strides) / max(1, len(reads)),
+        "page_walks": float(sum(abs(s) >= tiling.core.page for s in steps)),
         "crossing": sum(rows) / max(1, len(rows)),
-        "run": _log(run),
+        "contiguous_bytes": _log(run),
     }
 
 
@@ -299,7 +302,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         moves = axis is not None and access.depends(axis)
         if moves:
             count = count * vectors
-        for row, knob in ((tiling.row_axis, "rows"), (tiling.row_axis2, "rows2")):
+        for row, knob in ((tiling.row_axis, "rows"), (tiling.second_row_axis, "second_rows")):
             if row is not None and access.depends(row):
                 count = count * v[knob]
         rough = moves and access.stride(axis or "") not in (1, -1)
@@ -313,22 +316,26 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         depth *= as_int(reduced.extent)
     points = 1.0
     for name in group.shared:
-        if name not in (axis, tiling.row_axis, tiling.row_axis2):
+        if name not in (axis, tiling.row_axis, tiling.second_row_axis):
             points *= group.extents[name]
     tiles = (
         -(-width // np.maximum(1, reached))
         * -(-tiling.extent(tiling.row_axis) // v["rows"])
-        * -(-tiling.extent(tiling.row_axis2) // v["rows2"])
+        * -(-tiling.extent(tiling.second_row_axis) // v["second_rows"])
     )
     steps = float(depth) if tiling.in_tiles else depth / max(1, width)
-    chains = vectors * v["rows"] * v["rows2"]
+    chains = vectors * v["rows"] * v["second_rows"]
     work = np.full(len(reached), max(1.0, expression_cost(main) / 2.0))
     if tiling.kind == Kind.DOTS:  # four products of a lane at once, or sixteen in tile registers
-        work = work / np.where(v["tiles"] == 1, 4 * GROUP, GROUP)
+        work = work / np.where(v["tiles"] == 1, 4 * SKETCHES.group, SKETCHES.group)
     wanted = chains + np.minimum(live, vectors + 1)
     spilled = np.maximum(0.0, wanted - tiling.target.vector_registers)
-    per_step = np.maximum(np.maximum(chains * work, (loads + gathers) * LOAD), LATENCY)
-    per_step = per_step + spilled * SPILL + TURN / v["k_unroll"] / tiling.taps
+    per_step = np.maximum(
+        np.maximum(chains * work, (loads + gathers) * tiling.core.load), tiling.core.fma_latency
+    )
+    per_step = (
+        per_step + spilled * tiling.core.spill + tiling.core.iteration / v["k_unroll"] / tiling.taps
+    )
     return {
         "loads": loads,
         "gathers": gathers,
@@ -336,7 +343,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         "trips": _inner_trips(tiling, v, axis, reached),
         "depth": np.full(len(reached), float(depth)),
         "waste": 1.0 - width / (-(-width // lanes) * lanes) * np.ones(len(reached)),
-        "cycles": np.asarray(points * tiles * (steps * per_step + TILE), np.float64),
+        "cycles": np.asarray(points * tiles * (steps * per_step + tiling.core.tile), np.float64),
         "tiles": np.asarray(points * tiles, np.float64),
         "steps": np.full(len(reached), steps),
     }
@@ -345,7 +352,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
 def _inner_trips(
     tiling: Tiling, v: Mapping[str, IntArray], axis: str | None, reached: IntArray
 ) -> FloatArray:
-    """Turns of the innermost reduced loop of the main stage with more than one turn, else 1."""
+    """Iterations of the innermost reduced loop of the main stage that has several, else 1."""
     main = tiling.group.main
     reduced = [a.name for a in main.reduce_axes]
     one = np.ones(len(v["rows"]), np.int64)
@@ -366,15 +373,15 @@ def _inner_trips(
                 chunk // tiling.step(v) if name == tiling.k_axis else one * tiling.extent(name)
             )
     trips = one
-    for turns in loops:
-        trips = np.where(turns > 1, turns, trips)
+    for count in loops:
+        trips = np.where(count > 1, count, trips)
     return trips.astype(float)
 
 
 def _parallel(
     tiling: Tiling, v: Mapping[str, IntArray], threads: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Turns of the parallel loop, and turns per thread."""
+    """Iterations of the parallel loop, and iterations per thread."""
     n = len(v["rows"])
     if "shared" in v:
         return v["shared"].astype(float), v["shared"] / threads

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.target import CACHE_LINE
 from .analysis import Access
 from .tiling import Tiling
-from .traffic_features import LINE, touched
+from .traffic_features import touched
 
-__all__ = ["PAGE", "footprints"]
+__all__ = ["footprints"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-PAGE = 4096  # bytes
 
 
 def footprints(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
@@ -30,16 +30,19 @@ def footprints(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArra
         inner[tiling.k_axis] = -(-inner[tiling.k_axis] // v["k_blocks"])
     register = {**tile, **inner}
     cache = dict(register)
-    for axis, knob in ((tiling.vector_axis, "mid_v"), (tiling.row_axis, "mid_r")):
+    for axis, knob in ((tiling.vector_axis, "cache_vectors"), (tiling.row_axis, "cache_rows")):
         if tiling.in_tiles and axis is not None:
             cache[axis] = np.minimum(cache[axis] * v[knob], whole[axis])
-    order = v["order"] == 1
+    order = v["vectors_outer"] == 1
     panel, sweep = dict(cache), dict(cache)
     for axis, is_inner in ((tiling.row_axis, order), (tiling.vector_axis, ~order)):
         if axis is not None and axis in panel:
             panel[axis] = np.where(is_inner, whole[axis], panel[axis])
             sweep[axis] = whole[axis]
-    pages = sum((_touched(a, register, PAGE) for a in reads), np.zeros(len(v["rows"]))) / PAGE
+    pages = (
+        sum((_touched(a, register, tiling.core.page) for a in reads), np.zeros(len(v["rows"])))
+        / tiling.core.page
+    )
     return {
         "tile": _all_touched(reads, register),
         "cache": _all_touched(reads, cache),
@@ -50,7 +53,7 @@ def footprints(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArra
 
 
 def _all_touched(reads: list[Access], sizes: Mapping[str, IntArray]) -> FloatArray:
-    total = sum((_touched(a, sizes, LINE) for a in reads), np.zeros(1))
+    total = sum((_touched(a, sizes, CACHE_LINE) for a in reads), np.zeros(1))
     return np.asarray(total, np.float64)
 
 
@@ -60,13 +63,15 @@ def _touched(access: Access, sizes: Mapping[str, IntArray], unit: int) -> FloatA
 
 
 def _sizes(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, IntArray]:
-    """How far each tiled axis reaches in one register tile."""
+    """Steps of each tiled axis in one register tile."""
     sizes: dict[str, IntArray] = {}
     if tiling.in_tiles and tiling.vector_axis is not None:
         wide = v["vectors"] * tiling.lanes
         sizes[tiling.vector_axis] = np.minimum(wide, tiling.extent(tiling.vector_axis))
     if tiling.row_axis is not None:
         sizes[tiling.row_axis] = np.minimum(v["rows"], tiling.extent(tiling.row_axis))
-    if tiling.row_axis2 is not None:
-        sizes[tiling.row_axis2] = np.minimum(v["rows2"], tiling.extent(tiling.row_axis2))
+    if tiling.second_row_axis is not None:
+        sizes[tiling.second_row_axis] = np.minimum(
+            v["second_rows"], tiling.extent(tiling.second_row_axis)
+        )
     return sizes

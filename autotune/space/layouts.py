@@ -14,10 +14,10 @@ from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.schedule.steps import Step, layout
 from .analysis import accesses_of
 
-__all__ = ["turned_copies"]
+__all__ = ["transposed_layouts"]
 
 
-def turned_copies(prim: PrimFunc) -> tuple[Step, ...]:
+def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
     """Layouts of maps read by groups of results, with the dimension of their vectors last."""
     maps = {s.name: s for s in prim.stages if s.combiner is None and s.name not in prim.outputs}
     found: dict[str, Step] = {}
@@ -50,5 +50,5 @@ def _is_walked(index: Dim, axis: str) -> bool:
 
 
 def _is_grouped(index: object) -> bool:
-    """Whether an index stays for runs of an axis, as ``16 * (i // 16) + k`` does."""
+    """True if an index stays for runs of an axis, as ``16 * (i // 16) + k`` does."""
     return isinstance(index, Dim) and linear(index) is None

@@ -22,11 +22,9 @@ from ...ir.loop.prim import PrimFunc, Stage
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from ...ir.loop.symmetry import symmetric_axes
 from .analysis import stage_flops, stage_points
+from .settings import SPACE
 
 __all__ = ["least_flops"]
-
-MOST_PLACES = 256
-"""Places along short axes that are resolved one by one; of longer axes nothing is known."""
 
 
 def least_flops(prim: PrimFunc) -> float:
@@ -57,8 +55,8 @@ def _least(stage: Stage) -> float:
         return stage_flops(stage)
     extents = {a.name: as_int(a.extent) for a in (*stage.axes, *stage.reduce_axes)}
     names = {n for condition in chosen for n in _places_in(condition)} & extents.keys()
-    short = sorted(n for n in names if extents[n] <= MOST_PLACES)
-    while prod(extents[n] for n in short) > MOST_PLACES:
+    short = sorted(n for n in names if extents[n] <= SPACE.max_places)
+    while prod(extents[n] for n in short) > SPACE.max_places:
         short.remove(max(short, key=extents.__getitem__))
     count = _Count()
     for at in product(*(range(extents[n]) for n in short)):
@@ -72,7 +70,7 @@ def _least(stage: Stage) -> float:
 
 
 def _is_of_places(expr: Expr) -> bool:
-    """Whether a value depends on where it is computed only, not on data."""
+    """True if a value depends on where it is computed only, not on data."""
     return all(isinstance(node, Const | Index | Op) for node in walk(expr))
 
 

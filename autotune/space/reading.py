@@ -1,4 +1,4 @@
-"""Tilings read off schedules: what features need to know of a sketch that does not say it itself.
+"""Tilings read off schedules: for features of sketches that do not describe theirs.
 
 Loops are read as the steps leave them: vectorised and unrolled loops of an axis make the register
 tile, serial ones between them and the outermost loop the cache tile, reduced loops that stand
@@ -57,7 +57,7 @@ class ReadTiling(Tiling):
     @property
     def axes(self) -> tuple[object, ...]:
         """Equal for schedules that tile the same axes of the same stages."""
-        rows = (self.row_axis, self.row_axis2, self.k_axis)
+        rows = (self.row_axis, self.second_row_axis, self.k_axis)
         packs = (self.packable, self.packable_rows)
         return (self.group.prim, self.inner_axis, *rows, *packs, self.unrolled_points, self.kind)
 
@@ -142,17 +142,17 @@ class _Loops:
         )
 
     def values(self, tiling: Tiling) -> dict[str, int]:
-        """What the loops say of a tiling's values."""
+        """Returns the values of ``tiling`` that follow from the loops."""
         v, lanes = tiling.inner_axis, tiling.lanes
         wide = [x for x in self.order if axis_of(x) == v]
         found = {
             "vectors": prod(-(-self.extents[x] // lanes) for x in wide if x in self.vectorized)
             * prod(self.extents[x] for x in wide if x in self.unrolled),
             "rows": self._tile(tiling.row_axis),
-            "rows2": self._tile(tiling.row_axis2),
+            "second_rows": self._tile(tiling.second_row_axis),
             "k_unroll": self._tile(tiling.k_axis),
-            "mid_v": prod(self.extents[x] for x in self._between(v)),
-            "mid_r": prod(self.extents[x] for x in self._between(tiling.row_axis)),
+            "cache_vectors": prod(self.extents[x] for x in self._between(v)),
+            "cache_rows": prod(self.extents[x] for x in self._between(tiling.row_axis)),
             "shared": self.shared,
         }
         cache = [self.order.index(x) for a in (v, tiling.row_axis) for x in self._between(a)]

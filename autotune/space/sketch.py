@@ -17,13 +17,10 @@ import numpy as np
 from ...ir.errors import LoopwrightValueError, ScheduleError
 from ...ir.schedule.steps import Schedule, Step
 from ..protocols import BoolArray
+from .settings import SKETCHES
 from .tiling import Choices, Tiling, Values
 
 __all__ = ["Sketch"]
-
-MAX_LISTED = 4096
-"""Choices of a sketch without hints: all are listed to tell which are legal, and to find the one
-that makes a given schedule."""
 
 
 class Sketch:
@@ -50,14 +47,18 @@ class Sketch:
                 )
             self.knobs[knob] = values
 
-    def described(self, tiling: Tiling, cost: float = 0.0) -> Sketch:
+    def ranked(self, cost: float) -> Sketch:
+        """This sketch, ranked among those of other rules for the same stages, lowest cost first."""
+        self.cost = cost
+        return self
+
+    def described(self, tiling: Tiling) -> Sketch:
         """This sketch, with a tiling that says by arithmetic what building would tell.
 
         The knobs are then named as ``tiling`` names what they decide, there may be any number of
         choices, and ``tiling`` says which of them fit and which are good without a measurement.
-        ``cost`` ranks the sketch among those of other rules for the same stages, lowest first.
         """
-        self.tiling, self.cost = tiling, cost
+        self.tiling = tiling
         return self
 
     def renamed(self, name: str) -> Sketch:
@@ -93,9 +94,9 @@ class Sketch:
     @cached_property
     def listed(self) -> dict[tuple[int, ...], Schedule]:
         """The schedule of all choices that have one, by the values of the knobs."""
-        if (count := prod(len(values) for values in self.knobs.values())) > MAX_LISTED:
+        if (count := prod(len(values) for values in self.knobs.values())) > SKETCHES.max_choices:
             raise LoopwrightValueError(
-                f"sketch {self.name} offers {count} choices; {MAX_LISTED} are the most",
+                f"sketch {self.name} offers {count} choices; {SKETCHES.max_choices} are the most",
                 hint="leave out values, or give several sketches",
             )
         found: dict[tuple[int, ...], Schedule] = {}

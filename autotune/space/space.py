@@ -28,24 +28,16 @@ from ..protocols import BoolArray, Knob, Population
 from .analysis import Group, groups_of
 from .core_features import core_features
 from .features import space_features
-from .layouts import turned_copies
+from .layouts import transposed_layouts
 from .rules import chain_sketches, sketches_of, user_sketches
 from .rules.tile_defaults import tile_cycles
 from .rules.window import is_windowed
+from .settings import SPACE
 from .sketch import Sketch
 from .tiling import Choices, Kind, Tiling, Values
 from .variant import Variant
 
 __all__ = ["ScheduleSpace", "default_schedule", "default_variant"]
-
-MAX_VARIANTS = 8
-MAX_STACK_ROW = 64 * 1024  # bytes of a row kept between two stages
-FEW_OUTPUTS = 256  # outputs below which the pieces of a reduction are worth being joined
-GATHERING = 1.6
-"""Convolutions of 8 to 24 channels, channels last, to images of channels first: vectors along the
-image took 1.5 to 1.74 times as long as those along the channels, at equal estimates."""
-CLEARLY = 1.5  # times the estimate of the usual order, below which another one goes first
-ROWS_PER_CORE = 4  # outputs that share the threads' work evenly enough without pieces
 
 
 class ScheduleSpace:
@@ -142,7 +134,7 @@ class ScheduleSpace:
         rows = [
             self._row(number, choices)
             for number, variant in enumerate(self.variants)
-            for choices in variant.defaults[: 3 if number == 0 else 1]
+            for choices in variant.defaults[: SPACE.defaults if number == 0 else 1]
         ]
         found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
         return found[self.valid(found)] if len(found) else found
@@ -207,7 +199,10 @@ class ScheduleSpace:
             choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
-            for closer in (choices, {**choices, "mid_v": 1, "mid_r": 1, "k_blocks": 1}):
+            for closer in (
+                choices,
+                {**choices, "cache_vectors": 1, "cache_rows": 1, "k_blocks": 1},
+            ):
                 fitted = np.array([self._row(number, closer)], np.int32)
                 if self.valid(fitted)[0]:
                     return fitted[0]
@@ -235,7 +230,7 @@ def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
 
 
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
-    """What the rules offer, most promising first, then what users' rules do."""
+    """Yields the variants of the built-in rules, most promising first, then of users' rules."""
     yield from _built_in(prim, target)
     for sketch in user_sketches(prim, target):
         variant = Variant(sketch.name, (), sketch)
@@ -244,7 +239,7 @@ def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
 
 
 def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
-    """What may be inlined times what sketches the main group is offered."""
+    """Yields a variant for every choice of inlined stages and every sketch of the main group."""
     chained = False
     for prepare, sketch in chain_sketches(prim, target):
         variant = Variant(_name(sketch, prepare), prepare, sketch)
@@ -263,34 +258,41 @@ def _built_in(prim: PrimFunc, target: Target) -> Iterator[Variant]:
 
 def _together(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """Variants whose stages share loops where they can."""
-    turned = turned_copies(prim)
-    if turned:  # which order is best depends on how wide the groups are, and the images
-        both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, turned))
-        yield from sorted(both, key=_cycles)[:MAX_VARIANTS]
+    transposed = transposed_layouts(prim)
+    if transposed:  # which order is best depends on how wide the groups are, and the images
+        both = (*_prepared_variants(prim, target), *_prepared_variants(prim, target, transposed))
+        yield from sorted(both, key=_cycles)[: SPACE.max_variants]
         return
     variants = _prepared_variants(prim, target)
     first = next(variants, None)
     if first is None:
         return
-    if is_windowed(prim) and first.tiling.kind != Kind.WINDOW:
+    if is_windowed(prim) and _kind(first) != Kind.WINDOW:
         # Borders that are too long to be unrolled: windows on a padded copy have none.
-        yield from sorted((first, *variants), key=lambda v: v.tiling.kind != Kind.WINDOW)
+        yield from sorted((first, *variants), key=lambda v: _kind(v) != Kind.WINDOW)
         return
-    if not any(doubt(first.tiling) for doubt in (_lies_across, _reads_again, _runs_empty)):
+    tiling = first.tiling
+    doubts = (_lies_across, _reads_again, _runs_empty)
+    if tiling is None or not any(doubt(tiling) for doubt in doubts):
         yield first
         yield from variants
         return
     # Perhaps since a map was composed into its reads: a change of layout in front of a convolution
     # is read anew for each of its taps.
     every = [first, *variants, *_prepared_variants(prim, target, _apart(prim))]
-    estimates = {id(v): _core_cycles(v) * _gathering(v.tiling) for v in every}
-    if min(estimates.values()) * CLEARLY < estimates[id(first)]:
+    estimates = {id(v): _core_cycles(v) for v in every}
+    if min(estimates.values()) * SPACE.clearly < estimates[id(first)]:
         every.sort(key=lambda v: estimates[id(v)])
-    yield from every[:MAX_VARIANTS]
+    yield from every[: SPACE.max_variants]
+
+
+def _kind(variant: Variant) -> Kind | None:
+    """Returns the kind of a variant's loop nest, None if its sketch does not describe it."""
+    return None if variant.tiling is None else Kind(variant.tiling.kind)
 
 
 def _lies_across(tiling: Tiling) -> bool:
-    """Whether the vectors of a register tile lie across what is read or written."""
+    """True if the vectors of a register tile lie across what is read or written."""
     main = tiling.group.main
     if tiling.kind != Kind.TILES or main.combiner is None:
         return False
@@ -299,7 +301,7 @@ def _lies_across(tiling: Tiling) -> bool:
 
 
 def _reads_again(tiling: Tiling) -> bool:
-    """Whether lanes along the reduced axis read operands anew for every result, of which register
+    """True if lanes along the reduced axis read operands anew for every result, of which register
     tiles would use each element several times."""
     main = tiling.group.main
     if tiling.kind != Kind.LANES or main.combiner is None:
@@ -310,29 +312,30 @@ def _reads_again(tiling: Tiling) -> bool:
 
 
 def _runs_empty(tiling: Tiling) -> bool:
-    """Whether the vectors of a map are so short that most lanes compute nothing."""
+    """True if the vectors of a map are so short that most lanes compute nothing."""
     short = 2 * tiling.extent(tiling.vector_axis) <= tiling.lanes
     return tiling.kind == Kind.TILES and tiling.group.main.combiner is None and short
 
 
 def _gathering(tiling: Tiling) -> float:
-    """By how much to multiply the estimate of a register tile: it is too low where vectors of an
-    operand that is not packed are put together lane by lane in every step."""
+    """Returns a factor for the estimate of a register tile, which is too low where vectors of an
+    operand that is not packed are gathered in every step."""
     reads = tiling.group.accesses[tiling.group.main.name]
     packed = {name for name, _ in tiling.packable}
     v = tiling.vector_axis or ""
     gathers = any(a.stride(v) not in (0, 1) and a.buffer not in packed for a in reads)
-    return GATHERING if tiling.kind == Kind.TILES and tiling.k_axis and gathers else 1.0
+    return SPACE.gathering if tiling.kind == Kind.TILES and tiling.k_axis and gathers else 1.0
 
 
 def _core_cycles(variant: Variant) -> float:
     """Estimated cycles of the main stage under the default choices. Copies are not in it: infinite
     where one is made for few rows."""
     tiling, default = variant.tiling, variant.defaults[0]
-    if tiling.transposes_for_few(default):
+    if tiling is None or tiling.transposes_for_few(default):
         return inf
     values = tiling.values({n: np.array([c], np.int64) for n, c in default.items()}, 1)
-    return float(tiling.share(values)[0] * core_features(tiling, values)["cycles"][0])
+    cycles = tiling.share(values)[0] * core_features(tiling, values)["cycles"][0]
+    return float(cycles * _gathering(tiling))
 
 
 def _apart(prim: PrimFunc) -> tuple[Step, ...]:
@@ -348,10 +351,11 @@ def _apart(prim: PrimFunc) -> tuple[Step, ...]:
 
 def _cycles(variant: Variant) -> float:
     """Estimated cycles of the best tile; no other rule has as good an estimate."""
-    if variant.tiling.kind != Kind.TILES:
+    tiling = variant.tiling
+    if tiling is None or tiling.kind != Kind.TILES:
         return inf
     c = variant.defaults[0]
-    return tile_cycles(variant.tiling, c["vectors"], c["rows"], c["rows2"])
+    return tile_cycles(tiling, c["vectors"], c["rows"], c["second_rows"])
 
 
 def _prepared_variants(
@@ -372,7 +376,7 @@ def _prepared_variants(
             if _works(prim, variant, target):
                 yield variant
                 made += 1
-                if made == MAX_VARIANTS:
+                if made == SPACE.max_variants:
                     return
 
 
@@ -398,7 +402,7 @@ def _is_legal(prim: PrimFunc, schedule: Schedule, target: Target) -> bool:
 
 
 def _too_large(group: Group) -> bool:
-    """Whether a stage would keep too long a row between it and its readers."""
+    """True if a stage would keep too long a row between it and its readers."""
     if len(group.stages) == 1 or not group.shared:
         return False
     for stage in group.stages[:-1]:
@@ -408,7 +412,7 @@ def _too_large(group: Group) -> bool:
         size = stage.buffer.dtype.bytes
         for extent in own:
             size *= extent
-        if size > MAX_STACK_ROW:
+        if size > SPACE.max_stack_row:
             return True
     return False
 
@@ -416,14 +420,14 @@ def _too_large(group: Group) -> bool:
 def _preparations(
     prim: PrimFunc, target: Target, before: tuple[Step, ...] = ()
 ) -> Iterator[tuple[tuple[Step, ...], PrimFunc]]:
-    """Which maps are inlined; whether a long reduction is cut into pieces for the threads. With
-    other layouts of maps ``before``, those are not."""
+    """Yields the preparing steps, and the PrimFunc they make: which maps are inlined, and into how
+    many parts a long reduction is cut for the threads. Maps that ``before`` lays out anew stay."""
     pieces = _pieces(prim, target)
     maps = [s.name for s in prim.stages if s.combiner is None and s.name not in prim.outputs]
     subsets: list[tuple[str, ...]] = [(), tuple(maps)] if maps else [()]
     if maps and is_windowed(prim):
         subsets = [tuple(maps), ()]  # each element is read a few times: no copy pays
-    elif 1 < len(maps) <= 3:
+    elif 1 < len(maps) <= SPACE.max_inlined:
         subsets = list(chain.from_iterable(combinations(maps, n) for n in range(len(maps) + 1)))
     laid_out = {step.args[0] for step in before}
     for cut in pieces:
@@ -448,22 +452,22 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
     for stage in prim.stages:
         outputs = as_int(stage.buffer.size)
         long = max(stage.reduce_axes, key=lambda a: as_int(a.extent), default=None)
-        if stage.combiner is None or long is None or outputs > FEW_OUTPUTS:
+        if stage.combiner is None or long is None or outputs > SPACE.few_outputs:
             continue
         extent = as_int(long.extent)
         total = outputs * extent
-        for parts in (4 * target.cores, 16 * target.cores, 64 * target.cores):
-            if total // parts >= 4096 and extent >= 2 * parts:
+        for parts in (n * target.cores for n in SPACE.parts_per_core):
+            if total // parts >= SPACE.min_part and extent >= 2 * parts:
                 exact = next((p for p in range(parts, parts // 2, -1) if extent % p == 0), parts)
                 step = split_reduction(stage.name, long.name, exact)
-                needed |= outputs < ROWS_PER_CORE * target.cores
+                needed |= outputs < SPACE.outputs_per_core * target.cores
                 if (step,) not in found:
                     found.append((step,))
     return [*found[:1], (), *found[1:]] if needed and target.cores > 1 else [(), *found]
 
 
 def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
-    """The rules' favourite for a PrimFunc, and its sketch; the plain nest where no rule applies."""
+    """Returns the default schedule of a PrimFunc and its sketch (else the plain nest)."""
     schedule, variant = default_variant(prim, target)
     return schedule, variant.name if variant is not None else "plain"
 
@@ -471,7 +475,7 @@ def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:
 def default_variant(
     prim: PrimFunc, target: Target, refused: Collection[Schedule] = ()
 ) -> tuple[Schedule, Variant | None]:
-    """The rules' favourite for a PrimFunc that is not ``refused``, and the variant it belongs to;
+    """Returns the first default schedule that is not ``refused``, and its variant;
     the plain nest and None where there is none."""
     for variant in _variants(prim, target):  # the first choices of each were checked
         for place, choices in enumerate(variant.defaults):

@@ -2,22 +2,22 @@
 
 A tiling names the axes that are cut into tiles; its *values* say how far, under these names:
 
-vectors    native vectors along the vector axis in one register tile
-rows       steps of the row axis in one register tile, unrolled
-rows2      steps of a second row axis in it
-mid_v      register tiles along the vector axis in one cache tile
-mid_r      register tiles along the row axis in one cache tile
-k_blocks   parts the longest reduced axis is cut into, outside of the cache tile
-k_unroll   iterations of the innermost reduced loop that are unrolled
-order      0: rows outside vectors; 1: the other way round
-mid_order  the same inside a cache tile
-pack       1: operands that move along the vector axis are packed into panels; 2: and those that
-           the rows walk; 3: only those; 4: both, but the former inside of each cache tile
-tiles      1: sums are kept in tile registers (AMX)
-parallel   how many of the outer loops are fused into the parallel one
-stream     1: results are written by non-temporal stores
-prefetch   what vectors read is prefetched: 1: a register tile along the vectors ahead; n > 1: n
-           iterations of the innermost reduced loop ahead; of a map, n cache lines ahead
+vectors              native vectors along the vector axis in one register tile
+rows                 steps of the row axis in one register tile, unrolled
+second_rows          steps of a second row axis in it
+cache_vectors        register tiles along the vector axis in one cache tile
+cache_rows           register tiles along the row axis in one cache tile
+k_blocks             parts of the longest reduced axis, outside of the cache tile
+k_unroll             unrolled iterations of the innermost reduced loop
+vectors_outer        1: the loop over vectors stands outside of that over rows
+cache_vectors_outer  the same inside a cache tile
+pack                 which operands are copied into panels: see ``Pack``
+tiles                1: sums are kept in matrix registers (AMX)
+parallel             outer loops that are fused into the parallel one
+non_temporal         1: results are written by non-temporal stores
+prefetch             what vectors read is prefetched: 1: one register tile along the vectors ahead;
+                     n > 1: n iterations of the innermost reduced loop ahead, or n cache lines of
+                     what a map reads
 
 Features and defaults are computed from these numbers, for whole populations at once. Rules name
 their knobs after them; of a user's sketch they are read off its schedules (``reading``).
@@ -27,25 +27,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.core import Core, core_of
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.schedule.steps import Schedule, Step
 from ..protocols import BoolArray
 from .analysis import Group
+from .settings import SKETCHES
 
 __all__ = [
-    "PACKS_INSIDE",
     "PACKS_ROWS",
     "PACKS_VECTORS",
-    "GROUP",
     "UNUSED",
     "Choices",
     "Kind",
+    "Pack",
     "Tiling",
     "Values",
     "axis_of",
@@ -58,18 +60,40 @@ Choices: TypeAlias = Mapping[str, int]
 Values: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
 """int64[n] by name: values of n candidates."""
 
-PACKS_VECTORS = (1, 2, 4)  # values of ``pack`` for which what moves along the vectors is packed
-PACKS_ROWS = (2, 3, 4)  # and for which what the rows walk is
-PACKS_INSIDE = 4  # panels are made in each cache tile
+
+class Pack(IntEnum):
+    """Values of ``pack``: which operands are copied into panels.
+
+    Those that move along the vectors, those that rows walk, or both; with ``INSIDE`` both, the
+    former by the core that uses them, in each cache tile.
+    """
+
+    NONE, VECTORS, BOTH, ROWS, INSIDE = range(5)
+
+
+PACKS_VECTORS = (Pack.VECTORS, Pack.BOTH, Pack.INSIDE)
+PACKS_ROWS = (Pack.BOTH, Pack.ROWS, Pack.INSIDE)
 UNUSED = {
-    **dict.fromkeys(("vectors", "rows", "rows2", "mid_v", "mid_r", "k_blocks", "k_unroll"), 1),
-    **dict.fromkeys(("order", "mid_order", "pack", "tiles", "parallel", "stream", "prefetch"), 0),
+    **dict.fromkeys(
+        ("vectors", "rows", "second_rows", "cache_vectors", "cache_rows", "k_blocks", "k_unroll"), 1
+    ),
+    **dict.fromkeys(
+        (
+            "vectors_outer",
+            "cache_vectors_outer",
+            "pack",
+            "tiles",
+            "parallel",
+            "non_temporal",
+            "prefetch",
+        ),
+        0,
+    ),
 }
 """The values of a nest that is not tiled at all."""
-GROUP = 4  # products of bytes that one lane adds up at once
 
 
-class Kind:
+class Kind(IntEnum):
     """Kinds of loop nests, as the cost model tells them apart."""
 
     TILES, LANES, WINDOW, DOTS, CHAIN, PICK = range(6)
@@ -89,11 +113,11 @@ class Tiling:
     target: Target
     vector_axis: str | None
     row_axis: str | None = None
-    row_axis2: str | None = None
+    second_row_axis: str | None = None
     k_axis: str | None = None
     packable: tuple[tuple[str, bool], ...] = ()
     knobs: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    streamed: tuple[str, ...] = ()
+    prefetched: tuple[str, ...] = ()
     packable_rows: tuple[tuple[str, bool], ...] = ()
 
     # -- what a rule adds ----------------------------------------------------------------------
@@ -143,6 +167,10 @@ class Tiling:
     # -- what follows --------------------------------------------------------------------------
 
     @cached_property
+    def core(self) -> Core:
+        return core_of(self.target)
+
+    @cached_property
     def lanes(self) -> int:
         return self.target.lanes(self.group.element_bytes)
 
@@ -154,7 +182,7 @@ class Tiling:
     @cached_property
     def outer_axes(self) -> tuple[str, ...]:
         """Shared axes that are not tiled."""
-        tiled = {self.row_axis, self.row_axis2, self.vector_axis}
+        tiled = {self.row_axis, self.second_row_axis, self.vector_axis}
         return tuple(a for a in self.group.shared if a not in tiled)
 
     @cached_property
@@ -177,16 +205,16 @@ class Tiling:
         if self.kind == Kind.DOTS:
             found["pack"] = np.ones(count, np.int64)
         if self.is_mirrored:
-            found["mid_r"] = np.maximum(1, self.cache_width(found) // found["rows"])
+            found["cache_rows"] = np.maximum(1, self.cache_width(found) // found["rows"])
         return found
 
     def cache_width(self, values: Values) -> npt.NDArray[np.int64]:
         """int64[n]: elements along the vector axis in one cache tile."""
-        return values["mid_v"] * values["vectors"] * self.lanes
+        return values["cache_vectors"] * values["vectors"] * self.lanes
 
     def step(self, values: Values) -> npt.NDArray[np.int64]:
         """int64[n]: elements of the reduced axis in one iteration of its innermost serial loop."""
-        return values["k_unroll"] * (GROUP if self.kind == Kind.DOTS else 1)
+        return values["k_unroll"] * (SKETCHES.group if self.kind == Kind.DOTS else 1)
 
     def share(self, values: Values) -> npt.NDArray[np.float64]:
         """float64[n]: the share of the main stage's elements that are computed."""
@@ -202,14 +230,14 @@ class Tiling:
         count = len(values["rows"])
         trips = [np.full(count, self.extent(axis)) for axis in self.outer_axes]
         rows: list[npt.NDArray[np.int64]] = []
-        if self.row_axis2 in self.row_loops:
-            rows.append(-(-self.extent(self.row_axis2) // values["rows2"]))
+        if self.second_row_axis in self.row_loops:
+            rows.append(-(-self.extent(self.second_row_axis) // values["second_rows"]))
         if self.row_axis in self.row_loops:
-            rows.append(-(-self.extent(self.row_axis) // (values["rows"] * values["mid_r"])))
+            rows.append(-(-self.extent(self.row_axis) // (values["rows"] * values["cache_rows"])))
         if not self.in_tiles:
             return [*trips, *rows]
         wide = -(-self.extent(self.vector_axis) // self.cache_width(values))
-        outside = values["order"] == 1
+        outside = values["vectors_outer"] == 1
         for first, then in zip([wide, *rows], [*rows, wide]):
             trips.append(np.where(outside, first, then))
         return trips
@@ -217,7 +245,7 @@ class Tiling:
     @cached_property
     def row_loops(self) -> frozenset[str | None]:
         """Row axes with a loop over tiles."""
-        return frozenset(a for a in (self.row_axis, self.row_axis2) if a in self.group.shared)
+        return frozenset(a for a in (self.row_axis, self.second_row_axis) if a in self.group.shared)
 
     def tiles_ahead(self, lines: int, vectors: int) -> int:
         """Register tiles along the vectors that so many cache lines reach over."""
@@ -242,31 +270,31 @@ class Tiling:
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, factors) if axis == self.row_axis:
-                    found["mid_r"], found["rows"] = (*factors[1:-1], 1)[0], factors[-1]
-                case "split", (axis, factors) if axis == self.row_axis2:
-                    found["rows2"] = factors[-1]
+                    found["cache_rows"], found["rows"] = (*factors[1:-1], 1)[0], factors[-1]
+                case "split", (axis, factors) if axis == self.second_row_axis:
+                    found["second_rows"] = factors[-1]
                 case "split", (axis, factors) if axis == self.k_axis:
                     if self.kind == Kind.DOTS:  # the last loop is that of a lane
                         factors = factors[:-1]
                     found["k_unroll"] = factors[-1]
                     found["k_blocks"] = factors[0] if len(factors) > 2 else 1
                 case "split", (axis, factors) if axis in self.lane_axes:
-                    found["mid_v"] = (*factors[1:-1], 1)[0]
+                    found["cache_vectors"] = (*factors[1:-1], 1)[0]
                     found["vectors"] = max(found["vectors"], -(-factors[-1] // self.lanes))
                 case "reorder", (loops,):
                     found.update(self._orders(loops))
                 case "pack", (_, axis, _) if axis == self.row_axis:
-                    found["pack"] = 3 if found["pack"] == 0 else 2
+                    found["pack"] = Pack.BOTH if found["pack"] else Pack.ROWS
                 case "pack", _:
-                    found["pack"] = 1
+                    found["pack"] = Pack.VECTORS
                 case "pack_at", _:
-                    found["pack"] = PACKS_INSIDE
+                    found["pack"] = Pack.INSIDE
                 case "cache_write", (_, "tiles", _):
                     found["tiles"] = 1
                 case "parallel", (loop,) if axis_of(loop.split("*")[0]) in mine:
                     found["parallel"] = loop.count("*") + 1
                 case "stream", _:
-                    found["stream"] = 1
+                    found["non_temporal"] = 1
                 case "prefetch", (_, _, loop, ahead) if self.k_axis is not None:
                     found["prefetch"] = ahead
                 case "prefetch", (_, _, _, ahead):
@@ -276,11 +304,11 @@ class Tiling:
         return found
 
     def _orders(self, loops: tuple[str, ...]) -> dict[str, int]:
-        """Whether vectors stand outside the rows, among the outer loops and inside a cache tile."""
+        """True if vectors stand outside the rows, among the outer loops and inside a cache tile."""
         v, r, place = self.vector_axis, self.row_axis, {loop: n for n, loop in enumerate(loops)}
         return {
             name: int(place[f"{v}.{level}"] < place[f"{r}.{level}"])
-            for level, name in enumerate(("order", "mid_order"))
+            for level, name in enumerate(("vectors_outer", "cache_vectors_outer"))
             if f"{v}.{level}" in place and f"{r}.{level}" in place
         }
 

@@ -1,9 +1,9 @@
-"""What moves between the levels of memory, estimated for whole populations from the arrays.
+"""Bytes moved between the levels of memory, estimated for whole populations.
 
-The loops of a candidate are listed from the innermost to the outermost, each with its turns. The
+The loops of a candidate are listed from the innermost to the outermost, with their iterations. The
 largest part of the nest whose data a cache holds is run through once from there; what is read in it
-comes from the next level as often as the loops around it turn, but for operands that the first of
-them does not move.
+comes from the next level in every iteration of the loops around it, but for operands that the first
+of them does not move.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.target import CACHE_LINE
 from ...ir.dims import as_int
 from .analysis import Access, Group
+from .settings import FEATURES
 from .tiling import Tiling, own_axes, reduced_axes
 
-__all__ = ["LINE", "loops_of", "touched", "traffic_features"]
+__all__ = ["loops_of", "touched", "traffic_features"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Loop = tuple[str, IntArray]
-"""An axis and the turns int64[n] of one of its loops."""
-
-LINE = 64  # bytes
-WARM = 1.0 / 16  # of what is moved that still counts where all data stays in a cache between calls
+"""An axis and the iterations int64[n] of one of its loops."""
 
 
 def loops_of(tiling: Tiling, v: Mapping[str, IntArray]) -> list[Loop]:
@@ -35,7 +34,7 @@ def loops_of(tiling: Tiling, v: Mapping[str, IntArray]) -> list[Loop]:
     sizes: dict[str, IntArray] = {}
     if axis is not None:
         sizes[axis] = np.minimum(v["vectors"] * tiling.lanes, tiling.extent(axis)) * one
-    for name, knob in ((tiling.row_axis, "rows"), (tiling.row_axis2, "rows2")):
+    for name, knob in ((tiling.row_axis, "rows"), (tiling.second_row_axis, "second_rows")):
         if name is not None:
             sizes[name] = np.minimum(v[knob], tiling.extent(name)) * one
     names = [a.name for a in (*tiling.group.main.axes, *tiling.group.main.reduce_axes)]
@@ -43,11 +42,11 @@ def loops_of(tiling: Tiling, v: Mapping[str, IntArray]) -> list[Loop]:
     loops: list[Loop] = list(sizes.items())
     done = dict(sizes)
 
-    def add(name: str | None, turns: IntArray | int) -> None:
+    def add(name: str | None, trips: IntArray | int) -> None:
         if name is not None:
-            turns = np.minimum(turns, rest(name))  # a tile that is larger than the axis ends there
-            loops.append((name, turns * one))
-            done[name] = done.get(name, one) * turns
+            trips = np.minimum(trips, rest(name))  # a tile that is larger than the axis ends there
+            loops.append((name, trips * one))
+            done[name] = done.get(name, one) * trips
 
     def rest(name: str) -> IntArray:
         return -(-tiling.extent(name) // done.get(name, one))
@@ -58,16 +57,21 @@ def loops_of(tiling: Tiling, v: Mapping[str, IntArray]) -> list[Loop]:
         whole = rest(name)
         add(name, -(-whole // blocks) if name == tiling.k_axis else whole)
     if tiling.in_tiles:
-        _alternating(add, v["mid_order"] == 1, [(tiling.row_axis, v["mid_r"])], (axis, v["mid_v"]))
+        _alternating(
+            add,
+            v["cache_vectors_outer"] == 1,
+            [(tiling.row_axis, v["cache_rows"])],
+            (axis, v["cache_vectors"]),
+        )
         if tiling.k_axis is not None:
             add(tiling.k_axis, blocks)
-    tiled = [a for a in (tiling.row_axis, tiling.row_axis2) if a is not None]
+    tiled = [a for a in (tiling.row_axis, tiling.second_row_axis) if a is not None]
     outer = [(a, rest(a)) for a in tiled]
     if axis is not None and axis in tiling.group.shared:
-        _alternating(add, v["order"] == 1, outer, (axis, rest(axis)))
+        _alternating(add, v["vectors_outer"] == 1, outer, (axis, rest(axis)))
     else:
-        for name, turns in outer:
-            add(name, turns)
+        for name, trips in outer:
+            add(name, trips)
     for name in reversed(tiling.group.shared):
         if name not in tiled and name != axis:
             add(name, rest(name))
@@ -81,13 +85,13 @@ def _alternating(
     vector: tuple[str | None, IntArray],
 ) -> None:
     """Loops over rows and vectors, of which one or the other stands inside: written twice, each
-    time with the turns of those candidates where it stands there."""
+    time with the iterations of those candidates where it stands there."""
     assert callable(add)
-    name, turns = vector
-    add(name, np.where(vectors_outside, 1, turns))
+    name, trips = vector
+    add(name, np.where(vectors_outside, 1, trips))
     for row, count in rows:
         add(row, count)
-    add(name, np.where(vectors_outside, turns, 1))
+    add(name, np.where(vectors_outside, trips, 1))
 
 
 def _operands(group: Group) -> list[Access]:
@@ -134,7 +138,7 @@ def touched(
 
 
 def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
-    """Bytes that all cores together move into their first caches (``l1``), into the second
+    """Bytes that all cores together move into L1 (``l1``), into L2
     (``l2``) and from memory (``l3``) in one call, for each candidate."""
     n = len(v["rows"])
     target = tiling.target
@@ -148,30 +152,30 @@ def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, Flo
         (v["pack"] > 0) & (a.buffer in names) | np.full(n, a.buffer in always) for a in operands
     ]
     sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in tiling.group.extents}
-    reached = np.stack([touched(a, sizes, LINE, p) for a, p in zip(operands, packed)])
+    reached = np.stack([touched(a, sizes, CACHE_LINE, p) for a, p in zip(operands, packed)])
     found = {level: reached.copy() for level in ("l1", "l2", "l3")}
     inside = {level: np.ones(n, np.bool_) for level in found}
     room = {"l1": target.l1, "l2": target.l2, "l3": target.l3}
     again = {level: np.ones((len(operands), n)) for level in found}
-    for name, turns in loops:
+    for name, trips in loops:
         full = tiling.group.extents[name]
-        sizes[name] = np.minimum(sizes[name] * turns, full)
+        sizes[name] = np.minimum(sizes[name] * trips, full)
         moved = [i for i, a in enumerate(operands) if a.depends(name)]
         reached = reached.copy()
         for i in moved:
-            reached[i] = touched(operands[i], sizes, LINE, packed[i])
+            reached[i] = touched(operands[i], sizes, CACHE_LINE, packed[i])
         total = reached.sum(axis=0)
         stays = np.array([not a.depends(name) for a in operands])[:, None]
         for level, part in found.items():
             fits = inside[level] & (total <= room[level])
-            leaves = inside[level] & ~fits & (turns > 1)
+            leaves = inside[level] & ~fits & (trips > 1)
             # The first loop that no longer fits leaves alone what it does not move.
-            first = np.where(stays & leaves, 1.0, np.where(inside[level] & fits, 1.0, turns))
+            first = np.where(stays & leaves, 1.0, np.where(inside[level] & fits, 1.0, trips))
             again[level] = again[level] * np.where(fits, 1.0, first)
             found[level] = np.where(fits, reached, part)
-            inside[level] = fits | (inside[level] & (turns == 1))
+            inside[level] = fits | (inside[level] & (trips == 1))
     out: dict[str, FloatArray] = {}
     for level, part in found.items():
         moved_bytes = (part * again[level]).sum(axis=0)
-        out[level] = np.where(inside[level], moved_bytes * WARM, moved_bytes)
+        out[level] = np.where(inside[level], moved_bytes * FEATURES.warm, moved_bytes)
     return out

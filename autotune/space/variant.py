@@ -28,9 +28,9 @@ class Variant:
     def schedule(self, choices: Choices) -> Schedule:
         """The schedule of one value per knob of the main group's sketch."""
         groups = [self.sketch.schedule(choices).steps, *self._others]
-        early = [step for steps in groups for step in takewhile(_comes_first, steps)]
+        first = [step for steps in groups for step in takewhile(_comes_first, steps)]
         late = [step for steps in groups for step in dropwhile(_comes_first, steps)]
-        return Schedule((*self.prepare, *early, *late))
+        return Schedule((*self.prepare, *first, *late))
 
     @cached_property
     def defaults(self) -> list[Choices]:
@@ -38,9 +38,8 @@ class Variant:
         return self.sketch.defaults()
 
     @property
-    def tiling(self) -> Tiling:
-        """How the main group is tiled; built-in sketches say so."""
-        assert self.sketch.tiling is not None
+    def tiling(self) -> Tiling | None:
+        """The tiling of the main group, if its sketch describes it."""
         return self.sketch.tiling
 
     @cached_property

@@ -18,9 +18,10 @@ from ...ir.dims import IntExpr, as_int, bounds, resolve, substitute
 from .memory import Env, Memory, Place
 from .writer import Value
 
-__all__ = ["MAX_WINDOWS", "cover", "lane_offsets"]
+__all__ = ["MAX_WINDOWS", "SPARSE_BLOCK", "cover", "lane_offsets"]
 
 MAX_WINDOWS = 4  # vectors loaded for one
+SPARSE_BLOCK = 4  # a block is transposed if at least one part of so many holds elements
 
 
 def lane_offsets(

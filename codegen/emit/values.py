@@ -11,7 +11,7 @@ from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import mentions
-from .cover import MAX_WINDOWS, cover, lane_offsets
+from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
 from .known import Known
 from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
@@ -299,7 +299,9 @@ class ValueEmitter:
                 continue
             start = iteration // count * count
             wide = min(count, self.ranges.get(name, (0, 0))[1] + 1 - start)
-            if wide * lanes.active * 4 < count * count:  # most of the block would be empty
+            if (
+                wide * lanes.active * SPARSE_BLOCK < count * count
+            ):  # most of the block would be empty
                 continue
             apart = stride_along(flat, name)
             if apart is None:

@@ -54,7 +54,7 @@ def test_blocks_turned_in_registers_take_fewer_shuffles_than_single_lanes() -> N
 
 def test_rows_a_page_apart_crowd_one_set() -> None:
     crowded, apart = tiled("map", 64, 1024, 1), tiled("map", 64, 1040, 1)
-    assert of(crowded, vectors=4)["crowded"] > 4 * of(apart, vectors=4)["crowded"]
+    assert of(crowded, vectors=4)["set_conflicts"] > 4 * of(apart, vectors=4)["set_conflicts"]
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"nothing"}))

@@ -82,7 +82,7 @@ def test_panels_made_in_cache_tiles(isa, flags):
     assert "pack_at" in [s.name for s in schedule.steps], name
     check(prim, schedule, target, left, right)
     variant = next(v for v in ScheduleSpace(prim, target).variants if v.name == name)
-    pieces = {**variant.defaults[0], "k_blocks": 2, "mid_r": 2, "parallel": 2}
+    pieces = {**variant.defaults[0], "k_blocks": 2, "cache_rows": 2, "parallel": 2}
     check(prim, variant.schedule(pieces), target, left, right)
 
 

@@ -10,7 +10,7 @@ from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.model.tree_model import TreeModel
-from loopwright.autotune.select import MARGIN, candidates, choose_schedule
+from loopwright.autotune.select import SELECTION, candidates, choose_schedule
 from loopwright.autotune.space.feature_list import FEATURE_NAMES
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.task import Task
@@ -63,7 +63,7 @@ def tuned(
 
 def test_without_logs_and_opinion_the_favourite_is_taken() -> None:
     favourite, sketch = default_schedule(PRIM, TARGET)
-    for model in (opinion(0.0), opinion(MARGIN / 100)):
+    for model in (opinion(0.0), opinion(SELECTION.margin / 100)):
         chosen = choose_schedule(PRIM, TARGET, 1, [], model)
         assert (chosen.schedule, chosen.sketch, chosen.origin) == (favourite, sketch, "rules")
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loopwright.autotune.space.settings import FEATURES
 from loopwright.autotune.space.space import ScheduleSpace
-from loopwright.autotune.space.traffic_features import LINE, WARM, traffic_features
-from loopwright.codegen.target import Target
+from loopwright.autotune.space.traffic_features import traffic_features
+from loopwright.codegen.target import CACHE_LINE, Target
 from loopwright.ir.dims import as_int
 from loopwright.ir.loop.interpret import interpret
 from loopwright.ir.loop.nest import Nest
@@ -24,7 +25,7 @@ class Lru:
     """Lines that a cache of so many bytes keeps, the one used last at the end."""
 
     def __init__(self, size: int) -> None:
-        self.most, self.misses = size // LINE, 0
+        self.most, self.misses = size // CACHE_LINE, 0
         self.lines: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     def touch(self, line: tuple[str, int]) -> None:
@@ -53,7 +54,7 @@ class Watched(np.ndarray[Any, Any]):
 
     def _tell(self, at: Any) -> None:
         flat = int(np.ravel_multi_index(at, self.shape))
-        self.cache.touch((self.label, flat * self.itemsize // LINE))
+        self.cache.touch((self.label, flat * self.itemsize // CACHE_LINE))
 
 
 def missed(nest: Nest, inputs: dict[str, np.ndarray], size: int) -> int:
@@ -90,7 +91,10 @@ def test_what_is_said_to_be_moved_is_what_is_missed(kind: str, sizes: tuple[int,
     rows = space.sample(60, np.random.default_rng(3))
     rows = np.array([r for r in rows if not space.choices(r).get("pack")][:14])
     true = np.array(
-        [LINE * missed(apply_schedule(prim, space.schedule(row)), inputs, SMALL.l1) for row in rows]
+        [
+            CACHE_LINE * missed(apply_schedule(prim, space.schedule(row)), inputs, SMALL.l1)
+            for row in rows
+        ]
     )
     off = np.log2(told(space, rows) / true)
     # Where the lines of a loop are just too many for the cache, all of them are said to be missed.
@@ -101,4 +105,4 @@ def test_what_all_fits_counts_little() -> None:
     prim = make_prim("map", 4, 8, 1, dtype="float32")
     space = ScheduleSpace(prim, SMALL, 1)
     bytes_in_lines = 2 * 4 * 8 * 4  # read and written, in whole lines
-    assert told(space, space.default()[:1]) == pytest.approx(bytes_in_lines * WARM)
+    assert told(space, space.default()[:1]) == pytest.approx(bytes_in_lines * FEATURES.warm)

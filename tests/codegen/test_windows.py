@@ -153,7 +153,9 @@ def test_tuning_tries_the_fewest_cycles_early():
     """Untuned code has to compile fast; what takes fewer cycles stands right behind it."""
     sketch = ScheduleSpace(parse_prim(LARGE_WINDOW), HOST).variants[0].tiling
     assert isinstance(sketch, Window)
-    cycles = [window_cycles(sketch, c["vectors"], c["rows"], c["rows2"]) for c in sketch.defaults()]
+    cycles = [
+        window_cycles(sketch, c["vectors"], c["rows"], c["second_rows"]) for c in sketch.defaults()
+    ]
     assert len(cycles) > 2 and min(cycles[:2]) == min(cycles)
 
 
@@ -174,7 +176,7 @@ def test_rows_share_the_image_in_large_windows(channels: int, size: int, kernel:
     assert variant is not None and isinstance(variant.tiling, Window)
     c = variant.defaults[0]
     best = min(f[0] for f in _tiles(variant.tiling))
-    assert window_cycles(variant.tiling, c["vectors"], c["rows"], c["rows2"]) <= 1.2 * best
+    assert window_cycles(variant.tiling, c["vectors"], c["rows"], c["second_rows"]) <= 1.2 * best
     assert schedule == variant.schedule(c)
     assert variant.tiling.written(c) < 1400
 

@@ -5,7 +5,7 @@ Vectors run along the rows of the first contraction (the queries), in every stag
 sum over a row is then a lane's own affair, and neither the keys nor the values have to be packed,
 since they are read element by element and spread over the lanes. What is kept is one block of
 scores, for as many rows as a register tile has lanes: ``[keys, rows]``. Long rows are cut into
-pieces (``blockwise``), so that the block stays in the first cache; the rows of the first operand
+pieces (``blockwise``), so that the block stays in L1; the rows of the first operand
 are copied once per block, transposed; the result is transposed on its way out.
 """
 
@@ -44,18 +44,12 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Group, accesses_of
+from ..settings import CHAIN, PRODUCTS, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values
-from .base import MAX_PARALLEL, described, parallel_depth, parallel_steps, split_step, tail, up_to
-from .tile_defaults import FETCH, LATENCY, LOAD, SPILL, TILE, TURN
+from .base import described, parallel_depth, parallel_steps, split_step, tail, up_to
 
 __all__ = ["Chain", "chain_sketches", "is_chain"]
-
-MAX_STACK = 224 * 1024  # bytes of the private buffers of one block of rows
-SHORT_ROW = 192  # elements of a row that is not cut
-BETWEEN = 12.0  # cycles a vector of scores costs between the contractions
-FAR = 6.0  # and so many more if the block of scores does not stay in the first cache
-CHAINS = 2  # accumulators of a maximum or sum along the keys, to hide its latency
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ def _is_exponent(stage: Stage) -> bool:
 
 
 def is_chain(stages: tuple[Stage, ...]) -> bool:
-    """Whether a contraction, a softmax of its rows and a contraction of that are among them."""
+    """True if a contraction, a softmax of its rows and a contraction of that are among them."""
     return _roles(stages) is not None
 
 
@@ -128,7 +122,7 @@ def is_chain(stages: tuple[Stage, ...]) -> bool:
 
 
 def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[Step, ...]]:
-    """How rows are cut and values kept, best first; nothing for what is no chain."""
+    """Yields the preparing steps of a chain, best first: how rows are cut and values kept."""
     roles = _roles(prim.stages)
     if roles is None:
         return
@@ -137,7 +131,7 @@ def _preparations(prim: PrimFunc, target: Target) -> Iterator[tuple[Step, ...]]:
 
 
 def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[int]:
-    """Numbers of pieces: a block of scores takes a half, all, or a quarter of the first cache."""
+    """Numbers of pieces: a block of scores takes a half, all, or a quarter of L1."""
     length = as_int(roles.second.reduce_axes[0].extent)
     bytes_ = roles.first.buffer.dtype.bytes
     width = 3 * target.lanes(bytes_) * bytes_
@@ -145,10 +139,10 @@ def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[in
     found: list[int] = []
     masked = any(is_masked(s) for s in stages)
     for share in (4, 2, 1) if masked else (2, 1, 4):
-        size = max(32, target.l1 // share // width)
-        short = size if masked else max(SHORT_ROW, size)
+        size = max(CHAIN.short_part, target.l1 // share // width)
+        short = size if masked else max(CHAIN.short_row, size)
         parts = 1 if length <= short else -(-length // size)
-        while parts > 1 and parts * outputs * width > MAX_STACK * 3 // 4:
+        while parts > 1 and parts * outputs * width > CHAIN.max_stack * CHAIN.stack_share:
             parts -= 1
         parts = -(-length // -(-length // parts))  # no piece is empty
         if parts not in found:
@@ -217,20 +211,20 @@ class Chain(Tiling):
         return [a.name for a in stage.axes if a.name not in (*self.group.shared, self.block)]
 
     def inside(self, stage: Stage) -> bool:
-        """Whether a stage runs once per piece of a row."""
+        """True if a stage runs once per piece of a row."""
         stages = self.group.stages
-        early = stages.index(stage) <= stages.index(self.roles.second)
-        return early and self.block in {a.name for a in stage.axes}
+        before_second = stages.index(stage) <= stages.index(self.roles.second)
+        return before_second and self.block in {a.name for a in stage.axes}
 
     def width(self, vectors: int) -> int:
         return min(vectors * self.lanes, self.extent(self.vector_axis))
 
     def unrolled(self, stage: Stage, choices: Choices) -> int:
-        """Turns of a contraction's innermost loop that are written out."""
+        """Returns the unrolled iterations of a contraction's innermost loop."""
         extent = self.extent(stage.reduce_axes[-1].name)
         most = choices["k_unroll"]
         if stage is not self.roles.first:
-            most = max(4, most)
+            most = max(CHAIN.unroll, most)
         return max(u for u in range(1, most + 1) if extent % u == 0)
 
     def build(self, **choices: int) -> list[Step]:
@@ -257,9 +251,9 @@ class Chain(Tiling):
                 unrolled.append(inner)
             long = reduced[-1] if reduced else None
             if long is not None and (matrix or self.inside(stage) or self.block is None):
-                turns = self.unrolled(stage, choices) if matrix else CHAINS
-                if turns > 1 and self.extent(long) > turns:
-                    split_of[long] = turns
+                lanes = self.unrolled(stage, choices) if matrix else CHAIN.accumulators
+                if lanes > 1 and self.extent(long) > lanes:
+                    split_of[long] = lanes
                     unrolled.append(f"{long}.1")
                     if not matrix:
                         tiles.append(rfactor(stage.name, f"{long}.1"))
@@ -289,7 +283,7 @@ class Chain(Tiling):
         return next((s for s in self.group.stages if is_masked(s)), None)
 
     def follows_first(self, stage: Stage) -> bool:
-        """Whether a map is done on the tile of the first contraction while it is in registers."""
+        """True if a map is done on the tile of the first contraction while it is in registers."""
         first = self.roles.first
         same = [a.name for a in stage.axes] == [a.name for a in first.axes]
         return (
@@ -305,12 +299,12 @@ class Chain(Tiling):
         ranked = sorted(
             (self.cycles(v, r), -v * r, v, r)
             for v, r in itertools.product(tables["vectors"], tables["rows"])
-            if v * (r + 1) < self.target.vector_registers and self.kept_bytes(v) <= MAX_STACK
+            if v * (r + 1) < self.target.vector_registers and self.kept_bytes(v) <= CHAIN.max_stack
         )
         found: list[Choices] = []
-        for _, _, v, r in ranked[:4]:
+        for _, _, v, r in ranked[: PRODUCTS.most]:
             c = {**self.base_choices(), "vectors": v, "rows": r}
-            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= 4)
+            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= CHAIN.unroll)
             c["parallel"] = parallel_depth(self, c)
             found.append(c)
         return found
@@ -326,20 +320,23 @@ class Chain(Tiling):
                 for tiles, tall in tail(self.extent(self.own(stage)[-1]), rows):
                     chains, loads = wide * tall, wide + tall
                     spilled = max(0, chains + wide + 1 - self.target.vector_registers)
-                    step = max(chains, loads * LOAD, LATENCY) + spilled * SPILL
-                    step += loads * FETCH + TURN / 4
+                    step = (
+                        max(chains, loads * self.core.load, self.core.fma_latency)
+                        + spilled * self.core.spill
+                    )
+                    step += loads * self.core.hidden_load + self.core.iteration / CHAIN.unroll
                     again = prod(self.extent(a) for a in self.own(stage)[:-1])
-                    total += blocks * tiles * again * (depth * step + TILE)
+                    total += blocks * tiles * again * (depth * step + self.core.tile)
             # What is done between them costs about as much as this much more of the first.
             keys = self.extent(self.own(self.roles.first)[-1])
             far = 1 if self.kept_bytes(wide, inner=True) > 1.5 * self.target.l1 else 0
-            total += blocks * wide * keys * (BETWEEN + far * FAR)
+            total += blocks * wide * keys * (CHAIN.between + far * CHAIN.between_far)
         return total
 
     def fits(self, values: Values) -> BoolArray:
         v = values
         good = v["vectors"] * (v["rows"] + 1) < self.target.vector_registers
-        return np.asarray(good & (self.kept_bytes(1) * v["vectors"] <= MAX_STACK))
+        return np.asarray(good & (self.kept_bytes(1) * v["vectors"] <= CHAIN.max_stack))
 
     def kept_bytes(self, vectors: int, inner: bool = False) -> int:
         """Bytes of the private buffers of a block of rows; of those of one piece only."""
@@ -380,6 +377,6 @@ def _chain_of(group: Group, roles: _Roles, target: Target) -> Chain:
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6)),
         "rows": up_to(keys, tuple(range(1, 15))),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if depth % u == 0 and u <= max(1, depth // 2)),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
     }
     return Chain(group, target, roles.row, row, None, k, knobs=tables)

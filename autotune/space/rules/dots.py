@@ -1,7 +1,7 @@
 """The ``dots`` rule: products of bytes added up to int32, with the instructions made for it.
 
 Four neighbours of the reduced axis are one group, and an operand is packed so that the groups of a
-vector's lanes lie side by side. Either a register tile of vectors is kept, as in the ``tile`` rule
+vector's lanes are contiguous. Either a register tile of vectors is kept, as in the ``tile`` rule
 (VNNI), or a tile of up to 32 x 32 sums in tile registers (AMX). VNNI multiplies bytes with signs by
 bytes without: where both operands are of one kind, the packed one is shifted by 128.
 """
@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ....codegen.core import core_of
 from ....codegen.target import Target
 from ....ir.dtype import INT8, INT32, UINT8
 from ....ir.loop.expr import Op, Read
@@ -36,35 +37,24 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..settings import COSTS, DOTS, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    MAX_PARALLEL,
     described,
+    non_temporal_choice,
+    non_temporal_choices,
+    non_temporal_steps,
     pack_steps,
     parallel_depth,
     parallel_steps,
     split_step,
-    stream_choice,
-    stream_choices,
-    stream_steps,
     up_to,
 )
 
 __all__ = ["Dots", "sketches"]
 
-GROUP = 4  # products that one lane adds up at once
-VECTORS, TILES = 0, 1  # values of the knob ``tiles``: sums in vector registers, in tile registers
-TILE_SIDE = 32  # rows and columns of the sums that tile registers hold
-TILE_GROUPS = 16  # groups in a row of a tile register, and rows of one
-MAX_UNROLLED = 256  # statements of one register tile
-REST = 15
-CHAINS = 10  # vectors of sums that keep two ports busy, five cycles from one product to the next
-SPARE = 2  # registers beside sums and vectors: two elements of rows
-LOAD = 0.25  # of the time of a product, beside products
-FAR_LOAD = 0.25  # more, from the second cache
-COST = 0.02  # of a product, beside those that other rules count
-SHIFT_VECTORS = 4  # vectors of sums at once, of what is taken off for shifted bytes
+VECTORS, TILES = range(2)  # values of the knob ``tiles``: sums in vector or in matrix registers
 
 
 class Dots(Tiling):
@@ -77,7 +67,7 @@ class Dots(Tiling):
         assert v is not None and k is not None
         width = choices["vectors"] * self.lanes
         groups = choices["k_unroll"]
-        packs = [pack_grouped(name, v, width, k, GROUP) for name, _ in self.packable]
+        packs = [pack_grouped(name, v, width, k, SKETCHES.group) for name, _ in self.packable]
         first = [s for step in packs for s in pack_steps(group, step)]
         main, after = group.main.name, [s.name for s in group.stages[1:]]
         sums: list[Step] = []
@@ -89,19 +79,23 @@ class Dots(Tiling):
             else:
                 first.append(compute_inline(main))
             main = f"{main}.raw"
-        turns = -(-self.extent(k) // (GROUP * groups))
+        iterations = -(-self.extent(k) // (SKETCHES.group * groups))
         steps = [
-            split_step(v, self.extent(v), choices["mid_v"], width),
-            split(k, (turns, groups, GROUP)),
+            split_step(v, self.extent(v), choices["cache_vectors"], width),
+            split(k, (iterations, groups, SKETCHES.group)),
         ]
         rows, mid, tile = [], [f"{v}.1"], [f"{v}.2"]
         if r is not None:
-            steps.append(split_step(r, self.extent(r), choices["mid_r"], choices["rows"]))
+            steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
             rows = [f"{r}.0"]
-            mid = [f"{r}.1", f"{v}.1"] if choices["mid_order"] == 0 else [f"{v}.1", f"{r}.1"]
+            mid = (
+                [f"{r}.1", f"{v}.1"]
+                if choices["cache_vectors_outer"] == 0
+                else [f"{v}.1", f"{r}.1"]
+            )
             tile = [f"{r}.2", f"{v}.2"]
         outer = [*self.outer_axes]
-        outer += [*rows, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *rows]
+        outer += [*rows, f"{v}.0"] if choices["vectors_outer"] == 0 else [f"{v}.0", *rows]
         others = [a for a in reduced_axes(group) if a != k]
         own = [a for a in own_axes(group) if a not in (*others, k)]
         if choices["tiles"] == TILES:  # tile registers take several groups at once
@@ -118,17 +112,17 @@ class Dots(Tiling):
         steps.append(vectorize(f"{v}.2"))
         steps += [tensorize(f"{v}.2", "amx")] if choices["tiles"] == TILES else []
         steps += parallel_steps(outer, choices["parallel"])
-        return [*first, *sums, *steps, *stream_steps(group, choices["stream"])]
+        return [*first, *sums, *steps, *non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def shifts(self) -> bool:
-        """Whether both operands have signs, or neither."""
+        """True if both operands have signs, or neither."""
         return len({r.dtype for r in _byte_reads(self.group.main)}) == 1
 
     def _shift_steps(self, choices: Choices) -> list[Step]:
         """The sums that are taken off, in vectors along the reduced axis."""
         axis = f"{self.group.main.name}.shift.{self.k_axis}"
-        width = min(SHIFT_VECTORS * self.lanes, self.extent(self.k_axis))
+        width = min(DOTS.shift_vectors * self.lanes, self.extent(self.k_axis))
         steps = [split_step(axis, self.extent(self.k_axis), width)]
         steps += [rfactor(f"{self.group.main.name}.shift", f"{axis}.1"), vectorize(f"{axis}.1")]
         if choices["parallel"] and self.row_axis is not None:
@@ -144,58 +138,61 @@ class Dots(Tiling):
                 for rows in self.knobs["rows"]
                 if self._holds(where, vectors, rows)
             )
-            for _, vectors, rows in ranked[:2]:
+            for _, vectors, rows in ranked[: DOTS.most]:
                 c = {**self.base_choices(), "tiles": where, "vectors": vectors, "rows": rows}
                 c["k_unroll"] = self._groups(where)
-                c["order"] = self.knobs["order"][-1]
+                c["vectors_outer"] = self.knobs["vectors_outer"][-1]
                 panel = vectors * self.lanes * self.extent(self.k_axis)
                 room = max(1, self.target.l2 // 2 // panel)
-                c["mid_v"] = self._panels(vectors, room)
+                c["cache_vectors"] = self._panels(vectors, room)
                 c["parallel"] = parallel_depth(self, c)
-                c["stream"] = stream_choice(self)
+                c["non_temporal"] = non_temporal_choice(self)
                 found.append(c)
         return found
 
     def _panels(self, vectors: int, room: int) -> int:
-        """Panels side by side that a cache has ``room`` for, as many as leave the fewest over."""
+        """Returns the number of adjacent panels that a cache has ``room`` for and that leaves the
+        fewest over."""
         count = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
-        able = [m for m in self.knobs["mid_v"] if m <= min(room, count)]
+        able = [m for m in self.knobs["cache_vectors"] if m <= min(room, count)]
         return min(able, key=lambda m: (-(-count // m) * m, -m))
 
     def _holds(self, where: int, vectors: int, rows: int) -> bool:
         if where == TILES:
-            return vectors * self.lanes <= TILE_SIDE and rows <= TILE_SIDE
-        return rows * vectors + vectors + SPARE <= self.target.vector_registers
+            return vectors * self.lanes <= DOTS.tile_side and rows <= DOTS.tile_side
+        return rows * vectors + vectors + DOTS.spare <= self.target.vector_registers
 
     def _cost(self, where: int, vectors: int, rows: int) -> float:
         """Roughly the time of all tiles for one group of the reduced axis."""
         wide = -(-self.extent(self.vector_axis) // (vectors * self.lanes))
         tall = -(-self.extent(self.row_axis) // rows)
         if where == VECTORS:
-            panel = vectors * self.target.vector_bytes * self.extent(self.k_axis) // GROUP
-            far = FAR_LOAD * vectors if panel > self.target.l1 // 2 else 0.0
-            return wide * tall * (max(vectors * rows, CHAINS) + LOAD * (vectors + rows) + far)
-        high = -(-rows // TILE_GROUPS)  # a product takes a cycle a row, a load half of that
-        taken = min(rows, TILE_GROUPS)
+            chains = self.core.fma_latency * self.core.fma_ports  # that keep all ports busy
+            panel = vectors * self.target.vector_bytes * self.extent(self.k_axis) // SKETCHES.group
+            far = DOTS.far_load * vectors if panel > self.target.l1 // 2 else 0.0
+            return wide * tall * (max(vectors * rows, chains) + DOTS.load * (vectors + rows) + far)
+        high = -(
+            -rows // self.core.matrix_rows
+        )  # a product takes a cycle a row, a load half of that
+        taken = min(rows, self.core.matrix_rows)
         return wide * tall * (high * vectors * max(taken, 8) + 0.5 * (high * taken + vectors * 16))
 
     def _groups(self, where: int) -> int:
-        """Groups written out. What they leave over of the reduced axis is left to plain code, which
-        takes as long for a group as ``REST`` turns."""
-        wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= 2]
-        whole = self.extent(self.k_axis) // GROUP
-        return min(wanted, key=lambda g: (whole // g + REST * (whole % g), -g))
+        """Returns how many groups to unroll: those left over run in plain, slow code."""
+        wanted = [g for g in self.knobs["k_unroll"] if where == TILES or g <= DOTS.few_groups]
+        whole = self.extent(self.k_axis) // SKETCHES.group
+        return min(wanted, key=lambda g: (whole // g + DOTS.leftover * (whole % g), -g))
 
     def fits(self, values: Values) -> BoolArray:
         v = values
         tile = v["vectors"] * v["rows"]
         width = v["vectors"] * self.lanes
-        vector = tile + v["vectors"] + 2 <= self.target.vector_registers
-        vector &= (v["k_unroll"] <= 4) & (tile * v["k_unroll"] <= MAX_UNROLLED)
-        tiled = (width <= TILE_SIDE) & (v["rows"] <= TILE_SIDE)
+        vector = tile + v["vectors"] + DOTS.spare <= self.target.vector_registers
+        vector &= (v["k_unroll"] <= DOTS.max_groups) & (tile * v["k_unroll"] <= DOTS.max_statements)
+        tiled = (width <= DOTS.tile_side) & (v["rows"] <= DOTS.tile_side)
         good = np.where(v["tiles"] == TILES, tiled, vector)
-        good &= (v["mid_v"] - 1) * width < self.extent(self.vector_axis)
-        good &= (v["mid_r"] - 1) * v["rows"] < self.extent(self.row_axis)
+        good &= (v["cache_vectors"] - 1) * width < self.extent(self.vector_axis)
+        good &= (v["cache_rows"] - 1) * v["rows"] < self.extent(self.row_axis)
         return np.asarray(good)
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
@@ -219,12 +216,12 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
                 if _fits(group, left, right, v, k):
                     tiling = _dots_of(group, target, right, v, k)
                     if tiling is not None:
-                        yield described("dots", tiling, COST * stage_points(main))
+                        yield described("dots", tiling, COSTS.dot * stage_points(main))
                     return
 
 
 def _adds_up_bytes(stage: Stage) -> bool:
-    """Whether a stage is an int32 sum of products of bytes of two different operands."""
+    """True if a stage is an int32 sum of products of bytes of two different operands."""
     expr = stage.expr
     if stage.combiner != "sum" or not isinstance(expr, Op) or expr.name != "multiply":
         return False
@@ -240,7 +237,7 @@ def _byte_reads(stage: Stage) -> list[Read]:
 
 
 def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
-    """Whether groups along ``k`` lie side by side on the left, and the right can be packed so."""
+    """True if groups along ``k`` are contiguous on the left, and the right can be packed so."""
     return (
         not left.irregular
         and not right.irregular
@@ -250,8 +247,8 @@ def _fits(group: Group, left: Access, right: Access, v: str, k: str) -> bool:
         and right.depends(v)
         and right.depends(k)
         and all(left.depends(a.name) for a in group.main.reduce_axes)
-        and group.extents[k] >= GROUP
-        and group.extents[v] >= GROUP
+        and group.extents[k] >= SKETCHES.group
+        and group.extents[v] >= SKETCHES.group
     )
 
 
@@ -269,14 +266,18 @@ def _dots_of(group: Group, target: Target, packed: Access, v: str, k: str) -> Do
     heights = up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32))
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(wide, (1, 2, 3, 4, 6)),
-        "rows": tuple(sorted({*heights, min(tall, TILE_SIDE)})),
-        "mid_v": up_to(wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))),
-        "mid_r": up_to(tall, (1, 2, 4, 8, 16)),
-        "k_unroll": up_to(group.extents[k] // GROUP, tuple(range(1, TILE_GROUPS + 1))),
-        "order": (0, 1) if row else (0,),
-        "mid_order": (0, 1) if row else (0,),
+        "rows": tuple(sorted({*heights, min(tall, DOTS.tile_side)})),
+        "cache_vectors": up_to(
+            wide, tuple(sorted({1, 2, 4, 8, 16, 32, *(-(-wide // v) for v in (1, 2))}))
+        ),
+        "cache_rows": up_to(tall, (1, 2, 4, 8, 16)),
+        "k_unroll": up_to(
+            group.extents[k] // SKETCHES.group, tuple(range(1, core_of(target).matrix_rows + 1))
+        ),
+        "vectors_outer": (0, 1) if row else (0,),
+        "cache_vectors_outer": (0, 1) if row else (0,),
         "tiles": tuple(places),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
-        "stream": stream_choices(group, target),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
+        "non_temporal": non_temporal_choices(group, target),
     }
     return Dots(group, target, v, row, None, k, ((packed.buffer, constant),), tables)

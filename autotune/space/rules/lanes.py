@@ -27,38 +27,24 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
+from ..settings import COSTS, LANES, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values
 from .base import (
-    MAX_PARALLEL,
     described,
+    non_temporal_choice,
+    non_temporal_choices,
+    non_temporal_steps,
     pack_steps,
     parallel_depth,
     parallel_steps,
     rough_cost,
     split_step,
-    stream_choice,
-    stream_choices,
-    stream_steps,
     up_to,
 )
-from .tile import COPY, is_packable
+from .tile import is_packable
 
 __all__ = ["Lanes", "lane_axis", "sketches"]
-
-AGAIN = 3.0  # of an element read from a far cache, where one from a near cache costs 0.2
-SMOOTH = 0.2  # of an element whose neighbours lie in the lanes beside it
-USED_AGAIN = 8  # rows for which an operand is worth a copy
-COLUMNS = 4  # that are multiplied with a row at once
-NEAR_SHARE = 0.625  # of the nearest cache, for the rows that are worked on at once
-COSTLY = 8.0  # instructions of an element that is summed, from which few sums fit the registers
-ROWS = 4  # that are walked together at most
-NEAR_READS = (
-    0.1,
-    0.25,
-    1.0,
-)  # of the time of an element from far: from the first cache, the second
-LONG_ROW = 256  # elements of such rows that are worked on at once, of what no near cache holds
 
 
 class Lanes(Tiling):
@@ -115,17 +101,17 @@ class Lanes(Tiling):
         if r is not None:
             steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
         steps += parallel_steps(outer, choices["parallel"])
-        packs = [pack(name, axis, 1) for name, axis in _turned(group).items()]
+        packs = [pack(name, axis, 1) for name, axis in _transposed_operands(group).items()]
         transposed = [s for step in packs for s in pack_steps(group, step)]
-        return [*transposed, *steps, *stream_steps(group, choices["stream"])]
+        return [*transposed, *steps, *non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def waited_for(self) -> tuple[tuple[str, str], ...]:
-        """Stages and parameters whose next rows are asked for.
+        """Stages and parameters whose next rows are prefetched.
 
         The first stage that reads a row waits for memory while nothing is computed, unless the last
-        one that reads it, which has it in a near cache, asks for the next one. That pays for what
-        no near cache holds as a whole.
+        one that reads it, which finds it in L1, prefetches the next one. That pays for operands
+        that L2 does not hold as a whole.
         """
         group, far = self.group, self.target.l2 // 2
         readers: dict[str, list[str]] = {}
@@ -146,7 +132,7 @@ class Lanes(Tiling):
 
     @property
     def always_packed(self) -> frozenset[str]:
-        return frozenset(_turned(self.group))
+        return frozenset(_transposed_operands(self.group))
 
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
@@ -156,12 +142,12 @@ class Lanes(Tiling):
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
             c["parallel"] = parallel_depth(self, c)
-            c["stream"] = stream_choice(self)
+            c["non_temporal"] = non_temporal_choice(self)
             found.append(c)
         return found
 
     def _rows_at_once(self) -> int:
-        """How many rows to walk together, as many as the near cache holds.
+        """Returns how many rows to walk together, as many as L1 holds.
 
         They share what does not depend on the row, and while one waits for its sum or maximum the
         others are worked on. Sums of costly elements need more registers for each, and long ones
@@ -170,26 +156,28 @@ class Lanes(Tiling):
         take 0.87 of the time of one.
         """
         group = self.group
-        if _turned(group):  # the columns of a narrow matrix, and all of them read the same row
-            return COLUMNS
-        turns = prod(self.extent(a) for a in group.shared)
-        width = max(stage_points(s) for s in group.stages) // max(1, turns)
+        if _transposed_operands(
+            group
+        ):  # the columns of a narrow matrix, and all of them read the same row
+            return LANES.columns
+        count = prod(self.extent(a) for a in group.shared)
+        width = max(stage_points(s) for s in group.stages) // max(1, count)
         read = {a.buffer for s in group.stages for a in group.accesses[s.name]}
         read &= {p.name for p in group.prim.params}
         maps = len(group.stages) - len(group.reductions)
         row_bytes = width * group.element_bytes * (len(read) + maps + len(self.waited_for))
-        costly = any(expression_cost(s) > COSTLY for s in group.reductions)
-        for rows in (2,) if costly else (ROWS, 2):
-            few = turns < 4 * rows * self.target.cores
-            long = costly and self.waited_for and rows * width > LONG_ROW
-            near = self._shares_once or rows * row_bytes <= self.target.l1 * NEAR_SHARE
+        costly = any(expression_cost(s) > LANES.costly for s in group.reductions)
+        for rows in (2,) if costly else (LANES.rows, 2):
+            few = count < 4 * rows * self.target.cores
+            long = costly and self.waited_for and rows * width > LANES.long_row
+            near = self._shares_once or rows * row_bytes <= self.target.l1 * LANES.l1_share
             if not few and not long and near:
                 return rows
         return 1
 
     @cached_property
     def _shares_once(self) -> bool:
-        """Whether one stage reads the rows, together with something that all rows share."""
+        """True if one stage reads the rows, together with something that all rows share."""
         walking = [s for s in self.group.stages if lane_axis(self.group, s) is not None]
         if len(walking) != 1 or walking[0].combiner is None:
             return False
@@ -236,23 +224,25 @@ def _lane_cost(group: Group) -> float:
         axis = lane_axis(group, stage)
         points = float(stage_points(stage))
         width = group.extents[axis] if axis is not None else 1
-        waste = -(-width // 16) * 16 / width
+        waste = -(-width // COSTS.lanes) * COSTS.lanes / width
         reads = group.accesses[stage.name]
-        turned = tuple(a for a in reads if stage is group.main and a.buffer in _turned(group))
-        straight = tuple(a for a in reads if a not in turned)
-        cost += rough_cost(straight, axis, points) * (waste if axis else 10.0)
+        strided = tuple(
+            a for a in reads if stage is group.main and a.buffer in _transposed_operands(group)
+        )
+        straight = tuple(a for a in reads if a not in strided)
+        cost += rough_cost(straight, axis, points) * (waste if axis else COSTS.no_lanes)
         cost += sum(
-            SMOOTH * points * waste + COPY * a.size * _at_run_time(group, a) for a in turned
+            COSTS.contiguous * points * waste + COSTS.transposed * a.size * _at_run_time(group, a)
+            for a in strided
         )
         if stage.combiner is not None:  # joining the lanes of every output element
-            cost += 6.0 * prod(as_int(a.extent) for a in stage.axes)
+            cost += COSTS.joined * prod(as_int(a.extent) for a in stage.axes)
     return cost
 
 
-def _turned(group: Group) -> dict[str, str]:
-    """Operands whose elements along the lanes lie apart, and that all rows but those of one axis
-    read again, as the few columns of a narrow matrix; with that axis. They are copied so that the
-    elements lie side by side."""
+def _transposed_operands(group: Group) -> dict[str, str]:
+    """Operands that are strided along the lanes and read again by all rows but those of one axis,
+    as the few columns of a narrow matrix; with that axis. They are transposed by copying."""
     main = group.main
     axis = lane_axis(group, main)
     if axis is None or main.combiner != "sum" or len(main.reduce_axes) > 1:
@@ -262,7 +252,7 @@ def _turned(group: Group) -> dict[str, str]:
     for access in group.accesses[main.name]:
         mine = [a for a in shared if access.depends(a)]
         again = prod(group.extents[a] for a in shared if a not in mine)
-        if access.stride(axis) in (0, 1) or len(mine) != 1 or again < USED_AGAIN:
+        if access.stride(axis) in (0, 1) or len(mine) != 1 or again < LANES.used_again:
             continue
         if is_packable(group, main, access, mine[0]):
             found[access.buffer] = mine[0]
@@ -274,19 +264,19 @@ def _at_run_time(group: Group, access: Access) -> bool:
 
 
 def _again_cost(group: Group, tiling: Tiling) -> float:
-    """What it costs that operands no near cache holds are read again for every turn of the loops
-    around the rows: that is as slow for each element as many operations."""
+    """Returns the cost of reading operands again, from behind L2, for every iteration of the loops
+    around the rows."""
     cost = 0.0
     for access in group.accesses[group.main.name]:
-        turns = prod(group.extents[a] for a in tiling.outer_axes if not access.depends(a))
+        count = prod(group.extents[a] for a in tiling.outer_axes if not access.depends(a))
         if access.size * access.element_bytes > tiling.target.l2 and access.size > 1:
-            cost += AGAIN * access.size * (turns - 1)
+            cost += COSTS.reread * access.size * (count - 1)
     return cost
 
 
 def _row_axis(group: Group, target: Target) -> str | None:
     """The axis of which several steps are taken at once: the one for which the least is read of the
-    main stage's operands, an element from a near cache counted as a part of one. The last one, if
+    main stage's operands, an element from L1 or L2 counted as a part of one. The last one, if
     that is the same."""
     reads = [a for a in group.accesses[group.main.name] if a.size > 1]
     shared = [a for a in group.shared if group.extents[a] > 1]
@@ -296,10 +286,10 @@ def _row_axis(group: Group, target: Target) -> str | None:
         for a in reads:
             size = a.size * a.element_bytes
             level = target.l1, target.l2
-            part = NEAR_READS[sum(size > capacity for capacity in level)]
-            turns = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
-            again = 1 if a.depends(row) else -(-group.extents[row] // ROWS)
-            total += part * a.size * turns * again
+            part = LANES.reads[sum(size > capacity for capacity in level)]
+            count = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
+            again = 1 if a.depends(row) else -(-group.extents[row] // LANES.rows)
+            total += part * a.size * count * again
         return total
 
     return min(reversed(shared), key=traffic, default=None)
@@ -317,7 +307,7 @@ def _lanes_of(group: Group, target: Target) -> Lanes:
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(-(-widest // lanes), (1, 2, 3, 4, 6, 8)),
         "rows": up_to(tall, (1, 2, 3, 4, 6, 8)),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(shared)) + 1)),
-        "stream": stream_choices(group, target),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(shared)) + 1)),
+        "non_temporal": non_temporal_choices(group, target),
     }
     return Lanes(group, target, None, row, None, None, (), tables)

@@ -1,9 +1,10 @@
-"""The favourite choices of the ``tile`` rule for maps: elements moved and computed one by one."""
+"""Default choices of the ``tile`` rule for maps: elements moved and computed one by one."""
 
 from __future__ import annotations
 
 from math import gcd, lcm
 
+from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.emit.together import LONG_EXPRESSION
 from ....codegen.machine import known_machine
 from ....codegen.target import CACHE_LINE, Target
@@ -12,22 +13,15 @@ from ....ir.loop.cases import divisors
 from ....ir.loop.expr import Index, Op, Read, walk
 from ....ir.loop.scalar import SCALAR_OPS
 from ..analysis import Access, expression_cost
+from ..settings import MAPS
 from ..tiling import Choices, Tiling
-from .base import parallel_depth, stream_choice
+from .base import non_temporal_choice, parallel_depth
 
 __all__ = ["map_defaults"]
 
-LINES_AHEAD = 32  # that maps ask for early: computing one vector, a core sees only a few to come
-FAR = 16  # second caches' worth of results: more than a core has of a last cache that many share
-OPEN_LINES = 8  # that are gathered in front of memory until they are whole
-SHARING = 2  # rows that share what it takes to find the places of their elements
-MANY_REGISTERS = 32  # that hold what four vectors of a long chain compute with
-SIMPLE = 4.0  # instructions of an operator that needs no registers for itself
-NEAR = 4  # elements between lanes up to which a vector is picked from whole ones around it
-
 
 def _guarded(tiling: Tiling) -> bool:
-    """Whether some reads are made under a condition that differs from lane to lane, or comes from
+    """True if some reads are made under a condition that differs from lane to lane, or comes from
     data: then no block can be transposed."""
     for node in walk(tiling.group.typical[tiling.group.main.name]):
         if isinstance(node, Op) and node.name == "where":
@@ -43,22 +37,24 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
     """Choices for a group of maps, best first."""
     tables = tiling.knobs
     cost = sum(expression_cost(s) for s in tiling.group.stages)
-    blocks = _turns(tiling) and not _guarded(tiling)
+    blocks = _can_transpose(tiling) and not _guarded(tiling)
     found: list[Choices] = []
-    for wanted in (4, 2) if cost < 30 or _is_long(tiling) else (2, 4):
+    for wanted in MAPS.vectors if cost < MAPS.costly or _is_long(tiling) else MAPS.vectors[::-1]:
         c = tiling.base_choices()
         single = blocks or _scattered(tiling) or _stores_across(tiling)
         width = 1 if single else _pattern(tiling, wanted)
         c["vectors"] = max(v for v in tables["vectors"] if v <= width)
-        c["stream"] = stream_choice(tiling)
-        if tiling.group.output_bytes > FAR * tiling.target.l2 and _memory_is_near(tiling.target):
-            c["stream"] = tables["stream"][-1]
+        c["non_temporal"] = non_temporal_choice(tiling)
+        if tiling.group.output_bytes > MAPS.large * tiling.target.l2 and _memory_is_near(
+            tiling.target
+        ):
+            c["non_temporal"] = tables["non_temporal"][-1]
         if not tiling.gathers and tiling.group.bytes > tiling.target.l2:
-            c["prefetch"] = max(p for p in tables["prefetch"] if p <= LINES_AHEAD)
+            c["prefetch"] = max(p for p in tables["prefetch"] if p <= MAPS.lines_ahead)
         if blocks:
             _blocks(tiling, c)
         elif _looks_up(tiling):
-            c["rows"] = max(r for r in tables["rows"] if r <= SHARING)
+            c["rows"] = max(r for r in tables["rows"] if r <= MAPS.sharing)
         elif _stores_across(tiling):
             c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
         c["parallel"] = parallel_depth(tiling, c)
@@ -67,13 +63,13 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
 
 
 def _is_long(tiling: Tiling) -> bool:
-    """Whether a map is a long chain of simple operators, each of which waits for the one before:
+    """True if a map is a long chain of simple operators, each of which waits for the one before:
     only more vectors at once keep a core busy, and simple operators leave registers for them."""
-    if tiling.target.vector_registers < MANY_REGISTERS:
+    if tiling.target.vector_registers < MAPS.many_registers:
         return False
     expr = tiling.group.typical[tiling.group.main.name]
     costs = [SCALAR_OPS[node.name].cost for node in walk(expr) if isinstance(node, Op)]
-    return len(costs) > LONG_EXPRESSION and max(costs) <= SIMPLE
+    return len(costs) > LONG_EXPRESSION and max(costs) <= MAPS.simple
 
 
 def _rough_reads(tiling: Tiling) -> list[Access]:
@@ -81,27 +77,27 @@ def _rough_reads(tiling: Tiling) -> list[Access]:
     return [a for a in reads if a.stride(tiling.vector_axis or "") not in (0, 1)]
 
 
-def _turns(tiling: Tiling) -> bool:
-    """Whether what lies far apart along the vectors lies side by side along the rows."""
+def _can_transpose(tiling: Tiling) -> bool:
+    """True if an operand that is strided along the vectors is contiguous along the rows."""
     row = tiling.row_axis
     return row is not None and any(a.stride(row) == 1 for a in _rough_reads(tiling))
 
 
 def _stores_across(tiling: Tiling) -> bool:
-    """Whether the results of the rows lie side by side, and those of a vector apart: of as many
-    rows as there are lanes whole vectors are stored."""
+    """True if results are contiguous along the rows and strided along the vectors: with as many
+    rows as there are lanes, whole vectors are stored."""
     last = tiling.group.main.axes[-1].name
     return tiling.row_axis == last != tiling.vector_axis
 
 
 def _scattered(tiling: Tiling) -> bool:
-    """Whether elements of a vector lie far apart or anywhere, and are read one by one."""
+    """True if the elements of a vector are read one by one, with a large stride or none."""
     steps = [a.stride(tiling.vector_axis or "") for a in _rough_reads(tiling)]
-    return any(step is not None and abs(step) > NEAR for step in steps)
+    return any(step is not None and abs(step) > MAX_WINDOWS for step in steps)
 
 
 def _looks_up(tiling: Tiling) -> bool:
-    """Whether every row takes elements from the same places, which come from data."""
+    """True if every row takes elements from the same places, which come from data."""
     v, row = tiling.vector_axis or "", tiling.row_axis
     rough = [a for a in _rough_reads(tiling) if v in a.irregular]
     return row is not None and bool(rough) and all(a.stride(row) for a in rough)
@@ -124,22 +120,24 @@ def _blocks(tiling: Tiling, c: dict[str, int]) -> None:
     tables = tiling.knobs
     group, row = tiling.group, tiling.row_axis or ""
     c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
-    lines = 2
+    lines = MAPS.lines_wide
     reads = group.accesses[group.main.name]
     if any(a.stride(tiling.vector_axis or "") == 1 and a.depends(row) for a in reads):
-        lines = 16
-        c["mid_r"] = max(m for m in tables["mid_r"] if m <= 4)
+        lines = MAPS.lines_beside
+        c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= MAPS.rows_beside)
     else:
-        c["order"] = tables["order"][-1]
+        c["vectors_outer"] = tables["vectors_outer"][-1]
     wide = max(1, CACHE_LINE // (tiling.lanes * group.main.buffer.dtype.bytes))
-    if wide > 1 and c["rows"] > OPEN_LINES:
-        c["stream"] = 0  # lines would leave in parts, which takes ten times as long
+    if wide > 1 and c["rows"] > tiling.core.fill_buffers:
+        c["non_temporal"] = 0  # lines would leave in parts, which takes ten times as long
     elif group.output_bytes >= 2 * tiling.target.l2 and _memory_is_near(tiling.target):
-        c["stream"] = tables["stream"][-1]
-    c["mid_v"] = max(m for m in tables["mid_v"] if m <= lines * wide)
+        c["non_temporal"] = tables["non_temporal"][-1]
+    c["cache_vectors"] = max(m for m in tables["cache_vectors"] if m <= lines * wide)
 
 
 def _memory_is_near(target: Target) -> bool:
-    """Whether lines that are written in no order are better not read first from the last cache."""
+    """True if lines that are written in no order are better not read from the LLC first."""
     machine = known_machine(target)
-    return machine.bandwidth("l3", writes=True) < 2 * machine.bandwidth("dram", writes=True)
+    return machine.bandwidth("l3", writes=True) < MAPS.slow_memory * machine.bandwidth(
+        "dram", writes=True
+    )

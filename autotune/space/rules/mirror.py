@@ -21,53 +21,44 @@ from ....ir.loop.symmetry import symmetric_axes
 from ....ir.schedule.steps import Schedule, Step, mirror
 from ...protocols import BoolArray
 from ..analysis import Group
+from ..settings import MIRROR, PRODUCTS
 from ..sketch import Sketch
 from ..tiling import Choices, Values
-from .base import described, parallel_depth, stream_choice, up_to
+from .base import described, non_temporal_choice, parallel_depth, up_to
 from .tile import Tile, tile_cost, tile_of
-from .tile_defaults import AHEAD, tile_cycles
+from .tile_defaults import tile_cycles
 
 __all__ = ["Mirror", "sketches"]
-
-IMAGE = 0.6  # cycles to transpose and store an element of a block's mirror image
-FAR_IMAGE = 8.0  # the same where the result does not fit the second cache: each row is a page
-BUSY = 0.5  # of the registers at least hold sums: smaller tiles wait for what they load
-CLEARLY = 0.8  # of the estimate for computing everything, above which it is done
-SHORT_ROW = 6 * CACHE_LINE  # bytes of a row of the array that is read as it is
-LEAST_BLOCKS = 2  # along each axis: with one there is nothing on the other side
-ROWS = 48  # of a register tile, or a divisor: others would make blocks large
-MOST_PANELS = 8  # side by side in a block
-MOST_KEPT = 128 * 1024  # bytes of a block and its image, on the stack
 
 
 @dataclass(frozen=True)
 class Mirror(Tile):
-    """See the module. A block is as high as it is wide: ``mid_r`` follows from the other knobs."""
+    """See the module. A block is square: ``cache_rows`` follows from the other knobs."""
 
     @property
     def is_mirrored(self) -> bool:
         return True
 
     def build(self, **choices: int) -> list[Step]:
-        high = choices["mid_v"] * choices["vectors"] * self.lanes // choices["rows"]
-        steps = super().build(**{**choices, "mid_r": max(1, high)})
+        high = choices["cache_vectors"] * choices["vectors"] * self.lanes // choices["rows"]
+        steps = super().build(**{**choices, "cache_rows": max(1, high)})
         outer = [*self.outer_axes, f"{self.vector_axis}.0", f"{self.row_axis}.0"]
         count = min(choices["parallel"], len(outer))
         last = outer[-1] if count < len(outer) else "*".join(outer)
         return [*steps, mirror(self.group.main.name, last)]
 
     def defaults(self) -> list[Choices]:
-        tables, room = self.knobs, self.target.l2 * 3 // 8
+        tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
         depth = self.extent(self.k_axis)
         found: list[Choices] = []
-        for _, vectors, rows in self.tiles()[:4]:
+        for _, vectors, rows in self.tiles()[: PRODUCTS.most]:
             panel = vectors * self.target.vector_bytes * depth
             c = {**self.base_choices(), "vectors": vectors, "rows": rows}
-            c["mid_v"] = self._panels(vectors, rows)
+            c["cache_vectors"] = self._panels(vectors, rows)
             c["pack"] = tables["pack"][-1] if self._packs() else 0
-            c["stream"] = stream_choice(self)
+            c["non_temporal"] = non_temporal_choice(self)
             if panel > self.target.l1 // 2:
-                c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
+                c["prefetch"] = max(p for p in tables["prefetch"] if p <= PRODUCTS.ahead)
             fitting = (b for b in tables["k_blocks"] if panel <= room * b)
             c["k_blocks"] = next(fitting, tables["k_blocks"][-1])
             if parallel_depth(
@@ -78,12 +69,12 @@ class Mirror(Tile):
         return found
 
     def _packs(self) -> bool:
-        """Whether a copy pays: not of rows of a few lines, all of which every step reads."""
+        """True if a copy pays: not of rows of a few lines, all of which every step reads."""
         names = {name for name, _ in self.packable}
         reads = [a for a in self.group.accesses[self.group.main.name] if a.buffer in names]
         smooth = all(a.stride(self.vector_axis or "") in (0, 1) for a in reads)
         row = self.extent(self.vector_axis) * self.group.element_bytes
-        return not smooth or row > SHORT_ROW
+        return not smooth or row > MIRROR.short_row * CACHE_LINE
 
     def tiles(self) -> list[tuple[float, int, int]]:
         """(estimated cycles, vectors, rows) of register tiles, the fastest first."""
@@ -91,33 +82,33 @@ class Mirror(Tile):
         for vectors, rows in product(self.knobs["vectors"], self.knobs["rows"]):
             panels = self._panels(vectors, rows)
             block = panels * vectors * self.lanes
-            busy = BUSY * self.target.vector_registers <= vectors * rows
+            busy = MIRROR.busy * self.target.vector_registers <= vectors * rows
             held = vectors * rows <= self.target.vector_registers
-            if busy and held and panels in self.knobs["mid_v"] and self._has_blocks(block):
+            if busy and held and panels in self.knobs["cache_vectors"] and self._has_blocks(block):
                 share = self._share(panels, vectors)
                 cycles = share * tile_cycles(self, vectors, rows, 1)
                 far = self.group.output_bytes > self.target.l2
                 images = (1 - share) * as_int(self.group.main.buffer.size)
-                images *= FAR_IMAGE if far else IMAGE
+                images *= MIRROR.far_image if far else MIRROR.image
                 found.append((cycles + images, vectors, rows))
         return sorted(found)
 
     def _share(self, panels: int, vectors: int) -> float:
-        values = {"mid_v": np.array([panels]), "vectors": np.array([vectors])}
+        values = {"cache_vectors": np.array([panels]), "vectors": np.array([vectors])}
         return float(self.share(values)[0])
 
     def _panels(self, vectors: int, rows: int) -> int:
-        """Tiles side by side in the smallest square block."""
+        """Returns the number of adjacent register tiles in the smallest square block."""
         width = vectors * self.lanes
         return lcm(width, rows) // width
 
     def _has_blocks(self, width: Any) -> Any:
-        return self.extent(self.vector_axis) >= LEAST_BLOCKS * width
+        return self.extent(self.vector_axis) >= MIRROR.min_blocks * width
 
     def fits(self, values: Values) -> BoolArray:
         width = self.cache_width(values)
         squares = (width % values["rows"] == 0) & self._has_blocks(width)
-        squares &= 2 * width**2 * self.group.element_bytes <= MOST_KEPT
+        squares &= 2 * width**2 * self.group.element_bytes <= MIRROR.max_kept
         return np.asarray(squares & super().fits(self.values(values, len(width))))
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
@@ -135,14 +126,14 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
         return
     row, vector = axes
     plain = tile_of(group, target, vector, (row,))
-    most = group.extents[vector] // (LEAST_BLOCKS * plain.lanes)
+    most = group.extents[vector] // (MIRROR.min_blocks * plain.lanes)
     tables: Mapping[str, tuple[int, ...]] = {
         **plain.knobs,
         "vectors": up_to(most, plain.knobs["vectors"]),
-        "rows": tuple(n for n in plain.knobs["rows"] if ROWS % n == 0),
-        "mid_v": up_to(min(most, MOST_PANELS), plain.knobs["mid_v"]),
-        "mid_r": (1,),
-        "order": (1,),
+        "rows": tuple(n for n in plain.knobs["rows"] if MIRROR.rows % n == 0),
+        "cache_vectors": up_to(min(most, MIRROR.max_panels), plain.knobs["cache_vectors"]),
+        "cache_rows": (1,),
+        "vectors_outer": (1,),
         "pack": tuple(n for n in plain.knobs["pack"] if n in (0, 1)),
     }
     parts: dict[str, Any] = {f.name: getattr(plain, f.name) for f in fields(plain)}
@@ -150,7 +141,7 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     sketch = Mirror(**parts)
     tiles = sketch.tiles()
     whole = _plain_cycles(plain)
-    if not tiles or tiles[0][0] >= CLEARLY * whole:
+    if not tiles or tiles[0][0] >= MIRROR.worth * whole:
         return
     cost = tile_cost(group, vector, plain.lanes, tiles[0][0] / whole)
     yield described("mirror", sketch, cost)

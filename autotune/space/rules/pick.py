@@ -1,8 +1,8 @@
 """The ``pick`` rule: maps whose expression is another one at each place of a short axis.
 
 Where every value of an axis (or of its remainder) picks an expression of its own, as the transforms
-of Winograd's convolution do, the axis is unrolled: each turn is then its own expression, what the
-turns share is computed once, and vectors run along another axis.
+of Winograd's convolution do, the axis is unrolled: each iteration is then its own expression, what
+they share is computed once, and vectors run along another axis.
 """
 
 from __future__ import annotations
@@ -22,24 +22,21 @@ from ....ir.loop.prim import Stage
 from ....ir.schedule.steps import Step, reorder, unroll, vectorize
 from ...protocols import BoolArray
 from ..analysis import Group
+from ..settings import PICK, SKETCHES
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values
 from .base import (
-    MAX_PARALLEL,
     described,
+    non_temporal_choice,
+    non_temporal_choices,
+    non_temporal_steps,
     parallel_depth,
     parallel_steps,
     split_step,
-    stream_choice,
-    stream_choices,
-    stream_steps,
     up_to,
 )
 
 __all__ = ["Pick", "sketches"]
-
-MOST_PLACES = 8  # of one axis
-MOST_TURNS = 64  # of all unrolled axes together
 
 
 @dataclass(frozen=True)
@@ -56,19 +53,19 @@ class Pick(Tiling):
         width = min(choices["vectors"] * self.lanes, self.extent(v))
         steps = [split_step(v, self.extent(v), width)]
         outer = list(self.outer_axes)
-        turns: list[str] = []
+        unrolled: list[str] = []
         for axis, period in self.periods.items():
             if period == self.extent(axis):
-                turns.append(axis)
+                unrolled.append(axis)
                 continue
             steps.append(split_step(axis, self.extent(axis), period))
             outer.append(f"{axis}.0")
-            turns.append(f"{axis}.1")
+            unrolled.append(f"{axis}.1")
         outer.append(f"{v}.0")
-        steps.append(reorder(*outer, *turns, f"{v}.1"))
-        steps += [*(unroll(loop) for loop in turns), vectorize(f"{v}.1")]
+        steps.append(reorder(*outer, *unrolled, f"{v}.1"))
+        steps += [*(unroll(loop) for loop in unrolled), vectorize(f"{v}.1")]
         steps += parallel_steps(outer, choices["parallel"])
-        return [*steps, *stream_steps(self.group, choices["stream"])]
+        return [*steps, *non_temporal_steps(self.group, choices["non_temporal"])]
 
     @cached_property
     def row_loops(self) -> frozenset[str | None]:
@@ -77,7 +74,7 @@ class Pick(Tiling):
     def defaults(self) -> list[Choices]:
         c = self.base_choices()
         c["parallel"] = parallel_depth(self, c)
-        c["stream"] = stream_choice(self)
+        c["non_temporal"] = non_temporal_choice(self)
         return [c]
 
     def fits(self, values: Values) -> BoolArray:
@@ -90,19 +87,19 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
         return
     periods = _periods(group.main)
     free = [a for a in group.shared if a not in periods and group.extents[a] > 1]
-    if not periods or not free or prod(periods.values()) > MOST_TURNS:
+    if not periods or not free or prod(periods.values()) > PICK.max_unrolled:
         return
     reads = group.accesses[group.main.name]
     vector = max(free, key=lambda a: (sum(r.stride(a) == 1 for r in reads), free.index(a)))
     lanes = target.lanes(group.element_bytes)
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(-(-group.extents[vector] // lanes), (1, 2)),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
-        "stream": stream_choices(group, target),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
+        "non_temporal": non_temporal_choices(group, target),
     }
     rows = [*reversed(periods.items()), (None, 1), (None, 1)]
     (row, high), (row2, high2) = rows[:2]
-    tables |= {"rows": (high,), "rows2": (high2,)}
+    tables |= {"rows": (high,), "second_rows": (high2,)}
     yield described("pick", Pick(group, target, vector, row, row2, knobs=tables, periods=periods))
 
 
@@ -122,7 +119,7 @@ def _periods(stage: Stage) -> dict[str, int]:
     whole = {
         axis: period
         for (axis, period), known in bounds.items()
-        if known == set(range(1, period)) and 1 < period <= MOST_PLACES
+        if known == set(range(1, period)) and 1 < period <= PICK.max_places
     }
     return {axis: min(whole[axis], extents[axis]) for axis in extents if axis in whole}
 

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from ....codegen.target import Target
+from ....codegen.target import CACHE_LINE, Target
 from ....ir.dims import as_int
 from ....ir.loop.prim import Stage
 from ....ir.schedule.steps import (
@@ -29,41 +29,32 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, expression_cost, stage_points
+from ..settings import COSTS, SKETCHES, TILE
 from ..sketch import Sketch
 from ..tiling import (
-    PACKS_INSIDE,
     PACKS_ROWS,
     PACKS_VECTORS,
     Choices,
+    Pack,
     Tiling,
     Values,
     own_axes,
     reduced_axes,
 )
 from .base import (
-    MAX_PARALLEL,
     described,
+    non_temporal_choices,
+    non_temporal_steps,
     pack_steps,
     parallel_steps,
     rough_cost,
     split_step,
-    stream_choices,
-    stream_steps,
     up_to,
 )
 from .map_defaults import map_defaults
-from .tile_defaults import MAX_PANEL_BYTES, panel_loops, tile_defaults
+from .tile_defaults import panel_loops, tile_defaults
 
-__all__ = ["COPY", "Tile", "is_packable", "tile_cost", "sketches", "tile_of"]
-
-MAX_UNROLLED = 384  # statements of one register tile: beyond, LLVM takes long and gains nothing
-PLAIN_COST = 8.0  # of one statement; one with atan2 in it counts as many, down to a tile of 8
-FEW_NEAR, FEW_FAR = 16, 32  # rows for which transposing an operand from the second cache, or from
-# behind it, takes longer than their products
-COPY = 8.0  # of an element transposed at run time, where one that is read costs 0.2
-LINE = 64  # bytes of a cache line
-SHORT_AXIS = 4  # elements of a last axis, colours say, that fill too few lanes for costly maps
-MAX_TILE_BYTES = 128 * 1024  # of a cache tile that is kept on the stack between blocks of k
+__all__ = ["Tile", "is_packable", "tile_cost", "sketches", "tile_of"]
 
 
 class Tile(Tiling):
@@ -74,7 +65,7 @@ class Tile(Tiling):
             self.group,
             self.vector_axis,
             self.row_axis,
-            self.row_axis2,
+            self.second_row_axis,
             self.k_axis,
         )
         assert v is not None
@@ -82,29 +73,33 @@ class Tile(Tiling):
         if self.extent(v) < width:
             width = self.extent(v)
         first: list[Step] = []
-        inside = choices["pack"] == PACKS_INSIDE
+        inside = choices["pack"] == Pack.INSIDE
         if choices["pack"] in PACKS_VECTORS:
             packed = [name for name, known in self.packable if known or not inside]
             first = [s for name in packed for s in pack_steps(group, pack(name, v, width))]
         if choices["pack"] in PACKS_ROWS and r is not None:
             packs = [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
             first += [s for step in packs for s in pack_steps(group, step)]
-        steps = [split_step(v, self.extent(v), choices["mid_v"], width)]
+        steps = [split_step(v, self.extent(v), choices["cache_vectors"], width)]
         row_loops: list[str] = []
         mid = [f"{v}.1"]
         tile: list[str] = []
         if r2 is not None:
-            steps.append(split_step(r2, self.extent(r2), choices["rows2"]))
+            steps.append(split_step(r2, self.extent(r2), choices["second_rows"]))
             row_loops.append(f"{r2}.0")
             tile.append(f"{r2}.1")
         if r is not None:
-            steps.append(split_step(r, self.extent(r), choices["mid_r"], choices["rows"]))
+            steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
             row_loops.append(f"{r}.0")
-            mid = [f"{r}.1", f"{v}.1"] if choices["mid_order"] == 0 else [f"{v}.1", f"{r}.1"]
+            mid = (
+                [f"{r}.1", f"{v}.1"]
+                if choices["cache_vectors_outer"] == 0
+                else [f"{v}.1", f"{r}.1"]
+            )
             tile.append(f"{r}.2")
         tile.append(f"{v}.2")
         outer = [*self.outer_axes]
-        outer += [*row_loops, f"{v}.0"] if choices["order"] == 0 else [f"{v}.0", *row_loops]
+        outer += [*row_loops, f"{v}.0"] if choices["vectors_outer"] == 0 else [f"{v}.0", *row_loops]
         blocked = k is not None and choices["k_blocks"] > 1
         reduced: list[str] = []
         unrolled = list(tile[:-1])
@@ -112,13 +107,13 @@ class Tile(Tiling):
             if k is not None and axis == k:
                 blocks = choices["k_blocks"]
                 chunk = -(-self.extent(k) // blocks)
-                turns = -(-chunk // choices["k_unroll"])
+                iterations = -(-chunk // choices["k_unroll"])
                 steps.append(
                     split(
                         k,
                         (
-                            -(-self.extent(k) // (turns * choices["k_unroll"])),
-                            turns,
+                            -(-self.extent(k) // (iterations * choices["k_unroll"])),
+                            iterations,
                             choices["k_unroll"],
                         ),
                     )
@@ -143,7 +138,7 @@ class Tile(Tiling):
             last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
             at = f"{k}.0" if blocked else "*".join(shared) if last in shared else last
             steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
-        return [*first, *steps, *stream_steps(group, choices["stream"])]
+        return [*first, *steps, *non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def accumulators(self) -> int:
@@ -156,28 +151,29 @@ class Tile(Tiling):
         return max(own, default=1)
 
     def prefetch_steps(self, choices: Choices) -> list[Step]:
-        """What vectors read, asked for before it is needed."""
-        turns, k = choices["prefetch"], self.k_axis
-        if not turns:
+        """Returns the steps that prefetch what vectors read."""
+        ahead, k = choices["prefetch"], self.k_axis
+        if not ahead:
             return []
         if k is None:
-            ahead = self.tiles_ahead(turns, choices["vectors"])
+            ahead = self.tiles_ahead(ahead, choices["vectors"])
             main, loop = self.group.main.name, f"{self.vector_axis}.0"
-            return [prefetch(main, name, loop, ahead) for name in self.streamed]
-        inside = choices["pack"] == PACKS_INSIDE  # then they go by the name of what is packed
+            return [prefetch(main, name, loop, ahead) for name in self.prefetched]
+        inside = choices["pack"] == Pack.INSIDE  # then they go by the name of what is packed
         panels = choices["pack"] in PACKS_VECTORS
         packed = {name for name, known in self.packable if panels and (known or not inside)}
-        names = [f"{name}.packed" if name in packed else name for name in self.streamed]
-        loop, turns = (f"{self.vector_axis}.1", 1) if turns == 1 else (f"{k}.1", turns)
-        return [prefetch(self.group.main.name, name, loop, turns) for name in names]
+        names = [f"{name}.packed" if name in packed else name for name in self.prefetched]
+        loop, ahead = (f"{self.vector_axis}.1", 1) if ahead == 1 else (f"{k}.1", ahead)
+        return [prefetch(self.group.main.name, name, loop, ahead) for name in names]
 
     def transposes_for_few(self, choices: Choices) -> bool:
-        rows = self.extent(self.row_axis) * self.extent(self.row_axis2)
+        rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
         names = {name for name, known in self.packable if not known}
         return choices["pack"] in PACKS_VECTORS and any(
-            rows < (FEW_FAR if a.size * a.element_bytes > self.target.l2 else FEW_NEAR)
+            rows
+            < (TILE.few_rows_far if a.size * a.element_bytes > self.target.l2 else TILE.few_rows_l2)
             for a in self.group.accesses[self.group.main.name]
-            if a.buffer in names and _turned(self.group, a, self.vector_axis or "")
+            if a.buffer in names and _is_strided(self.group, a, self.vector_axis or "")
         )
 
     def defaults(self) -> list[Choices]:
@@ -188,32 +184,40 @@ class Tile(Tiling):
     def fits(self, values: Values) -> BoolArray:
         v = values
         registers = self.target.vector_registers
-        tile = v["vectors"] * v["rows"] * v["rows2"]
+        tile = v["vectors"] * v["rows"] * v["second_rows"]
         wide = -(-self.extent(self.vector_axis) // self.lanes)
         tall = self.extent(self.row_axis)
         limit = registers if self.group.main.combiner else 2 * registers
         good = tile * self.accumulators <= limit
-        statements = max(1.0, expression_cost(self.group.main) / PLAIN_COST)
-        good &= tile * v["k_unroll"] <= max(8.0, MAX_UNROLLED / statements)
-        good &= (v["mid_v"] - 1) * v["vectors"] < wide
-        good &= (v["mid_r"] - 1) * v["rows"] < tall
-        if PACKS_INSIDE in self.knobs["pack"]:
+        statements = max(1.0, expression_cost(self.group.main) / TILE.plain_cost)
+        good &= tile * v["k_unroll"] <= max(TILE.min_statements, TILE.max_statements / statements)
+        good &= (v["cache_vectors"] - 1) * v["vectors"] < wide
+        good &= (v["cache_rows"] - 1) * v["rows"] < tall
+        if Pack.INSIDE in self.knobs["pack"]:
             chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
-            panels = v["mid_v"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
-            panels = panels * v["rows2"]  # of which each may have panels of its own
-            alone = (v["order"] == 1) & (v["parallel"] <= panel_loops(self))
-            inside = (panels <= MAX_PANEL_BYTES) & ((v["k_blocks"] > 1) | alone)
-            good &= (v["pack"] != PACKS_INSIDE) | inside
+            panels = (
+                v["cache_vectors"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
+            )
+            panels = panels * v["second_rows"]  # of which each may have panels of its own
+            alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))
+            inside = (panels <= TILE.max_panels) & ((v["k_blocks"] > 1) | alone)
+            good &= (v["pack"] != Pack.INSIDE) | inside
         if self.k_axis is not None:
             if len(self.group.stages) > 1:
-                kept = tile * self.lanes * v["mid_v"] * v["mid_r"] * self.group.element_bytes
-                good &= (v["k_blocks"] == 1) | (kept <= MAX_TILE_BYTES)
+                kept = (
+                    tile
+                    * self.lanes
+                    * v["cache_vectors"]
+                    * v["cache_rows"]
+                    * self.group.element_bytes
+                )
+                good &= (v["k_blocks"] == 1) | (kept <= TILE.max_kept)
             chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
             good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
         else:
             good &= v["k_blocks"] == 1
         if self.group.main.combiner is None and not self.gathers:
-            good &= (v["mid_v"] == 1) & (v["mid_r"] == 1)
+            good &= (v["cache_vectors"] == 1) & (v["cache_rows"] == 1)
         return np.asarray(good)
 
 
@@ -240,17 +244,17 @@ def _vector_axes(group: Group) -> list[str]:
     if best not in found and smooth(best) > smooth(shared[-1]):
         found.append(best)
     main = group.main
-    if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= SHORT_AXIS:
+    if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= TILE.short_axis:
         longer = max(shared[:-1], key=lambda a: group.extents[a])
         found += [longer] if longer not in found else []
     for access in group.accesses[main.name]:
-        if _turned(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
+        if _is_strided(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
             found += [a for a in shared if a not in found and not access.depends(a)][-1:]
     return found
 
 
-def _turned(group: Group, access: Access, axis: str) -> bool:
-    """Whether vectors along an axis take elements of a run-time parameter that lie apart."""
+def _is_strided(group: Group, access: Access, axis: str) -> bool:
+    """True if vectors along an axis take strided elements of a run-time parameter."""
     known = {p.name for p in group.prim.params if p.constant}
     return access.stride(axis) not in (0, 1) and access.buffer not in known
 
@@ -260,7 +264,7 @@ def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
     the main stage is computed."""
     cost = 0.0
     width = group.extents[axis]
-    waste = -(-width // 16) * 16 / width  # lanes of short axes run empty
+    waste = -(-width // COSTS.lanes) * COSTS.lanes / width  # lanes of short axes run empty
     for stage in group.stages:
         points = stage_points(stage) * (share if stage is group.main else 1.0)
         reads = group.accesses[stage.name]
@@ -268,12 +272,16 @@ def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
             step = access.lane_stride(axis, lanes)
             packed = step not in (0, 1) and is_packable(group, stage, access, axis)
             if packed:
-                cost += 0.2 * points + COPY * access.size * _turned(group, access, axis)
+                cost += COSTS.contiguous * points + COSTS.transposed * access.size * _is_strided(
+                    group, access, axis
+                )
             else:
                 cost += rough_cost((access,), axis if step != 0 else None, points)
         last = stage.axes[-1].name if stage.axes else None
         if last != axis:
-            cost += 3.0 * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
+            cost += (
+                COSTS.gathered * points / max(1, prod(as_int(a.extent) for a in stage.reduce_axes))
+            )
     return cost * waste
 
 
@@ -311,7 +319,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
             if constants.get(access.buffer) and is_packable(group, main, access, v):
                 packable.append((access.buffer, True))
                 break
-    streamed = _streamed(group, v, k, target.l2 // 2)
+    prefetched = _prefetched(group, v, k, target.l2 // 2)
     packable_rows = _packable_rows(group, row, v, k)
     if not packable:
         packable_rows = tuple((name, known) for name, known in packable_rows if known)
@@ -323,27 +331,27 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 12, 16)),
         "rows": up_to(tall, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)),
-        "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
-        "mid_v": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
-        "mid_r": up_to(tall, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64, 128)) if row else (1,),
+        "second_rows": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "cache_vectors": up_to(wide, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)),
+        "cache_rows": up_to(tall, (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 32, 64, 128)) if row else (1,),
         "k_blocks": tuple(
             b
             for b in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024)
             if b == 1 or (single and k_extent // b >= (8 if row else 4))
         ),
         "k_unroll": tuple(u for u in (1, 2, 4, 8) if k_extent % u == 0) if k else (1,),
-        "order": (0, 1) if row else (0,),
-        "mid_order": (0, 1) if row else (0,),
+        "vectors_outer": (0, 1) if row else (0,),
+        "cache_vectors_outer": (0, 1) if row else (0,),
         "pack": _packs(group, row, packable, packable_rows),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
-        "stream": stream_choices(group, target),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
+        "non_temporal": non_temporal_choices(group, target),
         "prefetch": (0,)
-        if not streamed
+        if not prefetched
         else (0, 1, 8, 32)
         if k is not None
         else (0, 8, 16, 32, 64),
     }
-    return Tile(group, target, v, row, row2, k, tuple(packable), tables, streamed, packable_rows)
+    return Tile(group, target, v, row, row2, k, tuple(packable), tables, prefetched, packable_rows)
 
 
 def _packs(
@@ -361,14 +369,14 @@ def _packs(
         n
         for n in range(5)
         if (packable or n not in PACKS_VECTORS)
-        and (packable_rows or n not in PACKS_ROWS or n == PACKS_INSIDE)
-        and (inside or n != PACKS_INSIDE)
+        and (packable_rows or n not in PACKS_ROWS or n == Pack.INSIDE)
+        and (inside or n != Pack.INSIDE)
     )
 
 
-def _streamed(group: Group, v: str, k: str | None, near: int) -> tuple[str, ...]:
-    """Parameters whose next vectors can be asked for, each once: those that vectors walk in every
-    turn of the reduced axis; and of more than ``near`` bytes, those that a map reads in order."""
+def _prefetched(group: Group, v: str, k: str | None, near: int) -> tuple[str, ...]:
+    """Parameters whose next vectors can be prefetched, each once: of a reduction those that vectors
+    walk along the reduced axis, of a map those of more than ``near`` bytes, read in order."""
     params = {p.name for p in group.prim.params}
     reads = [a for a in group.accesses[group.main.name] if a.buffer in params and not a.irregular]
     if group.main.combiner is not None:
@@ -387,7 +395,7 @@ def _packable_rows(
     constants = {p.name: p.constant for p in group.prim.params}
     names = [a.buffer for a in group.accesses[main.name]]
     for access in group.accesses[main.name]:
-        far = (access.stride(k or "") or 0) * access.element_bytes >= LINE
+        far = (access.stride(k or "") or 0) * access.element_bytes >= CACHE_LINE
         once = names.count(access.buffer) == 1 and not access.depends(v)
         if row and far and once and is_packable(group, main, access, row):
             found[access.buffer] = constants[access.buffer]

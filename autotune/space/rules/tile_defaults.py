@@ -1,4 +1,4 @@
-"""The favourite choices of the ``tile`` rule.
+"""Default choices of the ``tile`` rule for reductions.
 
 A rough model of the inner tile decides: how many cycles its multiply-adds, its loads and its
 latency take on a machine with ``vector_registers`` registers, and what the tails waste.
@@ -10,45 +10,19 @@ import itertools
 from collections.abc import Sequence
 from math import ceil, gcd, prod
 
+from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.target import CACHE_LINE
 from ....ir.dims import as_int
 from ..analysis import Access, expression_cost, stage_points
-from ..tiling import PACKS_INSIDE, PACKS_VECTORS, Choices, Tiling
-from .base import parallel_depth, stream_choice, tail
+from ..settings import PRODUCTS
+from ..settings import TILE as LIMITS
+from ..tiling import PACKS_VECTORS, Choices, Pack, Tiling
+from .base import non_temporal_choice, parallel_depth, tail
 
-__all__ = ["AHEAD", "MAX_PANEL_BYTES", "panel_loops", "tile_cycles", "tile_defaults"]
-
-MAX_PANEL_BYTES = 768 * 1024  # of panels that are made there, on the stack
-
-LATENCY = 5.0  # cycles until a multiply-add's result can be used again
-LOAD = 0.55  # cycles per vector load or broadcast beside the multiply-adds
-SPILL = 4.0  # cycles per register that does not fit
-FETCH = 0.12  # cycles per load even where the multiply-adds hide most of it
-STREAMS = 8  # rows beyond this many evict each other where their distance is a power of two
-CONFLICT = 1.0  # cycles a row beyond STREAMS costs then, and a third of it elsewhere
-PAGE = 4096  # bytes between addresses that fall into one cache set
-WALK = 6.0  # cycles a step to another page costs
-TURN = 1.5  # cycles a turn of the innermost loop costs
-LINE = 0.5  # cycles a vector load costs where the panel does not fit the first cache
-MAX_KEPT = 64 * 1024  # bytes of tiles that are kept between pieces of the reduced axis
-FEW_ROWS = 32  # rows for which reading an operand takes as long as multiplying with it
-FEW_ROWS_UNPACKED = 80  # and those for which packing it takes longer than walking its pages
-MANY_ROWS = 320  # for which a copy in the near cache pays although the operand is there
-AHEAD = 8  # turns of the reduced loop that panels are asked for early
-FEW_USES = 512  # rows for which asking for the lines of an operand takes no longer than a copy
-FEW_PAGES = 64  # that are found without a table walk
-WAYS = 8  # lines of one set that a first cache keeps
-SMALL_TILE = 12  # vectors of a tile whose turns are so short that the loop around them counts
-UNROLL = 4  # turns of it written out
-EVEN = 1.08  # of it, where panels are made by the core that uses them
-UNEVEN = 1.15  # of the even share of a core, where larger cache tiles are worth it
-MAX_PICKED = 4  # elements from lane to lane that still are picked from whole vectors
-SHORT = 16  # steps of the reduced axis at a time where memory is read in its order
-STORE = 3.0  # cycles a short store into another row of the result costs
-TILE = 30.0  # cycles to begin and end a register tile
+__all__ = ["panel_loops", "tile_cycles", "tile_defaults"]
 
 
-def tile_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
+def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> float:
     """Estimated cycles of the whole main stage with this register tile."""
     lanes = tiling.lanes
     main = tiling.group.main
@@ -60,11 +34,11 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
     crowding = _crowding(tiling)
     total = 0.0
     panel = vectors * tiling.target.vector_bytes * depth
-    line = LINE if panel > tiling.target.l1 // 2 else 0.0
+    line = tiling.core.far_load if panel > tiling.target.l1 // 2 else 0.0
     for n_v, v in tail(tiling.extent(tiling.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
         for n_r, r in tail(tiling.extent(tiling.row_axis), rows):
-            for n_q, q in tail(tiling.extent(tiling.row_axis2), rows2):
+            for n_q, q in tail(tiling.extent(tiling.second_row_axis), second_rows):
                 loads = 0.0
                 lines = 0.0
                 live = 0.0
@@ -78,118 +52,136 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
                     else:
                         count *= access.places(tiling.vector_axis or "", wide * lanes)
                     count *= access.places(tiling.row_axis or "", r)
-                    count *= access.places(tiling.row_axis2 or "", q)
+                    count *= access.places(tiling.second_row_axis or "", q)
                     loads += count
                     lines += count * moves
                     live += wide if moves and len(reads) > 1 else 1.0
                     walks += moves and _far(tiling, access)
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
-                cycles = max(chains * work, loads * LOAD, LATENCY) + spilled * SPILL + TURN
+                cycles = (
+                    max(chains * work, loads * tiling.core.load, tiling.core.fma_latency)
+                    + spilled * tiling.core.spill
+                    + tiling.core.iteration
+                )
                 cycles += lines * line
-                cycles += loads * FETCH + crowding * max(0, r * q - STREAMS) + walks * WALK
-                total += n_v * n_r * n_q * (depth * cycles + TILE + _turned(tiling, v, r, q))
+                cycles += (
+                    loads * tiling.core.hidden_load
+                    + crowding * max(0, r * q - PRODUCTS.conflicting_rows)
+                    + walks * tiling.core.page_walk
+                )
+                total += (
+                    n_v
+                    * n_r
+                    * n_q
+                    * (depth * cycles + tiling.core.tile + _strided_stores(tiling, v, r, q))
+                )
     return total * others
 
 
 def _picks(tiling: Tiling, access: Access) -> float:
-    """Loads that a vector of an operand takes: more than one where its lanes lie apart."""
+    """Returns the loads of one vector of an operand: several where its lanes are strided."""
     axis = tiling.vector_axis or ""
     step = access.stride(axis)
     if step == 1 or access.buffer in {name for name, _ in tiling.packable}:
         return 1.0
     if step is None:  # a few runs within a vector are put together in a register
         return 2.0 if axis in access.runs else tiling.lanes
-    return 1.0 + abs(step) if abs(step) <= MAX_PICKED else tiling.lanes
+    return 1.0 + abs(step) if abs(step) <= MAX_WINDOWS else tiling.lanes
 
 
-def _turned(tiling: Tiling, v: int, r: int, q: int) -> float:
-    """What it costs to store a tile of ``v`` x ``r`` x ``q`` whose vectors lie across the result:
-    one short store per lane and run of rows."""
+def _strided_stores(tiling: Tiling, v: int, r: int, q: int) -> float:
+    """Returns the cycles to store a tile of ``v`` x ``r`` x ``q`` whose vectors are strided in the
+    result: one short store per lane and run of rows."""
     last = tiling.group.stages[-1].axes[-1:]
-    along = {tiling.row_axis: r, tiling.row_axis2: q}
+    along = {tiling.row_axis: r, tiling.second_row_axis: q}
     if not last or last[0].name == tiling.vector_axis or last[0].name not in along:
         return 0.0
     run = along[last[0].name]
-    return STORE * v * (r * q // run) * -(-run // tiling.lanes)
+    return tiling.core.short_store * v * (r * q // run) * -(-run // tiling.lanes)
 
 
 def _far(tiling: Tiling, access: Access) -> bool:
-    """Whether the next step of the reduced axis is on another page: long runs make up for that."""
+    """True if the next step of the reduced axis is on another page: long runs make up for that."""
     packed = {name for name, _ in tiling.packable}
     steps = [access.stride(a.name) or 0 for a in tiling.group.main.reduce_axes]
-    return access.buffer not in packed and max(steps, default=0) * access.element_bytes >= PAGE
+    return (
+        access.buffer not in packed
+        and max(steps, default=0) * access.element_bytes >= tiling.core.page
+    )
 
 
 def _crowding(tiling: Tiling) -> float:
-    """What each of many rows costs: most where all of them fall into the same cache sets."""
+    """Returns the cycles of each of many rows: most where all fall into the same cache set."""
     reads = tiling.group.accesses[tiling.group.main.name]
     for access in reads:
         step = access.stride(tiling.row_axis or "") or 0
-        if step and step * access.element_bytes % PAGE == 0:
-            return CONFLICT
-    return CONFLICT / 3.0
+        if step and step * access.element_bytes % tiling.core.page == 0:
+            return tiling.core.set_conflict
+    return tiling.core.set_conflict / PRODUCTS.other_conflicts
 
 
 def tile_defaults(tiling: Tiling) -> list[Choices]:
     """Choices for a group that reduces, best first by ``tile_cycles``."""
     tables = tiling.knobs
     if tiling.row_axis is not None and _reads_all_once(tiling):
-        return [_down_columns(tiling, vectors) for vectors in (8, 16, 4)]
+        return [_down_columns(tiling, vectors) for vectors in PRODUCTS.columns]
     ranked = sorted(
         (tile_cycles(tiling, v, r, q), -v * r * q, v, r, q)
-        for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["rows2"])
+        for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["second_rows"])
         if v * r * q <= tiling.target.vector_registers
     )
     found: list[Choices] = []
-    for _, _, v, r, q in ranked[:4]:
-        c = {**tiling.base_choices(), "vectors": v, "rows": r, "rows2": q}
-        early = False
+    for _, _, v, r, q in ranked[: PRODUCTS.most]:
+        c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
+        prefetched = False
         if _is_skinny(tiling):
             if _prepared(tiling.packable) and tiling.extent(tiling.row_axis) > r:
                 _pass_over_pieces(tiling, c)
             else:
                 _read_in_order(tiling, c)
         elif tiling.packable:
-            reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
+            reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
             constant = all(known for _, known in tiling.packable)
             strided = _strided(tiling)
-            early = not constant and not strided and _asks_early(tiling, reuse)
-            lies_well = early or _lies_well(tiling, v)
-            c["pack"] = int(constant or strided or (reuse >= 32 and not lies_well))
+            prefetched = not constant and not strided and _prefetches(tiling, reuse)
+            lies_well = prefetched or _lies_well(tiling, v)
+            c["pack"] = int(constant or strided or (reuse >= PRODUCTS.reused and not lies_well))
             if c["pack"] and _reuses_rows(tiling):
                 c["pack"] = 2
             elif not c["pack"] and _prepared(tiling.packable_rows):
                 c["pack"] = 3
         elif _prepared(tiling.packable_rows):
             c["pack"] = 3
-        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2) <= r * q
+        small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         if not _is_skinny(tiling):
-            c["order"] = tables["order"][-1] if not small_rows else 0
+            c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
             _block(tiling, c)
-            c["prefetch"] = AHEAD if early else c["prefetch"]
-        turns = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
-        if v * r * q <= SMALL_TILE and len(tiling.group.main.reduce_axes) == 1:
-            c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= UNROLL and turns % u == 0)
+            c["prefetch"] = PRODUCTS.ahead if prefetched else c["prefetch"]
+        iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
+        if v * r * q <= PRODUCTS.small_tile and len(tiling.group.main.reduce_axes) == 1:
+            c["k_unroll"] = max(
+                u for u in tables["k_unroll"] if u <= PRODUCTS.unroll and iterations % u == 0
+            )
         c["parallel"] = parallel_depth(tiling, c)
-        c["stream"] = stream_choice(tiling)
+        c["non_temporal"] = non_temporal_choice(tiling)
         in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
         if in_panels and not _prepared(tiling.packable):
             _pack_where_used(tiling, c)
         if _panel_stays(tiling, c):
-            c["mid_v"] = 1
+            c["cache_vectors"] = 1
             c["parallel"] = parallel_depth(tiling, c)
         found.append(c)
     return found
 
 
 def _panel_stays(tiling: Tiling, c: Choices) -> bool:
-    """Whether all rows are better walked for one panel after the other: it stays in the first cache
-    while what the rows walk comes from the second. A tile is wider than it is tall, so that this
+    """True if all rows are better walked for one panel after the other: it stays in L1 while what
+    the rows walk comes from L2. A tile is wider than it is tall, so that this
     moves less than all panels for every few rows (1.04 to 1.17 times as fast for products of 24 to
     96 steps)."""
-    packed = c["pack"] in PACKS_VECTORS and c["pack"] != PACKS_INSIDE
-    if not packed or c["order"] == 0 or c["k_blocks"] > 1:
+    packed = c["pack"] in PACKS_VECTORS and c["pack"] != Pack.INSIDE
+    if not packed or c["vectors_outer"] == 0 or c["k_blocks"] > 1:
         return False
     main, v = tiling.group.main, tiling.vector_axis or ""
     panel = c["vectors"] * tiling.lanes * _depth(tiling) * tiling.group.element_bytes
@@ -199,22 +191,22 @@ def _panel_stays(tiling: Tiling, c: Choices) -> bool:
 
 
 def panel_loops(tiling: Tiling) -> int:
-    """How many of the outer loops, vectors before rows, decide what a cache tile reads of operands
+    """Returns how many outer loops, vectors before rows, decide what a cache tile reads of operands
     that are packed in it."""
     reads = tiling.group.accesses[tiling.group.main.name]
     names = {name for name, known in tiling.packable if not known}
-    axis = tiling.row_axis2
+    axis = tiling.second_row_axis
     moved = axis and any(a.depends(axis) for a in reads if a.buffer in names)
     return len(tiling.outer_axes) + (2 if moved else 1)
 
 
 def _pack_where_used(tiling: Tiling, c: dict[str, int]) -> None:
-    """Panels are made by the core that uses them, or none at all where the operand stays near and
-    few rows would use them: lines that are asked for early take no time, while half of a copy has
-    been made by another core, and has to be fetched from it."""
+    """Panels are packed by the core that uses them, or not at all where the operand stays in L2 and
+    few rows would use them: prefetched lines take no time, while another core has packed half of a
+    copy, and it has to be fetched from there."""
     near = _stays_near(tiling) and not _strided(tiling)
-    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
-    if near and (rows < MANY_ROWS or not _pack_inside(tiling, c)):
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
+    if near and (rows < PRODUCTS.many_rows or not _pack_inside(tiling, c)):
         c["pack"] = 3 if _prepared(tiling.packable_rows) else 0
     elif not near:
         _pack_inside(tiling, c)
@@ -224,26 +216,30 @@ def _pack_inside(tiling: Tiling, c: dict[str, int]) -> bool:
     """Have panels made in each cache tile, if every core has as many tiles along the vectors as
     another; whether it is so."""
     tables, cores = tiling.knobs, tiling.target.cores
-    apart = c["k_blocks"] == 1 and c["order"] == 1 and c["parallel"]
-    if tables["pack"][-1] != PACKS_INSIDE or not apart:
+    apart = c["k_blocks"] == 1 and c["vectors_outer"] == 1 and c["parallel"]
+    if tables["pack"][-1] != Pack.INSIDE or not apart:
         return False
     width = c["vectors"] * tiling.lanes
     panels = ceil(tiling.extent(tiling.vector_axis) / width)
-    panel = width * _depth(tiling) * tiling.group.element_bytes * c["rows2"]
+    panel = width * _depth(tiling) * tiling.group.element_bytes * c["second_rows"]
     others = prod(tiling.extent(a) for a in tiling.outer_axes)
     if panel_loops(tiling) > len(tiling.outer_axes) + 1:
-        others *= ceil(tiling.extent(tiling.row_axis2) / c["rows2"])
-    fair = EVEN * others * tiling.extent(tiling.vector_axis) / width / cores
-    wide = [m for m in tables["mid_v"] if m <= c["mid_v"] and m * panel <= MAX_PANEL_BYTES]
+        others *= ceil(tiling.extent(tiling.second_row_axis) / c["second_rows"])
+    fair = PRODUCTS.uneven_panels * others * tiling.extent(tiling.vector_axis) / width / cores
+    wide = [
+        m
+        for m in tables["cache_vectors"]
+        if m <= c["cache_vectors"] and m * panel <= LIMITS.max_panels
+    ]
     even = [m for m in wide if ceil(others * ceil(panels / m) / cores) * m <= fair]
     if (cores == 1 and wide) or max(even, default=1) > 1:
-        c["pack"], c["parallel"] = PACKS_INSIDE, panel_loops(tiling)
-        c["mid_v"] = max(wide if cores == 1 else even)
-    return c["pack"] == PACKS_INSIDE
+        c["pack"], c["parallel"] = Pack.INSIDE, panel_loops(tiling)
+        c["cache_vectors"] = max(wide if cores == 1 else even)
+    return c["pack"] == Pack.INSIDE
 
 
 def _reads_all_once(tiling: Tiling) -> bool:
-    """Whether an operand is as large as the work, and lies along the vectors: no tile uses what
+    """True if an operand is as large as the work, and lies along the vectors: no tile uses what
     another has read, and only the order in which memory is read matters."""
     main = tiling.group.main
     reads = tiling.group.accesses[main.name]
@@ -257,36 +253,37 @@ def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     c = tiling.base_choices()
     c["vectors"] = max(v for v in tiling.knobs["vectors"] if v <= vectors)
     c["parallel"] = parallel_depth(tiling, c)
-    c["stream"] = stream_choice(tiling)
+    c["non_temporal"] = non_temporal_choice(tiling)
     return c
 
 
 def _lies_well(tiling: Tiling, vectors: int) -> bool:
-    """Whether operands that could be packed are read as they lie: a tile takes most of each of
-    their rows, or all steps of the reduced axes are few pages that stay in the first cache."""
+    """True if operands that could be packed are read as they lie: a tile takes most of each of
+    their rows, or all steps of the reduced axes are few pages that stay in L1."""
     names = {name for name, _ in tiling.packable}
     depth = _depth(tiling)
-    small = depth <= FEW_PAGES and depth * 3 * CACHE_LINE <= tiling.target.l1 // 2
+    small = depth <= tiling.core.l1_pages and depth * 3 * CACHE_LINE <= tiling.target.l1 // 2
     for access in tiling.group.accesses[tiling.group.main.name]:
         if access.buffer not in names:
             continue
         step = (access.stride(tiling.k_axis or "") or 0) * access.element_bytes
-        same_sets = _shares_sets(step, depth)
+        same_sets = _shares_sets(tiling, step)
         if step > 2 * vectors * tiling.target.vector_bytes and (not small or same_sets):
             return False
     return True
 
 
-def _shares_sets(step: int, depth: int) -> bool:
-    """Whether so many lines, ``step`` bytes apart, are more than their sets of a cache keep."""
-    return depth > WAYS * (PAGE // gcd(step, PAGE))
+def _shares_sets(tiling: Tiling, step: int) -> bool:
+    """True if so many lines, ``step`` bytes apart, are more than their sets of a cache keep."""
+    page = tiling.core.page
+    return _depth(tiling) > tiling.core.l1_ways * (page // gcd(step, page))
 
 
-def _asks_early(tiling: Tiling, reuse: int) -> bool:
-    """Whether operands are better asked for early, in every pass over them, than copied: few rows
+def _prefetches(tiling: Tiling, reuse: int) -> bool:
+    """True if operands are better prefetched, in every pass over them, than packed: few rows
     use them, what the rows walk is packed already, and no steps push each other out of the cache.
     """
-    if not _prepared(tiling.packable_rows) or AHEAD not in tiling.knobs["prefetch"]:
+    if not _prepared(tiling.packable_rows) or PRODUCTS.ahead not in tiling.knobs["prefetch"]:
         return False
     main, names = tiling.group.main, {name for name, _ in tiling.packable}
     steps = [
@@ -294,13 +291,13 @@ def _asks_early(tiling: Tiling, reuse: int) -> bool:
         for a in tiling.group.accesses[main.name]
         if a.buffer in names
     ]
-    crowded = any(_shares_sets(step, _depth(tiling)) for step in steps)
-    return reuse <= FEW_USES and len(main.reduce_axes) == 1 and not crowded
+    crowded = any(_shares_sets(tiling, step) for step in steps)
+    return reuse <= PRODUCTS.few_uses and len(main.reduce_axes) == 1 and not crowded
 
 
 def _stays_near(tiling: Tiling) -> bool:
-    """Whether the operands that could be packed stay in the second cache while they are used, their
-    lines asked for along one row."""
+    """True if the operands that could be packed stay in L2 while they are used, their
+    lines prefetched along one row."""
     main = tiling.group.main
     reads = tiling.group.accesses[main.name]
     room = tiling.target.l2 // 2
@@ -311,28 +308,35 @@ def _stays_near(tiling: Tiling) -> bool:
     size = 0
     for access in reads:
         if access.buffer in taken:
-            others = [a for a in (*tiling.outer_axes, tiling.row_axis2) if a and access.depends(a)]
+            others = [
+                a for a in (*tiling.outer_axes, tiling.second_row_axis) if a and access.depends(a)
+            ]
             apart = prod(tiling.extent(a) for a in others if access.buffer in panels)
             size += access.size * access.element_bytes // apart
-    return size <= room and len(main.reduce_axes) == 1 and AHEAD in tiling.knobs["prefetch"]
+    return (
+        size <= room and len(main.reduce_axes) == 1 and PRODUCTS.ahead in tiling.knobs["prefetch"]
+    )
 
 
 def _reuses_rows(tiling: Tiling) -> bool:
-    """Whether what rows walk is read again by several tiles: then it may be worth being packed."""
-    return bool(tiling.packable_rows) and tiling.extent(tiling.vector_axis) >= 8 * tiling.lanes
+    """True if what rows walk is read again by several tiles: then it may be worth being packed."""
+    return (
+        bool(tiling.packable_rows)
+        and tiling.extent(tiling.vector_axis) >= PRODUCTS.row_pack_vectors * tiling.lanes
+    )
 
 
 def _block(tiling: Tiling, c: dict[str, int]) -> None:
-    """Panels of a cache tile stay in a part of the second cache while all rows pass over them; what
-    is too large for the first is asked for early."""
-    tables, room = tiling.knobs, tiling.target.l2 * 3 // 8
+    """Panels of a cache tile stay in a part of L2 while all rows pass over them; those too large
+    for L1 are prefetched."""
+    tables, room = tiling.knobs, int(tiling.target.l2 * PRODUCTS.cache_share)
     width = c["vectors"] * tiling.lanes
     panel = width * _depth(tiling) * tiling.group.element_bytes
     if panel > tiling.target.l1 // 2 and c["pack"] in PACKS_VECTORS:
-        c["prefetch"] = max(p for p in tables["prefetch"] if p <= AHEAD)
+        c["prefetch"] = max(p for p in tables["prefetch"] if p <= PRODUCTS.ahead)
     while panel > room * c["k_blocks"] and c["k_blocks"] < tables["k_blocks"][-1]:
         c["k_blocks"] = next(b for b in tables["k_blocks"] if b > c["k_blocks"])
-    if c["order"] == 0:
+    if c["vectors_outer"] == 0:
         return
     panels = -(-tiling.extent(tiling.vector_axis) // width)
     wide = max(1, min(panels, room * c["k_blocks"] // max(1, panel)))
@@ -341,15 +345,19 @@ def _block(tiling: Tiling, c: dict[str, int]) -> None:
         tall = 1
     elif len(tiling.group.stages) > 1:  # a tile is kept until all pieces have been added to it
         wide = 1
-        tall = min(tall, 8, MAX_KEPT // (width * c["rows"] * tiling.group.element_bytes))
-    c["mid_v"] = max(m for m in tables["mid_v"] if m <= wide)
-    c["mid_r"] = max(m for m in tables["mid_r"] if m <= max(1, tall))
+        tall = min(
+            tall,
+            PRODUCTS.max_kept_rows,
+            PRODUCTS.max_kept // (width * c["rows"] * tiling.group.element_bytes),
+        )
+    c["cache_vectors"] = max(m for m in tables["cache_vectors"] if m <= wide)
+    c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= max(1, tall))
 
 
 def _is_skinny(tiling: Tiling) -> bool:
-    """Whether an operand too large for the second caches is used by few rows, with every step of
+    """True if an operand too large for all L2 caches is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
-    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.row_axis2)
+    rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
     known = {p.name for p in tiling.group.prim.params if p.constant}
     if tiling.k_axis is None or tiling.outer_axes:
         return False
@@ -357,53 +365,64 @@ def _is_skinny(tiling: Tiling) -> bool:
         return False  # pieces of one of the axes would be apart in memory, panels lie in order
     return tiling.knobs["k_blocks"][-1] > 1 and any(
         a.stride(tiling.vector_axis or "") == 1
-        and (a.stride(tiling.k_axis) or 0) * a.element_bytes >= PAGE // 4
+        and (a.stride(tiling.k_axis) or 0) * a.element_bytes >= tiling.core.page // 4
         and a.size * a.element_bytes > tiling.target.l2 * tiling.target.cores
-        and rows <= (FEW_ROWS if a.buffer in known else FEW_ROWS_UNPACKED)
+        and rows <= (PRODUCTS.few_rows if a.buffer in known else PRODUCTS.few_rows_unpacked)
         for a in tiling.group.accesses[tiling.group.main.name]
     )
 
 
 def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
-    """Whether panels cost nothing, because they are packed when the kernel is compiled."""
+    """True if panels cost nothing, because they are packed when the kernel is compiled."""
     return bool(packable) and all(known for _, known in packable)
 
 
 def _pass_over_pieces(tiling: Tiling, c: dict[str, int]) -> None:
-    """All rows pass over a short piece of a panel, while the next one is asked for: the far caches
+    """All rows pass over a short piece of a panel, while the next one is prefetched: LLC and memory
     deliver all the time, not only while the first rows pass."""
     tables, depth = tiling.knobs, tiling.extent(tiling.k_axis)
-    c["pack"], c["order"] = 1, tables["order"][-1]
+    c["pack"], c["vectors_outer"] = 1, tables["vectors_outer"][-1]
     tall = ceil(tiling.extent(tiling.row_axis) / c["rows"])
-    c["mid_r"] = max(m for m in tables["mid_r"] if m <= tall)
-    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 2 * SHORT)
+    c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= tall)
+    c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= 2 * PRODUCTS.block)
     piece = ceil(depth / c["k_blocks"])
     c["prefetch"] = max(p for p in tables["prefetch"] if p <= piece)
 
 
 def _read_in_order(tiling: Tiling, c: dict[str, int]) -> None:
     """A few steps of the reduced axis at a time over as many outputs as there are for each core, so
-    that memory is read in its order; what the next tile reads is asked for."""
+    that memory is read in its order; what the next tile reads is prefetched."""
     tables = tiling.knobs
     rows = tiling.extent(tiling.row_axis)
-    single = rows * tiling.extent(tiling.row_axis2) == 1
+    single = rows * tiling.extent(tiling.second_row_axis) == 1
     if single:
-        c["vectors"] = max(v for v in tables["vectors"] if v <= 8)
+        c["vectors"] = max(v for v in tables["vectors"] if v <= PRODUCTS.skinny_vectors)
     width = c["vectors"] * tiling.lanes
     tiles = -(-tiling.extent(tiling.vector_axis) // width)
     cores = tiling.target.cores
 
     def even(mid: int) -> bool:
-        """Whether the core with most tiles has few more than its share."""
+        """True if the core with most tiles has few more than its share."""
         blocks = ceil(tiles / mid)
-        return ceil(blocks / cores) * mid <= UNEVEN * ceil(tiles / cores)
+        return ceil(blocks / cores) * mid <= PRODUCTS.uneven_tiles * ceil(tiles / cores)
 
-    c["mid_v"] = max((m for m in tables["mid_v"] if m <= tiles and even(m)), default=1)
-    c["mid_r"] = max(m for m in tables["mid_r"] if m <= ceil(rows / c["rows"]))
-    c["order"], c["mid_order"] = tables["order"][-1], tables["mid_order"][-1]
+    c["cache_vectors"] = max(
+        (m for m in tables["cache_vectors"] if m <= tiles and even(m)), default=1
+    )
+    c["cache_rows"] = max(m for m in tables["cache_rows"] if m <= ceil(rows / c["rows"]))
+    c["vectors_outer"], c["cache_vectors_outer"] = (
+        tables["vectors_outer"][-1],
+        tables["cache_vectors_outer"][-1],
+    )
     depth = tiling.extent(tiling.k_axis)
-    short = SHORT // 2 if single else SHORT if rows <= FEW_ROWS // 2 else 2 * SHORT
-    if rows > FEW_ROWS:  # they keep a core busy for as long as it takes to fetch more
+    short = (
+        PRODUCTS.block // 2
+        if single
+        else PRODUCTS.block
+        if rows <= PRODUCTS.few_rows // 2
+        else 2 * PRODUCTS.block
+    )
+    if rows > PRODUCTS.few_rows:  # they keep a core busy for as long as it takes to fetch more
         short *= 2
     c["k_blocks"] = max(b for b in tables["k_blocks"] if b == 1 or depth // b >= short)
     c["prefetch"] = 1 if 1 in tables["prefetch"] and not single else 0
@@ -414,7 +433,7 @@ def _depth(tiling: Tiling) -> int:
 
 
 def _strided(tiling: Tiling) -> bool:
-    """Whether vector loads of an operand that can be packed would have to be gathered."""
+    """True if vector loads of an operand that can be packed would have to be gathered."""
     names = {name for name, _ in tiling.packable}
     reads = tiling.group.accesses[tiling.group.main.name]
     return any(

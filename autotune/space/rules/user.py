@@ -26,6 +26,7 @@ from ....codegen.target import Target
 from ....ir.errors import LoopwrightTypeError
 from ....ir.loop.prim import PrimFunc
 from ....ir.schedule.apply import apply_schedule
+from ..settings import SKETCHES
 from ..sketch import Sketch
 
 __all__ = ["Rule", "forget", "rules", "sketch_rule", "user_sketches"]
@@ -33,7 +34,6 @@ __all__ = ["Rule", "forget", "rules", "sketch_rule", "user_sketches"]
 Rule: TypeAlias = Callable[[PrimFunc, Target], "Iterable[Sketch] | None"]
 
 _RULES: list[Rule] = []
-MOST = 8
 
 
 def sketch_rule(rule: Rule) -> Rule:
@@ -71,7 +71,7 @@ def user_sketches(prim: PrimFunc, target: Target) -> Iterator[Sketch]:
         title = getattr(rule, "__name__", "rule")
         try:
             for sketch in rule(prim, target) or ():
-                if (default := _default(sketch)) is not None and count < MOST:
+                if (default := _default(sketch)) is not None and count < SKETCHES.max_from_users:
                     apply_schedule(prim, default)
                     count += 1
                     yield sketch.renamed(f"user.{title}.{sketch.name}")

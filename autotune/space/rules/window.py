@@ -1,4 +1,4 @@
-"""The ``window`` rule: reductions over short windows, all taps written out: depthwise convolution,
+"""The ``window`` rule: reductions over short windows, all taps unrolled: depthwise convolution,
 pooling, sliding sums.
 
 Vectors run along the last axis, be it the width or the channels. Rows of outputs share the rows of
@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ....codegen.emit.cover import MAX_WINDOWS
 from ....codegen.target import Target
 from ....ir.dims import Dim, Symbol, as_int, bounds, linear, symbols
 from ....ir.loop.expr import Expr, Op, Read, index_value, walk
@@ -33,35 +34,22 @@ from ....ir.schedule.steps import (
 )
 from ...protocols import BoolArray
 from ..analysis import Access, Group, stage_points
+from ..settings import COSTS, PRODUCTS, SKETCHES, WINDOW
 from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values, own_axes, reduced_axes
 from .base import (
-    MAX_PARALLEL,
     described,
+    non_temporal_choice,
+    non_temporal_choices,
+    non_temporal_steps,
     parallel_depth,
     parallel_steps,
     split_step,
-    stream_choice,
-    stream_choices,
-    stream_steps,
     tail,
     up_to,
 )
 
 __all__ = ["Window", "is_windowed", "window_cycles", "sketches"]
-
-MAX_TAPS = 64  # of one window: each is written out for every element of the tile
-MAX_MASKS = 7  # that there are registers for
-MAX_STRIDE = 4  # elements from lane to lane that still are picked from whole vectors
-MANY_SHARE = 4  # results along another axis that read the same window
-MAX_WRITTEN = 1500  # statements of all bodies together, borders included
-QUICK_WRITTEN = 150  # the same without a log, where as many more must pay with a tenth
-QUICK_TIMES = 8.0  # times QUICK_WRITTEN, beyond which each must pay with the whole time
-FAR_BYTES = 12.0  # a cycle, from where results larger than the near caches come; optimistic
-LOAD = 0.6  # cycles per vector load beside the multiply-adds, most of them across two lines
-PICK = 0.6  # cycles more where lanes are picked from two vectors
-TILE = 6.0  # cycles to begin and end a tile
-SPILL = 0.2  # cycles per value that does not fit the registers and use of it
 
 
 class Window(Tiling):
@@ -75,12 +63,12 @@ class Window(Tiling):
 
     def blocks(self, choices: Choices) -> list[tuple[str, int]]:
         """The tiled axes, outer first, with the length of a tile along each."""
-        v, r, r2 = self.vector_axis, self.row_axis, self.row_axis2
+        v, r, r2 = self.vector_axis, self.row_axis, self.second_row_axis
         assert v is not None
-        found = [(r2, choices["rows2"])] if r2 is not None else []
+        found = [(r2, choices["second_rows"])] if r2 is not None else []
         found += [(r, choices["rows"])] if r is not None else []
         wide = (v, min(choices["vectors"] * self.lanes, self.extent(v)))
-        return [*found, wide] if choices["order"] == 0 else [wide, *found]
+        return [*found, wide] if choices["vectors_outer"] == 0 else [wide, *found]
 
     def build(self, **choices: int) -> list[Step]:
         group, v = self.group, self.vector_axis
@@ -98,11 +86,11 @@ class Window(Tiling):
         steps += [unroll(loop) for loop in (*reduced, *rows)]
         steps.append(vectorize(f"{v}.1"))
         for axis, size in blocks:
-            first, last = self.border(axis).turns(self.extent(axis), size)
+            first, last = self.border(axis).iterations(self.extent(axis), size)
             if (first or last) and axis not in self.masked:
                 steps.append(peel(f"{axis}.0", first, last))
         steps += parallel_steps(outer, choices["parallel"])
-        return [*steps, *stream_steps(group, choices["stream"])]
+        return [*steps, *non_temporal_steps(group, choices["non_temporal"])]
 
     @cached_property
     def borders(self) -> dict[str, Border]:
@@ -115,10 +103,10 @@ class Window(Tiling):
     @cached_property
     def masked(self) -> frozenset[str]:
         """Axes whose border is left to the masks of loads, which cost nothing where there are masks
-        and lanes lie side by side: only few masks fit their registers."""
+        and lanes are contiguous: only few masks fit their registers."""
         v = self.vector_axis or ""
         taps = _taps_along(self.group, v)
-        few = taps is None or self.extent(taps) <= MAX_MASKS
+        few = taps is None or self.extent(taps) <= WINDOW.max_masks
         reads = self.group.accesses[self.group.main.name]
         smooth = all(a.stride(v) in (0, 1) for a in reads)
         return frozenset({v} if self.target.has_masks and smooth and few else ())
@@ -138,36 +126,41 @@ class Window(Tiling):
         moved = self.group.output_bytes + sum(
             a.size * a.element_bytes for a in self.group.accesses[self.group.main.name]
         )
-        memory = moved / FAR_BYTES if moved > self.target.l2 else 0.0
-        for vectors, rows, rows2 in itertools.product(
-            tables["vectors"], tables["rows"], tables["rows2"]
+        memory = moved / self.core.bytes_from_llc if moved > self.target.l2 else 0.0
+        for vectors, rows, second_rows in itertools.product(
+            tables["vectors"], tables["rows"], tables["second_rows"]
         ):
-            c = {**self.base_choices(), "vectors": vectors, "rows": rows, "rows2": rows2}
-            if vectors * rows * rows2 > self.target.vector_registers // 2:
+            c = {
+                **self.base_choices(),
+                "vectors": vectors,
+                "rows": rows,
+                "second_rows": second_rows,
+            }
+            if vectors * rows * second_rows > self.target.vector_registers // 2:
                 continue
             written = self.written(c)
-            slow = written * tap_cost(self.group.main) / QUICK_WRITTEN
-            cycles = max(memory, window_cycles(self, vectors, rows, rows2))
-            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - QUICK_TIMES))
+            slow = written * tap_cost(self.group.main) / WINDOW.quick_statements
+            cycles = max(memory, window_cycles(self, vectors, rows, second_rows))
+            score = cycles * (1.0 + 0.1 * slow + max(0.0, slow - WINDOW.slow_times))
             ranked.append((score, written, cycles, c))
         ranked.sort(key=lambda item: item[:2])
         # Tuning has time to compile what is fastest, so that it comes early there.
-        able = [item for item in ranked[1:] if item[1] <= MAX_WRITTEN]
+        able = [item for item in ranked[1:] if item[1] <= WINDOW.max_statements]
         quickest = min(able, key=lambda item: item[2:3], default=None)
         if quickest is not None and quickest[2] < ranked[0][2]:
             ranked.remove(quickest)
             ranked.insert(1, quickest)
         found: list[Choices] = []
-        for *_, c in ranked[:4]:
-            c["order"] = tables["order"][-1] if self.turned else 0
+        for *_, c in ranked[: PRODUCTS.most]:
+            c["vectors_outer"] = tables["vectors_outer"][-1] if self.walks_rows_first else 0
             c["parallel"] = parallel_depth(self, c)
-            c["stream"] = stream_choice(self)
+            c["non_temporal"] = non_temporal_choice(self)
             found.append(c)
         return found
 
     @cached_property
-    def turned(self) -> bool:
-        """Whether to go down all rows with the vectors of a place: weights, or masks, then stay in
+    def walks_rows_first(self) -> bool:
+        """True if to go down all rows with the vectors of a place: weights, or masks, then stay in
         registers. An image that is not near would come from afar again for every place."""
         v = self.vector_axis or ""
         reads = self.group.accesses[self.group.main.name]
@@ -182,19 +175,19 @@ class Window(Tiling):
 
     def fits(self, values: Values) -> BoolArray:
         v = values
-        tile = v["vectors"] * v["rows"] * v["rows2"]
+        tile = v["vectors"] * v["rows"] * v["second_rows"]
         good = tile <= self.target.vector_registers
-        good &= tile * self.taps * tap_cost(self.group.main) <= MAX_WRITTEN / 2
+        good &= tile * self.taps * tap_cost(self.group.main) <= WINDOW.max_statements / 2
         keep = np.asarray(good)
         asked = np.flatnonzero(keep)
         if not len(asked):
             return keep
         # Few different ones among thousands of rows.
-        names = ("vectors", "rows", "rows2", "order")
+        names = ("vectors", "rows", "second_rows", "vectors_outer")
         sizes = np.stack([v[name][asked] for name in names], axis=1)
         tiles, which = np.unique(sizes, axis=0, return_inverse=True)
         written = [self.written(dict(zip(names, map(int, tile), strict=True))) for tile in tiles]
-        keep[asked] = (np.array(written, np.int64) <= MAX_WRITTEN)[which.reshape(-1)]
+        keep[asked] = (np.array(written, np.int64) <= WINDOW.max_statements)[which.reshape(-1)]
         return keep
 
     def read(self, schedule: Schedule) -> dict[str, int] | None:
@@ -204,7 +197,7 @@ class Window(Tiling):
 
 @dataclass(frozen=True)
 class Border:
-    """How many places at the beginning and the end of an axis have windows that may reach out."""
+    """Places at the beginning and the end of an axis whose windows may reach beyond the image."""
 
     first: int
     last: int
@@ -213,8 +206,8 @@ class Border:
     def free(self) -> bool:
         return self.first == self.last == 0
 
-    def turns(self, extent: int, block: int) -> tuple[int, int]:
-        """The turns of a loop over blocks that hold such a place, at the two ends."""
+    def iterations(self, extent: int, block: int) -> tuple[int, int]:
+        """Returns the iterations of a loop over blocks that hold such a place, at both ends."""
         count = -(-extent // block)
         before = -(-self.first // block)
         after = count - (extent - self.last) // block if self.last else 0
@@ -222,9 +215,9 @@ class Border:
         return before, min(after, count - before)
 
     def bodies(self, extent: int, block: int) -> int:
-        """How often the body of the loop over blocks is written."""
+        """Returns the number of bodies that the loop over blocks has once its ends are peeled."""
         count = -(-extent // block)
-        before, after = self.turns(extent, block)
+        before, after = self.iterations(extent, block)
         after = max(after, int(extent % block != 0 and before < count))
         return before + after + int(count > before + after)
 
@@ -271,16 +264,16 @@ def tap_cost(stage: Stage) -> float:
 _OF_CONDITIONS = ("where", "logical_and", "less_equal", "less", "cast")
 
 
-def window_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
+def window_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> float:
     """Estimated cycles of the main stage with this tile."""
     group = tiling.group
     reads = group.accesses[group.main.name]
     work = tap_cost(group.main) / 2.0
-    v, r, r2 = tiling.vector_axis, tiling.row_axis, tiling.row_axis2
+    v, r, r2 = tiling.vector_axis, tiling.row_axis, tiling.second_row_axis
     total = 0.0
     for n_v, wide in tail(-(-tiling.extent(v) // tiling.lanes), vectors):
         for n_r, tall in tail(tiling.extent(r), rows):
-            for n_q, deep in tail(tiling.extent(r2), rows2):
+            for n_q, deep in tail(tiling.extent(r2), second_rows):
                 chains = wide * tall * deep
                 loads, kept = 0.0, 0
                 for access in reads:
@@ -294,9 +287,14 @@ def window_cycles(tiling: Tiling, vectors: int, rows: int, rows2: int) -> float:
                     count = wide * _rows_read(tiling, access, r, tall)
                     count *= _rows_read(tiling, access, r2, deep)
                     count *= _other_taps(tiling, access)
-                    loads += count * (2 * LOAD + PICK if picked else LOAD)
+                    loads += count * (2 * WINDOW.load + WINDOW.pick if picked else WINDOW.load)
                 spilled = max(0, chains + kept + 3 - tiling.target.vector_registers)
-                cycles = chains * tiling.taps * work + loads + spilled * SPILL * chains + TILE
+                cycles = (
+                    chains * tiling.taps * work
+                    + loads
+                    + spilled * WINDOW.spill * chains
+                    + WINDOW.tile
+                )
                 total += n_v * n_r * n_q * cycles
     return total * prod(tiling.extent(a) for a in tiling.outer_axes)
 
@@ -315,7 +313,7 @@ def _rows_read(tiling: Tiling, access: Access, axis: str | None, count: int) -> 
 
 def _other_taps(tiling: Tiling, access: Access) -> int:
     """Taps along axes that the rows do not share: each is a load of its own."""
-    shared = {_taps_along(tiling.group, a) for a in (tiling.row_axis, tiling.row_axis2) if a}
+    shared = {_taps_along(tiling.group, a) for a in (tiling.row_axis, tiling.second_row_axis) if a}
     axes = [a.name for a in tiling.group.main.reduce_axes]
     return prod(tiling.extent(a) for a in axes if a not in shared and access.depends(a))
 
@@ -328,31 +326,33 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
     v = shared[-1]
     for access in group.accesses[group.main.name]:
         step = access.stride(v)
-        if step is None or not 0 <= step <= MAX_STRIDE:
+        if step is None or not 0 <= step <= MAX_WINDOWS:
             return
     main = group.main
     lanes = target.lanes(group.element_bytes)
     waste = -(-group.extents[v] // lanes) * lanes / group.extents[v]
-    yield described("window", _window_of(group, target, v), 0.1 * stage_points(main) * waste)
+    yield described(
+        "window", _window_of(group, target, v), COSTS.window * stage_points(main) * waste
+    )
 
 
 def is_windowed(prim: PrimFunc) -> bool:
-    """Whether every reduction is one over short windows, so that its operands are read a few times
+    """True if every reduction is one over short windows, so that its operands are read a few times
     only and a padded copy of them does not pay."""
     reductions = [s for s in prim.stages if s.combiner is not None]
     return bool(reductions) and all(_is_window(s) for s in reductions)
 
 
 def _is_window(stage: Stage) -> bool:
-    """Whether each reduced axis moves a read together with an axis of the result, and what it moves
+    """True if each reduced axis moves a read together with an axis of the result, and what it moves
     is read by its own windows only: a first convolution, of one colour to many channels, is a
     contraction whose tiles share the image among channels."""
     taps = {a.name for a in stage.reduce_axes}
     size = prod(as_int(a.extent) for a in stage.reduce_axes)
-    if not taps or size > MAX_TAPS or not taps <= _windows_in(stage).keys():
+    if not taps or size > WINDOW.max_taps or not taps <= _windows_in(stage).keys():
         return False
     windowed = set(_windows_in(stage).values())
-    many = {a.name for a in stage.axes if as_int(a.extent) >= MANY_SHARE}
+    many = {a.name for a in stage.axes if as_int(a.extent) >= WINDOW.many_share}
     for node in _reads(stage.expr):
         names = {name for i in node.indices if isinstance(i, Dim) for name in symbols(i)}
         if names & windowed and not many <= names:
@@ -361,7 +361,7 @@ def _is_window(stage: Stage) -> bool:
 
 
 def _windows_in(stage: Stage) -> dict[str, str]:
-    """By reduced axis the axis of the result that moves some index of a read together with it."""
+    """Returns, by reduced axis, the axis of the result that moves some index together with it."""
     reduced = {a.name for a in stage.reduce_axes}
     mine = [a.name for a in stage.axes]
     found: dict[str, str] = {}
@@ -376,7 +376,7 @@ def _windows_in(stage: Stage) -> dict[str, str]:
 
 
 def _walking(index: Dim) -> frozenset[str]:
-    """What moves an index in each of its steps, not only from group to group."""
+    """Returns the symbols that move an index in each of their steps, not only now and then."""
     atoms = (atom for mono, _ in index.terms for atom in mono)
     return frozenset(atom.name for atom in atoms if isinstance(atom, Symbol))
 
@@ -398,9 +398,9 @@ def _window_of(group: Group, target: Target, v: str) -> Window:
     tables: dict[str, tuple[int, ...]] = {
         "vectors": up_to(wide, (1, 2, 3, 4)),
         "rows": up_to(group.extents[row], (1, 2, 3, 4, 5, 6, 7, 8, 10, 14)) if row else (1,),
-        "rows2": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
-        "order": (0, 1) if row else (0,),
-        "parallel": tuple(range(min(MAX_PARALLEL, len(group.shared)) + 1)),
-        "stream": stream_choices(group, target),
+        "second_rows": up_to(group.extents[row2], (1, 2, 3, 4)) if row2 else (1,),
+        "vectors_outer": (0, 1) if row else (0,),
+        "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
+        "non_temporal": non_temporal_choices(group, target),
     }
     return Window(group, target, v, row, row2, None, (), tables)

@@ -1,0 +1,217 @@
+"""Policy of the search space: limits and preferences of rules and features, a sentence each.
+
+What describes the machine is in ``codegen/core.py``. "Cost" is the unit in which rules are ranked
+among each other: a vector operation on contiguous data costs 0.2 per element. Measured figures
+behind the numbers are in docs/measurements.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "CHAIN", "COSTS", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PRODUCTS", "SKETCHES",
+    "SPACE", "TILE", "WINDOW",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sketches:
+    """All sketches, the users' included."""
+
+    max_choices: int = 4096  # Choices of a sketch without a tiling: all of them are listed.
+    max_from_users: int = 8  # Sketches of all users' rules for one kernel.
+    max_parallel: int = 4  # Outer loops that may be fused into the parallel one.
+    iterations_per_core: int = 4  # Iterations of the parallel loop that balance the cores.
+    copied_rows: int = 16  # Rows of a panel copied in a row: a cache line of float32.
+    shared_copy: int = 1 << 15  # Elements of an operand that several threads pack.
+    streamed_l2: int = 2  # Results of so many L2 caches may be stored by non-temporal stores.
+    group: int = 4  # Products of bytes that one lane adds up at once (VNNI, AMX).
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs per element by which rules are ranked for a group."""
+
+    broadcast: float = 0.1  # The same element for all lanes.
+    contiguous: float = 0.2  # Lanes that are adjacent in memory.
+    gathered: float = 3.0  # Lanes that are loaded, or stored, one by one.
+    transposed: float = 8.0  # An element that is transposed at run time.
+    reread: float = 3.0  # An element read once more from behind L2.
+    joined: float = 6.0  # Joining the lanes of one accumulator.
+    no_lanes: float = 10.0  # Times the cost of a stage that runs without vectors.
+    window: float = 0.1  # An element of an unrolled window.
+    dot: float = 0.02  # A product of bytes.
+    lanes: int = 16  # Lanes of which short axes leave some empty, for every target.
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The ``tile`` rule."""
+
+    max_statements: int = 384  # Of one register tile: beyond, LLVM takes long and gains nothing.
+    plain_cost: float = 8.0  # Instructions of one statement; one with atan2 counts as many.
+    min_statements: int = 8  # Of a register tile that is allowed however costly they are.
+    few_rows_l2: int = 16  # Rows for which transposing an operand in L2 takes too long.
+    few_rows_far: int = 32  # The same for an operand that L2 does not hold.
+    short_axis: int = 4  # Elements of a last axis (colours) that fill too few lanes.
+    max_kept: int = 128 * 1024  # Bytes of a cache tile on the stack between blocks of k.
+    max_panels: int = 768 * 1024  # Bytes of panels on the stack, packed where they are used.
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Default choices of the ``tile`` rule for reductions."""
+
+    cache_share: float = 0.375  # Of L2, for the panels that all rows pass over.
+    conflicting_rows: int = 8  # Rows of a register tile that do not evict each other.
+    other_conflicts: float = 3.0  # Conflicts are so many times rarer off powers of two.
+    max_kept: int = 64 * 1024  # Bytes of tiles kept between blocks of the reduced axis.
+    max_kept_rows: int = 8  # Register tiles along the rows that are kept so.
+    few_rows: int = 32  # Rows for which reading an operand takes as long as multiplying.
+    few_rows_unpacked: int = 80  # The same where it would be packed at run time.
+    many_rows: int = 320  # Rows for which packing pays although the operand stays in L2.
+    reused: int = 32  # Rows for which packing a run-time operand may pay.
+    few_uses: int = 512  # Rows for which prefetching an operand costs no more than packing it.
+    ahead: int = 8  # Iterations of the reduced loop that panels are prefetched ahead.
+    small_tile: int = 12  # Vectors of a tile whose reduced loop is worth unrolling.
+    unroll: int = 4  # Iterations of it that are unrolled.
+    uneven_panels: float = 1.08  # Of a core's even share, where it packs panels of its own.
+    uneven_tiles: float = 1.15  # Of a core's even share, where larger cache tiles are worth it.
+    block: int = 16  # Steps of the reduced axis at a time, where memory is read in its order.
+    skinny_vectors: int = 8  # Vectors of a register tile that has one row.
+    row_pack_vectors: int = 8  # Vectors of results for which packing what rows walk may pay.
+    columns: tuple[int, ...] = (8, 16, 4)  # Vectors of a row at a time, where all is read once.
+    most: int = 4  # Register tiles that are tried.
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Default choices of the ``tile`` rule for maps."""
+
+    vectors: tuple[int, ...] = (4, 2)  # Vectors of a tile that are tried; first two if costly.
+    costly: float = 30.0  # Instructions of an element from which two vectors are tried first.
+    lines_ahead: int = 32  # Cache lines prefetched ahead: a core sees only a few iterations.
+    large: int = 16  # L2 caches' worth of results: more than a core's part of a shared LLC.
+    sharing: int = 2  # Rows that share the computation of their gathered addresses.
+    many_registers: int = 32  # Enough for four vectors of a long chain of operators.
+    simple: float = 4.0  # Instructions of an operator that needs no registers of its own.
+    lines_wide: int = 2  # Cache lines of a strip in which blocks are transposed.
+    lines_beside: int = 16  # The same where another operand is read in the order of the result.
+    rows_beside: int = 4  # Blocks along the rows there.
+    slow_memory: float = 2.0  # LLC writes less than so many times as fast as memory.
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """The ``mirror`` rule."""
+
+    image: float = 0.6  # Cycles to transpose and store an element of the other triangle.
+    far_image: float = 8.0  # The same where L2 does not hold the result: each row is a page.
+    busy: float = 0.5  # Share of the registers that hold sums; smaller tiles wait for loads.
+    worth: float = 0.8  # Of the estimate for the whole, above which the whole is computed.
+    short_row: int = 6  # Cache lines of a row that is read without being packed.
+    min_blocks: int = 2  # Along each axis: with one there is no other triangle.
+    rows: int = 48  # Rows of a register tile divide it: others would make blocks large.
+    max_panels: int = 8  # Register tiles along the vectors in a block.
+    max_kept: int = 128 * 1024  # Bytes of a block and its image on the stack.
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The ``window`` rule; times are cycles."""
+
+    max_taps: int = 64  # Of one window: each is unrolled for every element of the tile.
+    max_masks: int = 7  # Masks that fit their registers.
+    many_share: int = 4  # Results along another axis that read the same window.
+    max_statements: int = 1500  # Of all bodies together, borders included.
+    quick_statements: int = 150  # Without tuning, as many more must pay with a tenth of the time.
+    slow_times: float = 8.0  # Times so many statements, beyond which each must pay in full.
+    load: float = 0.6  # Of a vector load; most of them cross two lines.
+    pick: float = 0.6  # More where lanes are picked from two vectors.
+    tile: float = 6.0  # To begin and end a tile.
+    spill: float = 0.2  # Of a value without a register, per use.
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The ``lanes`` rule."""
+
+    used_again: int = 8  # Rows for which transposing an operand pays.
+    columns: int = 4  # Columns of a narrow matrix that are multiplied with a row at once.
+    l1_share: float = 0.625  # Of L1, for the rows that are walked together.
+    costly: float = 8.0  # Instructions of a summed element from which few sums fit registers.
+    rows: int = 4  # Rows that are walked together at most.
+    reads: tuple[float, ...] = (0.1, 0.25, 1.0)  # Time of a read from L1, L2, and behind them.
+    long_row: int = 256  # Elements of rows walked together, where L2 does not hold the operand.
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """The ``dots`` rule; times are those of one product of vectors."""
+
+    tile_side: int = 32  # Rows and columns of the sums in matrix registers.
+    max_statements: int = 256  # Of one register tile.
+    max_groups: int = 4  # Groups of the reduced axis that are unrolled, in vector registers.
+    few_groups: int = 2  # Of them by default.
+    leftover: int = 15  # Iterations that plain code takes for a group that is left over.
+    spare: int = 2  # Registers beside sums and vectors: two elements of rows.
+    load: float = 0.25  # Time of a load.
+    far_load: float = 0.25  # More from L2.
+    shift_vectors: int = 4  # Vectors at once of the sums that correct shifted bytes.
+    most: int = 2  # Register tiles that are tried of either kind.
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The ``pick`` rule."""
+
+    max_places: int = 8  # Values of one axis that is unrolled.
+    max_unrolled: int = 64  # Values of all unrolled axes together.
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The ``chain`` rule; times are cycles."""
+
+    max_stack: int = 224 * 1024  # Bytes of the private buffers of one block of rows.
+    stack_share: float = 0.75  # Of them, for the scores and results of all parts of a row.
+    short_row: int = 192  # Elements of a row that is not cut.
+    short_part: int = 32  # Elements of a part of a row at least.
+    between: float = 12.0  # Of a vector of scores between the contractions.
+    between_far: float = 6.0  # More if L1 does not hold the block of scores.
+    accumulators: int = 2  # Of a maximum or sum along the keys, to hide its latency.
+    unroll: int = 4  # Iterations of a contraction's reduced loop that are unrolled.
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The variants of a space, and their order."""
+
+    max_variants: int = 8  # Of one kernel.
+    defaults: int = 3  # Default rows of the first variant; the others have one.
+    max_stack_row: int = 64 * 1024  # Bytes of a row that is kept between two stages.
+    few_outputs: int = 256  # Outputs up to which joining the parts of a reduction is cheap.
+    outputs_per_core: int = 4  # Outputs that balance the cores without parts.
+    min_part: int = 4096  # Elements of a part.
+    parts_per_core: tuple[int, ...] = (4, 16, 64)  # Parts that are offered.
+    gathering: float = 1.6  # Times the estimate, where operands are gathered in every step.
+    clearly: float = 1.5  # Times the estimate of another order that justifies it.
+    max_inlined: int = 3  # Maps of which every subset is tried as inlined.
+    min_piece: int = 8  # Elements of the last axis in each piece where an axis is cut.
+    max_bodies: int = 64  # Bodies that all pieces of a nest make.
+    max_places: int = 256  # Places along short axes whose conditions are resolved one by one.
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Estimates for the cost model; they are part of what it was trained on."""
+
+    warm: float = 1.0 / 16  # Of moved bytes that count where all data stays in a cache.
+    max_load_share: float = 64.0  # Of the arithmetic, that loads are said to take.
+    max_chains: float = 2.0  # Times the accumulators that hide the latency.
+
+
+SKETCHES, COSTS, TILE, PRODUCTS, MAPS = Sketches(), Costs(), Tile(), Products(), Maps()
+MIRROR, WINDOW, LANES, DOTS, PICK = Mirror(), Window(), Lanes(), Dots(), Pick()
+CHAIN, SPACE, FEATURES = Chain(), Space(), Features()
