@@ -62,8 +62,9 @@ class Sketch:
         return self
 
     def renamed(self, name: str) -> Sketch:
-        """The same sketch under another name."""
-        return Sketch(name, self.build, **self.knobs)
+        """This sketch under another name."""
+        self.name = name
+        return self
 
     def schedule(self, choices: Choices) -> Schedule:
         """The schedule of one value per knob."""

@@ -23,7 +23,6 @@ from ....ir.schedule.steps import (
     pack_at,
     prefetch,
     reorder,
-    split,
     unroll,
     vectorize,
 )
@@ -61,84 +60,72 @@ class Tile(Tiling):
     """See the module."""
 
     def build(self, **choices: int) -> list[Step]:
-        group, v, r, r2, k = (
-            self.group,
-            self.vector_axis,
-            self.row_axis,
-            self.second_row_axis,
-            self.k_axis,
-        )
+        group, v, r, r2 = self.group, self.vector_axis, self.row_axis, self.second_row_axis
         assert v is not None
-        width = choices["vectors"] * self.lanes
-        if self.extent(v) < width:
-            width = self.extent(v)
-        first: list[Step] = []
-        inside = choices["pack"] == Pack.INSIDE
-        if choices["pack"] in PACKS_VECTORS:
-            packed = [name for name, known in self.packable if known or not inside]
-            first = [s for name in packed for s in pack_steps(group, pack(name, v, width))]
-        if choices["pack"] in PACKS_ROWS and r is not None:
-            packs = [pack(name, r, choices["rows"]) for name, _ in self.packable_rows]
-            first += [s for step in packs for s in pack_steps(group, step)]
+        # Every axis is split into loops over cache tiles (.0), over register tiles in one of them
+        # (.1) and in a register tile (.2).
+        width = min(choices["vectors"] * self.lanes, self.extent(v))
         steps = [split_step(v, self.extent(v), choices["cache_vectors"], width)]
-        row_loops: list[str] = []
-        mid = [f"{v}.1"]
-        tile: list[str] = []
+        rows, cache, tile = list[str](), [f"{v}.1"], list[str]()
         if r2 is not None:
             steps.append(split_step(r2, self.extent(r2), choices["second_rows"]))
-            row_loops.append(f"{r2}.0")
+            rows.append(f"{r2}.0")
             tile.append(f"{r2}.1")
         if r is not None:
             steps.append(split_step(r, self.extent(r), choices["cache_rows"], choices["rows"]))
-            row_loops.append(f"{r}.0")
-            mid = (
-                [f"{r}.1", f"{v}.1"]
-                if choices["cache_vectors_outer"] == 0
-                else [f"{v}.1", f"{r}.1"]
-            )
+            rows.append(f"{r}.0")
+            cache.insert(choices["cache_vectors_outer"], f"{r}.1")
             tile.append(f"{r}.2")
-        tile.append(f"{v}.2")
-        outer = [*self.outer_axes]
-        outer += [*row_loops, f"{v}.0"] if choices["vectors_outer"] == 0 else [f"{v}.0", *row_loops]
-        blocked = k is not None and choices["k_blocks"] > 1
-        reduced: list[str] = []
-        unrolled = list(tile[:-1])
-        for axis in reduced_axes(group):
-            if k is not None and axis == k:
-                blocks = choices["k_blocks"]
-                chunk = -(-self.extent(k) // blocks)
-                iterations = -(-chunk // choices["k_unroll"])
-                steps.append(
-                    split(
-                        k,
-                        (
-                            -(-self.extent(k) // (iterations * choices["k_unroll"])),
-                            iterations,
-                            choices["k_unroll"],
-                        ),
-                    )
-                )
-                reduced += [f"{k}.1", f"{k}.2"] if blocked else [f"{k}.0", f"{k}.1", f"{k}.2"]
-                if choices["k_unroll"] > 1:
-                    unrolled.append(f"{k}.2")
-            else:
-                reduced.append(axis)
+        outer = [f"{v}.0", *rows] if choices["vectors_outer"] else [*rows, f"{v}.0"]
+        outer = [*self.outer_axes, *outer]
+        reduced = reduced_axes(group)
         own = [a for a in own_axes(group) if a not in reduced]
-        order = [*outer, *([f"{k}.0"] if blocked else []), *mid, *own, *reduced, *tile]
-        steps.append(reorder(*order))
-        at = mid[-1]
-        join = outer[-1] if blocked else at
-        steps += [cache_write(s.name, "registers", at) for s in group.reductions]
+        blocks, unrolled = list[str](), list(tile)
+        if self.k_axis is not None:
+            k = self.k_axis
+            steps.append(self._split_of_k(choices))
+            place = reduced.index(k)
+            reduced[place : place + 1] = [f"{k}.0", f"{k}.1", f"{k}.2"]
+            unrolled += [f"{k}.2"] if choices["k_unroll"] > 1 else []
+            if choices["k_blocks"] > 1:  # sums of a cache tile are kept between blocks of k
+                blocks.append(reduced.pop(place))
+        steps.append(reorder(*outer, *blocks, *cache, *own, *reduced, *tile, f"{v}.2"))
+        join = outer[-1] if blocks else cache[-1]
+        steps += [cache_write(s.name, "registers", cache[-1]) for s in group.reductions]
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
         steps += [unroll(loop) for loop in unrolled]
-        steps += self.prefetch_steps(choices)
+        steps += self._prefetches(choices)
         steps += [vectorize(f"{v}.2"), *parallel_steps(outer, choices["parallel"])]
         steps += [cut(axis, points) for axis, points in group.cuts.items()]
-        if inside:
+        if choices["pack"] == Pack.INSIDE:  # by the core that uses the panels, before it does
             last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
-            at = f"{k}.0" if blocked else "*".join(shared) if last in shared else last
+            at = blocks[0] if blocks else "*".join(shared) if last in shared else last
             steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
-        return [*first, *steps, *non_temporal_steps(group, choices["non_temporal"])]
+        stores = non_temporal_steps(group, choices["non_temporal"])
+        return [*self._pack_steps(choices, width), *steps, *stores]
+
+    def _split_of_k(self, choices: Choices) -> Step:
+        """Returns the split of the longest reduced axis into blocks, iterations, and unrolled ones.
+
+        The last block may be shorter, so there may be fewer blocks than chosen.
+        """
+        extent, unrolled = self.extent(self.k_axis), choices["k_unroll"]
+        block = -(-extent // choices["k_blocks"])
+        iterations = -(-block // unrolled)
+        return split_step(self.k_axis or "", extent, iterations, unrolled)
+
+    def _packed(self, choices: Choices) -> list[str]:
+        """Returns the operands that are packed for the vectors before any loop."""
+        if choices["pack"] not in PACKS_VECTORS:
+            return []
+        return [name for name, known in self.packable if known or choices["pack"] != Pack.INSIDE]
+
+    def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
+        steps = [pack(name, self.vector_axis or "", width) for name in self._packed(choices)]
+        if choices["pack"] in PACKS_ROWS and self.row_axis is not None:
+            rows = choices["rows"]
+            steps += [pack(name, self.row_axis, rows) for name, _ in self.packable_rows]
+        return [step for one in steps for step in pack_steps(self.group, one)]
 
     @cached_property
     def accumulators(self) -> int:
@@ -150,20 +137,17 @@ class Tile(Tiling):
         ]
         return max(own, default=1)
 
-    def prefetch_steps(self, choices: Choices) -> list[Step]:
+    def _prefetches(self, choices: Choices) -> list[Step]:
         """Returns the steps that prefetch what vectors read."""
-        ahead, k = choices["prefetch"], self.k_axis
+        ahead, k, loop = choices["prefetch"], self.k_axis, f"{self.vector_axis}.1"
         if not ahead:
             return []
         if k is None:
-            ahead = self.tiles_ahead(ahead, choices["vectors"])
-            main, loop = self.group.main.name, f"{self.vector_axis}.0"
-            return [prefetch(main, name, loop, ahead) for name in self.prefetched]
-        inside = choices["pack"] == Pack.INSIDE  # then they go by the name of what is packed
-        panels = choices["pack"] in PACKS_VECTORS
-        packed = {name for name, known in self.packable if panels and (known or not inside)}
+            ahead, loop = self.tiles_ahead(ahead, choices["vectors"]), f"{self.vector_axis}.0"
+        elif ahead > 1:
+            loop = f"{k}.1"
+        packed = self._packed(choices)
         names = [f"{name}.packed" if name in packed else name for name in self.prefetched]
-        loop, ahead = (f"{self.vector_axis}.1", 1) if ahead == 1 else (f"{k}.1", ahead)
         return [prefetch(self.group.main.name, name, loop, ahead) for name in names]
 
     def transposes_for_few(self, choices: Choices) -> bool:
@@ -182,42 +166,32 @@ class Tile(Tiling):
         return tile_defaults(self)
 
     def fits(self, values: Values) -> BoolArray:
-        v = values
-        registers = self.target.vector_registers
+        v, main = values, self.group.main
         tile = v["vectors"] * v["rows"] * v["second_rows"]
-        wide = -(-self.extent(self.vector_axis) // self.lanes)
-        tall = self.extent(self.row_axis)
-        limit = registers if self.group.main.combiner else 2 * registers
+        limit = self.target.vector_registers * (1 if main.combiner else 2)
         good = tile * self.accumulators <= limit
-        statements = max(1.0, expression_cost(self.group.main) / TILE.plain_cost)
+        statements = max(1.0, expression_cost(main) / TILE.plain_cost)
         good &= tile * v["k_unroll"] <= max(TILE.min_statements, TILE.max_statements / statements)
+        wide = -(-self.extent(self.vector_axis) // self.lanes)
         good &= (v["cache_vectors"] - 1) * v["vectors"] < wide
-        good &= (v["cache_rows"] - 1) * v["rows"] < tall
-        if Pack.INSIDE in self.knobs["pack"]:
-            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
-            panels = (
-                v["cache_vectors"] * v["vectors"] * self.lanes * chunk * self.group.element_bytes
-            )
-            panels = panels * v["second_rows"]  # of which each may have panels of its own
-            alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))
-            inside = (panels <= TILE.max_panels) & ((v["k_blocks"] > 1) | alone)
-            good &= (v["pack"] != Pack.INSIDE) | inside
-        if self.k_axis is not None:
-            if len(self.group.stages) > 1:
-                kept = (
-                    tile
-                    * self.lanes
-                    * v["cache_vectors"]
-                    * v["cache_rows"]
-                    * self.group.element_bytes
-                )
-                good &= (v["k_blocks"] == 1) | (kept <= TILE.max_kept)
-            chunk = -(-self.extent(self.k_axis) // v["k_blocks"])
-            good &= (v["k_blocks"] == 1) | (chunk % v["k_unroll"] == 0)
-        else:
+        good &= (v["cache_rows"] - 1) * v["rows"] < self.extent(self.row_axis)
+        if self.k_axis is None:
             good &= v["k_blocks"] == 1
-        if self.group.main.combiner is None and not self.gathers:
-            good &= (v["cache_vectors"] == 1) & (v["cache_rows"] == 1)
+            if main.combiner is None and not self.gathers:
+                good &= (v["cache_vectors"] == 1) & (v["cache_rows"] == 1)
+            return np.asarray(good)
+        whole = v["k_blocks"] == 1
+        block = -(-self.extent(self.k_axis) // v["k_blocks"])
+        good &= whole | (block % v["k_unroll"] == 0)
+        width = self.cache_width(v) * self.group.element_bytes
+        if len(self.group.stages) > 1:  # the sums of a cache tile are kept between blocks
+            kept = width * v["cache_rows"] * v["rows"] * v["second_rows"]
+            good &= whole | (kept <= TILE.max_kept)
+        if Pack.INSIDE in self.knobs["pack"]:
+            panels = width * block * v["second_rows"]  # each of which may have panels of its own
+            alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))
+            inside = (panels <= TILE.max_panels) & (~whole | alone)
+            good &= (v["pack"] != Pack.INSIDE) | inside
         return np.asarray(good)
 
 
@@ -305,20 +279,14 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     row = rows[0] if rows else None
     row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
     k = _longest_reduced(group) if main.combiner is not None else None
-    packable: list[tuple[str, bool]] = []
-    if main.combiner is not None and row is not None:
-        constants = {p.name: p.constant for p in group.prim.params}
-        for access in reads:
-            reused = not access.depends(row)
-            known = access.buffer in {name for name, _ in packable}
-            if reused and not known and is_packable(group, main, access, v):
-                packable.append((access.buffer, constants[access.buffer]))
-    elif main.combiner is not None:
-        constants = {p.name: p.constant for p in group.prim.params}
-        for access in reads:
-            if constants.get(access.buffer) and is_packable(group, main, access, v):
-                packable.append((access.buffer, True))
-                break
+    constants = {p.name: p.constant for p in group.prim.params}
+    packable = [
+        (a.buffer, constants[a.buffer])
+        for a in reads
+        if is_packable(group, main, a, v)
+        and (constants[a.buffer] if not row else not a.depends(row))
+    ]
+    packable = list(dict.fromkeys(packable))[: None if row else 1]
     prefetched = _prefetched(group, v, k, target.l2 // 2)
     packable_rows = _packable_rows(group, row, v, k)
     if not packable:
