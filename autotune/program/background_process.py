@@ -1,12 +1,11 @@
 """Tuning in a process beside the program that uses the kernels.
 
 It runs as ``python -m loopwright.autotune.program.background_process READ WRITE``: one frame comes
-in, the ``BackgroundJob``; after every round of tuning one goes out, with what the log
-now holds to be the best of each kernel, ready to be linked (``Winner``). Its end of the
-input pipe breaks when the program is gone, and then it ends, too.
+in, the ``BackgroundJob``; after every round of tuning one goes out, with the best kernels by the
+log, ready to be linked (``Winner``). Its input pipe breaks when the program ends, and then it ends,
+too.
 
-Unlike a worker it never runs a candidate itself: that happens in workers of its own, so what it
-says can be believed.
+Unlike a worker it never runs a candidate itself, so the program trusts its frames.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a schedule that is faster alone is faster in its program, too, and what came of that.
+"""The report of the last comparison: the program before tuning and after it, in words.
 
 A kernel measured alone finds its operands where it left them itself, has indices of the tuner's own
-making, and a core to itself. In a program none of that need be so. Hence the last comparison: the
-program as it was before, and as it would be now, run in turn on the caller's arguments.
+making, and a core to itself. In a program none of that need be so: a schedule that is faster alone
+may be slower there, and is rolled back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _SHOWN_TEXT = 72
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """A kernel whose new schedule took ``after`` seconds a call in the program, not ``before``."""
+    """A kernel whose new schedule is not faster in the program: seconds of a call ``before`` with
+    the old schedule and ``after`` with the new one."""
 
     kernel: str
     workload: str
@@ -35,8 +36,8 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class InProgram:
-    """Seconds of a whole call ``before`` tuning and ``after``, measured in turn on the caller's
-    arguments with what the log now gives. ``confirmed`` kernels are faster in place as well."""
+    """Seconds of a whole call ``before`` tuning and ``after``, interleaved on the caller's
+    arguments. Of the ``changed`` schedules, ``confirmed`` ones are faster in place as well."""
 
     before: float
     after: float
@@ -48,10 +49,10 @@ class InProgram:
         gain = f"  {self.before / self.after:.2f}x" if self.after > 0 else ""
         lines = [str(r) for r in self.rolled_back]
         what = f"{self.changed} new schedule{'' if self.changed == 1 else 's'}"
-        told = f"{what}, {self.confirmed} faster in place, {len(self.rolled_back)} rolled back"
+        counts = f"{what}, {self.confirmed} faster in place, {len(self.rolled_back)} rolled back"
         lines.append(
             f"whole call {format_time(self.before)} -> {format_time(self.after)}{gain}   "
-            f"as built from the log: {told}"
+            f"as built from the log: {counts}"
         )
         return "\n".join(f"  {line}" for line in lines)
 

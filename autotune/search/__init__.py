@@ -2,6 +2,6 @@
 
 - ``tuner``        one task: propose, measure, log, learn
 - ``strategies``   by name; ``evolution`` is the default, ``strategy`` the base of all
-- ``early_stop``   the gain to expect of another slice
+- ``stopping``     the gain to expect of another slice
 - ``twins``        candidates whose nests are the same
 """

@@ -29,7 +29,7 @@ from ..progress import Progress
 from ..protocols import Candidate, CostModel, Measurer, Population
 from ..request import TuneRequest
 from ..task import Task
-from .early_stop import GainForecast
+from .stopping import GainForecast
 from .strategies import make_strategy
 
 __all__ = ["Tuner"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.search.early_stop import GainForecast
+from loopwright.autotune.search.stopping import GainForecast
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 
 from bench.ablation import VARIANTS, Recorded, Run, simulated, table

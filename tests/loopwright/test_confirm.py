@@ -14,10 +14,11 @@ import pytest
 from loopwright.autotune.log.record import MeasureRecord, target_key
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.program.program_tuner import ProgramResult, TaskResult
+from loopwright.autotune.select import Chosen
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.target import Target
 from loopwright.ir.schedule.steps import Schedule
-from loopwright.pipeline import Built, build
+from loopwright.pipeline import Built, build, rebuilt
 from loopwright.tuning import graph_choices, in_place, interleaved, settle
 from loopwright.tuning import tune as tuning
 from loopwright.tuning.in_place import Kept, keep_faster
@@ -32,6 +33,8 @@ def net(x):
 
 
 MODULE = net.trace(X).module
+W, V = np.ones((512, 96), np.float32), np.ones((96, 32), np.float32)
+TWO = lw.compile(lambda x: np.maximum(x @ W - 70, 0) @ V + 1).trace(X).module
 
 
 def made(log: Path) -> Built:
@@ -136,6 +139,36 @@ def test_whole_calls_are_left_out_where_there_is_no_time_for_them(
     assert not ended.won and not ended.calls
     # The kernels' own times: those of the schedule from before, which is what is left.
     assert ended.before == ended.after == pytest.approx(1e-4)
+
+
+def two_kernels(first: Schedule | None, second: Schedule | None) -> Built:
+    """A program of two kernels, with these schedules or (None) the default ones."""
+    built = build(TWO, threads=1)
+    assert built.parts is not None
+    given = zip(built.parts.prims.values(), (first, second), strict=True)
+    chosen = {workload_of(p).hash: Chosen(s, "rules", "") for p, s in given if s is not None}
+    return rebuilt(built, chosen)
+
+
+def test_each_kernel_is_kept_as_it_is_faster(timed) -> None:
+    timed(plain_is_slow)
+    base, other = two_kernels(Schedule(), None), two_kernels(None, Schedule())
+    kept = keep_faster(base, other, [X], 0.1)
+    first, second = base.kernels
+    assert kept.won == {first} and kept.verdicts.keys() == {first, second}
+    assert kept.built.code_hash == two_kernels(None, None).code_hash
+    assert [d.taken for d in kept.decisions] == [int(n in kept.won) for n in kept.verdicts]
+
+
+def test_kernels_that_make_the_whole_slower_are_not_kept(
+    timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed(plain_is_slow)
+    monkeypatch.setattr(in_place, "whole_calls", lambda *_: ((1e-3,) * 6, (2e-3,) * 6))
+    base, other = two_kernels(Schedule(), None), two_kernels(None, None)
+    kept = keep_faster(base, other, [X], 0.1)
+    assert kept.built is base and not kept.won
+    assert kept.before == kept.after == pytest.approx(1e-3)
 
 
 def test_builds_of_the_same_code_run_once_in_a_round() -> None:
