@@ -114,8 +114,9 @@ def is_instance(stmt: Intrinsic, lane: str | None, buffers: Buffers) -> bool:
 
 def is_zero(stmt: Stmt, buffer: str) -> bool:
     """True for a store of zero to a buffer."""
-    stored = isinstance(stmt, Store) and stmt.buffer == buffer
-    return stored and isinstance(stmt.value, Const) and stmt.value.value == 0
+    if not isinstance(stmt, Store) or stmt.buffer != buffer:
+        return False
+    return isinstance(stmt.value, Const) and stmt.value.value == 0
 
 
 def dot_of(loop: Loop) -> Dot | None:

@@ -94,7 +94,7 @@ def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:
         if param.name in state.packs:
             operands.append(Operand(param, Role.PACKED, state.packs[param.name]))
         else:
-            operands.append(Operand(param, Role.CONST if param.constant else "in"))
+            operands.append(Operand(param, Role.CONST if param.constant else Role.IN))
     operands += [Operand(b, Role.OUT) for b in prim.output_buffers]
     return tuple(operands)
 
