@@ -1,4 +1,4 @@
-"""How much of this machine others use while something is measured."""
+"""Measures the share of this machine that other processes use during a measurement."""
 
 from __future__ import annotations
 

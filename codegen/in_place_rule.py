@@ -1,4 +1,4 @@
-"""Which operands of a kernel its results may be written over, read off its PrimFunc."""
+"""Decides which operands of a kernel its results may overwrite, from its PrimFunc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["elements_read", "in_place_pairs", "in_place_rule", "may_share"]
 
 
 def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
-    """The rule for ``optimise``: kernels by name, operands being parameters and then outputs."""
+    """Returns the rule for ``optimise``: kernels by name, operands being parameters and then
+    outputs."""
 
     @functools.cache
     def shares(kernel: str, read: int, written: int, begin: int) -> bool:
@@ -33,7 +34,8 @@ def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
 
 
 def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
-    """Which elements of a parameter a kernel reads, for ``optimise``."""
+    """Returns a function for ``optimise``: the range of elements of a parameter that a kernel
+    reads."""
 
     def reads(call: Call, operand: int) -> tuple[int, int] | None:
         prim = prims.get(call.kernel)
@@ -45,16 +47,14 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
         ]
         if None in spans:
             return None
-        known = [span for span in spans if span is not None]
-        if not known:
-            return 0, 0
-        return min(low for low, _ in known), max(high for _, high in known)
+        ranges = [span for span in spans if span is not None]
+        return min((low for low, _ in ranges), default=0), max((h for _, h in ranges), default=0)
 
     return reads
 
 
 def in_place_pairs(prim: PrimFunc) -> frozenset[tuple[int, int]]:
-    """Positions of (parameter, output) that may share memory from their start on; see
+    """Returns positions of (parameter, output) that may share memory from their start; see
     ``may_share``."""
     return frozenset(
         (p, o)
@@ -65,22 +65,22 @@ def in_place_pairs(prim: PrimFunc) -> frozenset[tuple[int, int]]:
 
 
 def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:
-    """Whether an output may have the memory of a parameter, from element ``begin`` on, under every
+    """True if an output may have the memory of a parameter, from element ``begin`` on, under every
     schedule.
 
-    An element of the parameter that lies in the memory of the output may only go into the element
-    of the output at the same place: all stages on the way are maps that read at their own index,
-    and no other output is made of it. What is made of the output itself reads that at its own
-    index, too. A kernel writes each element of an output once, after what it is made of has been
-    read. Here ``x`` qualifies, ``a`` and ``b`` do not::
+    An element of the parameter in the memory of the output may only be used by the element of the
+    output at the same place: all stages between them are maps that read at their own index, and no
+    other output depends on it. Stages that depend on the output itself read it at their own index,
+    too. A kernel writes each element of an output once, after reading its operands. Here ``x``
+    qualifies, ``a`` and ``b`` do not::
 
         t[i, j]   = sum(k: 64) a[i, k] * b[k, j]
         out[i, j] = max(t[i, j] + x[i, j], 0)
     """
     source, name = prim.params[param], prim.outputs[output]
     window = begin, begin + as_int(prim.stage(name).buffer.size)
-    before: set[str] = {source.name}  # the parameter, and what is made of it on the way
-    after: set[str] = set()  # the output, and what is made of it
+    before: set[str] = {source.name}  # the parameter, and stages between it and the output
+    after: set[str] = set()  # the output, and stages that depend on it
     for stage in prim.stages:
         reads = [
             node
@@ -95,8 +95,8 @@ def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:
             for node, shift in zip(reads, shifts, strict=True)
         ):
             return False
-        early = stage.name != name and any(node.buffer in before for node in reads)
-        (before if early else after).add(stage.name)
+        between = stage.name != name and any(node.buffer in before for node in reads)
+        (before if between else after).add(stage.name)
     return not before & set(prim.outputs) and (name in after or before == {source.name})
 
 
@@ -109,23 +109,23 @@ def _reads(stage: Stage) -> Iterator[Read]:
 
 
 def _own_element(prim: PrimFunc, stage: Stage, node: Read, shift: int) -> bool:
-    """Whether a stage reads, ``shift`` elements further on, the element that it computes."""
-    own: tuple[IndexLike, ...] = tuple(symbol(a.name) for a in stage.axes)
+    """True if a stage reads, ``shift`` elements further on, the element that it computes."""
+    axes: tuple[IndexLike, ...] = tuple(symbol(a.name) for a in stage.axes)
     buffer = prim.buffers[node.buffer]
-    if node.indices == own and buffer.shape == stage.buffer.shape:
+    if node.indices == axes and buffer.shape == stage.buffer.shape:
         return not shift
-    place, target = _flat(node.indices, buffer), _flat(own, stage.buffer)
+    place, target = _flat(node.indices, buffer), _flat(axes, stage.buffer)
     return place is not None and target is not None and place - target == shift
 
 
 def _is_outside(source: Buffer, stage: Stage, node: Read, window: tuple[int, int]) -> bool:
-    """Whether a read of ``source`` touches no element of a window."""
+    """True if a read of ``source`` touches no element of a window."""
     span = _span(source, stage, node) if _is_of(node, source) else None
     return span is not None and (span[1] <= window[0] or window[1] <= span[0])
 
 
 def _span(buffer: Buffer, stage: Stage, node: Read) -> tuple[int, int] | None:
-    """The first element that a stage reads there, and the one behind the last."""
+    """Returns the first element that a stage reads there, and the one after the last."""
     flat = _flat(node.indices, buffer)
     ranges = {a.name: (0, as_int(a.extent) - 1) for a in (*stage.axes, *stage.reduce_axes)}
     inside = bounds(flat, ranges) if flat is not None else None

@@ -177,7 +177,7 @@ class _ProductWriter:
 
     @property
     def declaration(self) -> str:
-        """Of the library's routine."""
+        """The ``declare`` line of the library's routine."""
         size, number = self.size, self.float
         if self.product.columns == 1:
             types = f"i32, i32, {size}, {size}, {number}, ptr, {size}, ptr, {size}"
@@ -302,7 +302,7 @@ class _ProductWriter:
 
 
 def _stored(factor: Factor, rows: int, columns: int) -> tuple[int, int]:
-    """How a matrix lies in memory, and how far apart its rows (or columns) are."""
+    """Returns the storage order of a matrix, and the distance of its rows (or columns)."""
     if (columns == 1 or factor.columns == 1) and (rows == 1 or factor.rows >= columns):
         return AS_STORED, factor.rows if rows > 1 else columns
     return TRANSPOSED, factor.columns if columns > 1 else rows

@@ -133,7 +133,7 @@ class _Count:
                 self.add(copies * (_size(stmt.value) + self.scattered(stmt, vector)))
 
     def scattered(self, stmt: Store | Accumulate, vector: Loop | None) -> int:
-        """Instructions that move single lanes, of elements that do not lie side by side."""
+        """Instructions that move single lanes, for elements that are not contiguous."""
         if vector is None:
             return 0
         reads = [node.indices for node in walk(stmt.value) if isinstance(node, Read)]

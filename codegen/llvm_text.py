@@ -1,4 +1,4 @@
-"""How LLVM spells the constants of a type and the names of overloaded intrinsics."""
+"""LLVM's spelling of the constants of a type and of the names of overloaded intrinsics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a machine can do at best: peak floating-point rate and bandwidth per memory level, measured.
+"""Measures a machine's limits: peak floating-point rate and bandwidth per memory level.
 
 These figures are the denominators of every "share of peak", and features of the cost model. They
 are measured once per machine and ISA level and kept in the user's cache folder. A shared machine is
-noisy, and noise only ever slows things down: every figure is the best of many short rounds.
+noisy, and noise only ever makes it slower: every figure is the best of many short rounds.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class MachineModel:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether others used so much of the machine that the figures may be too low."""
+        """True if others used so much of the machine that the figures may be too low."""
         return self.contention > CONTENDED
 
     def peak_flops(self, threads: int = 1, element_bytes: int = 4) -> float:
@@ -109,9 +109,9 @@ def measured_machine(target: Target | None = None, *, fresh: bool = False) -> Ma
     """
     target = target or Target.host()
     if fresh:
-        _known.cache_clear()
+        _model_of.cache_clear()
         _measure_and_keep(target)
-    return _known(target)
+    return _model_of(target)
 
 
 def known_machine(target: Target | None = None) -> MachineModel:
@@ -121,14 +121,14 @@ def known_machine(target: Target | None = None) -> MachineModel:
 
 
 @functools.cache
-def _known(target: Target) -> MachineModel:
+def _model_of(target: Target) -> MachineModel:
     host = Target.host()
     if not target.level.cpu_flags <= host.level.cpu_flags:
         return estimated_machine(target)
-    known = _read(target)
-    if known is None or (known.is_doubtful and not 0 <= time.time() - known.at < _RETRY_SECONDS):
+    model = _read(target)
+    if model is None or (model.is_doubtful and not 0 <= time.time() - model.at < _RETRY_SECONDS):
         return _measure_and_keep(target)
-    return known
+    return model
 
 
 def estimated_machine(target: Target) -> MachineModel:
@@ -156,7 +156,8 @@ def estimated_machine(target: Target) -> MachineModel:
 
 
 def cache_folder() -> Path:
-    """Where measurements of this machine are kept: ``LOOPWRIGHT_CACHE``, or ~/.cache/loopwright."""
+    """Returns the folder for measurements of this machine: ``LOOPWRIGHT_CACHE``, or
+    ~/.cache/loopwright."""
     given = os.environ.get("LOOPWRIGHT_CACHE")
     if given:
         return Path(given)
@@ -196,14 +197,14 @@ def _measure_and_keep(target: Target) -> MachineModel:
 
 
 def _better(model: MachineModel, other: MachineModel) -> MachineModel:
-    """The best of two measurements of one machine: others only ever make it slower."""
-    found: dict[str, Any] = {}
+    """Returns the best of two measurements of one machine: others only ever make it slower."""
+    best: dict[str, Any] = {}
     for name in ("peak_flops_1", "peak_flops_n", "peak_flops64_1", "peak_flops64_n", "last_cache"):
-        found[name] = max(getattr(model, name), getattr(other, name))
+        best[name] = max(getattr(model, name), getattr(other, name))
     for name in ("bandwidth_1", "bandwidth_n", "triad_1", "triad_n"):
         mine, theirs = getattr(model, name), getattr(other, name)
-        found[name] = {level: max(rate, theirs[level]) for level, rate in mine.items()}
-    return replace(model, **found)
+        best[name] = {level: max(rate, theirs[level]) for level, rate in mine.items()}
+    return replace(model, **best)
 
 
 def _measure(target: Target) -> MachineModel:
@@ -268,7 +269,8 @@ def _peaks(probes: Probes, kernel: str, element_bytes: int, n: int) -> tuple[flo
 def _bandwidths(
     probes: Probes, target: Target, kernels: tuple[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Of one thread and of all, by level; the second kernel is tried where data is far away."""
+    """Returns bandwidths of one thread and of all, by level; the second kernel is tried beyond
+    L2."""
     one: dict[str, float] = {}
     many: dict[str, float] = {}
     n = target.cores

@@ -34,20 +34,20 @@ def code_hash(*codes: bytes | str) -> str:
 
 
 def object_code(text: str, target: Target) -> bytes:
-    """The object code of an LLVM module text; compiled the first time only."""
+    """Returns the object code of an LLVM module text; compiled the first time only."""
     key = (text, target)
     with _lock:
-        found = _objects.get(key)
-        if found is not None:
+        code = _objects.get(key)
+        if code is not None:
             _objects.move_to_end(key)
-            return found
+            return code
     code = compile_object(text, target)
     remember_object(text, target, code)
     return code
 
 
 def remember_object(text: str, target: Target, code: bytes) -> None:
-    """Have object code at hand that was compiled from ``text`` elsewhere."""
+    """Keeps object code that was compiled from ``text`` elsewhere."""
     with _lock:
         _objects[text, target] = code
         if len(_objects) > KEPT_OBJECTS:
@@ -55,16 +55,16 @@ def remember_object(text: str, target: Target, code: bytes) -> None:
 
 
 def loaded_code(text: str, target: Target) -> LoadedObject:
-    """The object code linked into the process, shared while anyone holds it.
+    """Returns the object code linked into the process, shared while anyone holds it.
 
-    It may call what the runtime offers, such as ``lw_parallel_for``, and the routines of NumPy's
+    It may call functions of the runtime, such as ``lw_parallel_for``, and the routines of NumPy's
     BLAS if it enters that.
     """
     key = (text, target)
     with _lock:
-        found = _loaded.get(key)
-    if found is not None:
-        return found
+        loaded = _loaded.get(key)
+    if loaded is not None:
+        return loaded
     symbols = dict(pool.symbols())
     if "@lw_blas_enter(" in text:
         blas = numpy_blas()

@@ -1,4 +1,4 @@
-"""What the private buffers of a loop nest take, told before any code is written for it."""
+"""Checks the size of a loop nest's private buffers, before any code is written for it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ ENTRY = "lw.entry"
 
 
 class KernelText(Protocol):
-    """What is needed of a kernel: the symbol ``name`` and the LLVM module that defines it."""
+    """The part of a kernel that a program needs: the symbol ``name`` and the LLVM module of it."""
 
     @property
     def name(self) -> str: ...
@@ -219,19 +219,19 @@ class EntryWriter:
 
     def argument(self, root: str, slot: int) -> str:
         """The address in one slot of ``args``."""
-        found = self.values.get((root, 0))
-        if found is None:
-            found = self.values[root, 0] = f"%arg{slot}"
+        value = self.values.get((root, 0))
+        if value is None:
+            value = self.values[root, 0] = f"%arg{slot}"
             self.lines.append(f"  %slot{slot} = getelementptr ptr, ptr %args, i64 {slot}")
-            self.lines.append(f"  {found} = load ptr, ptr %slot{slot}")
-        return found
+            self.lines.append(f"  {value} = load ptr, ptr %slot{slot}")
+        return value
 
     def shifted(self, base: str, root: str, offset: int) -> str:
         """An address some bytes further on."""
         if offset == 0:
             return base
-        found = self.values.get((root, offset))
-        if found is None:
-            found = self.values[root, offset] = f"%at{len(self.values)}"
-            self.lines.append(f"  {found} = getelementptr i8, ptr {base}, i64 {offset}")
-        return found
+        value = self.values.get((root, offset))
+        if value is None:
+            value = self.values[root, offset] = f"%at{len(self.values)}"
+            self.lines.append(f"  {value} = getelementptr i8, ptr {base}, i64 {offset}")
+        return value

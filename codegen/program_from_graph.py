@@ -67,7 +67,7 @@ NewValue: TypeAlias = tuple[int, int, Window | None]
 
 
 class PackInterface(Protocol):
-    """How a constant is laid out anew for a kernel."""
+    """The layout of a constant that is packed for a kernel."""
 
     @property
     def layout(self) -> Hashable: ...
@@ -95,7 +95,7 @@ class OperandInterface(Protocol):
 
 
 class KernelInterface(Protocol):
-    """What the program must know of a kernel."""
+    """The part of a kernel that the program depends on."""
 
     @property
     def operands(self) -> Sequence[OperandInterface]: ...
@@ -216,14 +216,14 @@ class _Conversion:
 
     def constant(self, value: Array, name: str, pack: PackInterface | None = None) -> str:
         key = (id(value), None if pack is None else pack.layout)
-        found = self.constant_names.get(key)
-        if found is None:
+        region = self.constant_names.get(key)
+        if region is None:
             shape = tuple(value.shape) if pack is None else pack.packed_shape
             dtype = dtype_of(value.dtype) if pack is None else pack.packed_dtype
             type = TensorType(shape, dtype)
-            found = self.constant_names[key] = self.region(name, type).name
-            self.constants[found] = value, pack
-        return found
+            region = self.constant_names[key] = self.region(name, type).name
+            self.constants[region] = value, pack
+        return region
 
     def convert(self, binding: Binding) -> Names:
         value = binding.value
@@ -232,7 +232,7 @@ class _Conversion:
         if isinstance(value, TupleGetItem):
             fields = self.value(value.value)
             if isinstance(fields, str):
-                raise InternalError(f"field {value.index} of %{fields}, which is no tuple")
+                raise InternalError(f"field {value.index} of %{fields}, which is not a tuple")
             return fields[value.index]
         if isinstance(value, GraphCall):
             return self.call(binding.var, value)

@@ -1,4 +1,5 @@
-"""How far apart in a program two uses of the same memory lie: what caches may still hold."""
+"""Computes the distance in a program between two uses of the same memory, which caches may
+bridge."""
 
 from __future__ import annotations
 
@@ -11,23 +12,23 @@ __all__ = ["reuse_distances"]
 
 
 def reuse_distances(program: Program) -> list[list[int]]:
-    """For each call of the program and each of its operands, in order: bytes, see below.
+    """Returns a distance in bytes for each call of the program and each of its operands, in order.
 
-    What an operand reads was last touched so many bytes ago, and what it writes is touched again so
-    many bytes later, counting all memory that the calls in between touch, and both calls' own. A
-    program is run again and again, so the last call comes before the first.
+    For an operand that is read, it is the memory touched since its last use; for one that is
+    written, until its next use: all memory of the calls in between and of both calls. A program
+    runs again and again, so the last call comes before the first.
     """
-    found = places(program)
+    place_of = places(program)
     calls = [i for i in program.body if isinstance(i, Call)]
     touched: list[dict[str, int]] = []
     for call in calls:
-        spots = [found[o.name] for o in call.operands]
+        spots = [place_of[o.name] for o in call.operands]
         touched.append({s.root: 0 for s in spots})
         for spot in spots:
             touched[-1][spot.root] = max(touched[-1][spot.root], spot.end - spot.begin)
     return [
         [
-            _distance(touched, n, found[o.name].root, 1 if o.access.writes else -1)
+            _distance(touched, n, place_of[o.name].root, 1 if o.access.writes else -1)
             for o in call.operands
         ]
         for n, call in enumerate(calls)

@@ -21,9 +21,9 @@ COMPUTE = "compute"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one call of a kernel does: ``flops`` on elements of that size, and its traffic.
+    """The work of one call of a kernel: ``flops`` on elements of that size, and its traffic.
 
-    ``rate`` is how many operations an instruction does for each of one on floats, at best.
+    ``rate`` is the number of operations an instruction does at best for each of one on floats.
     """
 
     flops: float
@@ -39,7 +39,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What a machine allows on so many threads."""
+    """The limits of a machine on so many threads."""
 
     machine: MachineModel
     threads: int = 1

@@ -54,7 +54,7 @@ ISA_LEVELS: dict[str, IsaLevel] = {
 
 
 FEATURES: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    # What is no part of a level: the levels that can have it, and what /proc/cpuinfo must show.
+    # Features beyond a level: the levels that can have them, and their flags in /proc/cpuinfo.
     "avxvnni": (frozenset({"x86-64-v3"}), frozenset({"avx_vnni"})),
     "avx512vnni": (frozenset({"x86-64-v4"}), frozenset({"avx512_vnni"})),
     "amx-int8": (frozenset({"x86-64-v4"}), frozenset({"amx_tile", "amx_int8"})),
@@ -103,12 +103,12 @@ class Target:
 
     @property
     def has_dots(self) -> bool:
-        """Whether an instruction adds up products of bytes in fours (VNNI)."""
+        """True if an instruction sums products of bytes in fours (VNNI)."""
         return bool(self.features & {"avxvnni", "avx512vnni"})
 
     @property
     def has_tiles(self) -> bool:
-        """Whether there are registers of 16 x 64 bytes and products of them (AMX)."""
+        """True if there are registers of 16 x 64 bytes and products of them (AMX)."""
         return "amx-int8" in self.features
 
     @property
@@ -154,8 +154,8 @@ class Target:
 
 
 def _features(flags: frozenset[str]) -> frozenset[str]:
-    found = {name for name, (_, shown) in FEATURES.items() if shown <= flags}
-    return frozenset(found if allow_tiles() else found - {"amx-int8"})
+    features = {name for name, (_, required) in FEATURES.items() if required <= flags}
+    return frozenset(features if allow_tiles() else features - {"amx-int8"})
 
 
 @functools.cache

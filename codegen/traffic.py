@@ -1,16 +1,17 @@
-"""How many bytes a loop nest moves between the levels of memory: a model read off its loops.
+"""A model of the bytes that a loop nest moves between the levels of memory, computed from its
+loops.
 
-The level of capacity ``C`` holds what a part of the nest touches if that is not more than ``C``.
-Then every cache line of it comes in once. Otherwise::
+A level of capacity ``C`` holds the data of a part of the nest if that is at most ``C`` bytes. Then
+every cache line of it is loaded once. Otherwise::
 
-    body       moves what each of its statements moves
-    loop       if one turn fits: what all turns touch together, since what a turn shares with the
-               one before is still there; else as often as it turns what a turn moves
+    body       moves the sum of what its statements move
+    loop       if the data of one iteration fits: all data of its iterations, once, since data
+               shared with the iteration before is still there; else extent * one iteration
 
-What statements touch is a box of index ranges, counted in whole cache lines. A line that is written
-goes back once, streamed or not; it is fetched only if it is read before it is written. Between
-registers and the first cache no lines count but elements, and what stands inside unrolled and
-vector loops is loaded once. Each thread has its near caches to itself; the last one is for all.
+The data of statements is a box of index ranges, counted in whole cache lines. A written line goes
+back once, non-temporal or not; it is fetched only if it is read before it is written. Between
+registers and L1 elements are counted, not lines, and data used inside unrolled and vector loops is
+loaded once. Each thread has an L1 and an L2 to itself; they share the LLC.
 
 This is the footprint analysis of "Improving Data Locality with Loop Transformations" (McKinley,
 Carr, Tseng, TOPLAS 1996), with capacities.
@@ -34,10 +35,10 @@ from .target import CACHE_LINE, Target
 __all__ = ["LEVELS", "Traffic", "traffic_of"]
 
 LEVELS = ("l1", "l2", "l3", "dram")
-"""Where bytes come from and go to: l1 is between registers and the first cache, and so on."""
+"""Sources and destinations of bytes: l1 is the traffic between registers and L1, and so on."""
 
 Ranges = Mapping[str, tuple[int, int]]
-MOST_COUNTED = 1 << 16  # of the loops that a condition depends on, to count where it holds
+MOST_COUNTED = 1 << 16  # iterations of a condition's loops, up to which they are enumerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,18 @@ class Traffic:
         return Traffic(self.read + other.read, self.written + other.written)
 
     def times(self, factor: float) -> Traffic:
-        """The same so many times over."""
+        """Returns this traffic times a factor."""
         return Traffic(self.read * factor, self.written * factor)
 
 
 def traffic_of(
     nest: Nest, target: Target, threads: int = 1, distances: Mapping[str, float] | None = None
 ) -> dict[str, Traffic]:
-    """The traffic of one call of ``nest`` with each of ``LEVELS``.
+    """Returns the traffic of one call of ``nest`` with each of ``LEVELS``.
 
-    ``distances`` are, by operand, the bytes touched since it was last used before the call, or
-    until it is used again after it: a cache that holds so much still has it. Without it is far.
-    What the nest has for itself is used again by the next call.
+    ``distances`` are, by operand, the bytes touched since its last use before the call, or until
+    its next use after it: a cache of that size still holds it. By default it is far. The nest's own
+    buffers are used again by the next call.
     """
     roots = _Reader(nest).body(nest.body, {})
     distances = {**_own_distances(nest), **(distances or {})}
@@ -79,7 +80,8 @@ def traffic_of(
 
 
 def _own_distances(nest: Nest) -> dict[str, float]:
-    """Of the workspace, which all operands lie between, and of stack buffers, always at hand."""
+    """Returns the distances of the workspace, which all operands separate, and of stack buffers,
+    which stay in L1."""
     sizes = {name: as_int(b.size) * b.dtype.bytes for name, b in nest.buffers.items()}
     stacks = {s.buffer.name for s in statements(nest.body) if isinstance(s, Alloc)}
     everything = sum(size for name, size in sizes.items() if name not in stacks)
@@ -94,7 +96,7 @@ def _own_distances(nest: Nest) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Touch:
-    """A read or a write of a buffer; an index of None is one that is looked up."""
+    """A read or a write of a buffer; an index of None is a computed one (a gather)."""
 
     buffer: Buffer
     indices: tuple[IntExpr | None, ...]
@@ -105,20 +107,20 @@ class _Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turns:
-    """A loop, or with ``extent`` 1 a part that only a ``share`` of the turns around it reaches."""
+class _Repeated:
+    """A loop, or without one a part that runs in a ``share`` of the iterations around it."""
 
     loop: Loop | None
     share: float
-    parts: tuple[_Touch | _Turns, ...]
+    parts: tuple[_Touch | _Repeated, ...]
 
 
-_Part = _Touch | _Turns
+_Part = _Touch | _Repeated
 _NONE: frozenset[str] = frozenset()
 
 
 class _Reader:
-    """From statements to touches and turns."""
+    """Converts statements to touches and loops."""
 
     def __init__(self, nest: Nest) -> None:
         self.buffers = nest.buffers
@@ -139,7 +141,7 @@ class _Reader:
         for stmt in body:
             if isinstance(stmt, Loop):
                 inside = {**ranges, stmt.var: (0, stmt.extent - 1)}
-                parts.append(_Turns(stmt, 1.0, self.body(stmt.body, inside, lets)))
+                parts.append(_Repeated(stmt, 1.0, self.body(stmt.body, inside, lets)))
             elif isinstance(stmt, Let):
                 lets[stmt.var] = stmt.value
                 ranges[stmt.var] = bounds(stmt.value, ranges) or (0, 0)
@@ -159,13 +161,14 @@ class _Reader:
             (stmt.orelse, (limit, high), None if share is None else 1 - share, []),
         ):
             self.around += holds
-            found = self.body(body, {**ranges, name: inside} if name else ranges, lets)
+            branch = self.body(body, {**ranges, name: inside} if name else ranges, lets)
             del self.around[len(self.around) - len(holds) :]
-            parts += found if part is None else [_Turns(None, part, found)]
+            parts += branch if part is None else [_Repeated(None, part, branch)]
         return parts
 
     def share(self, condition: Expr, ranges: Ranges) -> float | None:
-        """The share of the turns that reach a condition in which it holds, None if unknown."""
+        """Returns the share of the iterations reaching a condition in which it holds, None if
+        unknown."""
         reached = _share(self.around, ranges)
         both = _share([*self.around, condition], ranges)
         return both / reached if both is not None and reached else None
@@ -233,7 +236,7 @@ def _limit(condition: Expr, ranges: Ranges) -> tuple[str, int] | None:
 
 
 def _share(conditions: Sequence[Expr], ranges: Ranges) -> float | None:
-    """The share of all turns in which comparisons of linear indices hold, None if unknown."""
+    """Returns the share of all iterations in which linear comparisons hold, None if unknown."""
     places: list[tuple[str, IntExpr]] = []
     for test in conditions:
         if not isinstance(test, Op) or test.name not in ("less", "less_equal"):
@@ -245,13 +248,13 @@ def _share(conditions: Sequence[Expr], ranges: Ranges) -> float | None:
     names = sorted({name for _, place in places for name in _symbols(place)})
     if prod(ranges[n][1] - ranges[n][0] + 1 for n in names) > MOST_COUNTED:
         return None
-    turns = np.meshgrid(*(np.arange(ranges[n][0], ranges[n][1] + 1) for n in names))
-    holds = np.ones(turns[0].shape if turns else (), np.bool_)
+    iterations = np.meshgrid(*(np.arange(ranges[n][0], ranges[n][1] + 1) for n in names))
+    holds = np.ones(iterations[0].shape if iterations else (), np.bool_)
     for test, place in places:
         parts = linear(place) if isinstance(place, Dim) else ({}, place)
         if parts is None:
             return None
-        total = parts[1] + sum(parts[0].get(n, 0) * turn for n, turn in zip(names, turns))
+        total = parts[1] + sum(parts[0].get(n, 0) * i for n, i in zip(names, iterations))
         holds &= total < 0 if test == "less" else total <= 0
     return float(np.mean(holds))
 
@@ -265,7 +268,7 @@ def _symbols(value: IntExpr) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Index ranges of a buffer, and how many places in each are touched."""
+    """Index ranges of a buffer, and the number of places touched in each."""
 
     ranges: tuple[tuple[int, int], ...]
     counts: tuple[int, ...]
@@ -283,7 +286,7 @@ class _Box:
 
 @dataclass(frozen=True)
 class _Model:
-    """One level: what moves to and from what lies behind ``capacity`` bytes, in ``unit`` bytes."""
+    """One level: the traffic beyond ``capacity`` bytes, in units of ``unit`` bytes."""
 
     capacity: float
     unit: int
@@ -297,11 +300,12 @@ class _Model:
             if isinstance(part, _Touch):
                 total += self._once((part,), free, {})
             else:
-                total += self.turns(part, free)
+                total += self.loop(part, free)
         return total
 
     def without(self, moved: Traffic, parts: Sequence[_Part], near: set[str]) -> Traffic:
-        """What is left if the first reads and last writes of ``near`` buffers move nothing."""
+        """Returns the traffic if the first reads and last writes of ``near`` buffers move
+        nothing."""
         read, written = moved.read, moved.written
         for group, inner in _by_buffer(parts, _NONE):
             if group[0].buffer.name in near:
@@ -309,34 +313,34 @@ class _Model:
                 read, written = max(0.0, read - once.read), max(0.0, written - once.written)
         return Traffic(read, written)
 
-    def turns(self, part: _Turns, free: frozenset[str]) -> Traffic:
+    def loop(self, part: _Repeated, free: frozenset[str]) -> Traffic:
         loop = part.loop
         if loop is None:
             return self.body(part.parts, free).times(part.share)
         everything = free | {loop.var}
         alone = loop.kind == LoopKind.PARALLEL and self.threads > 1
-        own = min(self.threads, loop.extent) if alone else 1
+        shares = min(self.threads, loop.extent) if alone else 1
         if self.capacity:
             fits = self._touched(part.parts, free, {}) <= self.capacity
         else:
             fits = loop.kind in (LoopKind.UNROLL, LoopKind.VECTORIZE)
         if fits:
-            narrowed = {loop.var: (0, -(-loop.extent // own) - 1)} if own > 1 else {}
-            return self._once(part.parts, everything, narrowed).times(own)
+            narrowed = {loop.var: (0, -(-loop.extent // shares) - 1)} if shares > 1 else {}
+            return self._once(part.parts, everything, narrowed).times(shares)
         return self.body(part.parts, free).times(loop.extent)
 
     def _touched(self, parts: Sequence[_Part], free: frozenset[str], narrowed: Ranges) -> float:
         return sum(self._size(group, inner, narrowed) for group, inner in _by_buffer(parts, free))
 
     def _once(self, parts: Sequence[_Part], free: frozenset[str], narrowed: Ranges) -> Traffic:
-        """Everything that is touched, each line once."""
+        """Returns the traffic of all touched lines, each moved once."""
         total = Traffic()
         for group, inner in _by_buffer(parts, free):
             total += self._group(group, inner, narrowed)
         return total
 
     def _group(self, group: Sequence[_Touch], free: frozenset[str], narrowed: Ranges) -> Traffic:
-        """The same of the touches of one buffer, in order."""
+        """Returns the same for the touches of one buffer, in order."""
         written = self._size([t for t in group if t.writes], free, narrowed)
         if not group[0].writes:
             return Traffic(self._size([t for t in group if not t.writes], free, narrowed), written)
@@ -378,24 +382,26 @@ class _Model:
 def _by_buffer(
     parts: Sequence[_Part], free: frozenset[str]
 ) -> Iterable[tuple[list[_Touch], frozenset[str]]]:
-    """The touches below ``parts`` by buffer, in order, and all loops that are free there."""
-    found: dict[str, list[_Touch]] = {}
+    """Returns the touches below ``parts`` by buffer, in order, and all loops that are free
+    there."""
+    touches: dict[str, list[_Touch]] = {}
     loops = set(free)
     waiting: list[_Part] = list(reversed(parts))
     while waiting:
         part = waiting.pop()
         if isinstance(part, _Touch):
-            found.setdefault(part.buffer.name, []).append(part)
+            touches.setdefault(part.buffer.name, []).append(part)
             continue
         if part.loop is not None:
             loops.add(part.loop.var)
         waiting += reversed(part.parts)
     names = frozenset(loops)
-    return [(group, names) for group in found.values()]
+    return [(group, names) for group in touches.values()]
 
 
 def _box(touch: _Touch, free: frozenset[str], narrowed: Ranges) -> _Box:
-    """Where a touch reaches while the ``free`` loops turn and all others stand still."""
+    """Returns the box of a touch when the ``free`` loops run and all others have their first
+    value."""
     ranges: dict[str, tuple[int, int]] = {}
     for name, reach in touch.ranges.items():
         value = touch.lets.get(name)
@@ -411,9 +417,9 @@ def _box(touch: _Touch, free: frozenset[str], narrowed: Ranges) -> _Box:
     for index, extent in zip(touch.indices, touch.buffer.shape):
         last = as_int(extent) - 1
         if index is None:
-            turns = prod(ranges[n][1] - ranges[n][0] + 1 for n in touch.gathered if n in ranges)
-            reach = (0, last) if turns > 1 else (0, 0)
-            count = min(turns, last + 1)
+            lookups = prod(ranges[n][1] - ranges[n][0] + 1 for n in touch.gathered if n in ranges)
+            reach = (0, last) if lookups > 1 else (0, 0)
+            count = min(lookups, last + 1)
         else:
             low, high = bounds(index, ranges) or (0, last)
             reach = min(max(low, 0), last), max(0, min(high, last))
@@ -424,7 +430,7 @@ def _box(touch: _Touch, free: frozenset[str], narrowed: Ranges) -> _Box:
 
 
 def _places(index: IntExpr, ranges: Ranges) -> int:
-    """At most how many values an index takes."""
+    """Returns an upper bound of the number of values of an index."""
     if not isinstance(index, Dim):
         return 1
     total = 1

@@ -34,19 +34,19 @@ class _Placed:
 
 
 def _places(program: Program) -> list[_Placed]:
-    known = _regions(program)
-    found: list[_Placed] = []
+    regions = _regions(program)
+    placed: list[_Placed] = []
     arena = program.arena or 0
     for update in program.updates:
-        target, source = known[update.target], known[update.source]
+        target, source = regions[update.target], regions[update.source]
         if update.in_place:
             offset = dense_offset(target.shape, update.window) or 0
-            found.append(_Placed(update, offset * target.dtype.bytes, 0))
+            placed.append(_Placed(update, offset * target.dtype.bytes, 0))
         else:
             begin = -(-arena // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
             arena = begin + source.nbytes
-            found.append(_Placed(update, begin, arena))
-    return found
+            placed.append(_Placed(update, begin, arena))
+    return placed
 
 
 def _regions(program: Program) -> dict[str, Region]:
@@ -55,7 +55,7 @@ def _regions(program: Program) -> dict[str, Region]:
 
 def update_text(program: Program, entry: str) -> str:
     """The LLVM text of the entry; the program's own one is called ``entry``."""
-    known = _regions(program)
+    regions = _regions(program)
     slots = {r.name: n for n, r in enumerate((*program.inputs, *program.outputs))}
     before: list[str] = []
     after: list[str] = []
@@ -70,7 +70,7 @@ def update_text(program: Program, entry: str) -> str:
             f"  store ptr %source{n}, ptr %source{n}.p",
         ]
         if not update.in_place:
-            after += _copy(n, known[update.target], update.window)
+            after += _copy(n, regions[update.target], update.window)
     return "\n".join(
         [
             f'define void @"{UPDATE_ENTRY}"(ptr %args, ptr %arena) {{',

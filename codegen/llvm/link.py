@@ -87,10 +87,10 @@ class LoadedObject:
 
     def __init__(self, code: bytes, symbols: Mapping[str, int] | None = None) -> None:
         allow_tiles()  # the code may use them
-        known = symbols or {}
+        given_symbols = symbols or {}
 
         def address_of(name: str) -> int:
-            given = known.get(name)
+            given = given_symbols.get(name)
             return _in_process(name) if given is None else given
 
         linker = _Linker(code, address_of)
@@ -160,14 +160,14 @@ class _Linker:
         return Placed(self.image, addresses, tuple(p for p in parts if p.end > p.begin))
 
     def _symbols(self) -> list[_Symbol]:
-        found: list[_Symbol] = []
+        symbols: list[_Symbol] = []
         for table in self.sections:
             if table.type == _SYMBOLS:
                 names = self.sections[table.link].offset
                 rows = self.code[table.offset : table.offset + table.size]
                 for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", rows):
-                    found.append(_Symbol(_text(self.code, names + name), section, value))
-        return found
+                    symbols.append(_Symbol(_text(self.code, names + name), section, value))
+        return symbols
 
     def _place(self, kind: int, start: int) -> int:
         """Give the loaded sections of one protection their places; where they end."""
@@ -216,13 +216,13 @@ class _Linker:
         return self._once(symbol, True, _JUMP, self.stubs, _STUB)
 
     def _once(self, symbol: _Symbol, jump: bool, head: bytes, start: int, size: int) -> int:
-        found = self.targets.get((symbol.name, jump))
-        if found is None:
+        target = self.targets.get((symbol.name, jump))
+        if target is None:
             place = start + size * sum(j is jump for _, j in self.targets)
             content = head + struct.pack("<Q", self._address(symbol))
             self.image[place : place + len(content)] = content
-            found = self.targets[symbol.name, jump] = self.base + place
-        return found
+            target = self.targets[symbol.name, jump] = self.base + place
+        return target
 
     def _is_here(self, symbol: _Symbol) -> bool:
         return bool(symbol.name) and 0 < symbol.section < len(self.sections)
@@ -240,15 +240,15 @@ def _sections(code: bytes) -> list[_Section]:
         raise ValueError("not a 64-bit little-endian ELF object")
     (start,) = struct.unpack_from("<Q", code, 40)
     count, names = struct.unpack_from("<HH", code, 60)
-    found: list[_Section] = []
+    sections: list[_Section] = []
     places: list[int] = []
     rows: Iterable[Any] = struct.iter_unpack("<IIQQQQIIQQ", code[start : start + 64 * count])
     for name, type, flags, _, offset, size, link, info, align, _ in rows:
-        found.append(_Section("", type, flags, offset, size, link, info, max(1, align)))
+        sections.append(_Section("", type, flags, offset, size, link, info, max(1, align)))
         places.append(name)
-    for section, place in zip(found, places):
-        section.name = _text(code, found[names].offset + place)
-    return found
+    for section, place in zip(sections, places):
+        section.name = _text(code, sections[names].offset + place)
+    return sections
 
 
 def _text(code: bytes, start: int) -> str:
@@ -268,12 +268,12 @@ def _process() -> ctypes.CDLL:
 @functools.cache
 def _in_process(name: str) -> int:
     try:
-        found = ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
+        address = ctypes.cast(getattr(_process(), name), ctypes.c_void_p).value
     except AttributeError:
-        found = None
-    if found is None:
+        address = None
+    if address is None:
         raise KeyError(name)
-    return found
+    return address
 
 
 def _map(size: int) -> int:

@@ -32,9 +32,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path):
         monkeypatch.setattr(machine, name, 0.005)
     monkeypatch.setattr(machine, "_working_set", lambda target, level, threads: 3 * 16 * 64 * 4)
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path))
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
     yield tmp_path
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
@@ -65,7 +65,7 @@ def test_measures_once_and_then_reads_the_cache(quick) -> None:
     assert first.peak_flops64_1 < first.peak_flops_1
     assert set(first.bandwidth_1) == set(first.triad_n) == set(LEVELS)
     assert measured_machine(HOST) is first
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
     assert measured_machine(HOST) == first == known_machine(HOST)
 
 
@@ -75,7 +75,7 @@ def test_a_broken_or_old_cache_is_measured_again(quick) -> None:
     for text in ("{", "[]", json.dumps({**asdict(first), "version": 0}), '{"isa": 1}'):
         path.write_text(text)
         assert known_machine(HOST).measured is False
-        machine._known.cache_clear()
+        machine._model_of.cache_clear()
         assert measured_machine(HOST).measured
         assert json.loads(path.read_text())["version"] == machine.VERSION
 
@@ -120,17 +120,17 @@ def test_figures_of_a_busy_machine_are_measured_again(quick, monkeypatch) -> Non
     monkeypatch.setattr(machine.time, "time", lambda: clock[0])
     first = measured_machine(HOST)
     assert first.is_doubtful and known_machine(HOST) == first
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
     assert measured_machine(HOST) == first  # not in every process
     clock[0] += 400
     share[0] = 0.0
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
     second = measured_machine(HOST)
     assert not second.is_doubtful and second.at == 1400
     assert second.peak_flops_1 >= first.peak_flops_1  # others only make it slower
     assert all(second.triad_n[level] >= first.triad_n[level] for level in LEVELS)
     clock[0] += 1e6
-    machine._known.cache_clear()
+    machine._model_of.cache_clear()
     assert measured_machine(HOST) == second  # for good
 
 
