@@ -229,7 +229,7 @@ def _of_atom(atom: Atom) -> Dim:
 
 
 def symbol(name: str) -> Dim:
-    """The expression that is one symbol.
+    """Returns the expression that is one symbol.
 
     >>> n = symbol("n")
     >>> str(4 * n + 1 - n)
@@ -239,14 +239,14 @@ def symbol(name: str) -> Dim:
 
 
 def as_int(expr: IntExpr) -> int:
-    """The value of a constant expression; raises TypeError for a symbolic one."""
+    """Returns the value of a constant expression; raises TypeError for a symbolic one."""
     if isinstance(expr, Dim):
         raise TypeError(f"the size {expr} is symbolic; a constant is needed here")
     return int(expr)
 
 
 def _exact_quotient(expr: IntExpr, divisor: int) -> tuple[IntExpr, IntExpr]:
-    """Split ``expr`` into (terms whose coefficient divides, divided) and the rest."""
+    """Splits ``expr`` into (terms whose coefficient divides, divided) and the rest."""
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for mono, coef in _terms(expr):
@@ -303,7 +303,7 @@ def ceildiv(left: IntExpr, right: IntExpr) -> IntExpr:
 
 
 def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
-    """The lesser of two; stays an atom when which one it is depends on a symbol."""
+    """Returns the lesser of two; stays an atom when which one it is depends on a symbol."""
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference <= 0 else right
@@ -311,7 +311,7 @@ def int_min(left: IntExpr, right: IntExpr) -> IntExpr:
 
 
 def int_max(left: IntExpr, right: IntExpr) -> IntExpr:
-    """The greater of two; stays an atom when which one it is depends on a symbol."""
+    """Returns the greater of two; stays an atom when which one it is depends on a symbol."""
     difference = left - right
     if not isinstance(difference, Dim):
         return left if difference >= 0 else right
@@ -327,7 +327,7 @@ _MAKE: dict[type, Callable[[IntExpr, IntExpr], IntExpr]] = {
 
 
 def product(sizes: Iterable[IntExpr]) -> IntExpr:
-    """The product of sizes; of none, 1."""
+    """Returns the product of sizes; of none, 1."""
     total: IntExpr = 1
     for size in sizes:
         total = total * size
@@ -366,7 +366,7 @@ def evaluate(expr: IntExpr, values: Mapping[str, int]) -> int:
 
 
 def symbols(expr: IntExpr) -> frozenset[str]:
-    """The names of the symbols in ``expr``."""
+    """Returns the names of the symbols in ``expr``."""
     if not isinstance(expr, Dim):
         return frozenset()
     names: set[str] = set()

@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][\w.]*)|(//|[-+*%(),]))")
 
 
 def parse_dim(text: str) -> IntExpr:
-    """Read what ``str`` prints: ``parse_dim(str(d)) == d``. Raises ParseError.
+    """Reads what ``str`` prints: ``parse_dim(str(d)) == d``. Raises ParseError.
 
     >>> parse_dim("4*n + 1") == 4 * symbol("n") + 1
     True

@@ -1,4 +1,4 @@
-"""Element types of tensors, and how two of them meet.
+"""Element types of tensors, and NumPy's promotion of them.
 
 The dtypes of the language are the rows of one table, ``DTYPES``: everything that the compiler knows
 of an element type is a column of it. Promotion is NumPy 2's, with one stated difference: the
@@ -169,13 +169,13 @@ FLOAT32, FLOAT64 = DTYPES["float32"], DTYPES["float64"]
 
 
 def literal_dtypes() -> dict[str, DType]:
-    """The dtypes of number literals by what stands behind the digits."""
+    """Returns the dtypes of number literals by the suffix behind the digits."""
     numbers = [row for row in DTYPES.values() if not row.is_bool]
     return {row.short: row for row in numbers} | {row.suffix: row for row in numbers}
 
 
 def dtype_of(value: object) -> DType:
-    """The DType of a name, a NumPy dtype or scalar type, an array, or a DType itself.
+    """Returns the DType of a name, a NumPy dtype or scalar type, an array, or a DType itself.
 
     Raises TypeError for an element type the language does not have.
 
@@ -208,7 +208,7 @@ def promote(*dtypes: DType) -> DType:
 
 
 def float_for(dtype: DType) -> DType:
-    """The float type in which an elementary function of ``dtype`` is computed."""
+    """Returns the float type in which an elementary function of ``dtype`` is computed."""
     if dtype.is_float:
         return dtype
     return FLOAT64 if dtype.bits >= 32 else FLOAT32

@@ -11,7 +11,7 @@ FLOORS = {"numpy": (2, 0), "llvmlite": (0, 48), "xgboost": (2, 0), "tqdm": (4, 6
 
 
 def require(module: ModuleType) -> None:
-    """Raise ImportError if an imported package is older than it has to be."""
+    """Raises ImportError if an imported package is older than it has to be."""
     name = module.__name__
     version = str(getattr(module, "__version__", "")) or "an unknown version"
     parts = tuple(int(p) if p.isdigit() else 0 for p in version.split(".")[:2])

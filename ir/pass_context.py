@@ -149,12 +149,12 @@ class PassContext:
         return level is None or (self.opt_level >= level and name not in self.disabled)
 
     def quiet(self, verify: bool | None = None) -> PassContext:
-        """A context that runs the same passes, writes nothing and has no observers."""
+        """Returns a context that runs the same passes, writes nothing and has no observers."""
         verify = self.verify if verify is None else verify
         return PassContext(verify, None, self.disabled, self.opt_level)
 
     def report(self) -> str:
-        """A line for each run: its time and its name, with ``*`` if it changed nothing."""
+        """Returns a line for each run: its time and its name, with ``*`` if it changed nothing."""
         return "\n".join(
             f"{r.seconds * 1e3:9.2f} ms  {r.name}{'' if r.changed else ' *'}" for r in self.runs
         )

@@ -41,26 +41,26 @@ class Scanner:
         return self.text.startswith(piece, self.skip(), self.end)
 
     def accept(self, piece: str) -> bool:
-        """Take ``piece`` if it is next."""
+        """Takes ``piece`` if it is next."""
         if not self.sees(piece):
             return False
         self.position += len(piece)
         return True
 
     def expect(self, piece: str) -> None:
-        """Take ``piece``, which has to be next."""
+        """Takes ``piece``, which has to be next."""
         if not self.accept(piece):
             self.fail(f"expected {piece!r}, found {self.found()}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Take what ``pattern`` matches here, if it does."""
+        """Takes what ``pattern`` matches here, if it does."""
         match = pattern.match(self.text, self.skip(), self.end)
         if match is not None:
             self.position = match.end()
         return match
 
     def follow(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Take what ``pattern`` matches right behind the last piece, without space between."""
+        """Takes what ``pattern`` matches right behind the last piece, without space between."""
         match = pattern.match(self.text, self.position, self.end)
         if match is not None:
             self.position = match.end()
@@ -88,7 +88,7 @@ class Scanner:
         return self.text[start:at]
 
     def remark(self) -> str | None:
-        """The comment that follows on the same line, if there is one."""
+        """Returns the comment that follows on the same line, if there is one."""
         match = _REMARK.match(self.text, self.position)
         if match is None:
             return None
@@ -104,13 +104,13 @@ class Scanner:
         return "the end of the text" if self.end == len(self.text) else "the end of the line"
 
     def span(self, position: int | None = None) -> Span:
-        """The place as a line and a column of the text."""
+        """Returns the place as a line and a column of the text."""
         at = self.position if position is None else position
         before = self.text[:at]
         return Span(self.file, before.count("\n") + 1, at - (before.rfind("\n") + 1))
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
-        """Raise ParseError with the line, the column and a mark under it."""
+        """Raises ParseError with the line, the column and a mark under it."""
         span = self.span(position)
         line = self.text.split("\n")[span.line - 1]
         raise ParseError(

@@ -66,7 +66,7 @@ def tolerance(
 
 
 def pairwise_error(dtype: DType, terms: int) -> float:
-    """The bound on the relative error of NumPy's sum of ``terms`` numbers of one sign.
+    """Returns the bound on the relative error of NumPy's sum of ``terms`` numbers of one sign.
 
     Blocks of 128 are added up by 8 running sums of 16 terms, which are added in pairs, and so are
     the sums of blocks.

@@ -112,7 +112,7 @@ class Request:
     placements: tuple[Placement, ...] = ()
 
     def with_placements(self, placements: tuple[Placement, ...]) -> Request:
-        """The same for operands placed in that way."""
+        """Returns the same for operands placed in that way."""
         return self if placements == self.placements else replace(self, placements=placements)
 
     @property
@@ -133,7 +133,7 @@ class Arguments:
 
 
 def signature_of(function: Callable[..., Any], static_argnames: Sequence[str]) -> inspect.Signature:
-    """The function's signature; ``static_argnames`` must name parameters of it."""
+    """Returns the function's signature; ``static_argnames`` must name parameters of it."""
     signature = inspect.signature(function)
     keywords = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in static_argnames:
@@ -152,7 +152,7 @@ def bind(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Arguments:
-    """Sort the arguments of a call of ``name`` into arrays and static values.
+    """Sorts the arguments of a call of ``name`` into arrays and static values.
 
     Raises LoopwrightTypeError where the arguments do not fit the signature, or cannot be traced.
     """

@@ -32,7 +32,7 @@ __all__: list[str] = []
 
 
 def ufunc(*functions: np.ufunc) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function for ufuncs of NumPy's that compute in the same dtypes."""
+    """Enters the decorated function for ufuncs of NumPy's that compute in the same dtypes."""
 
     def enter(implementation: Callable[..., Any]) -> Callable[..., Any]:
         def call(*operands: Any) -> Any:

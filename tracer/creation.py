@@ -59,7 +59,7 @@ def _filled(shape: Any, value: Any, dtype: DType) -> Proxy:
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
-    """An array of ``shape`` filled with ``fill_value``; sizes may be symbolic."""
+    """Returns an array of ``shape`` filled with ``fill_value``; sizes may be symbolic."""
     target = dtype_argument(_default(fill_value) if dtype is None else dtype)
     return _filled(shape, fill_value, target)
 
@@ -70,12 +70,12 @@ def _default(value: Any) -> Any:
 
 
 def _zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
-    """An array of ``shape`` filled with zeros, float64 unless ``dtype`` is given."""
+    """Returns an array of ``shape`` filled with zeros, float64 unless ``dtype`` is given."""
     return _filled(shape, 0, FLOAT64 if dtype is None else dtype_argument(dtype))
 
 
 def _ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Proxy:
-    """An array of ``shape`` filled with ones, float64 unless ``dtype`` is given."""
+    """Returns an array of ``shape`` filled with ones, float64 unless ``dtype`` is given."""
     return _filled(shape, 1, FLOAT64 if dtype is None else dtype_argument(dtype))
 
 

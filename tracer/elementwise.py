@@ -32,7 +32,7 @@ def cast(x: Any, dtype: Any) -> Proxy:
 
 
 def full_like(x: Any, value: Any, dtype: DType) -> Proxy:
-    """An array of the shape of ``x`` filled with ``value``."""
+    """Returns an array of the shape of ``x`` filled with ``value``."""
     shape = lift(x).shape
     return emit("full", shape=shape, fill_value=value, dtype=str(dtype))
 

@@ -122,7 +122,7 @@ def _check_fits(values: Any, dtype: DType) -> None:
 
 
 def _array_of(values: list[Any] | tuple[Any, ...], dtype: DType | None = None) -> Any:
-    """A nested list as one array: of numbers at once, of traced parts by stacking."""
+    """Returns a nested list as one array: of numbers at once, of traced parts by stacking."""
     if any(isinstance(v, Proxy) for v in values):
         return FUNCTIONS[np.stack](values)
     if any(isinstance(v, list | tuple) for v in values):
@@ -163,7 +163,7 @@ def one_array(x: Proxy) -> Proxy:
 
 
 def copied(x: Proxy, order: str = "C", like: Proxy | None = None) -> Proxy:
-    """A copy of ``x``, laid out in ``order`` (or as ``like``); of a scalar, the scalar."""
+    """Returns a copy of ``x``, laid out in ``order`` (or as ``like``); of a scalar, the scalar."""
     source = x if like is None else like
     made = Proxy(x.atom, x.owner, x.weak)
     if not source.is_scalar:
@@ -249,7 +249,7 @@ def known_dtype(dtype: np.dtype[Any]) -> DType:
 
 
 def common_dtype(*values: Any) -> DType:
-    """The dtype in which the values meet, as ``np.result_type`` has it."""
+    """Returns the dtype in which the values meet, as ``np.result_type`` has it."""
     return _common(tuple(kind_of(v) for v in values))
 
 
@@ -260,7 +260,7 @@ def _common(kinds: tuple[Promotable, ...]) -> DType:
 
 
 def common(*values: Any) -> list[Proxy]:
-    """All of the values as proxies of their common dtype."""
+    """Returns all of the values as proxies of their common dtype."""
     dtype = common_dtype(*values)
     return [_strong(lift(v, dtype)) for v in values]
 

@@ -118,7 +118,7 @@ class Bounds:
     span: Span | None
 
     def check(self, ends: Sequence[np.ndarray[Any, Any]]) -> None:
-        """Raise LoopwrightIndexError for the values that ``least`` and ``greatest`` had."""
+        """Raises LoopwrightIndexError for the values that ``least`` and ``greatest`` had."""
         for end in ends:
             index = int(end)
             if not -self.size <= index < self.size:

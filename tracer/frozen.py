@@ -46,7 +46,7 @@ class _Read:
 
 
 def _functions(function: Any) -> list[types.FunctionType]:
-    """The function as the user wrote it, and those of the user's that it calls by name."""
+    """Returns the function as the user wrote it, and those of the user's that it calls by name."""
     functions: list[types.FunctionType] = []
     pending: list[tuple[Any, int]] = [(function, 0)]
     for each, depth in pending:
@@ -159,7 +159,7 @@ class Draws:
                 _warn(message, *self._line())
 
     def _line(self) -> tuple[str, int]:
-        """The first line that names a method of a generator, else that of the function."""
+        """Returns the first line that names a method of a generator, else that of the function."""
         kinds = [np.random.Generator, np.random.RandomState]
         kinds += [r.Random for r in (_python_random(),) if r is not None]
         methods = {n for kind in kinds for n in dir(kind) if not n.startswith("_")}
@@ -262,7 +262,7 @@ class Borrowed:
     arrays: list[tuple[str, Array, int]] = field(default_factory=list[tuple[str, Array, int]])
 
     def borrow(self, array: Array, name: str) -> Array | None:
-        """A read-only view of ``array``, or None if it has to be copied."""
+        """Returns a read-only view of ``array``, or None if it has to be copied."""
         dense = array.flags.c_contiguous or array.flags.f_contiguous
         if array.nbytes < LEAST_BYTES or not dense or not array.dtype.isnative:
             return None
@@ -282,7 +282,7 @@ class Borrowed:
 
 
 def fingerprint(array: Array) -> int:
-    """A hash of the bytes of a dense array, taken at the speed of memory.
+    """Returns a hash of the bytes of a dense array, taken at the speed of memory.
 
     It sums the array, seen as a matrix of 64-bit words, along rows and along columns: changes that
     leave both sums as they were do not happen by accident.

@@ -251,7 +251,7 @@ def _argument(
     earlier: list[Proxy],
     placement: Placement | None,
 ) -> Proxy:
-    """The proxy for an operand that lies in memory as ``placement`` says."""
+    """Returns the proxy for an operand that lies in memory as ``placement`` says."""
     if placement is not None and placement.same_as is not None:
         return earlier[placement.same_as]
     proxy = Proxy(var, run, weak)

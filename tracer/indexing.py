@@ -71,7 +71,7 @@ def basic_view(x: Proxy, key: Any) -> Proxy | None:
 
 
 def mask_of(key: Any) -> Any:
-    """The mask that a key is, an array of bools or a list of them; None for another key."""
+    """Returns the mask that a key is, an array of bools or a list of them; None for another key."""
     (item,) = key if isinstance(key, tuple) and len(key) == 1 else (key,)
     if isinstance(item, list) and item and not any(isinstance(i, Proxy) for i in item):
         item = np.asarray(item)
@@ -250,7 +250,7 @@ def _merge(x: Proxy, indices: list[Any], front: int) -> _Merged:
 
 
 def _checked(index: Any, length: IntExpr, axis: int) -> Any:
-    """An index array; one whose values are known must lie inside of its axis."""
+    """Returns an index array; one whose values are known must lie inside of its axis."""
     if is_array(index) and isinstance(length, int) and index.size:
         worst = index.min() if index.min() < -length else index.max()
         if not -length <= worst < length:

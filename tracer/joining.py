@@ -107,7 +107,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Proxy]:
 
 
 def _as_views(x: Proxy, parts: list[Proxy], axis: int) -> list[Proxy]:
-    """The parts of ``x`` along an axis as the slices of it that they are."""
+    """Returns the parts of ``x`` along an axis as the slices of it that they are."""
     made: list[Proxy] = []
     start: Any = 0
     for part in parts:

@@ -216,7 +216,7 @@ def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Proxy:
 
 
 def _read_diagonal(x: Proxy, offset: int, axis1: int, axis2: int) -> Proxy:
-    """The diagonal as the last axis, read out of the two axes made one."""
+    """Returns the diagonal as the last axis, read out of the two axes made one."""
     first, second = normalise_axis(axis1, x.ndim), normalise_axis(axis2, x.ndim)
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     moved = transpose(x, (*rest, first, second))

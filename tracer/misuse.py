@@ -83,7 +83,7 @@ def number_needed(kind: str, name: str | None) -> LoopwrightError:
 
 
 def _argument(text: str) -> str:
-    """The first argument of the call in ``text``, or what stands before its dot."""
+    """Returns the first argument of the call in ``text``, or what stands before its dot."""
     texts = operand_texts(text)
     return texts[-1] if texts else ""
 
@@ -154,7 +154,7 @@ def _stored(target: str) -> LoopwrightError:
 
 
 def captured_write() -> LoopwrightError:
-    """A write into an array from outside, which became a constant."""
+    """Returns a write into an array from outside, which became a constant."""
     return LoopwrightTypeError(
         "this changes an array from outside of the function, which compiled code has as a constant",
         hint="a .copy() of it, or pass it as an argument",
@@ -270,7 +270,7 @@ def is_plain(value: object) -> bool:
 
 
 def leaked(name: str | None, owner: str) -> LoopwrightError:
-    """A proxy that is used when its function is no longer being traced."""
+    """Returns a proxy that is used when its function is no longer being traced."""
     subject = f"{name} is" if name else "this is"
     return LoopwrightTypeError(
         f"{subject} a traced value of {owner}, which is not being traced here",

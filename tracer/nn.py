@@ -97,7 +97,7 @@ def rms_norm(x: Any, gamma: Any = None, axis: Axes = -1, epsilon: float = 1e-5) 
 def _over_axes(
     name: str, x: Any, axis: int | Sequence[int], scales: list[tuple[Any, float]], epsilon: float
 ) -> Any:
-    """A norm of ``x``; several axes that follow each other are merged into one for it."""
+    """Returns a norm of ``x``; several axes that follow each other are merged into one for it."""
     shape = tuple(np.shape(x))
     axes = _axes(name, axis, len(shape))
     sizes = shape[axes[0] : axes[-1] + 1]
@@ -207,7 +207,7 @@ def max_pool2d(
     layout: str = "NCHW",
     ceil_mode: bool = False,
 ) -> Any:
-    """The greatest element of each window; padding counts as minus infinity.
+    """Returns the greatest element of each window; padding counts as minus infinity.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
@@ -227,7 +227,7 @@ def avg_pool2d(
     count_include_pad: bool = False,
     ceil_mode: bool = False,
 ) -> Any:
-    """The mean of each window, of the real elements only unless ``count_include_pad``.
+    """Returns the mean of each window, of the real elements only unless ``count_include_pad``.
 
     ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
     """
@@ -238,7 +238,7 @@ def avg_pool2d(
 def _windows(
     pool_size: Any, strides: Any, padding: Any, dilation: Any, **rest: Any
 ) -> dict[str, Any]:
-    """The attributes of a pooling operator."""
+    """Returns the attributes of a pooling operator."""
     window, spread = _twice(pool_size), _twice(dilation)
     step = window if strides is None else _twice(strides)
     pads = _padding(padding, window, spread, step)
@@ -259,7 +259,7 @@ def one_hot(indices: Any, depth: int, dtype: DTypeLike = np.float32) -> Any:
 
 
 def _twice(value: Any) -> tuple[int, int]:
-    """A default of one int, or the pair that a user's value was made."""
+    """Returns a default of one int, or the pair that a user's value was made."""
     return (value, value) if isinstance(value, int) else value
 
 

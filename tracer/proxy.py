@@ -1,4 +1,4 @@
-"""The proxy: an array without values. What is done to it is written down as graph IR.
+"""The proxy: an array without values. Operations on it become graph IR.
 
 NumPy hands its functions over through ``__array_ufunc__`` and ``__array_function__``; operators,
 indexing and methods arrive here directly. All of them go through ``run``, which knows the user's
@@ -282,7 +282,7 @@ class Proxy(_Operators):
         return method
 
     def _name(self) -> str | None:
-        """The name of the argument this is, if it is one."""
+        """Returns the name of the argument this is, if it is one."""
         name, origin = self.owner.origins.get(self.atom, ("", ""))
         return name if origin.startswith("argument ") else None
 
@@ -319,7 +319,7 @@ def _ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> Call
 
 
 def _proxies(values: Any) -> Iterator[Any]:
-    """The operands among arguments: arrays, also those inside lists and tuples."""
+    """Returns the operands among arguments: arrays, also those inside lists and tuples."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from value
@@ -328,7 +328,7 @@ def _proxies(values: Any) -> Iterator[Any]:
 
 
 def _atom_of(value: Any) -> Atom | None:
-    """The atom of an operand for a message; captured arrays have theirs by now."""
+    """Returns the atom of an operand for a message; captured arrays have theirs by now."""
     if isinstance(value, Proxy):
         return value.atom
     if isinstance(value, np.ndarray):

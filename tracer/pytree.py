@@ -110,7 +110,7 @@ def register(
     flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
     unflatten: Callable[[Any, list[Any]], Any],
 ) -> None:
-    """Let objects of ``cls`` be arguments and results of compiled functions.
+    """Lets objects of ``cls`` be arguments and results of compiled functions.
 
     ``flatten(obj)`` gives the children and a hashable rest; ``unflatten(rest, children)`` makes the
     object again, where the children may be traced arrays.
@@ -129,7 +129,7 @@ _LEAVES: set[type] = set()
 
 
 def register_leaf(cls: type) -> type:
-    """Let objects of ``cls`` be leaves, though it is a dataclass or a namedtuple."""
+    """Lets objects of ``cls`` be leaves, though it is a dataclass or a namedtuple."""
     _LEAVES.add(cls)
     return cls
 
@@ -150,13 +150,13 @@ def kind_of(cls: type) -> _Kind | None:
 
 
 def children_of(tree: Any) -> tuple[Sequence[Any], Hashable] | None:
-    """The children of a container and the hashable rest; None for a leaf."""
+    """Returns the children of a container and the hashable rest; None for a leaf."""
     kind = kind_of(type(tree))
     return None if kind is None else kind.take(tree)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of ``tree`` from left to right, and the tree without them.
+    """Returns the leaves of ``tree`` from left to right, and the tree without them.
 
     >>> flatten({"w": 1, "b": [2, None]})[0]
     [1, 2]
@@ -175,7 +175,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
-    """The tree again: ``unflatten(structure, leaves)`` where both came from ``flatten``."""
+    """Returns the tree again: ``unflatten(structure, leaves)`` where both came from ``flatten``."""
     return _unflatten(structure, iter(leaves))
 
 
@@ -275,7 +275,7 @@ def reader(
 
 
 def _read(code: _Code, name: str, tree: Any, leaves: list[str]) -> bool:
-    """Add lines that read the leaves of ``name``, whose value now is ``tree``."""
+    """Adds lines that read the leaves of ``name``, whose value now is ``tree``."""
     cls = type(tree)
     if cls is np.ndarray:
         leaves.append(name)
@@ -312,7 +312,7 @@ def _require_same(code: _Code, name: str, value: Any) -> None:
 
 
 def writer(structure: Structure, known: Sequence[tuple[Any] | None]) -> Callable[..., Any]:
-    """A function of arrays that puts them into ``structure``.
+    """Returns a function of arrays that puts them into ``structure``.
 
     A leaf with an entry in ``known`` is not one of the arrays: it is handed out as it is.
     """
@@ -327,7 +327,7 @@ def writer(structure: Structure, known: Sequence[tuple[Any] | None]) -> Callable
 
 
 def _write(code: _Code, structure: Structure, leaves: Iterator[str]) -> str:
-    """Add lines that make the tree; the name of the variable that holds it."""
+    """Adds lines that make the tree; returns the variable that holds it."""
     if isinstance(structure, Leaf):
         return next(leaves)
     aux: Any = structure.aux

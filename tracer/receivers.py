@@ -61,7 +61,7 @@ def _slot_of(cls: type) -> int:
 
 
 def _slot() -> ctypes.c_size_t:
-    """The place of ``ndarray``'s ``mp_subscript``."""
+    """Returns the place of ``ndarray``'s ``mp_subscript``."""
     word = ctypes.sizeof(ctypes.c_size_t)
     fields = id(np.ndarray) + object.__basicsize__ + word  # behind PyObject_VAR_HEAD
     mapping = ctypes.c_size_t.from_address(fields + _AS_MAPPING * word).value

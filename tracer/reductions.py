@@ -117,7 +117,7 @@ def float_operand(a: Any, dtype: Any) -> Proxy:
 
 
 def _spread(name: str) -> Callable[..., Proxy]:
-    """The variance, or its root."""
+    """Returns the variance, or its root."""
 
     def reduce(
         a: Any,

@@ -45,7 +45,7 @@ def size(value: Any) -> IntExpr:
 
 
 def shape_argument(shape: Any) -> tuple[IntExpr, ...]:
-    """A shape given by the user: one size, or a sequence of them."""
+    """Returns a shape given by the user: one size, or a sequence of them."""
     given = shape if isinstance(shape, tuple | list) else (shape,)
     return tuple(size(s) for s in given)
 
@@ -193,7 +193,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Proxy:
 
 
 def listed(value: Any) -> list[Any]:
-    """A sequence as a list; anything else as a list of one."""
+    """Returns a sequence as a list; anything else as a list of one."""
     return list(value) if isinstance(value, tuple | list) else [value]
 
 
@@ -220,7 +220,7 @@ def _squeeze(a: Any, axis: Any = None) -> Proxy:
 
 
 def broadcast_shapes(*shapes: Sequence[IntExpr]) -> tuple[IntExpr, ...]:
-    """The shape to which all of ``shapes`` broadcast."""
+    """Returns the shape to which all of ``shapes`` broadcast."""
     rank = max((len(s) for s in shapes), default=0)
     result: list[IntExpr] = [1] * rank
     for shape in shapes:

@@ -30,7 +30,7 @@ class Region:
 
     @staticmethod
     def of_slice(attrs: Mapping[str, Any]) -> Region:
-        """The region that ``strided_slice`` reads, whose strides are positive."""
+        """Returns the region that ``strided_slice`` reads, whose strides are positive."""
         begin, end, steps = attrs["begin"], attrs["end"], attrs["strides"]
         sizes = tuple(
             max(0, -((b - e) // s)) if isinstance(b, int) and isinstance(e, int) else (e - b) // s
@@ -80,7 +80,7 @@ class Region:
         return Region(begin, steps, sizes)
 
     def permuted(self, axes: tuple[int, ...]) -> Region:
-        """The region of ``x`` that this one is of ``transpose(x, axes)``."""
+        """Returns the region of ``x`` that this one is of ``transpose(x, axes)``."""
         where = [axes.index(axis) for axis in range(len(axes))]
 
         def moved(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -89,7 +89,7 @@ class Region:
         return Region(moved(self.begin), moved(self.steps), moved(self.shape))
 
     def mirrored(self, axes: tuple[int, ...], shape: tuple[IntExpr, ...]) -> Region:
-        """The region of ``x``, of ``shape``, that this one is of ``reverse(x, axes)``."""
+        """Returns the region of ``x``, of ``shape``, that this one is of ``reverse(x, axes)``."""
         begin = tuple(
             shape[axis] - 1 - (b + (n - 1) * s) if axis in axes else b
             for axis, (b, s, n) in enumerate(self._axes())

@@ -34,7 +34,7 @@ Decoded = tuple[CodeType, str, Positions]
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that belongs neither to Loopwright nor to NumPy."""
+    """Returns the innermost frame that belongs neither to Loopwright nor to NumPy."""
     frame = inspect.currentframe()
     while frame is not None and _is_library(frame):
         frame = frame.f_back
@@ -67,7 +67,7 @@ def span_of(frame: FrameType, cache: dict[int, Decoded] | None = None) -> Span:
 
 
 def definition_of(function: object) -> Span | None:
-    """The line on which a Python function begins."""
+    """Returns the line on which a Python function begins."""
     code = getattr(function, "__code__", None)
     if code is None:
         return None
@@ -80,7 +80,7 @@ def instruction(frame: FrameType) -> str:
 
 
 def previous_instruction(frame: FrameType) -> str:
-    """The name of the instruction before the one that ``frame`` executes now."""
+    """Returns the name of the instruction before the one that ``frame`` executes now."""
     # f_lasti may lie in the cache behind the instruction, where that calls Python code inline.
     steps = dis.get_instructions(frame.f_code)
     names = [step.opname for step in steps if step.offset <= frame.f_lasti]
@@ -108,7 +108,7 @@ def full_path(file: str) -> str:
 
 
 def _columns(span: Span) -> tuple[str, int, int] | None:
-    """The first line of ``span`` and the characters it covers there."""
+    """Returns the first line of ``span`` and the characters it covers there."""
     text = linecache.getline(full_path(span.file), span.line).rstrip("\n")
     if not text.strip():
         return None
@@ -122,7 +122,7 @@ def _columns(span: Span) -> tuple[str, int, int] | None:
 
 
 def caret_lines(span: Span) -> tuple[str, ...]:
-    """The source line and carets under the span; nothing if the source cannot be read."""
+    """Returns the source line and carets under the span; nothing if the source cannot be read."""
     columns = _columns(span)
     if columns is None:
         return ()
@@ -133,7 +133,7 @@ def caret_lines(span: Span) -> tuple[str, ...]:
 
 
 def segment(span: Span) -> str:
-    """The source text the span covers, on one line; empty if it cannot be read."""
+    """Returns the source text the span covers, on one line; empty if it cannot be read."""
     first = _columns(span)
     if first is None or span.column < 0:
         return ""

@@ -1,4 +1,4 @@
-"""Specs: what an argument is, without its values. ``lw.f32[64, 784]``, ``lw.i64["n"]``, ``lw.f32``.
+"""Specs: shapes and dtypes of arguments. ``lw.f32[64, 784]``, ``lw.i64["n"]``, ``lw.f32``.
 
 ::
 
@@ -94,7 +94,7 @@ SPEC_DTYPES: dict[str, DTypeSpec] = {row.short: DTypeSpec(row) for row in DTYPES
 
 
 def parse_spec(text: str) -> Spec:
-    """Read a spec as a command line has it. Raises ParseError.
+    """Reads a spec as a command line has it. Raises ParseError.
 
     >>> parse_spec("f32[1, 3, 224, 224]")
     f32[1, 3, 224, 224]

@@ -1,4 +1,4 @@
-"""Memory as NumPy's arrays share it, for traced arrays.
+"""Memory that traced arrays share, as NumPy's arrays would.
 
 ::
 
@@ -49,7 +49,7 @@ NEW_ARRAY = "a .copy() of it"
 
 
 class Kind(Enum):
-    """Whose memory it is."""
+    """The owner of a piece of memory."""
 
     FRESH = "made while tracing"
     ARGUMENT = "an argument's"
@@ -149,7 +149,7 @@ class Memory:
         return self.changed and self.by_layout
 
     def touch(self, storage: Storage) -> None:
-        """A scalar is used where an array of rank 0 would behave in another way."""
+        """Records the use of a scalar where an array of rank 0 would behave differently."""
         if storage.kind is Kind.SCALAR and storage.operand is not None:
             self.scalars.add(storage.operand)
 
@@ -177,7 +177,7 @@ def view_by(parent: Reference, name: str, attrs: Mapping[str, Any]) -> View | No
 
 
 def _repeated(parent: Reference, attrs: Mapping[str, Any]) -> Strides:
-    """The strides of a broadcast array: 0 where it is repeated."""
+    """Returns the strides of a broadcast array: 0 where it is repeated."""
     if parent.strides is None:
         return None
     to = attrs["shape"]
@@ -218,7 +218,7 @@ Strides: TypeAlias = tuple[int, ...] | None
 
 
 def dense_strides(shape: Sequence[IntExpr]) -> Strides:
-    """The strides of an array in C order; None where a size is symbolic.
+    """Returns the strides of an array in C order; None where a size is symbolic.
 
     >>> dense_strides((2, 3, 4))
     (12, 4, 1)
@@ -244,7 +244,7 @@ def dense(shape: Sequence[IntExpr], strides: Strides) -> bool:
 
 
 def reshaped_strides(shape: Sequence[int], strides: Sequence[int], to: Sequence[int]) -> Strides:
-    """The strides of a reshape that is a view; None if it has to be a copy.
+    """Returns the strides of a reshape that is a view; None if it has to be a copy.
 
     >>> reshaped_strides((4, 6), (6, 1), (24,))
     (1,)

@@ -53,7 +53,7 @@ class Trace:
         self._positions: dict[int, Decoded] = {}
 
     def here(self) -> Span | None:
-        """The user's place, computed from the frames."""
+        """Returns the user's place, computed from the frames."""
         frame = user_frame()
         return None if frame is None else span_of(frame, self._positions)
 
@@ -85,7 +85,7 @@ class Trace:
         return converted
 
     def capture(self, array: np.ndarray[Any, Any]) -> Constant:
-        """The constant for an array from outside, named after the variable that holds it.
+        """Returns the constant for an array from outside, named after the variable that holds it.
 
         Its values are those of this moment: a writeable array is copied, unless ``borrowed`` says
         that nobody writes to it before the code is made.
@@ -116,11 +116,11 @@ class Trace:
         return constant
 
     def captures(self) -> list[np.ndarray[Any, Any]]:
-        """The arrays that were captured."""
+        """Returns the arrays that were captured."""
         return [array for array, _ in self._captured.values()]
 
     def captured(self, array: np.ndarray[Any, Any]) -> Constant | None:
-        """The constant made for ``array``, if it has been captured."""
+        """Returns the constant made for ``array``, if it has been captured."""
         earlier = self._captured.get(id(array))
         return earlier[1] if earlier is not None else None
 
@@ -171,7 +171,7 @@ def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> b
 
 
 def _member(holder: object, array: np.ndarray[Any, Any]) -> str | None:
-    """The attribute or item of ``holder`` that is ``array``, as Python writes it."""
+    """Returns the attribute or item of ``holder`` that is ``array``, as Python writes it."""
     if isinstance(holder, dict):
         return next((f"[{k!r}]" for k, v in holder.items() if v is array), None)
     if isinstance(holder, list | tuple):
@@ -192,7 +192,7 @@ _STACK = threading.local()
 
 
 def active() -> Trace | None:
-    """The trace that runs in this thread, the innermost if there are several."""
+    """Returns the trace that runs in this thread, the innermost if there are several."""
     stack = getattr(_STACK, "traces", None)
     return stack[-1] if stack else None
 

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs on traced arrays: rows of tables, and those made of several operators."""
+"""NumPy's ufuncs on traced arrays that are one operator each, and Python's operators on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _refuse(where: Any, options: dict[str, Any]) -> None:
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The keyword arguments that every ufunc takes: ``dtype=`` is honoured."""
+    """Returns the keyword arguments that every ufunc takes: ``dtype=`` is honoured."""
 
     def call(*args: Any, dtype: Any = None, where: Any = True, **options: Any) -> Any:
         _refuse(where, options)
@@ -152,7 +152,7 @@ def _float_test(ufunc: Any, name: str) -> Callable[..., Proxy]:
 
 
 def _implementation(row: ScalarOp) -> Callable[..., Proxy]:
-    """The implementation of the ufunc that defines a row of the scalar table."""
+    """Returns the implementation of the ufunc that defines a row of the scalar table."""
     if row.numpy in _ROUNDING:
         make = _rounding
     elif row.kinds == "b":

@@ -1,4 +1,4 @@
-"""Calls of functions that write their arguments: what is looked at before, and done after the call.
+"""Calls of functions that write their arguments: the checks before a call, and the writes after it.
 
 ::
 
@@ -61,7 +61,7 @@ def _is_same_memory(one: Any, other: Any) -> bool:
 
 
 def check(traced: Traced, leaves: Sequence[Any]) -> None:
-    """Raise for Python ints that do not fit where they are used, for arguments that cannot be
+    """Raises for Python ints that do not fit where they are used, for arguments that cannot be
     written, and for those that share memory with one that is."""
     for fits in traced.fits:
         fits.check(leaves)
@@ -122,7 +122,7 @@ def _overlaps_itself(array: Array) -> bool:
 def _located(
     error: LoopwrightError, traced: Traced, written: Written, hint: str
 ) -> LoopwrightError:
-    """``error`` at the place of the first write."""
+    """``error`` with the place of the first write."""
     spec = traced.request.leaves[traced.parameters[written.operand]]
     error.hint = hint
     error.notes = (f"{written.path} : {spec}   argument {written.path} of {traced.name}",)
@@ -133,14 +133,14 @@ def _located(
 
 
 def check_bounds(traced: Traced, outputs: Sequence[Array]) -> None:
-    """Raise LoopwrightIndexError for an index that lies outside of its axis."""
+    """Raises LoopwrightIndexError for an index that lies outside of its axis."""
     ends = outputs[len(outputs) - 2 * len(traced.bounds) :]
     for number, bounds in enumerate(traced.bounds):
         bounds.check(ends[2 * number : 2 * number + 2])
 
 
 def write_back(traced: Traced, leaves: Sequence[Any], outputs: Sequence[Array]) -> Any:
-    """Put what was computed for arguments into the caller's arrays; the function's result.
+    """Puts the values of written arguments into the caller's arrays; returns the function's result.
 
     Raises LoopwrightIndexError before that for an index that lies outside of its axis.
     """

@@ -41,7 +41,7 @@ DESTINATION = "assignment destination"
 
 
 def write(target: Proxy, value: Proxy, what: str) -> None:
-    """Give the array ``target`` the elements of ``value``, of its shape and dtype.
+    """Gives the array ``target`` the elements of ``value``, of its shape and dtype.
 
     Raises where NumPy does; ``what`` is what NumPy calls the array there.
     """
@@ -66,7 +66,7 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
 
 
 def _note(target: Proxy) -> None:
-    """Keep where an argument is written first."""
+    """Records where an argument is written first."""
     trace, operand = target.owner, target.storage.operand
     if operand is not None:
         trace.memory.written.setdefault(operand, trace.span)
@@ -112,7 +112,7 @@ def _scattered(view: View, old: Atom, new: Atom) -> Atom:
 
 
 def _parent_region(view: View, part: Update) -> Region | None:
-    """The region of the parent that a region of the view is; None if it is none."""
+    """Returns the region of the parent that a region of the view is; None if it is none."""
     match view.name:
         case "transpose":
             return part.region.permuted(view.attrs["axes"])
@@ -138,7 +138,7 @@ def _moved_back(view: View, value: Atom, shape: tuple[IntExpr, ...]) -> Atom:
 
 @method("ufunc.out")
 def _store_ufunc(name: str, results: Any, outs: Sequence[Any], casting: str, where: Any) -> Any:
-    """The results of a ufunc written into ``outs`` (None: not written), as NumPy does."""
+    """Returns the results of a ufunc written into ``outs`` (None: not written), as NumPy does."""
     values = results if isinstance(results, tuple) else (results,)
     stored = [_store(name, v, o, casting, where) for v, o in zip(values, outs, strict=True)]
     return stored[0] if len(stored) == 1 else tuple(stored)
@@ -169,7 +169,7 @@ def _store(name: str, value: Proxy, out: Proxy | None, casting: str, where: Any)
 
 @method("function.out")
 def _store_result(name: str, value: Any, out: Any) -> Proxy:
-    """The result of a function written into its ``out=``, which has to be of its type."""
+    """Returns the result of a function written into its ``out=``, which has to be of its type."""
     if not isinstance(value, Proxy) or value.type != out.type:
         given = value.type.short if isinstance(value, Proxy) else "several arrays"
         raise UnsupportedError(
@@ -354,7 +354,7 @@ def masked(value: Any, mask: Proxy, x: Proxy) -> Proxy:
 
 
 def wide_mask(mask: Proxy, x: Proxy) -> Proxy:
-    """A mask of the leading axes of ``x`` in the shape of ``x``."""
+    """Returns a mask of the leading axes of ``x`` in the shape of ``x``."""
     column = reshape(mask, (*mask.shape, *(1 for _ in x.shape[mask.ndim :])))
     return broadcast_to(column, x.shape)
 

@@ -57,7 +57,7 @@ class Builder:
         self._prefix = prefix
 
     def param(self, name: str, type: Type, span: Span | None = None) -> Var:
-        """A new parameter of the function being built."""
+        """Returns a new parameter of the function being built."""
         var = Var(name, type, span)
         self.params.append(var)
         return var
@@ -71,7 +71,7 @@ class Builder:
         span: Span | None = None,
         name: str | None = None,
     ) -> Var:
-        """Apply ``op`` and bind the result to a new variable.
+        """Applies ``op`` and binds the result to a new variable.
 
         Operators fill in the defaults of ``attrs`` and check them. Raises LoopwrightTypeError or
         LoopwrightValueError with ``span`` attached when the operands do not fit.
@@ -110,7 +110,7 @@ class Builder:
         return self.bind(If(condition, then, orelse, span), then.result.type)
 
     def bind(self, value: Expr, type: Type, *, name: str | None = None) -> Var:
-        """Bind a value whose type is already known (passes use it to copy bindings)."""
+        """Binds a value whose type is already known (passes use it to copy bindings)."""
         span = getattr(value, "span", None) or self.span
         var = Var(name or f"{self._prefix}{len(self.bindings)}", type, span)
         self.bindings.append(Binding(var, value))

@@ -1,4 +1,4 @@
-"""Choices: where a pass could do one thing or another, and which it does.
+"""Choice points: where a pass has options, and the options that are taken.
 
 A pass asks at a *site*: a place in the graph known by a text of what stands there (operators,
 types, attributes; no names), so that it is the same site in every program and every process. Its
@@ -38,13 +38,13 @@ class Site:
 
 @dataclass(slots=True)
 class Choices:
-    """``taken`` are options by the key of their site; ``sites`` are those that were asked at."""
+    """Options by the key of their choice point (``taken``), and the points met (``sites``)."""
 
     taken: Mapping[str, str]
     sites: dict[str, Site] = field(default_factory=dict[str, Site])
 
     def take(self, about: str, text: str, options: Sequence[str]) -> str:
-        """The option to use at a site."""
+        """Returns the option to use at a choice point."""
         digest = hashlib.blake2b(f"{about} {text}".encode(), digest_size=8).hexdigest()
         site = self.sites.setdefault(digest, Site(about, digest, text, tuple(options)))
         wanted = self.taken.get(digest)
@@ -66,7 +66,7 @@ def call_text(call: Call, without: str = "", operand: Callable[[Atom], str] | No
 
 
 def operand_text(atom: Atom) -> str:
-    """An operand by its type, a number by its value."""
+    """Returns an operand by its type, a number by its value."""
     if not isinstance(atom, Constant):
         return str(atom.type)
     return f"{atom.type} const" if atom.value.ndim else scalar_text(atom.value)

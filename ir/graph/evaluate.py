@@ -50,7 +50,7 @@ class Closure:
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """A block on its way. ``target`` in the frame below receives the block's result."""
+    """A block that is being evaluated. ``target`` in the frame below receives its result."""
 
     todo: Iterator[Binding]
     result: Atom
@@ -65,7 +65,7 @@ def evaluate(
     entry: str = "main",
     call_prim: CallPrim | None = None,
 ) -> Value:
-    """The result of ``program`` (of a module: of its function ``entry``) on ``args``.
+    """Returns the result of ``program`` (of a module: of its function ``entry``) on ``args``.
 
     Arguments are arrays, or tuples of them where a parameter is a tuple; so is the result.
     ``call_prim`` computes the PrimFuncs of a module. Symbolic sizes are read off the arguments.
@@ -132,7 +132,7 @@ class _Interpreter:
         return Closure(function, {})
 
     def _bind(self, frame: _Frame, binding: Binding) -> None:
-        """Evaluate one binding, or push the frame that will."""
+        """Evaluates one binding, or pushes the frame that will."""
         var, value = binding.var, binding.value
         if isinstance(value, Call):
             args = [self._atom(frame, a) for a in value.args]
@@ -191,14 +191,14 @@ def _as_value(value: Any) -> Value:
 
 
 def _concrete(value: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute with every symbolic size replaced by its value."""
+    """Returns an attribute with every symbolic size replaced by its value."""
     if isinstance(value, tuple):
         return tuple(_concrete(v, sizes) for v in value)
     return evaluate_dim(value, sizes) if isinstance(value, Dim) else value
 
 
 def _read_sizes(kind: Type, value: Value, sizes: dict[str, int]) -> None:
-    """Give every symbol that is the whole size of an axis its value."""
+    """Gives every symbol that is the whole size of an axis its value."""
     if isinstance(kind, TupleType) and isinstance(value, tuple):
         for field_type, part in zip(kind.fields, value):
             _read_sizes(field_type, part, sizes)

@@ -180,7 +180,7 @@ class Module:
         return self.with_functions({**self.functions, name: function})
 
     def with_functions(self, functions: Mapping[str, Function | PrimFunc]) -> Module:
-        """A module of other functions, with the schedules of this one."""
+        """Returns a module of other functions, with the schedules of this one."""
         return replace(self, functions=functions)
 
     @property

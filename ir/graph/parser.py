@@ -66,7 +66,7 @@ def parse_module(text: str, *, constants: Constants | None = None, file: str = "
 def parse_function(
     text: str, *, constants: Constants | None = None, file: str = "<text>"
 ) -> Function:
-    """The function that ``text`` spells, as ``fn (...) { ... }``; see ``parse_module``."""
+    """Returns the function that ``text`` spells, as ``fn (...) { ... }``; see ``parse_module``."""
     parser = _Parser(text, constants or {}, file)
     parser.scan.expect("fn")
     function = parser.function()
@@ -205,7 +205,7 @@ class _Parser:
             scope[name] = builder.bindings[-1].var
 
     def _binding_name(self) -> str | None:
-        """The name in front of ``=``, or None where the value of the block stands."""
+        """Returns the name in front of ``=``, or None where the value of the block stands."""
         start = self.scan.position
         match = self.scan.match(_VAR)
         if match is not None and self.scan.accept("="):
@@ -214,7 +214,7 @@ class _Parser:
         return None
 
     def _locate(self, builder: Builder, before: int, name: str = "") -> None:
-        """Give the last binding its name, and the line that the comment behind it names."""
+        """Gives the last binding its name, and the line that the comment behind it names."""
         remark = self.scan.remark()
         line = _LINE.match(remark) if remark is not None else None
         span = Span(line[1], int(line[2])) if line is not None else None
@@ -349,7 +349,7 @@ class _Parser:
     # Types and attributes
 
     def type(self) -> Type:
-        """A type; a dtype alone is a scalar's."""
+        """Returns a type; a dtype alone is a scalar's."""
         scan = self.scan
         if scan.accept("("):
             return TupleType(self._types())
@@ -406,7 +406,7 @@ class _Parser:
         return match[1], self._value()
 
     def _value(self) -> Any:
-        """An attribute's value."""
+        """Returns an attribute's value."""
         scan = self.scan
         if scan.sees("["):
             scan.expect("[")

@@ -33,7 +33,7 @@ GRAPH: Language[Module] = Language("graph", as_text, verify)
 def default_pipeline(
     preferences: Preferences = DEFAULT_PREFERENCES, choices: Choices | None = None
 ) -> list[Pass]:
-    """The way from a traced module to groups of operators that become kernels.
+    """Returns the way from a traced module to groups of operators that become kernels.
 
     ``preferences`` say which of several algorithms for one operator may be chosen, ``choices`` what
     was measured to be faster where passes could do one thing or another.

@@ -80,7 +80,7 @@ def as_text(
 
 
 def constants_of(node: Module | Function | Block) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays that print as ``meta[name]`` in ``as_text(node)``, by that name."""
+    """Returns the arrays that print as ``meta[name]`` in ``as_text(node)``, by that name."""
     printer = _Printer(False, {})
     for _ in printer.lines(node):
         pass
@@ -88,7 +88,7 @@ def constants_of(node: Module | Function | Block) -> dict[str, np.ndarray[Any, A
 
 
 def value_text(value: Any) -> str:
-    """An attribute's value as the language writes it."""
+    """Returns an attribute's value as the language writes it."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(value_text, value))}]"
     if isinstance(value, str):
@@ -97,7 +97,7 @@ def value_text(value: Any) -> str:
 
 
 def scalar_text(value: np.ndarray[Any, Any]) -> str:
-    """A scalar as the language writes it: ``0.5f``, ``3i64``, ``True``."""
+    """Returns a scalar as the language writes it: ``0.5f``, ``3i64``, ``True``."""
     dtype, item = dtype_of(value.dtype), value.item()
     if dtype.is_bool:
         return str(item)
@@ -200,7 +200,7 @@ class _Printer:
         yield from lines
 
     def expr(self, value: Expr, indent: str) -> Iterator[str]:
-        """The lines of ``value``; the first has no indent, the others have it."""
+        """Returns the lines of ``value``; the first has no indent, the others have it."""
         if isinstance(value, Call):
             yield self._call(value)
         elif isinstance(value, Tuple):
@@ -240,7 +240,7 @@ class _Printer:
         return f"meta[{self._constant_name(atom)}]"
 
     def define(self, var: Var) -> str:
-        """The name of ``var`` in this text: its own, or a number; made unique."""
+        """Returns the name of ``var`` in this text: its own, or a number; made unique."""
         if var.name.isdigit() or not var.name:
             while str(self._numbered) in self._taken:
                 self._numbered += 1
@@ -285,7 +285,7 @@ def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _span_text(span: Span) -> str:
-    """The line, and what stands there if the file can be read."""
+    """Returns the line, and what stands there if the file can be read."""
     text = str(span)
     if span.column >= 0 and span.end_column >= 0 and span.end_line in (-1, span.line):
         line = linecache.getline(span.file, span.line).encode()

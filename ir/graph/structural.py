@@ -41,7 +41,7 @@ def structural_equal(left: Module | Function, right: Module | Function) -> bool:
 
 
 def canonical_text(program: Module | Function) -> str:
-    """The text that equal programs share."""
+    """Returns the text that equal programs share."""
     if isinstance(program, Function):
         return as_text(_anonymous(program, {}), spans=False)
     functions = sorted(program.functions.items())

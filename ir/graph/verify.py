@@ -50,7 +50,7 @@ def verify(program: _Checked) -> _Checked:
 
 
 def signature_of(function: Function | PrimFunc) -> FuncType:
-    """The type under which a module's function is called."""
+    """Returns the type under which a module's function is called."""
     if isinstance(function, Function):
         return function.type
     params = tuple(TensorType(b.shape, b.dtype) for b in function.params)

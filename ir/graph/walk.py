@@ -40,7 +40,7 @@ __all__ = [
 
 
 def operands(value: Expr) -> tuple[Atom, ...]:
-    """The atoms ``value`` uses itself, without those that only its nested blocks use."""
+    """Returns the atoms ``value`` uses itself, without those that only its nested blocks use."""
     if isinstance(value, Call):
         return (value.op, *value.args) if isinstance(value.op, GlobalVar | Var) else value.args
     if isinstance(value, Tuple):
@@ -94,7 +94,7 @@ def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom
 
 
 def free_variables(scope: Function | Block) -> set[Var]:
-    """The variables that ``scope`` uses and does not bind."""
+    """Returns the variables that ``scope`` uses and does not bind."""
     used: set[Var] = set()
     bound: set[Var] = set()
     for binds, uses in _walk(scope):
@@ -104,7 +104,7 @@ def free_variables(scope: Function | Block) -> set[Var]:
 
 
 def global_variables(scope: Function | Block) -> Counter[str]:
-    """The global functions that ``scope`` refers to, and how often."""
+    """Returns the global functions that ``scope`` refers to, and how often."""
     return Counter(a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
 
 
@@ -136,7 +136,7 @@ def rewrite_function(
     enter: Callable[[], None] | None = None,
     leave: Callable[[], None] | None = None,
 ) -> Function:
-    """Rebuild ``function`` binding by binding; the same object comes back if nothing changed.
+    """Rebuilds ``function`` binding by binding; the same object comes back if nothing changed.
 
     ``step(var, value, builder)`` sees every binding once, its operands replaced already. It gives
     None to keep the binding, or the atom to use instead of ``var``, for which it may have emitted

@@ -35,7 +35,7 @@ class GroupTable:
         self._by_text: dict[object, GlobalVar] = {}
 
     def add(self, function: Function, operators: Sequence[str]) -> GlobalVar:
-        """The global variable under which ``function`` is called."""
+        """Returns the global variable under which ``function`` is called."""
         plain = _anonymous(function)
         # Constants of one element and some axes print by name, so the text leaves their value out.
         values = sorted((name, atom_key(Constant(v))) for name, v in constants_of(plain).items())
@@ -145,7 +145,7 @@ class _GroupBody:
         self._inside: dict[tuple[Reading, object], Atom] = {}
 
     def node(self, node: Node) -> None:
-        """Copy a member; its operands must have been copied before."""
+        """Copies a member; its operands must have been copied before."""
         args = [
             self._operand(arg, self._readings.get((node.index, position), SHARED))
             for position, arg in enumerate(node.call.args)
@@ -172,7 +172,7 @@ class _GroupBody:
         return value
 
     def _outside(self, atom: Atom, reading: Reading) -> Atom:
-        """A parameter for ``atom``, or ``atom`` itself if it is a scalar constant."""
+        """Returns a parameter for ``atom``, or ``atom`` itself if it is a scalar constant."""
         if isinstance(atom, Constant) and not is_big_constant(atom):
             return atom
         key = reading, atom_key(atom) if isinstance(atom, Constant) else atom
@@ -231,7 +231,7 @@ def readings_of(
 
 
 def _in_front(graph: Graph, edge: Edge, inside: set[int]) -> set[int]:
-    """The maps of the group that an operand of a contraction is made by."""
+    """Returns the maps of the group that an operand of a contraction is made by."""
     walked: set[int] = set()
     work = [edge.source]
     while work:
@@ -254,7 +254,7 @@ def _reading(contraction: Node, position: int, edge: Edge) -> Reading:
 
 
 def segments(graph: Graph) -> list[list[int]]:
-    """The segments of all regions that are larger than a group may be otherwise."""
+    """Returns the segments of all regions that are larger than a group may be otherwise."""
     segments: list[list[int]] = []
     for region in _regions(graph):
         if len(region) > MOST_OPERATORS:
@@ -263,7 +263,7 @@ def segments(graph: Graph) -> list[list[int]]:
 
 
 def _regions(graph: Graph) -> list[list[int]]:
-    """The regions, each in program order.
+    """Returns the regions, each in program order.
 
     A node's level is how many steps out of a region lead to it, at most: what is connected and of
     one level has nothing of another level in between.
@@ -295,7 +295,7 @@ def _is_near(source: Node, node: Node) -> bool:
 
 
 def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:
-    """Cut a region in program order into segments of half to all of what one may hold, each time
+    """Cuts a region in program order into segments of half to all of what one may hold, each time
     at the place that the fewest values cross."""
     parts: list[list[int]] = []
     start = 0
@@ -311,7 +311,7 @@ def _cut(graph: Graph, region: Sequence[int]) -> list[list[int]]:
 
 
 def _longest(graph: Graph, region: Sequence[int], start: int) -> int:
-    """The end of the longest segment that begins at ``start``."""
+    """Returns the end of the longest segment that begins at ``start``."""
     total = 0.0
     for place in range(start, len(region)):
         total += max(1.0, graph.nodes[region[place]].cost)

@@ -103,7 +103,7 @@ class Graph:
 
 
 def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
-    """The graph of ``block``; nested blocks count as users of what they use."""
+    """Returns the graph of ``block``; nested blocks count as users of what they use."""
     escaping = _escaping(block)
     uses = _uses_in_contractions(block)
     widened, picked = _widened_factors(block, uses), _picked_factors(block, uses)
@@ -152,7 +152,7 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
 
 
 def operator_of(binding: Binding) -> Operator:
-    """The operator that a binding applies."""
+    """Returns the operator that a binding applies."""
     op = _operator(binding)
     assert op is not None
     return op
@@ -174,7 +174,7 @@ def _pattern(binding: Binding, op: Operator, graph: Graph) -> Pattern:
 
 
 def _is_view(op: Operator) -> bool:
-    """An index map of one operand, or an operator of none (iota, full)."""
+    """True for an index map of one operand, or an operator of none (iota, full)."""
     if not op.params:
         return True
     one = len(op.params) == 1 and not op.params[0].startswith("*")
@@ -246,7 +246,7 @@ def _uses_in_contractions(block: Block) -> dict[Var, float]:
 
 
 def _uses(contraction: Binding, operand: Var) -> float:
-    """The uses of an operand's elements, 1 if sizes are not known.
+    """Returns the uses of an operand's elements, 1 if sizes are not known.
 
     Of a product (M, K) by (K, N) they are N, and the product of the sizes of the other operand and
     of the result, divided by that of the first, is N squared; likewise with more axes.
@@ -267,7 +267,7 @@ def is_used_once(contraction: Binding, operand: Atom) -> bool:
 
 
 def _multiplications(contraction: Binding) -> int | None:
-    """The multiplications of a product; None for other contractions and unknown sizes."""
+    """Returns the multiplications of a product; None for other contractions and unknown sizes."""
     shapes = [a.type.shape for a in _args(contraction) if isinstance(a.type, TensorType)]
     if _is_of(contraction, "nn.matmul"):
         result = _size(contraction.var)
@@ -339,7 +339,7 @@ def _escaping(block: Block) -> set[Var]:
 
 
 def is_big_constant(atom: Atom) -> bool:
-    """A constant that is handed to a group as an argument; a scalar is part of its code."""
+    """True for a constant that a group takes as an argument; a scalar is part of its code."""
     return isinstance(atom, Constant) and atom.value.size != 1
 
 
@@ -398,7 +398,7 @@ class Groups:
         self._slot = list(range(count))  # of a group's representative: its place in the order
 
     def find(self, node: int) -> int:
-        """The representative of the node's group."""
+        """Returns the representative of the node's group."""
         parent = self._parent
         while parent[node] != node:
             parent[node] = parent[parent[node]]
@@ -406,27 +406,27 @@ class Groups:
         return node
 
     def members(self, node: int) -> list[int]:
-        """The nodes of the group, in program order."""
+        """Returns the nodes of the group, in program order."""
         return self._members[self.find(node)]
 
     def union(self, nodes: Iterable[int]) -> list[int]:
-        """The nodes of all the groups that ``nodes`` are in, in program order."""
+        """Returns the nodes of all the groups that ``nodes`` are in, in program order."""
         groups = {self.find(n) for n in nodes}
         return sorted([m for g in groups for m in self._members[g]])
 
     def outputs(self, members: Sequence[int]) -> list[int]:
-        """Those of ``members`` whose value is used by others, or must exist as an array."""
+        """Returns those of ``members`` whose value is used by others, or must exist as an array."""
         inside = set(members)
         nodes = self.graph.nodes
         return [m for m in members if nodes[m].escapes or not inside.issuperset(nodes[m].users)]
 
     def all(self) -> list[list[int]]:
-        """Every group, in an order in which each only reads from those before it."""
+        """Returns every group, in an order in which each only reads from those before it."""
         roots = [i for i in range(len(self._parent)) if self._parent[i] == i]
         return [self._members[r] for r in sorted(roots, key=self._slot.__getitem__)]
 
     def unite(self, nodes: Iterable[int]) -> None:
-        """Make one group of the groups of ``nodes``, which is known to make no circle. Their order
+        """Makes one group of the groups of ``nodes``, which must not make a cycle. Their order
         is lost until ``sort``."""
         groups = {self.find(n) for n in nodes}
         merged = min(groups)
@@ -436,7 +436,7 @@ class Groups:
             self._members[group] = []
 
     def sort(self) -> None:
-        """Put all groups in an order in which each only reads from those before it."""
+        """Puts all groups in an order in which each only reads from those before it."""
         roots = [i for i, parent in enumerate(self._parent) if parent == i]
         readers: dict[int, set[int]] = {r: set() for r in roots}
         missing = dict.fromkeys(roots, 0)
@@ -486,7 +486,7 @@ class Groups:
         return True
 
     def _reach(self, groups: set[int], low: int, high: int, *, forward: bool) -> set[int] | None:
-        """The groups between the slots that ``groups`` lead to, or are led to by."""
+        """Returns the groups between the slots that ``groups`` lead to, or are led to by."""
         reached: set[int] = set()
         work = list(groups)
         while work:

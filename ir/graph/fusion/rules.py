@@ -69,7 +69,7 @@ def may_fuse(graph: Graph, members: Sequence[int], *, outputs: Sequence[int]) ->
 
 
 def _is_contraction(node: Node) -> bool:
-    """A contraction, or a reduction over windows, which behaves like one."""
+    """True for a contraction, or a reduction over windows, which behaves like one."""
     if node.pattern == Pattern.REDUCTION:
         return len(node.edges) != 1 or "axis" not in node.call.attrs
     return node.pattern == Pattern.CONTRACTION
@@ -229,7 +229,7 @@ def _are_rows(
 
 
 def _is_row_view(node: Node, rows: _Rows) -> bool:
-    """An index map at the end of a group that only drops or adds axes of size 1."""
+    """True for an index map at the end of a group that only drops or adds axes of size 1."""
     return (
         Trait.VIEW in node.op.traits
         and rows.is_row(node.edges[0].shape)
@@ -299,7 +299,7 @@ _LONGEST = 32  # operators between the two contractions
 
 
 def find_chain(graph: Graph, above: list[int], first: int) -> set[int] | None:
-    """The nodes of the chain that begins with the contraction ``first``; None if none does.
+    """Returns the nodes of the chain that begins with the contraction ``first``; None if none does.
 
     ``above`` are the post-dominators.
     """
@@ -357,7 +357,7 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
     seen: set[int] = {first.index, last.index}
 
     def node(edge: Edge, *names: str) -> Node | None:
-        """The member an edge reads as it is, if it is one of these operators."""
+        """Returns the member an edge reads as it is, if it is one of these operators."""
         source = _direct(edge, scores)
         if source not in members or graph.nodes[source].op.name not in names:
             return None
@@ -393,7 +393,7 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
 
 
 def _direct(edge: Edge, shape: tuple[IntExpr, ...]) -> int:
-    """The node an edge reads without an index map in between, -1 if it does otherwise."""
+    """Returns the node an edge reads without an index map in between, -1 if it does otherwise."""
     if edge.source is None or edge.chain or edge.shape != shape:
         return -1
     return edge.source

@@ -69,7 +69,7 @@ def choose_algorithms(
     preferences: Preferences = DEFAULT_PREFERENCES,
     choices: Choices | None = None,
 ) -> Module:
-    """Give every convolution its algorithm.
+    """Gives every convolution its algorithm.
 
     ``choices`` go before the estimate, within what is exact enough.
     """

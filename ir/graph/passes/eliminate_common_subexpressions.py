@@ -40,7 +40,7 @@ __all__ = ["eliminate_common_subexpressions"]
 
 @optional(level=1)
 def eliminate_common_subexpressions(module: Module) -> Module:
-    """Replace each binding by an earlier one of the same operator, operands and attributes."""
+    """Replaces each binding by an earlier one of the same operator, operands and attributes."""
     return map_functions(module, _once)
 
 

@@ -30,7 +30,7 @@ __all__ = ["eliminate_dead_code", "without_dead_code"]
 
 
 def eliminate_dead_code(module: Module) -> Module:
-    """Keep what the results need. Functions go only if there is a ``main`` to say what is used."""
+    """Keeps what the results need. Functions go only if there is a ``main`` to say what is used."""
     module = map_functions(module, without_dead_code)
     if "main" not in module.functions:
         return module

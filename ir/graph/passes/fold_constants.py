@@ -77,7 +77,7 @@ _MAPS = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
 
 @optional(level=1)
 def fold_constants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
-    """Replace calls on constants by their value, by the operators' own ``reference``."""
+    """Replaces calls on constants by their value, by the operators' own ``reference``."""
     for name, function in module.functions.items():
         # The body of a group is one kernel already, and its constants are its parameters.
         if isinstance(function, Function) and not function.attrs.get("primitive"):
@@ -126,7 +126,7 @@ class _Folder:
         return None
 
     def call(self, var: Var, call: Call, builder: Builder) -> Atom | tuple[Constant, ...] | None:
-        """The value of a call that depends on constants only, if it is to be folded."""
+        """Returns the value of a call that depends on constants only, if it is to be folded."""
         op, kind = call.op, var.type
         if isinstance(op, GlobalVar):
             return self.group(var, op, call)
@@ -152,7 +152,7 @@ class _Folder:
         return _constants(value, call)
 
     def group(self, var: Var, op: GlobalVar, call: Call) -> Atom | tuple[Constant, ...] | None:
-        """The value of a group that reads nothing but constants.
+        """Returns the value of a group that reads nothing but constants.
 
         A big result of the whole program that takes few instructions is left: what would be saved
         is spent on copying the constant.
@@ -205,7 +205,7 @@ class _Folder:
         return new
 
     def _number(self, atom: Atom) -> Array | None:
-        """The one value that ``atom`` holds everywhere, as far as it is easily seen."""
+        """Returns the one value that ``atom`` holds everywhere, as far as it is easily seen."""
         if isinstance(atom, Constant):
             return atom.value.reshape(()) if atom.value.size == 1 else None
         assert isinstance(atom, Var)
@@ -216,7 +216,7 @@ class _Folder:
         return np.full((), call.attrs["fill_value"], call.attrs["dtype"])
 
     def _value(self, call: Call) -> Any:
-        """The value of a call on constants and on what was left unfolded."""
+        """Returns the value of a call on constants and on what was left unfolded."""
         assert isinstance(call.op, Operator)
         arrays = [
             a.value if isinstance(a, Constant) else self._value(self.made[cast("Var", a)].call)
@@ -227,7 +227,7 @@ class _Folder:
 
 
 def _results(block: Block) -> set[Atom]:
-    """The atoms that leave ``block``, with the fields of a tuple."""
+    """Returns the atoms that leave ``block``, with the fields of a tuple."""
     used: set[Atom] = {block.result}
     for binding in reversed(block.bindings):
         if binding.var in used:
@@ -245,7 +245,7 @@ def _cost(op: Operator) -> float:
 
 
 def _bytes(kind: Type) -> int:
-    """The bytes of a value; -1 if they are not known."""
+    """Returns the bytes of a value; -1 if they are not known."""
     if isinstance(kind, TupleType):
         sizes = [_bytes(field) for field in kind.fields]
         return -1 if -1 in sizes else sum(sizes)
@@ -283,6 +283,6 @@ def _frozen(value: Any) -> Array:
 
 
 def _splice(block: Block, builder: Builder) -> Atom:
-    """Emit the bindings of ``block`` into ``builder``; its result."""
+    """Emits the bindings of ``block`` into ``builder``; returns its result."""
     builder.bindings.extend(block.bindings)
     return block.result

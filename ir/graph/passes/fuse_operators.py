@@ -144,7 +144,7 @@ def _join_post_dominators(graph: Graph, groups: Groups, open_joins: OpenJoins) -
 
 
 def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJoins) -> bool:
-    """Put ``start``, ``end`` and all nodes on the ways between them into one group."""
+    """Puts ``start``, ``end`` and all nodes on the paths between them into one group."""
     if groups.find(start) == groups.find(end):
         return True
     between: set[int] = {start, end}
@@ -168,7 +168,7 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJo
 
 
 def _join_neighbours(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
-    """Let a group join those whose values it reads, if all that leaves the two has one shape."""
+    """Lets a group join those whose values it reads, if all that leaves the two has one shape."""
     for node in graph.nodes:
         if node.pattern is None or node.pattern == Pattern.OPAQUE:
             continue
@@ -184,7 +184,7 @@ def _join_neighbours(graph: Graph, groups: Groups, open_joins: OpenJoins) -> Non
 
 
 def _join_siblings(graph: Graph, groups: Groups, open_joins: OpenJoins) -> None:
-    """Let groups join that walk over the same array, so that it is read once for both."""
+    """Lets groups join that walk over the same array, so that it is read once for both."""
     last_reader: dict[Atom, int] = {}
     for node in graph.nodes:
         if node.pattern is None or node.pattern > Pattern.REDUCTION:

@@ -51,7 +51,7 @@ MOST_BINDINGS = 1000
 
 
 def inline_calls(module: Module) -> Module:
-    """Inline calls of functions of the module, the innermost first."""
+    """Inlines calls of functions of the module, the innermost first."""
     opened = {n: f for n, f in module.functions.items() if _is_open(f)}
     uses = {n: global_variables(f) for n, f in opened.items() if isinstance(f, Function)}
     calls = {n: [c for c in callees if c in opened] for n, callees in uses.items()}
@@ -94,7 +94,7 @@ def _callees_first(calls: Mapping[str, Collection[str]], recursive: Collection[s
 
 
 def _recursive(calls: Mapping[str, Collection[str]]) -> set[str]:
-    """The functions that can reach themselves."""
+    """Returns the functions that can reach themselves."""
     callees: set[str] = set()
     for name in calls:
         seen: set[str] = set()
@@ -131,7 +131,7 @@ def _inline(function: Function, bodies: Mapping[str, Function]) -> Function:
 
 
 def _copy(function: Function, args: tuple[Atom, ...], builder: Builder) -> Atom:
-    """Emit the body of ``function`` on ``args``, with variables of its own."""
+    """Emits the body of ``function`` on ``args``, with variables of its own."""
     instead: dict[Var, Atom] = dict(zip(function.params, args, strict=True))
     block = _copy_block(function.body, instead)
     builder.bindings.extend(block.bindings)

@@ -29,7 +29,7 @@ __all__ = ["lower_to_primitives"]
 
 
 def lower_to_primitives(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
-    """Expand each operator's ``decompose``, and those of what it gives, until none is left."""
+    """Expands the ``decompose`` of every operator, and of operators in it, until none is left."""
     return map_functions(module, lambda function: _lower_function(function, limits))
 
 

@@ -87,7 +87,7 @@ def _narrow(function: Function) -> Function:
 
 
 def _as_bytes(atom: Atom) -> Constant | None:
-    """A constant of wider integers as bytes, None if it is small, or something else."""
+    """Returns a constant of wider integers as bytes, None if it is small, or something else."""
     if not isinstance(atom, Constant) or atom.value.dtype.kind not in "iu":
         return None
     value = atom.value

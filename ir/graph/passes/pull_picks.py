@@ -45,7 +45,7 @@ _PICKS = frozenset({"strided_slice", "take"})
 
 @optional(level=2)
 def pull_picks(module: Module) -> Module:
-    """Move slices and gathers of few elements in front of elementwise operators."""
+    """Moves slices and gathers of few elements in front of elementwise operators."""
     return map_functions(module, _pull)
 
 
@@ -68,7 +68,7 @@ def _pull(function: Function) -> Function:
 
 
 def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> Atom | None:
-    """The picked elements of what ``pick`` is applied to, computed from picked operands."""
+    """Returns the picked elements of what ``pick`` is applied to, computed from picked operands."""
     if _op(pick).name not in _PICKS:
         return None
     chain = [pick]
@@ -85,7 +85,7 @@ def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> A
     values: dict[Atom, Atom] = {}
 
     def operand(atom: Atom) -> Atom:
-        """The picked elements of ``atom``, which is broadcast to the shape of the root."""
+        """Returns the picked elements of ``atom``, which is broadcast to the shape of the root."""
         if isinstance(atom, Constant) and atom.value.ndim == 0:
             return atom
         pulled = values.get(atom)

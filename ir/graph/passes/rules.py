@@ -51,14 +51,14 @@ class Facts:
     no_negative_zero: set[Var] = field(default_factory=set)
 
     def call(self, atom: Atom) -> Call | None:
-        """The operator call that makes ``atom``."""
+        """Returns the operator call that makes ``atom``."""
         value = self.values.get(atom) if isinstance(atom, Var) else None
         if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
             return None
         return value
 
     def number(self, atom: Atom) -> Any:
-        """The number that every element of ``atom`` is, or None."""
+        """Returns the number that every element of ``atom`` is, or None."""
         while (call := self.call(atom)) is not None and call.args:
             if operator_name(call) not in ("broadcast_to", "reshape"):
                 return None
@@ -80,12 +80,12 @@ class Facts:
 
 
 def operator_name(call: Call) -> str:
-    """The name of the operator that ``call`` applies."""
+    """Returns the name of the operator that ``call`` applies."""
     return call.op.name
 
 
 def dtype(atom: Atom) -> DType:
-    """The dtype of a tensor."""
+    """Returns the dtype of a tensor."""
     assert isinstance(atom.type, TensorType)
     return atom.type.dtype
 
@@ -234,7 +234,7 @@ def _is_number(value: Any, literal: bool | int | float) -> bool:
 
 
 def _evaluate(term: Term, bound: Bound, helpers: Mapping[str, Helper], facts: Facts) -> Any:
-    """A name, a literal or a helper applied to such."""
+    """Returns a name, a literal or a helper applied to such."""
     if isinstance(term, Name):
         return bound[term.id]
     if isinstance(term, Number):

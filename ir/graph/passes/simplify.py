@@ -173,7 +173,7 @@ RULES = parse_rules(
 
 @optional(level=1)
 def simplify(module: Module) -> Module:
-    """Apply ``RULES`` until none fits; what they leave without users goes."""
+    """Applies ``RULES`` until none matches, and removes bindings without users."""
     return map_functions(module, _simplify_function)
 
 

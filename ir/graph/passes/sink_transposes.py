@@ -54,7 +54,7 @@ once. Tuning logs hold these words."""
 
 @optional(level=2)
 def sink_transposes(module: Module, choices: Choices | None = None) -> Module:
-    """Reorder the axes of what follows a contraction, if that needs no other transpose.
+    """Reorders the axes of what follows a contraction, if that needs no other transpose.
 
     Expects primitive operators. Transposes of inputs stay where they are: in front of a kernel they
     cost nothing. ``choices`` may leave a transpose where it is, so that what follows keeps its own
@@ -197,7 +197,7 @@ def _is_free_to_transpose(state: _State, atom: Atom, axes: Axes) -> bool:
 
 
 def _source_of(state: _State, atom: Atom, axes: Axes, builder: Builder) -> Atom:
-    """The array of which ``atom``, broadcast to the rank of ``axes``, is the transpose."""
+    """Returns the array of which ``atom``, broadcast to the rank of ``axes``, is the transpose."""
     transposed = state.transposed.get(atom) if isinstance(atom, Var) else None
     if transposed is not None and transposed.axes == axes:
         return transposed.source
@@ -246,7 +246,7 @@ def _reduction(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
 
 
 def _per_axis(*names: str) -> _Mover:
-    """An operator with one entry per axis in the attributes ``names``."""
+    """Returns an operator with one entry per axis in the attributes ``names``."""
 
     def move(call: Call, axes: Axes) -> tuple[Mapping[str, Any], Axes]:
         return {
