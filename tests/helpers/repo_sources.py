@@ -12,6 +12,7 @@ PARTS = ("loopwright", "tracer", "ir", "autotune", "codegen", "tuning_logs")
 EXTRAS = (
     "loopwright.autotune.logtool",
     "loopwright.autotune.measure.dask_runner",
+    "loopwright.autotune.program.background",
     "loopwright.autotune.program.background_process",
     "loopwright.background",
     "loopwright.debug",

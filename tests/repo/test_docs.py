@@ -47,7 +47,8 @@ def _with(match: re.Match[str], level: str, text: str) -> str:
     return match[1] + text + match[4] if match[2] == level else match[0]
 
 
-def test_the_page_links_to_files_that_are_there() -> None:
-    for page in (PAGE, sources.ROOT / "README.md", sources.ROOT / "tuning_logs" / "README.md"):
+def test_pages_link_to_files_that_are_there() -> None:
+    names = ("README.md", "CONTRIBUTING.md", "tuning_logs/README.md")
+    for page in (*(sources.ROOT / "docs").glob("*.md"), *(sources.ROOT / name for name in names)):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (Path(page).parent / link).exists(), f"{page.name}: {link}"
