@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from .workload import as_lists, workload_of
 __all__ = [
     "SELECTION",
     "Chosen",
+    "Origin",
     "candidates",
     "choose_schedule",
 ]
@@ -48,19 +50,46 @@ class Selection:
 SELECTION = Selection()
 
 
+class Origin(StrEnum):
+    """The origin of a kernel's schedule; ``lookup`` has the same names for records of logs."""
+
+    EXACT = "exact"
+    COMPATIBLE = "compatible"
+    NEAR = "near"
+    MODEL = "model"
+    RULES = "rules"
+    LIBRARY = "library"
+    GIVEN = "given"
+
+    @property
+    def text(self) -> str:
+        """The origin in words, as in "2 kernels tuned"."""
+        return _ORIGIN_TEXT[self]
+
+
+_ORIGIN_TEXT = {
+    Origin.EXACT: "tuned",
+    Origin.COMPATIBLE: "tuned on a like machine",
+    Origin.NEAR: "fitted from a near shape",
+    Origin.MODEL: "picked by the cost model",
+    Origin.RULES: "by the rules",
+    Origin.LIBRARY: "by NumPy's BLAS, which was faster",
+    Origin.GIVEN: "with a schedule of its own",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """A schedule and where it came from.
 
-    ``origin`` is "exact", "compatible" or "near" (from a log, as ``lookup`` names it), "model" (the
-    cost model's pick), "rules", or "library": then there is no schedule, and ``sketch`` names the
-    library that computes the kernel's product. ``seconds`` is what the log measured for it, 0 where
+    With the origin ``LIBRARY`` there is no schedule, and ``sketch`` names the library that computes
+    the kernel's product. ``seconds`` is what the log measured for it, 0 where
     nothing was. ``refused`` says why schedules that would have gone before it may not run here,
     ``passed`` why those that the logs suggest were passed over.
     """
 
     schedule: Schedule
-    origin: str
+    origin: Origin
     sketch: str
     seconds: float = 0.0
     refused: tuple[str, ...] = ()
@@ -77,7 +106,7 @@ def choose_schedule(
 ) -> Chosen:
     """Returns the first of ``candidates`` that was not ``refused``, else the default schedule."""
     found = candidates(prim, target, threads, logs, model, refused)
-    return next(c for c in found if c.origin == "rules" or c.schedule not in refused)
+    return next(c for c in found if c.origin == Origin.RULES or c.schedule not in refused)
 
 
 def candidates(
@@ -102,7 +131,7 @@ def candidates(
         if schedule is None:
             passed.append("an own record does not apply")
         else:
-            yield Chosen(schedule, "exact", record.sketch, record.cost, passed=tuple(passed))
+            yield Chosen(schedule, Origin.EXACT, record.sketch, record.cost, passed=tuple(passed))
     empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
     keys = {schedule_key(schedule.to_json()) for schedule in refused}
     known = [] if empty else related(logs, workload, key, refused=keys)
@@ -111,14 +140,14 @@ def candidates(
         yield from _from_records(prim, target, threads, known, model, passed)
     default, variant = default_variant(prim, target)
     if variant is None:
-        yield Chosen(default, "rules", "plain", passed=tuple(passed))
+        yield Chosen(default, Origin.RULES, "plain", passed=tuple(passed))
         return
     if model is not None and target.isa in model.levels:
         space = ScheduleSpace(prim, target, threads, (variant,))
         chosen = _by_model(space, default, model)
         if chosen is not None:
             yield replace(chosen, passed=tuple(passed))
-    yield Chosen(default, "rules", variant.name, passed=tuple(passed))
+    yield Chosen(default, Origin.RULES, variant.name, passed=tuple(passed))
 
 
 def _from_records(
@@ -163,7 +192,9 @@ def _from_records(
             passed.append(f"a {result.source} does not apply")
             continue
         seconds = result.record.cost if result.kind == "compatible" else 0.0
-        yield Chosen(schedule, result.kind, space.sketch_name(row), seconds, passed=tuple(passed))
+        yield Chosen(
+            schedule, Origin(result.kind), space.sketch_name(row), seconds, passed=tuple(passed)
+        )
 
 
 def _why_not(result: LookupResult, ahead: float) -> str | None:
@@ -220,7 +251,7 @@ def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chos
     schedule = _applied(space.prim, space.schedule(rows[best]).to_json())
     if schedule is None:
         return None
-    return Chosen(schedule, "model", space.sketch_name(rows[best]))
+    return Chosen(schedule, Origin.MODEL, space.sketch_name(rows[best]))
 
 
 def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What one compile says of itself: on stderr, and as files of the dump folder."""
+"""Reports of one compile: on stderr, and as files in the dump folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["announce", "dump_prefix", "pass_context"]
 
 
 def dump_prefix(name: str, config: Config) -> Path | None:
-    """What the paths of a compile's dumped files begin with; None if nothing is dumped.
+    """Returns the common prefix of the paths of a compile's dumped files; None if none are written.
 
     Compiles are numbered: the prefix is the folder's next number and the function's name.
     """
@@ -26,7 +26,7 @@ def dump_prefix(name: str, config: Config) -> Path | None:
 
 
 def pass_context(own: PassContext, config: Config, dump: Path | None = None) -> PassContext:
-    """A function's own context, and what the settings ask for beside it."""
+    """Returns a function's own pass context with what the settings ask for besides."""
     folder = None if dump is None else dump.with_name(f"{dump.name}-passes")
     return replace(own, verify=own.verify or config.verify, dump=own.dump or folder)
 

@@ -1,4 +1,4 @@
-"""How to tune while the program runs; apart from what does it, which takes long to load."""
+"""Options of background tuning. Its code is elsewhere, since it takes long to load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Background", "as_background"]
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """How to tune beside a running program.
+    """Options of tuning beside a running program.
 
     ``share`` is the part of the processors this process may use that tuning takes on average,
     ``budget`` the time after which it ends at the latest (it ends sooner if nothing is found).

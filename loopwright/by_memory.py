@@ -91,7 +91,7 @@ class ByMemory:
         return write_back(found.traced, leaves, outputs)
 
     def _is_plain(self, leaves: Sequence[Any]) -> bool:
-        """Whether the code of ``made`` is right for these leaves, and may write them."""
+        """True if the code of ``made`` is right for these leaves, and may write to them."""
         for operand in self._arrays:
             leaf = leaves[operand]
             if type(leaf) is not np.ndarray or not leaf.flags.c_contiguous:

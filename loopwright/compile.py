@@ -57,7 +57,7 @@ __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
 
 
 MOST_RECENT = 4
-"""Kinds of calls that are tried one after the other before the key of a call is made."""
+"""Number of recent kinds of calls that are tried before the key of a call is computed."""
 
 
 class CompiledFunction:
@@ -109,7 +109,7 @@ class CompiledFunction:
         return f"<compiled {self._name}, {len(self._known)} specialisations>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """As a method: the instance is the first argument, a dataclass or a static one."""
+        """Binds a method: the instance is the first argument, a dataclass or a static one."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -268,7 +268,7 @@ class CompiledFunction:
 
     @property
     def background(self) -> Any:
-        """What tunes this function while the program runs; see ``tune=`` of ``lw.compile``."""
+        """The background tuner of this function; see ``tune=`` of ``lw.compile``."""
         if self._background is None:
             from .extras import extra
 
@@ -285,7 +285,7 @@ class CompiledFunction:
     def _trace_for_code(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
     ) -> Traced:
-        """As ``trace``; raises UnsupportedError for symbolic sizes."""
+        """Traces as ``trace`` does; raises UnsupportedError for symbolic sizes."""
         from . import pipeline
 
         try:
@@ -310,7 +310,7 @@ class CompiledFunction:
             raise shown from error
 
     def build_options(self, config: Config, dump: Path | None = None) -> dict[str, Any]:
-        """What code is made with: the function's own settings, else those of ``config``."""
+        """Returns the options of a build: the function's own settings, else those of ``config``."""
         return {
             "target": self.target,
             "log": log_in_force(self.log, config.log),

@@ -51,10 +51,10 @@ def with_repro(
 
 
 def is_internal(error: Exception) -> bool:
-    """Whether an error that a build raised is a mistake of the compiler's.
+    """True if an error that a build raised is a mistake of the compiler.
 
-    Not so are mistakes of the user's, what the system refuses, and what code of the user's raises
-    that takes part in compiling (a rule for sketches, say).
+    It is not if the user's program is wrong, the operating system refuses something, or the error
+    comes from code of the user that takes part in compiling (a sketch rule, say).
     """
     if isinstance(error, LoopwrightError):
         return isinstance(error, InternalError | ScheduleError)
@@ -62,7 +62,7 @@ def is_internal(error: Exception) -> bool:
 
 
 def _only_ours(traceback: TracebackType | None) -> bool:
-    """Whether no frame but those of this package, what it stands on, and Python's own is in it."""
+    """True if all frames are of this package, its dependencies or the standard library."""
     while traceback is not None:
         package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in _PARTS and package not in sys.stdlib_module_names:
@@ -72,7 +72,7 @@ def _only_ours(traceback: TracebackType | None) -> bool:
 
 
 def _written(error: Exception, module: Module, options: Mapping[str, Any], config: Config) -> str:
-    """Write the repro; in words, where it is or why there is none."""
+    """Writes the repro; returns a note that says where it is, or why there is none."""
     folder = config.repro or cache_folder() / "repros"
     if folder == Path(os.devnull):
         return "no program that shows it was written (LOOPWRIGHT_REPRO)"

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from .autotune.log.lookup import LogView
 from .autotune.measure.first_use import Subject, can_try, refusals
-from .autotune.select import Chosen, choose_schedule
+from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.space.space import default_schedule, default_variant
 from .autotune.workload import kernel_symbol, workload_of
 from .codegen.kernel import Kernel, compile_kernel
@@ -30,7 +30,7 @@ from .ir.schedule.steps import Schedule
 __all__ = ["by_library", "checked_kernels", "remember_kernel"]
 
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
-FOREIGN = frozenset({"exact", "compatible", "given", "near", "model"})
+FOREIGN = frozenset(Origin) - {Origin.RULES, Origin.LIBRARY}
 """Origins of schedules whose code is checked before it is used for the first time."""
 MOST_REFUSED = 3
 """Schedules from logs that may be refused before a kernel is left to the rules."""
@@ -86,14 +86,14 @@ def _next_best(
     refused: Sequence[Schedule],
     reason: str,
 ) -> Chosen:
-    """What takes the place of a schedule that was refused for a reason."""
-    if old.origin in FOREIGN or old.origin == "library":
+    """Returns the schedule that replaces one which was refused for a reason."""
+    if old.origin in FOREIGN or old.origin == Origin.LIBRARY:
         new = choose_schedule(prim, target, threads, logs, refused=refused)
     elif old.schedule.steps and len(refused) < MOST_REFUSED:
         schedule, variant = default_variant(prim, target, refused)
-        new = Chosen(schedule, "rules", "plain" if variant is None else variant.name)
+        new = Chosen(schedule, Origin.RULES, "plain" if variant is None else variant.name)
     elif old.schedule.steps:
-        new = Chosen(Schedule(), "rules", "plain")
+        new = Chosen(Schedule(), Origin.RULES, "plain")
     else:
         raise InternalError(f"the code of {prim.name} is refused under its plain loops: {reason}")
     return replace(new, refused=(*old.refused, reason))
@@ -109,7 +109,7 @@ def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Ke
         found = _kernels.get(_kernel_key(workload, chosen, target))
     if found is None:
         symbol = kernel_symbol(workload)
-        if chosen.origin == "library":
+        if chosen.origin == Origin.LIBRARY:
             found = _by_library(prim, target, symbol)
         found = found or compile_kernel(prim, chosen.schedule, target, symbol)
         remember_kernel(workload, chosen, target, found)
@@ -128,8 +128,8 @@ def _favourite(prim: PrimFunc, target: Target) -> Schedule:
 
 
 def by_library(name: str) -> Chosen:
-    """That a kernel's product is left to the library of that name."""
-    return Chosen(Schedule(), "library", name)
+    """Returns the choice to leave a kernel's product to the library of that name."""
+    return Chosen(Schedule(), Origin.LIBRARY, name)
 
 
 def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:

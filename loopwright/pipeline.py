@@ -1,4 +1,4 @@
-"""From a traced module to machine code: the seam between the tracer and the compiler.
+"""From a module to machine code: the compiler behind the tracer and other sources of modules.
 
 ::
 
@@ -24,7 +24,7 @@ from .autotune.log.lookup import LogView, own_records, shipped_logs
 from .autotune.log.record import TargetKey, target_key
 from .autotune.model.shipped import shipped_model
 from .autotune.scratch import ScratchFolder
-from .autotune.select import Chosen, choose_schedule
+from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.workload import workload_of
 from .codegen.in_place_rule import elements_read, in_place_rule
 from .codegen.kernel import Kernel
@@ -90,7 +90,7 @@ LEVELS = ("graph", "kernels", "loops", "program", "llvm", "asm")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a build is made of: kernels by name, and the program that calls them."""
+    """The parts of a build: kernels by name, and the program that calls them."""
 
     prims: Mapping[str, PrimFunc]
     kernels: Mapping[str, Kernel]
@@ -102,7 +102,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a build is made from, beside schedules: the traced module, and its groups.
+    """The input of a build, schedules aside: the module, and its groups.
 
     ``threads`` is None where the caller's number counts. With ``check`` the default schedules are
     checked before their first use as well. ``lower`` made the groups of the module, and ``passes``
@@ -155,7 +155,7 @@ class Built:
 
     @property
     def has_weights(self) -> bool:
-        """Whether ``source`` can be built again; see ``release.py``."""
+        """True if ``source`` can be built again; see ``release.py``."""
         return self.source is not None and self.source.whole
 
     def as_text(self, level: str) -> str:
@@ -201,7 +201,7 @@ def refuse_symbolic(module: Module) -> None:
 
 
 def preferences_of(precision: Precision | None, target: Target) -> Preferences:
-    """What the choice of algorithms goes by on a target."""
+    """Returns what decides between algorithms on a target."""
     named = precision is None or isinstance(precision, str)
     limits = GraphLimits.of_caches(target.l1, target.l2, target.lanes(4))
     return Preferences(error_growth(precision), named, limits)
@@ -249,8 +249,8 @@ def own_schedules(module: Module) -> dict[str, Schedule]:
 
 
 def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]:
-    """Of every group that main calls, by name: the positions of operands that are constants in all
-    of its calls, and those that are the same triangle in all, with its offset."""
+    """Returns, for every group that main calls, the positions of operands that are constants in all
+    its calls, and those that hold the same triangular mask in all, with its offset."""
     constant: dict[str, set[int]] = {}
     masks: dict[str, dict[int, int | None]] = {}
     for binding in module.main.body.bindings:
@@ -298,7 +298,7 @@ def called_kernels(lowered: Module, memo: KernelMemo | None = None) -> list[Prim
 
 @functools.cache
 def session_log() -> Path:
-    """Where records go that were given no log: a file that ends with the process."""
+    """Returns the log for records that were given none: a file that ends with the process."""
     folder = ScratchFolder()
     atexit.register(folder.close)
     return folder.path / "session.jsonl"
@@ -361,7 +361,7 @@ def build(
             if library is not None and library == library_of(prim):
                 known[workload] = by_library(library)
             elif schedule is not None and not own_records(logs[:1], workload, key):
-                known[workload] = Chosen(schedule, "given", "given")
+                known[workload] = Chosen(schedule, Origin.GIVEN, "given")
             else:
                 known[workload] = choose_schedule(prim, target, used, logs)
         chosen[name] = known[workload]
@@ -449,7 +449,7 @@ def _without_streams(chosen: Chosen) -> Chosen:
 
 
 def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
-    """What the logs decided about choices in graphs on a target; the first log goes before."""
+    """Returns the logged choices in graphs on a target; the first log has precedence."""
     return taken_options((d for log in reversed(logs) for d in log.choices()), key)
 
 
@@ -473,20 +473,9 @@ def by_plain_numpy(built: Built) -> Built:
     )
 
 
-_ORIGINS = {
-    "exact": "tuned",
-    "compatible": "tuned on a like machine",
-    "near": "fitted from a near shape",
-    "model": "picked by the cost model",
-    "rules": "by the rules",
-    "library": "by NumPy's BLAS, which was faster",
-    "given": "with a schedule of its own",
-}
-
-
 def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     counts = Counter(c.origin for c in chosen.values())
-    parts = [f"{counts[o]} {text}" for o, text in _ORIGINS.items() if counts[o]]
+    parts = [f"{counts[origin]} {origin.text}" for origin in Origin if counts[origin]]
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
     if counts["rules"] or counts["near"] or counts["model"]:

@@ -1,4 +1,4 @@
-"""What ``precision=`` means: how far results may lie from those of sums taken term by term."""
+"""The option ``precision=``: the error that algorithms may add to that of plain sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRECISIONS = {"strict": 1.0, "standard": 16.0}
 
 
 def error_growth(precision: Precision | None) -> float:
-    """How many times the error of sums taken term by term is welcome.
+    """Returns how many times the error of a sum taken term by term an algorithm may have.
 
     ``"strict"``: every sum is taken term by term. ``"standard"`` (and None): an algorithm may sum
     otherwise if the result stays within ``ir.tolerance`` of the exact one, as a sum taken term by

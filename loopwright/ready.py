@@ -79,7 +79,7 @@ class Ready:
         static: frozenset[int | str],
         run: Run | None,
     ) -> Ready:
-        """For calls like this one; ``static`` holds the places and names of static arguments."""
+        """Returns code for calls like this; ``static`` has places and names of static arguments."""
         if run is not None:
             call, finish = run.quickly()
             direct = reader(args, kwargs, static, call) or _nothing
@@ -104,7 +104,7 @@ NOTHING = Ready(_nothing, _nothing, list, None)
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What has been compiled: ``signatures`` in order, and for each why it was needed."""
+    """The compiled ``signatures`` in order, each with the reason why it was compiled."""
 
     hits: int
     misses: int

@@ -28,7 +28,7 @@ TRIMMED_BYTES = 1 << 24
 
 
 def kept(made: Specialisation) -> Specialisation:
-    """What to keep of code that is ready: nothing that holds the weights of its graph."""
+    """Returns code that is ready without the weights of its graph."""
     traced = replace(made.traced, module=without_weights(made.traced.module))
     return replace(made, traced=traced, built=released(made.built))
 
@@ -84,7 +84,7 @@ def restored(built: Built, module: Module) -> Built:
 
 
 def is_plain(built: Built) -> bool:
-    """Whether NumPy runs the program instead of code of ours."""
+    """True if NumPy runs the program instead of compiled code."""
     return isinstance(getattr(built.call, "__self__", None), PlainNumpy)
 
 

@@ -1,4 +1,4 @@
-"""What a user gets to see of an error."""
+"""Errors as users see them: without frames of the compiler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["for_user"]
 
 
 def for_user(error: Exception) -> Exception:
-    """``error`` with only the user's frames in its traceback, unless all are asked for.
+    """Returns ``error`` with only the user's frames in its traceback, unless all are asked for.
 
-    An error that is ours, and not the user's, keeps all frames.
+    A mistake of the compiler keeps all frames.
     """
     hidden = error.__cause__
     if type(error) is ValueError and isinstance(hidden, LoopwrightError):

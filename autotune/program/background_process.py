@@ -32,7 +32,7 @@ from ..measure.transport import Frame, read_frame, write_frame
 from ..priority import Throttle, processor_seconds, yield_to_others
 from ..protocols import Candidate, Measurer
 from ..request import TuneRequest
-from ..select import Chosen, choose_schedule
+from ..select import Chosen, Origin, choose_schedule
 from ..settings import DEFAULT_SETTINGS, TuneSettings
 from ..task import Task
 from ..workload import kernel_symbol
@@ -153,7 +153,7 @@ def _winners(
     winners: list[Winner] = []
     for task in tasks:
         chosen = choose_schedule(task.prim, job.target, job.threads, [log])
-        if chosen.origin != "exact" or _key(chosen) == running[task.workload.hash]:
+        if chosen.origin != Origin.EXACT or _key(chosen) == running[task.workload.hash]:
             continue
         symbol = kernel_symbol(task.workload.hash)
         kernel = compile_kernel(task.prim, chosen.schedule, job.target, symbol)

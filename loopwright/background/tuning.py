@@ -36,6 +36,7 @@ from ..autotune.log.tuning_log import TuningLog
 from ..autotune.measure.transport import Frame, read_frame, write_frame
 from ..autotune.measure.worker_process import worker_environment
 from ..autotune.program.background import BackgroundJob, Winner
+from ..autotune.select import Origin
 from ..autotune.workload import workload_of
 from ..background_options import Background
 from ..codegen.objects import remember_object
@@ -305,7 +306,7 @@ def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
     """Yields each kernel that is a loop nest, how often it is called, and its schedule."""
     source = built.source
     assert source is not None
-    nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != "library"}
+    nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != Origin.LIBRARY}
     schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in nests.items()}
     calls = {workload_of(prim).hash: prim for prim in nests.values()}
     counts = Counter(workload_of(prim).hash for prim in called_kernels(source.lowered))

@@ -23,7 +23,7 @@ examples:
   loopwright bench net.py:predict --log net.jsonl     with what tuning has found
   loopwright bench net.py:layer --arg 'x=f32[1000,512]' --threads 1
 
-Both get the same arrays, and take turns, so that what disturbs the machine disturbs both. The
+Both get the same arrays and run alternately, so that what disturbs the machine disturbs both. The
 results are compared first. NumPy uses the threads it was built for (OMP_NUM_THREADS=1 for one).
 """
 
@@ -79,7 +79,7 @@ def _plain(user: UserFunction, positional: tuple[Any, ...], named: dict[str, Any
 
 
 def _difference(ours: Any, theirs: Any) -> str:
-    """How far two results are apart, for arrays and flat tuples of them."""
+    """Returns the greatest relative difference of two results in words."""
     pairs = zip(ours, theirs) if isinstance(ours, tuple | list) else [(ours, theirs)]
     worst = 0.0
     for a, b in pairs:

@@ -195,7 +195,7 @@ def _folders() -> Iterator[str]:
 
 
 def _writable(path: Path) -> bool:
-    """Whether it is there and can be written, or could be made."""
+    """True if a path exists and is writable, or could be created."""
     while not path.exists() and path != path.parent:
         path = path.parent
     return os.access(path, os.W_OK)

@@ -23,7 +23,7 @@ examples:
 
 Each kernel is timed where it stands in a call, at its best of many. Its operations and the bytes it
 moves to and from each level of memory are counted on its loop nest (l1: between registers and the
-first cache), and the machine's measured peak and bandwidths (`loopwright doctor`) say how long that
+L1), and the machine's measured peak and bandwidths (`loopwright doctor`) say how long that
 takes at least: "allows". The longest bounds it. What a cache still holds from the kernel before
 does not count for the levels behind it. Where the model counts too much, it says over 100 %.
 """

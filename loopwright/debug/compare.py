@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..autotune.measure.reference import error_bound
+from ..autotune.select import Origin
 from ..codegen.kernel import compile_kernel
 from ..codegen.one_kernel import run_kernel
 from ..compile import CompiledFunction
@@ -80,7 +81,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class OperationError:
-    """How far one operation's result is off; for a whole kernel, ``operator`` names them all."""
+    """The error of one operation; for a whole kernel, ``operator`` names all its operations."""
 
     operator: str
     kernel: str
@@ -106,7 +107,7 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether anything is wrong."""
+        """True if anything is wrong."""
         return self.finding is not None
 
     def __str__(self) -> str:
@@ -280,20 +281,14 @@ class _Judge:
     def _schedule(self, name: str) -> str:
         chosen = self.built.chosen[name]
         log = self.source.log
-        where = {
-            "exact": "from a log",
-            "compatible": "from a log, tuned on a like machine",
-            "near": "fitted from a near shape in a log",
-            "model": "picked by the cost model",
-            "rules": "by the rules",
-            "given": "its own",
-        }[chosen.origin]
+        where = chosen.origin.text
         took = f", measured {chosen.seconds * 1e6:.4g} us" if chosen.seconds else ""
-        named = f" ({log})" if log is not None and "log" in where else ""
+        logged = chosen.origin in (Origin.EXACT, Origin.COMPATIBLE, Origin.NEAR)
+        named = f" ({log})" if log is not None and logged else ""
         return f"{where}{named}, sketch {chosen.sketch}{took}"
 
     def _right_alone(self, name: str, inputs: dict[str, Array], right: Array) -> bool:
-        """Whether a kernel is right in memory of its own."""
+        """True if a kernel is right when it runs on memory of its own."""
         prim, kernel = self.parts.prims[name], self.parts.kernels[name]
         found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
         bound = error_bound(prim, prim.output_buffers[0].dtype)
@@ -301,7 +296,7 @@ class _Judge:
         return any(not difference(f, right, right, bound).differs for f in fits)
 
     def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
-        """Whether the kernel is right without its schedule."""
+        """Says in words if the kernel is right without its schedule."""
         try:
             kernel = compile_kernel(prim, Schedule(), self.parts.target, f"lw_plain_{prim.name}")
             found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)

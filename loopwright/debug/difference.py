@@ -1,4 +1,4 @@
-"""How far a computed array lies from the right one, and where it does so most."""
+"""The difference of a computed array from the right one, and the element where it is greatest."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether anything is beyond what is allowed."""
+        """True if any element is beyond the tolerance."""
         return self.wrong > 0
 
     def __str__(self) -> str:

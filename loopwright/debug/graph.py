@@ -62,7 +62,7 @@ def _passes(source: Source, threads: int) -> list[Any]:
 
 
 def _changed(before: Module, after: Module, arrays: Sequence[Array], bound: float) -> Difference:
-    """How far the results of two modules lie apart, the worst of them."""
+    """Returns the greatest difference of the results of two modules."""
     found = [
         difference(got, want, own, bound)
         for got, want, own in zip(

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autotune.select import Chosen
+from ..autotune.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..codegen.llvm.engine import llvm_version
 from ..codegen.target import Target
@@ -48,7 +48,7 @@ CALLS = 50
 
 @dataclass(frozen=True)
 class Repro:
-    """What a repro file holds; ``main`` is what running it does.
+    """The contents of a repro file; running the file calls ``main``.
 
     ``shows`` is "compile" (it cannot be), "results" (they are wrong) or "time". ``failure`` names
     the error and where it arose, ``words`` are its message. ``constants`` and ``inputs`` are
@@ -80,7 +80,7 @@ class Repro:
     def build(self) -> Built:
         """The program compiled; raises what it is about, if that is compiling."""
         chosen = {
-            workload: Chosen(Schedule.from_json(steps), "exact", "repro")
+            workload: Chosen(Schedule.from_json(steps), Origin.EXACT, "repro")
             for workload, steps in self.schedules.items()
         }
         return build(
@@ -195,7 +195,7 @@ def _tell(text: object) -> None:
 
 
 def versions() -> str:
-    """Of what takes part."""
+    """Returns the versions of the packages that take part."""
     return (
         f"loopwright {version('loopwright')}, LLVM {llvm_version()}, NumPy {np.__version__}, "
         f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -265,7 +265,7 @@ def _runs_here(target: Target) -> bool:
 
 
 def median_seconds(built: Built, arrays: list[Array]) -> float:
-    """What a call takes, about."""
+    """Returns about how many seconds a call takes."""
     times: list[float] = []
     for _ in range(CALLS):
         begun = time.perf_counter()

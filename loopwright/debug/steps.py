@@ -89,7 +89,7 @@ class Steps:
         self.results = [self._memory.array(r.name).copy() for r in self._program.outputs]
 
     def expected(self) -> list[Array]:
-        """What the outputs are by the graph: the values that kernels wrote for them."""
+        """Returns the outputs by the graph: the values that kernels wrote for them."""
         return flat(self._value(self._lowered.main.body.result))
 
     def _step(self, call: Call) -> Step:

@@ -1,4 +1,4 @@
-"""What a graph function gives in NumPy: in its own dtypes, or with float64 in the place of float32.
+"""Evaluates a graph function with NumPy, in its own dtypes or with float64 instead of float32.
 
 Values of every binding are kept, so that each operation can be looked at. It is for what compiled
 code can be made of: flat functions, without branches and function values.
@@ -85,7 +85,7 @@ def _value(expr: Expr, values: Mapping[Var, Value], module: Module | None, wide:
 
 
 def _kernel_value(prim: PrimFunc, args: Sequence[Value], wide: bool) -> Value:
-    """What a kernel that was written by hand gives, by its tensor expressions."""
+    """Returns the results of a kernel of the module, by its tensor expressions."""
     arrays = {p.name: np.asarray(a) for p, a in zip(prim.params, args, strict=True)}
     results = tuple(evaluate_prim(widened(prim) if wide else prim, arrays).values())
     return results[0] if len(results) == 1 else results

@@ -1,8 +1,8 @@
-"""Which operation of a kernel is the first that is wrong, and at which level.
+"""Finds the first operation of a kernel that is wrong, and the level at which it goes wrong.
 
 What a kernel computes on its way is in registers and never seen. So every operation of the group
 becomes the last one of a kernel of its own, with all that it needs before it: under the steps of
-the kernel's schedule as far as they apply to the shorter one, and under the rules' favourite. The
+the kernel's schedule as far as they apply to the shorter one, and under the default one. The
 first operation whose kernel is wrong is to blame. Where only the whole kernel is, it is the kernel
 as such: how its operations come together.
 """
@@ -155,11 +155,11 @@ def _schedules(prim: PrimFunc, group: Group) -> Iterator[tuple[Schedule, str]]:
             steps.append(step)
         if steps:
             yield Schedule(tuple(steps)), "under the steps of the kernel's schedule that apply"
-    yield default_schedule(prim, group.target)[0], "under the rules' favourite"
+    yield default_schedule(prim, group.target)[0], "under the default schedule"
 
 
 def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: Array) -> str:
-    """Which level between an operator and its code is the first that is wrong, in words."""
+    """Returns, in words, the first level between an operator and its code that is wrong."""
     work = sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
     if work > MOST_EVALUATIONS:
         return "too large to tell expressions, loop nest and machine code apart"

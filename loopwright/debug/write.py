@@ -18,7 +18,7 @@ from typing import Any
 from ..autotune.log.log_index import log_index
 from ..autotune.log.lookup import shipped_logs
 from ..autotune.log.record import target_key
-from ..autotune.select import Chosen, choose_schedule
+from ..autotune.select import Chosen, Origin, choose_schedule
 from ..autotune.workload import workload_of
 from ..codegen.runtime import pool
 from ..codegen.target import Target
@@ -57,7 +57,7 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
     words = str(error).split("\n", 1)[0]
 
     def failing(logged: _Logged) -> Callable[[Module], bool]:
-        chosen = {h: Chosen(s, "exact", "repro") for h, s in logged[1].items()}
+        chosen = {h: Chosen(s, Origin.EXACT, "repro") for h, s in logged[1].items()}
 
         def fails(tried: Module) -> bool:
             try:
@@ -179,7 +179,7 @@ def _wrong_with_random_values(
     module: Module, made_for: tuple[Target, int, Any], logged: _Logged, seconds: float
 ) -> Module | None:
     target, threads, precision = made_for
-    chosen = {h: Chosen(Schedule.from_json(s), "exact", "repro") for h, s in logged[1].items()}
+    chosen = {h: Chosen(Schedule.from_json(s), Origin.EXACT, "repro") for h, s in logged[1].items()}
 
     def wrong(tried: Module) -> bool:
         try:

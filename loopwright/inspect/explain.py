@@ -1,4 +1,4 @@
-"""Where the time of a call goes, and how near each kernel is to what the machine allows.
+"""Measures the kernels of a call, and compares each with what the machine allows.
 
 ::
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
-from ..autotune.select import Chosen
+from ..autotune.select import Chosen, Origin
 from ..autotune.space.least_work import least_flops
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
@@ -82,7 +82,7 @@ class Explained:
 
     @property
     def share(self) -> float:
-        """How much of what the roof allows is reached; nan where more is: then it is no limit.
+        """The share of its roof that the kernel reaches; nan above 1.1, where the roof is no limit.
 
         The machine was slower when it was measured, or the kernel moves less than its loops say.
         """
@@ -170,7 +170,7 @@ def _measure(
 
 
 def _distances(parts: Parts) -> dict[str, dict[str, float]]:
-    """By kernel (its first call) and operand: how far away its other uses are."""
+    """Returns the reuse distances of each kernel's operands, at its first call."""
     calls = [i for i in parts.program.body if isinstance(i, Call)]
     found: dict[str, dict[str, float]] = {}
     for call, distances in zip(calls, reuse_distances(parts.program)):
@@ -195,7 +195,7 @@ def work_of(
 
 
 def _sums_bytes(prim: PrimFunc) -> bool:
-    """Whether it adds up what it reads from arrays of bytes, for which there are instructions."""
+    """True if a kernel sums products of bytes, for which there are instructions."""
     buffers = prim.buffers
     for stage in prim.stages:
         reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
@@ -237,20 +237,20 @@ def _explained(
 
 
 def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
-    if chosen.origin == "rules" and (chosen.passed or chosen.refused):
+    if chosen.origin == Origin.RULES and (chosen.passed or chosen.refused):
         return f"by the rules; {', '.join((*chosen.refused, *chosen.passed))}"
-    if chosen.origin == "rules":
+    if chosen.origin == Origin.RULES:
         return "by the rules, the logs have nothing like it"
-    if chosen.origin == "library":
+    if chosen.origin == Origin.LIBRARY:
         return f"its product by {chosen.sketch}, NumPy's library, which was faster in the program"
-    if chosen.origin == "model":
-        return "picked by the cost model near to the rules' favourite"
-    if chosen.origin == "near":
+    if chosen.origin == Origin.MODEL:
+        return "picked by the cost model among schedules near the default one"
+    if chosen.origin == Origin.NEAR:
         return "fitted to this shape from the log's record of a near one"
-    if chosen.origin == "given":
+    if chosen.origin == Origin.GIVEN:
         return "the one that the kernel was written with"
     took = f"{chosen.seconds * 1e3:.3g} ms"
-    if chosen.origin == "exact":
+    if chosen.origin == Origin.EXACT:
         return f"from the log, measured {took}"
     key = target_key(parts.target, parts.threads)
     (found, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
@@ -321,7 +321,7 @@ def _kernel_table(found: Explanation) -> str:
 
 
 def bound_text(kernel: Explained, found: Explanation) -> str:
-    """What bounds a kernel; and its threads, if they are fewer than there are."""
+    """Returns what bounds a kernel, and its number of threads if it does not run on all."""
     what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
     return what if kernel.roof.threads == found.threads else f"{what} of one thread"
 
@@ -352,7 +352,7 @@ def _schedules(found: Explanation) -> Iterator[str]:
 
 
 def _remarks(found: Explanation) -> Iterator[str]:
-    """What the numbers suggest: where most of the time could be won, and how."""
+    """Yields remarks on where most of the time could be saved, and how."""
     if found.between > 0.2 * found.seconds:
         yield f"{seconds_text(found.between)} of a call are spent between the kernels"
     for kernel in sorted(found.kernels, key=lambda k: k.limit - k.seconds):

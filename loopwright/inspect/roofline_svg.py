@@ -136,7 +136,7 @@ def _place(kernel: Explained) -> tuple[str, float, float]:
 
 
 def _mark(scale: _Scale, kernel: Explained) -> _Box:
-    """What the point of a kernel covers."""
+    """Returns the box that the point of a kernel covers."""
     _, intensity, rate = _place(kernel)
     side = 2 * RADIUS + 2
     return _Box(scale.x(intensity) - side / 2, scale.y(rate) - side / 2, side, side)

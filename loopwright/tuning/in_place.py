@@ -20,7 +20,7 @@ import numpy as np
 from ..autotune.comparison import Verdict, compare
 from ..autotune.log.decision import COMPILED, Decision, Option
 from ..autotune.log.record import robust_seconds, target_key
-from ..autotune.select import Chosen
+from ..autotune.select import Chosen, Origin
 from ..autotune.workload import workload_of
 from ..pipeline import Built, rebuilt
 from .interleaved import kernel_rounds, least_calls, whole_calls
@@ -105,7 +105,7 @@ def changed_kernels(base: Built, other: Built) -> dict[str, str]:
 
 
 def _way(chosen: Chosen) -> object:
-    return chosen.sketch if chosen.origin == "library" else chosen.schedule
+    return chosen.sketch if chosen.origin == Origin.LIBRARY else chosen.schedule
 
 
 def _with(base: Built, other: Built, changed: Mapping[str, str], won: frozenset[str]) -> Built:
@@ -127,11 +127,11 @@ def decision_between(
     parts = builds[0].parts
     assert parts is not None
     ways = [built.chosen[name] for built in builds]
-    by_library = any(way.origin == "library" for way in ways)
+    by_library = any(way.origin == Origin.LIBRARY for way in ways)
 
     def option(way: Chosen, samples: Sequence[float]) -> Option:
         if by_library:
-            return Option(way.sketch if way.origin == "library" else COMPILED, tuple(samples))
+            return Option(way.sketch if way.origin == Origin.LIBRARY else COMPILED, tuple(samples))
         return Option(way.sketch, tuple(samples), tuple(way.schedule.to_json()))
 
     return Decision(

@@ -22,6 +22,7 @@ import numpy as np
 from ..autotune.comparison import COMPARISON, compare
 from ..autotune.log.decision import COMPILED, Decision, Option
 from ..autotune.log.record import Workload, robust_seconds, target_key
+from ..autotune.select import Origin
 from ..autotune.workload import workload_of
 from ..ir.errors import LoopwrightError
 from ..ir.graph.choices import Site
@@ -146,7 +147,7 @@ def _back(
     now = {workload_of(p).hash: last.chosen[n] for n, p in last.parts.prims.items()}
     for name, prim in first.parts.prims.items():
         old, new = first.chosen[name], now.get(workload_of(prim).hash)
-        library = new is not None and "library" in (old.origin, new.origin)
+        library = new is not None and Origin.LIBRARY in (old.origin, new.origin)
         if new is not None and old != new and (library or old.schedule != new.schedule):
             named = replace(last, chosen={name: new})
             yield decision_between([first, named], name, seconds[:2], 0, program)

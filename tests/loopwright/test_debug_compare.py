@@ -196,7 +196,7 @@ def test_a_schedule_from_a_log_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
         monkeypatch.setattr(kernels, "_kernels", OrderedDict())
         finding = lw.debug.compare(lw.compile(layer), *LAYER).finding
     assert finding is not None
-    assert f"schedule  from a log ({path}), sketch" in str(finding)
+    assert f"schedule  tuned ({path}), sketch" in str(finding)
 
 
 def test_nan_on_one_side_alone(monkeypatch: pytest.MonkeyPatch) -> None:

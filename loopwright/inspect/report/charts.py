@@ -149,7 +149,7 @@ def convergence(kernel: KernelReport) -> str:
 
 
 def predicted_against_measured(kernel: KernelReport) -> str:
-    """What the model had said of candidates before they were measured, against what they took."""
+    """Plots the model's predictions for candidates against their measured times."""
     judged = [
         (p, p.predicted)
         for p in kernel.points
@@ -179,7 +179,7 @@ def _within(seconds: Sequence[float], factor: float) -> list[float]:
 
 
 def worth_bar(factor: float, most: float) -> str:
-    """How much slower without a decision, as a bar from the middle line of 1."""
+    """Draws the slowdown without a decision as a bar from the middle line, which is 1."""
     reach = max(most - 1.0, 0.05)
     share = min(abs(factor - 1.0) / reach, 1.0)
     kind = "slower" if factor >= 1 else "faster"
@@ -191,7 +191,7 @@ def worth_bar(factor: float, most: float) -> str:
 
 
 def seconds_bar(run: Run) -> str:
-    """Where the seconds of a run went."""
+    """Draws the phases of a run as a stacked bar of seconds."""
     parts = _shares(run)
     total = sum(seconds for _, _, seconds in parts) or 1.0
     drawn: list[str] = []

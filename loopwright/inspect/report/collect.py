@@ -1,4 +1,4 @@
-"""What a log says of every kernel it knows, gathered for the page.
+"""Collects, for the report, all that a log holds about each of its kernels.
 
 Nothing here trusts the log: a kernel whose text cannot be read, or whose schedule does not apply,
 is reported with what is left and a word why.
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def rest(self) -> float:
-        """What nobody accounts for: starting processes, waiting, writing."""
+        """Seconds that no phase accounts for: starting processes, waiting, writing."""
         return max(0.0, self.seconds - self.engine - self.build - self.check - self.run)
 
 
@@ -104,7 +104,7 @@ class KernelReport:
 
     @property
     def gain(self) -> float:
-        """How many times faster than what was tried first; nan if nothing ran."""
+        """The speed-up over the candidate that was tried first; nan if nothing ran."""
         return self.first / self.best if self.best > 0 and math.isfinite(self.best) else math.nan
 
 

@@ -259,7 +259,7 @@ def _kernel(number: int, k: KernelReport) -> str:
 
 def _inside(k: KernelReport) -> Iterator[str]:
     raced = (
-        " Green: the leaders, compared in turn at the end."
+        " Green: the leaders, compared round by round at the end."
         if any(p.raced for p in k.points)
         else ""
     )
@@ -304,7 +304,7 @@ def _worth(k: KernelReport) -> str:
     )
     return (
         '<section class="wide"><h3>What each decision was worth</h3><p class="quiet">The winner '
-        "with one decision taken back, to the favourite's value or to the best other one. "
+        "with one decision taken back, to the default schedule's value or to the best other one. "
         "Measured ones stand in the log; predicted ones are the cost model's word.</p>"
         f'<div class="scroll"><table class="worth"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></section>"
@@ -327,7 +327,7 @@ def _in_program(k: KernelReport) -> str:
     )
     return (
         '<section class="wide"><h3>In its program</h3><p class="quiet">The schedule that was built '
-        "before and the one that is fastest alone, run in turn inside the whole program; the one "
+        "before and the one that is fastest alone, run alternately in the whole program; the one "
         f"that was taken stands in bold.</p><ul>{rows}</ul></section>"
     )
 

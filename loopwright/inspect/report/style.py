@@ -1,4 +1,4 @@
-"""How the page looks, light and dark, and the little it does by itself."""
+"""Style sheet (light and dark) and script of the page."""
 
 from __future__ import annotations
 
