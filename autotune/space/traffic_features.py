@@ -9,6 +9,7 @@ of them does not move.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +123,7 @@ def touched(
     ``smooth_anyway``: the operand was packed in the order in which it is read.
     """
     count: FloatArray = np.ones(len(smooth_anyway))
-    run: FloatArray = np.ones(len(smooth_anyway))
+    run: FloatArray | float = 1.0
     for axis, size in sizes.items():
         if not access.depends(axis):
             continue
@@ -131,10 +132,11 @@ def touched(
         else:
             count = count * size
     one = access.element_bytes
-    apart = count * np.ceil(run * one / unit) * unit
-    close = np.ceil(count * run * one / unit) * unit
-    whole = np.ceil(access.size * one / unit) * unit
-    return np.minimum(np.where(smooth_anyway, close, apart), whole)
+    found = count * np.ceil(run * one / unit) * unit
+    if smooth_anyway.any():
+        close = np.ceil(count * run * one / unit) * unit
+        found = np.where(smooth_anyway, close, found)
+    return np.minimum(found, ceil(access.size * one / unit) * unit)
 
 
 def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:

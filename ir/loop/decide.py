@@ -71,8 +71,13 @@ def worked_out(
     ``private`` are buffers kept in another one, whose indices begin at what the loops around fix.
     """
 
+    places: dict[IntExpr, IntExpr] = {}  # reads of one expression share most of their indices
+
     def place(i: IntExpr) -> IntExpr:
-        return resolve(substitute(i, axes), ranges)
+        found = places.get(i)
+        if found is None:
+            found = places[i] = resolve(substitute(i, axes), ranges)
+        return found
 
     def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
         if isinstance(node, Index):
