@@ -285,7 +285,7 @@ def test_result_that_is_no_array(message: Message) -> None:
         return {"x": object()}
 
     assert message(f, F4) == text(
-        "f returns result['x'] of type object, which is no array",
+        "f returns result['x'] of type object, which is not an array",
         "  test_operand_errors.py:#, in f",
         "    # |     def f(x):",
         "      |     ^^^^^^^^^",
