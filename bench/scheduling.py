@@ -28,6 +28,7 @@ from unittest import mock
 
 import loopwright as lw
 import numpy as np
+from loopwright.autotune.comparison import compare as compare_rounds
 from loopwright.autotune.log.record import robust_seconds
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import TOOLCHAIN, machine_floor, tasks_of
@@ -230,14 +231,9 @@ def compare(name: str, budget: str, threads: int, seed: int = 0) -> Iterator[str
 
 
 def _ratio(old: Sequence[float], new: Sequence[float]) -> tuple[float, float, float]:
-    """Speedup of ``new``: the median and the ends of its 95 % confidence interval (bootstrap)."""
-    rng = np.random.default_rng(0)
-    rounds = np.array([old, new])
-    picked = rng.integers(0, rounds.shape[1], (400, rounds.shape[1]))
-    ratios = [
-        robust_seconds(tuple(rounds[0, p])) / robust_seconds(tuple(rounds[1, p])) for p in picked
-    ]
-    low, middle, high = np.quantile(ratios, (0.025, 0.5, 0.975))
+    """How many times faster ``new`` is: the middle and both ends of 95 % of redrawn rounds."""
+    before, after = compare_rounds([old, new]).drawn
+    low, middle, high = np.quantile(before / after, (0.025, 0.5, 0.975))
     return float(low), float(middle), float(high)
 
 
