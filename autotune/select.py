@@ -105,8 +105,8 @@ def choose_schedule(
     refused: Collection[Schedule] = (),
 ) -> Chosen:
     """Returns the first of ``candidates`` that was not ``refused``, else the default schedule."""
-    found = candidates(prim, target, threads, logs, model, refused)
-    return next(c for c in found if c.origin == Origin.RULES or c.schedule not in refused)
+    chosen = candidates(prim, target, threads, logs, model, refused)
+    return next(c for c in chosen if c.origin == Origin.RULES or c.schedule not in refused)
 
 
 def candidates(

@@ -87,20 +87,20 @@ class Group:
         if self.reductions or not self.shared:
             return {}
         reduced = {a.name for s in self.prim.stages for a in s.reduce_axes}
-        found: dict[str, set[int]] = {}
+        points_of: dict[str, set[int]] = {}
         for stage in self.stages:
             last = flips(stage.expr, self.extents).get(self.shared[-1], ())
             others = flips(stage.expr, self.extents, indices=False)
             for axis, points in {**others, self.shared[-1]: last}.items():
                 if axis not in reduced:
-                    found.setdefault(axis, set()).update(points)
+                    points_of.setdefault(axis, set()).update(points)
         kept: dict[str, tuple[int, ...]] = {}
         bodies = 1
         for axis in reversed(self.shared):
-            count = len(found.get(axis, ())) + 1
+            count = len(points_of.get(axis, ())) + 1
             short = axis == self.shared[-1] and self.extents[axis] < SPACE.min_piece * count
             if count > 1 and not short and bodies * count <= SPACE.max_bodies:
-                kept[axis] = tuple(sorted(found[axis]))
+                kept[axis] = tuple(sorted(points_of[axis]))
                 bodies *= count
         return kept
 
@@ -157,7 +157,7 @@ class Group:
 def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
     """The distinct reads in an expression."""
     buffers = prim.buffers
-    found: list[Access] = []
+    accesses: list[Access] = []
     for node in walk(expr):
         if not isinstance(node, Read):
             continue
@@ -187,7 +187,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                 for name, coefficient in parts[0].items() if parts is not None else ():
                     strides[name] = strides.get(name, 0) + coefficient * step
             step *= as_int(size)
-        found.append(
+        accesses.append(
             Access(
                 node.buffer,
                 buffer.dtype.bytes,
@@ -197,7 +197,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                 {name: run for name, run in runs.items() if run > 1},
             )
         )
-    return tuple(found)
+    return tuple(accesses)
 
 
 def _run(index: Dim, axis: str) -> int:

@@ -42,7 +42,7 @@ def core_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatA
         if name not in (axis, tiling.row_axis, tiling.second_row_axis):
             points *= tiling.extent(name)
     units = ("arithmetic", "loads", "shuffles", "latency", "spilled", "loop", "tails", "cycles")
-    found: dict[str, FloatArray] = {name: np.zeros(n) for name in units}
+    totals: dict[str, FloatArray] = {name: np.zeros(n) for name in units}
     written: FloatArray = np.zeros(n)
     for whole, times, size, rows, second_rows in _tiles(tiling, v):
         one = _step(tiling, v, size, rows, second_rows)
@@ -59,18 +59,18 @@ def core_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatA
         each = points * times
         total = each * (steps * (core + spilled + iteration) + tile)
         for name in ("arithmetic", "loads", "shuffles", "latency"):
-            found[name] += each * steps * one[name]
-        found["spilled"] += each * steps * spilled
-        found["loop"] += each * (steps * iteration + tile)
-        found["cycles"] += total
+            totals[name] += each * steps * one[name]
+        totals["spilled"] += each * steps * spilled
+        totals["loop"] += each * (steps * iteration + tile)
+        totals["cycles"] += total
         if whole:
             written = np.where(times > 0, one["instructions"], written)
         else:
-            found["tails"] += total
+            totals["tails"] += total
             written = np.where(written == 0, one["instructions"], written)
-    found["instructions"] = written * v["k_unroll"] * tiling.taps
-    found["set_conflicts"] = _crowded(tiling, v)
-    return found
+    totals["instructions"] = written * v["k_unroll"] * tiling.taps
+    totals["set_conflicts"] = _crowded(tiling, v)
+    return totals
 
 
 def _tiles(

@@ -54,11 +54,11 @@ class Space(Protocol):
 
 def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     """float32[n, len(FEATURE_NAMES)] of rows of a space."""
-    found = _absolute(space, np.concatenate([space.default()[:1], rows]))
-    if len(found) == len(rows):
-        return np.concatenate([found, np.zeros((len(rows), len(COMPARED)), np.float32)], axis=1)
-    beside = found[1:, _COLUMNS] - found[:1, _COLUMNS]
-    return np.concatenate([found[1:], beside], axis=1)
+    absolute = _absolute(space, np.concatenate([space.default()[:1], rows]))
+    if len(absolute) == len(rows):
+        return np.concatenate([absolute, np.zeros((len(rows), len(COMPARED)), np.float32)], axis=1)
+    beside = absolute[1:, _COLUMNS] - absolute[:1, _COLUMNS]
+    return np.concatenate([absolute[1:], beside], axis=1)
 
 
 def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
@@ -68,11 +68,11 @@ def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
         mine = np.flatnonzero(rows[:, 0] == number)
         for tiling, members, v in _tilings(space, int(number), rows[mine]):
             variant = space.variants[number]
-            found = _tiling_features(tiling, variant.prepare, v, whole, space.threads)
-            found["choice"] = float(number)
-            found["groups"] = float(1 + len(variant.others))
+            values = _tiling_features(tiling, variant.prepare, v, whole, space.threads)
+            values["choice"] = float(number)
+            values["groups"] = float(1 + len(variant.others))
             for column, name in enumerate(FEATURE_NAMES[:ABSOLUTE]):
-                out[mine[members], column] = found[name]
+                out[mine[members], column] = values[name]
     return out
 
 

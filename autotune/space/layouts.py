@@ -20,7 +20,7 @@ __all__ = ["transposed_layouts"]
 def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
     """Layouts of maps read by groups of results, with the dimension of their vectors last."""
     maps = {s.name: s for s in prim.stages if s.combiner is None and s.name not in prim.outputs}
-    found: dict[str, Step] = {}
+    layouts: dict[str, Step] = {}
     for stage in prim.stages:
         if stage.combiner is None or not stage.axes:
             continue
@@ -33,8 +33,8 @@ def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
                     own = [n for n, i in enumerate(node.indices) if _is_grouped(i)]
                     rest = [n for n in range(len(axes)) if n not in (*own, dim)]
                     order = [axes[n] for n in (*own, *rest, dim)]
-                    found[node.buffer] = layout(node.buffer, *order)
-    return tuple(found.values())
+                    layouts[node.buffer] = layout(node.buffer, *order)
+    return tuple(layouts.values())
 
 
 def _moved(node: Read, stage: Stage) -> int | None:

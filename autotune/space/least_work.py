@@ -96,10 +96,10 @@ class _Count:
         done: dict[int, int] = {}
 
         def number(node: Expr) -> int:
-            found = done.get(id(node))
-            if found is None:
-                found = done[id(node)] = self._number(node, number, at)
-            return found
+            seen = done.get(id(node))
+            if seen is None:
+                seen = done[id(node)] = self._number(node, number, at)
+            return seen
 
         number(root)
 
@@ -131,16 +131,16 @@ class _Count:
         return self._known((node.name, *args), cost)
 
     def _constant(self, value: Any) -> int:
-        found = self._known(("constant", float(value)))
-        self.constants[found] = value
-        return found
+        number = self._known(("constant", float(value)))
+        self.constants[number] = value
+        return number
 
     def _known(self, key: Hashable, cost: float = 0.0) -> int:
-        found = self.numbers.get(key)
-        if found is None:
-            found = self.numbers[key] = len(self.numbers)
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.numbers)
             self.cost += cost
-        return found
+        return number
 
 
 def _moved(value: IntExpr, at: Mapping[str, int]) -> IntExpr:

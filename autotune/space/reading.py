@@ -145,7 +145,7 @@ class _Loops:
         """Returns the values of ``tiling`` that follow from the loops."""
         v, lanes = tiling.inner_axis, tiling.lanes
         wide = [x for x in self.order if axis_of(x) == v]
-        found = {
+        read = {
             "vectors": prod(-(-self.extents[x] // lanes) for x in wide if x in self.vectorized)
             * prod(self.extents[x] for x in wide if x in self.unrolled),
             "rows": self._tile(tiling.row_axis),
@@ -157,8 +157,8 @@ class _Loops:
         }
         cache = [self.order.index(x) for a in (v, tiling.row_axis) for x in self._between(a)]
         outside = self.order[: min(cache, default=0)]
-        found["k_blocks"] = prod(self.extents[x] for x in outside if axis_of(x) == tiling.k_axis)
-        return found
+        read["k_blocks"] = prod(self.extents[x] for x in outside if axis_of(x) == tiling.k_axis)
+        return read
 
     def _tile(self, axis: str | None) -> int:
         return prod(self.extents[x] for x in self.unrolled if axis_of(x) == axis)

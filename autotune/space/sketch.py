@@ -87,8 +87,8 @@ class Sketch:
     def read(self, schedule: Schedule) -> dict[str, int] | None:
         """The choices that make ``schedule``, or one like it for other sizes; None if none do."""
         if self.tiling is not None:
-            found = self.tiling.read(schedule)
-            return None if found is None else {knob: found[knob] for knob in self.knobs}
+            values_read = self.tiling.read(schedule)
+            return None if values_read is None else {knob: values_read[knob] for knob in self.knobs}
         values = next((v for v, s in self.listed.items() if s == schedule), None)
         return None if values is None else dict(zip(self.knobs, values))
 
@@ -100,10 +100,10 @@ class Sketch:
                 f"sketch {self.name} offers {count} choices; {SKETCHES.max_choices} are the most",
                 hint="leave out values, or give several sketches",
             )
-        found: dict[tuple[int, ...], Schedule] = {}
+        schedules: dict[tuple[int, ...], Schedule] = {}
         for values in product(*self.knobs.values()):
             try:
-                found[values] = self.schedule(dict(zip(self.knobs, values)))
+                schedules[values] = self.schedule(dict(zip(self.knobs, values)))
             except ScheduleError:
                 continue
-        return found
+        return schedules

@@ -81,16 +81,16 @@ class ScheduleSpace:
     def sample(self, n: int, rng: np.random.Generator) -> Population:
         if not self.variants:
             return np.empty((0, len(self._knobs)), np.int32)
-        found = np.empty((0, len(self._knobs)), np.int32)
+        valid = np.empty((0, len(self._knobs)), np.int32)
         for _ in range(8):
             rows = np.empty((2 * n, len(self._knobs)), np.int32)
             rows[:, 0] = rng.integers(0, len(self.variants), 2 * n)
             sizes = self.sizes[rows[:, 0]]
             rows[:, 1:] = (rng.random(sizes.shape) * sizes).astype(np.int32)
-            found = np.concatenate([found, rows[self.valid(rows)]])
-            if len(found) >= n:
+            valid = np.concatenate([valid, rows[self.valid(rows)]])
+            if len(valid) >= n:
                 break
-        return found[:n]
+        return valid[:n]
 
     def mutate(self, rows: Population, rng: np.random.Generator) -> Population:
         """Each row with one or two knobs moved, a step or anywhere; rarely another variant."""
@@ -136,8 +136,8 @@ class ScheduleSpace:
             for number, variant in enumerate(self.variants)
             for choices in variant.defaults[: SPACE.defaults if number == 0 else 1]
         ]
-        found = np.array(rows, np.int32).reshape(-1, len(self._knobs))
-        return found[self.valid(found)] if len(found) else found
+        population = np.array(rows, np.int32).reshape(-1, len(self._knobs))
+        return population[self.valid(population)] if len(population) else population
 
     # -- schedules -----------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
     A reduction with a few outputs for every core needs no cut to keep the threads busy, and the
     pieces would only have to be joined.
     """
-    found: list[tuple[Step, ...]] = []
+    cuts: list[tuple[Step, ...]] = []
     needed = False
     for stage in prim.stages:
         outputs = as_int(stage.buffer.size)
@@ -461,9 +461,9 @@ def _pieces(prim: PrimFunc, target: Target) -> list[tuple[Step, ...]]:
                 exact = next((p for p in range(parts, parts // 2, -1) if extent % p == 0), parts)
                 step = split_reduction(stage.name, long.name, exact)
                 needed |= outputs < SPACE.outputs_per_core * target.cores
-                if (step,) not in found:
-                    found.append((step,))
-    return [*found[:1], (), *found[1:]] if needed and target.cores > 1 else [(), *found]
+                if (step,) not in cuts:
+                    cuts.append((step,))
+    return [*cuts[:1], (), *cuts[1:]] if needed and target.cores > 1 else [(), *cuts]
 
 
 def default_schedule(prim: PrimFunc, target: Target) -> tuple[Schedule, str]:

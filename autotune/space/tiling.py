@@ -200,13 +200,13 @@ class Tiling:
 
     def values(self, chosen: Values, count: int) -> dict[str, npt.NDArray[np.int64]]:
         """The values of ``count`` candidates, where ``chosen`` are those of their knobs."""
-        found = {name: np.full(count, value, np.int64) for name, value in UNUSED.items()}
-        found.update(chosen)
+        values = {name: np.full(count, value, np.int64) for name, value in UNUSED.items()}
+        values.update(chosen)
         if self.kind == Kind.DOTS:
-            found["pack"] = np.ones(count, np.int64)
+            values["pack"] = np.ones(count, np.int64)
         if self.is_mirrored:
-            found["cache_rows"] = np.maximum(1, self.cache_width(found) // found["rows"])
-        return found
+            values["cache_rows"] = np.maximum(1, self.cache_width(values) // values["rows"])
+        return values
 
     def cache_width(self, values: Values) -> npt.NDArray[np.int64]:
         """int64[n]: elements along the vector axis in one cache tile."""
@@ -266,42 +266,42 @@ class Tiling:
             return None
         if self.row_axis in self.row_loops - schedule.split_axes:
             return None
-        found = dict(UNUSED)
+        read = dict(UNUSED)
         for step in schedule.steps:
             match step.name, step.args:
                 case "split", (axis, factors) if axis == self.row_axis:
-                    found["cache_rows"], found["rows"] = (*factors[1:-1], 1)[0], factors[-1]
+                    read["cache_rows"], read["rows"] = (*factors[1:-1], 1)[0], factors[-1]
                 case "split", (axis, factors) if axis == self.second_row_axis:
-                    found["second_rows"] = factors[-1]
+                    read["second_rows"] = factors[-1]
                 case "split", (axis, factors) if axis == self.k_axis:
                     if self.kind == Kind.DOTS:  # the last loop is that of a lane
                         factors = factors[:-1]
-                    found["k_unroll"] = factors[-1]
-                    found["k_blocks"] = factors[0] if len(factors) > 2 else 1
+                    read["k_unroll"] = factors[-1]
+                    read["k_blocks"] = factors[0] if len(factors) > 2 else 1
                 case "split", (axis, factors) if axis in self.lane_axes:
-                    found["cache_vectors"] = (*factors[1:-1], 1)[0]
-                    found["vectors"] = max(found["vectors"], -(-factors[-1] // self.lanes))
+                    read["cache_vectors"] = (*factors[1:-1], 1)[0]
+                    read["vectors"] = max(read["vectors"], -(-factors[-1] // self.lanes))
                 case "reorder", (loops,):
-                    found.update(self._orders(loops))
+                    read.update(self._orders(loops))
                 case "pack", (_, axis, _) if axis == self.row_axis:
-                    found["pack"] = Pack.BOTH if found["pack"] else Pack.ROWS
+                    read["pack"] = Pack.BOTH if read["pack"] else Pack.ROWS
                 case "pack", _:
-                    found["pack"] = Pack.VECTORS
+                    read["pack"] = Pack.VECTORS
                 case "pack_at", _:
-                    found["pack"] = Pack.INSIDE
+                    read["pack"] = Pack.INSIDE
                 case "cache_write", (_, "tiles", _):
-                    found["tiles"] = 1
+                    read["tiles"] = 1
                 case "parallel", (loop,) if axis_of(loop.split("*")[0]) in mine:
-                    found["parallel"] = loop.count("*") + 1
+                    read["parallel"] = loop.count("*") + 1
                 case "stream", _:
-                    found["non_temporal"] = 1
+                    read["non_temporal"] = 1
                 case "prefetch", (_, _, loop, ahead) if self.k_axis is not None:
-                    found["prefetch"] = ahead
+                    read["prefetch"] = ahead
                 case "prefetch", (_, _, _, ahead):
-                    found["prefetch"] = self._lines_ahead(ahead, found["vectors"])
+                    read["prefetch"] = self._lines_ahead(ahead, read["vectors"])
                 case _:
                     pass
-        return found
+        return read
 
     def _orders(self, loops: tuple[str, ...]) -> dict[str, int]:
         """True if vectors stand outside the rows, among the outer loops and inside a cache tile."""

@@ -97,7 +97,7 @@ def _alternating(
 
 def _operands(group: Group) -> list[Access]:
     """All reads of the group's stages, and the results it stores."""
-    found = {
+    operands = {
         a.buffer + str(sorted(a.strides.items())): a for r in group.accesses.values() for a in r
     }
     for stage in group.stages:
@@ -109,10 +109,10 @@ def _operands(group: Group) -> list[Access]:
             strides[axis.name] = step
             step *= as_int(axis.extent)
         size = as_int(stage.buffer.size)
-        found[f"{stage.name}="] = Access(
+        operands[f"{stage.name}="] = Access(
             stage.name, stage.buffer.dtype.bytes, strides, frozenset(), size
         )
-    return list(found.values())
+    return list(operands.values())
 
 
 def touched(
@@ -155,10 +155,10 @@ def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, Flo
     ]
     sizes: dict[str, IntArray] = {a: np.ones(n, np.int64) for a in tiling.group.extents}
     reached = np.stack([touched(a, sizes, CACHE_LINE, p) for a, p in zip(operands, packed)])
-    found = {level: reached.copy() for level in ("l1", "l2", "l3")}
-    inside = {level: np.ones(n, np.bool_) for level in found}
+    by_level = {level: reached.copy() for level in ("l1", "l2", "l3")}
+    inside = {level: np.ones(n, np.bool_) for level in by_level}
     room = {"l1": target.l1, "l2": target.l2, "l3": target.l3}
-    again = {level: np.ones((len(operands), n)) for level in found}
+    again = {level: np.ones((len(operands), n)) for level in by_level}
     for name, trips in loops:
         full = tiling.group.extents[name]
         sizes[name] = np.minimum(sizes[name] * trips, full)
@@ -168,16 +168,16 @@ def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, Flo
             reached[i] = touched(operands[i], sizes, CACHE_LINE, packed[i])
         total = reached.sum(axis=0)
         stays = np.array([not a.depends(name) for a in operands])[:, None]
-        for level, part in found.items():
+        for level, part in by_level.items():
             fits = inside[level] & (total <= room[level])
             leaves = inside[level] & ~fits & (trips > 1)
             # The first loop that no longer fits leaves alone what it does not move.
             first = np.where(stays & leaves, 1.0, np.where(inside[level] & fits, 1.0, trips))
             again[level] = again[level] * np.where(fits, 1.0, first)
-            found[level] = np.where(fits, reached, part)
+            by_level[level] = np.where(fits, reached, part)
             inside[level] = fits | (inside[level] & (trips == 1))
     out: dict[str, FloatArray] = {}
-    for level, part in found.items():
+    for level, part in by_level.items():
         moved_bytes = (part * again[level]).sum(axis=0)
         out[level] = np.where(inside[level], moved_bytes * FEATURES.warm, moved_bytes)
     return out

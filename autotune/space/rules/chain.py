@@ -64,14 +64,14 @@ class _Roles:
 
 def _contractions(stages: tuple[Stage, ...]) -> list[Stage]:
     """Sums of products of two values, neither of which needs all the axes."""
-    found: list[Stage] = []
+    products: list[Stage] = []
     for stage in stages:
         value = stage.expr
         if stage.combiner != "sum" or not isinstance(value, Op) or value.name != "multiply":
             continue
         if all(isinstance(a, Read) for a in value.args):
-            found.append(stage)
-    return found
+            products.append(stage)
+    return products
 
 
 def _reads(stage: Stage) -> list[Read]:
@@ -136,7 +136,7 @@ def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[in
     bytes_ = roles.first.buffer.dtype.bytes
     width = 3 * target.lanes(bytes_) * bytes_
     outputs = _own_extent(roles)
-    found: list[int] = []
+    counts: list[int] = []
     masked = any(is_masked(s) for s in stages)
     for share in (4, 2, 1) if masked else (2, 1, 4):
         size = max(CHAIN.short_part, target.l1 // share // width)
@@ -145,9 +145,9 @@ def _pieces(stages: tuple[Stage, ...], roles: _Roles, target: Target) -> list[in
         while parts > 1 and parts * outputs * width > CHAIN.max_stack * CHAIN.stack_share:
             parts -= 1
         parts = -(-length // -(-length // parts))  # no piece is empty
-        if parts not in found:
-            found.append(parts)
-    return found
+        if parts not in counts:
+            counts.append(parts)
+    return counts
 
 
 def _own_extent(roles: _Roles) -> int:
@@ -301,13 +301,13 @@ class Chain(Tiling):
             for v, r in itertools.product(tables["vectors"], tables["rows"])
             if v * (r + 1) < self.target.vector_registers and self.kept_bytes(v) <= CHAIN.max_stack
         )
-        found: list[Choices] = []
+        candidates: list[Choices] = []
         for _, _, v, r in ranked[: PRODUCTS.most]:
             c = {**self.base_choices(), "vectors": v, "rows": r}
             c["k_unroll"] = max(u for u in tables["k_unroll"] if u <= CHAIN.unroll)
             c["parallel"] = parallel_depth(self, c)
-            found.append(c)
-        return found
+            candidates.append(c)
+        return candidates
 
     def cycles(self, vectors: int, rows: int) -> float:
         """Estimated cycles of both contractions with this register tile."""

@@ -130,7 +130,7 @@ class Dots(Tiling):
         return steps
 
     def defaults(self) -> list[Choices]:
-        found: list[Choices] = []
+        candidates: list[Choices] = []
         for where in sorted(self.knobs["tiles"], reverse=True):
             ranked = sorted(
                 (self._cost(where, vectors, rows), vectors, rows)
@@ -147,8 +147,8 @@ class Dots(Tiling):
                 c["cache_vectors"] = self._panels(vectors, room)
                 c["parallel"] = parallel_depth(self, c)
                 c["non_temporal"] = non_temporal_choice(self)
-                found.append(c)
-        return found
+                candidates.append(c)
+        return candidates
 
     def _panels(self, vectors: int, room: int) -> int:
         """Returns the number of adjacent panels that a cache has ``room`` for and that leaves the

@@ -136,15 +136,15 @@ class Lanes(Tiling):
 
     def defaults(self) -> list[Choices]:
         most = self._rows_at_once()
-        found: list[Choices] = []
+        candidates: list[Choices] = []
         for vectors, rows in ((4, most), (2, most), (8, 1)):
             c = self.base_choices()
             c["vectors"] = max(v for v in self.knobs["vectors"] if v <= vectors)
             c["rows"] = max(r for r in self.knobs["rows"] if r <= rows)
             c["parallel"] = parallel_depth(self, c)
             c["non_temporal"] = non_temporal_choice(self)
-            found.append(c)
-        return found
+            candidates.append(c)
+        return candidates
 
     def _rows_at_once(self) -> int:
         """Returns how many rows to walk together, as many as L1 holds.
@@ -248,15 +248,15 @@ def _transposed_operands(group: Group) -> dict[str, str]:
     if axis is None or main.combiner != "sum" or len(main.reduce_axes) > 1:
         return {}
     shared = [a for a in group.shared if group.extents[a] > 1]
-    found: dict[str, str] = {}
+    operands: dict[str, str] = {}
     for access in group.accesses[main.name]:
         mine = [a for a in shared if access.depends(a)]
         again = prod(group.extents[a] for a in shared if a not in mine)
         if access.stride(axis) in (0, 1) or len(mine) != 1 or again < LANES.used_again:
             continue
         if is_packable(group, main, access, mine[0]):
-            found[access.buffer] = mine[0]
-    return found
+            operands[access.buffer] = mine[0]
+    return operands
 
 
 def _at_run_time(group: Group, access: Access) -> bool:

@@ -38,7 +38,7 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
     tables = tiling.knobs
     cost = sum(expression_cost(s) for s in tiling.group.stages)
     blocks = _can_transpose(tiling) and not _guarded(tiling)
-    found: list[Choices] = []
+    candidates: list[Choices] = []
     for wanted in MAPS.vectors if cost < MAPS.costly or _is_long(tiling) else MAPS.vectors[::-1]:
         c = tiling.base_choices()
         single = blocks or _scattered(tiling) or _stores_across(tiling)
@@ -58,8 +58,8 @@ def map_defaults(tiling: Tiling) -> list[Choices]:
         elif _stores_across(tiling):
             c["rows"] = max(r for r in tables["rows"] if r <= tiling.lanes)
         c["parallel"] = parallel_depth(tiling, c)
-        found.append(c)
-    return found
+        candidates.append(c)
+    return candidates
 
 
 def _is_long(tiling: Tiling) -> bool:

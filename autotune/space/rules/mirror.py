@@ -50,7 +50,7 @@ class Mirror(Tile):
     def defaults(self) -> list[Choices]:
         tables, room = self.knobs, int(self.target.l2 * PRODUCTS.cache_share)
         depth = self.extent(self.k_axis)
-        found: list[Choices] = []
+        candidates: list[Choices] = []
         for _, vectors, rows in self.tiles()[: PRODUCTS.most]:
             panel = vectors * self.target.vector_bytes * depth
             c = {**self.base_choices(), "vectors": vectors, "rows": rows}
@@ -65,8 +65,8 @@ class Mirror(Tile):
                 self, c
             ):  # rows of blocks are of unequal length: all blocks are shared
                 c["parallel"] = min(len(self.outer_axes) + 2, tables["parallel"][-1])
-            found.append(c)
-        return found
+            candidates.append(c)
+        return candidates
 
     def _packs(self) -> bool:
         """True if a copy pays: not of rows of a few lines, all of which every step reads."""
@@ -78,7 +78,7 @@ class Mirror(Tile):
 
     def tiles(self) -> list[tuple[float, int, int]]:
         """(estimated cycles, vectors, rows) of register tiles, the fastest first."""
-        found: list[tuple[float, int, int]] = []
+        ranked: list[tuple[float, int, int]] = []
         for vectors, rows in product(self.knobs["vectors"], self.knobs["rows"]):
             panels = self._panels(vectors, rows)
             block = panels * vectors * self.lanes
@@ -90,8 +90,8 @@ class Mirror(Tile):
                 far = self.group.output_bytes > self.target.l2
                 images = (1 - share) * as_int(self.group.main.buffer.size)
                 images *= MIRROR.far_image if far else MIRROR.image
-                found.append((cycles + images, vectors, rows))
-        return sorted(found)
+                ranked.append((cycles + images, vectors, rows))
+        return sorted(ranked)
 
     def _share(self, panels: int, vectors: int) -> float:
         values = {"cache_vectors": np.array([panels]), "vectors": np.array([vectors])}

@@ -113,9 +113,9 @@ def _periods(stage: Stage) -> dict[str, int]:
         test = node.args[0]
         if isinstance(test, Op) and test.name == "less":
             place, bound = test.args
-            found = _place(place.value, extents) if isinstance(place, Index) else None
-            if found is not None and isinstance(bound, Const):
-                bounds.setdefault(found, set()).add(int(bound.value))
+            place_of = _place(place.value, extents) if isinstance(place, Index) else None
+            if place_of is not None and isinstance(bound, Const):
+                bounds.setdefault(place_of, set()).add(int(bound.value))
     whole = {
         axis: period
         for (axis, period), known in bounds.items()

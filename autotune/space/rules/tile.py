@@ -208,23 +208,23 @@ def _vector_axes(group: Group) -> list[str]:
     shared = [a for a in group.shared if group.extents[a] > 1]
     if not shared:
         return []
-    reads = [a for found in group.accesses.values() for a in found]
+    reads = [a for axes in group.accesses.values() for a in axes]
 
     def smooth(axis: str) -> int:
         return sum(a.size for a in reads if a.stride(axis) == 1)
 
     best = max(shared, key=smooth)
-    found = [shared[-1]]
-    if best not in found and smooth(best) > smooth(shared[-1]):
-        found.append(best)
+    axes = [shared[-1]]
+    if best not in axes and smooth(best) > smooth(shared[-1]):
+        axes.append(best)
     main = group.main
     if main.combiner is None and len(shared) > 1 and group.extents[shared[-1]] <= TILE.short_axis:
         longer = max(shared[:-1], key=lambda a: group.extents[a])
-        found += [longer] if longer not in found else []
+        axes += [longer] if longer not in axes else []
     for access in group.accesses[main.name]:
         if _is_strided(group, access, shared[-1]) and is_packable(group, main, access, shared[-1]):
-            found += [a for a in shared if a not in found and not access.depends(a)][-1:]
-    return found
+            axes += [a for a in shared if a not in axes and not access.depends(a)][-1:]
+    return axes
 
 
 def _is_strided(group: Group, access: Access, axis: str) -> bool:
@@ -359,15 +359,15 @@ def _packable_rows(
 ) -> tuple[tuple[str, bool], ...]:
     """Operands whose elements for the rows of a tile lie lines apart from step to step."""
     main = group.main
-    found: dict[str, bool] = {}
+    operands: dict[str, bool] = {}
     constants = {p.name: p.constant for p in group.prim.params}
     names = [a.buffer for a in group.accesses[main.name]]
     for access in group.accesses[main.name]:
         far = (access.stride(k or "") or 0) * access.element_bytes >= CACHE_LINE
         once = names.count(access.buffer) == 1 and not access.depends(v)
         if row and far and once and is_packable(group, main, access, row):
-            found[access.buffer] = constants[access.buffer]
-    return tuple(found.items())
+            operands[access.buffer] = constants[access.buffer]
+    return tuple(operands.items())
 
 
 def _row_axes(group: Group, v: str) -> list[str]:

@@ -131,7 +131,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["second_rows"])
         if v * r * q <= tiling.target.vector_registers
     )
-    found: list[Choices] = []
+    candidates: list[Choices] = []
     for _, _, v, r, q in ranked[: PRODUCTS.most]:
         c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
         prefetched = False
@@ -171,8 +171,8 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         if _panel_stays(tiling, c):
             c["cache_vectors"] = 1
             c["parallel"] = parallel_depth(tiling, c)
-        found.append(c)
-    return found
+        candidates.append(c)
+    return candidates
 
 
 def _panel_stays(tiling: Tiling, c: Choices) -> bool:

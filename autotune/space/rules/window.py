@@ -65,10 +65,10 @@ class Window(Tiling):
         """The tiled axes, outer first, with the length of a tile along each."""
         v, r, r2 = self.vector_axis, self.row_axis, self.second_row_axis
         assert v is not None
-        found = [(r2, choices["second_rows"])] if r2 is not None else []
-        found += [(r, choices["rows"])] if r is not None else []
+        row_blocks = [(r2, choices["second_rows"])] if r2 is not None else []
+        row_blocks += [(r, choices["rows"])] if r is not None else []
         wide = (v, min(choices["vectors"] * self.lanes, self.extent(v)))
-        return [*found, wide] if choices["vectors_outer"] == 0 else [wide, *found]
+        return [*row_blocks, wide] if choices["vectors_outer"] == 0 else [wide, *row_blocks]
 
     def build(self, **choices: int) -> list[Step]:
         group, v = self.group, self.vector_axis
@@ -150,13 +150,13 @@ class Window(Tiling):
         if quickest is not None and quickest[2] < ranked[0][2]:
             ranked.remove(quickest)
             ranked.insert(1, quickest)
-        found: list[Choices] = []
+        candidates: list[Choices] = []
         for *_, c in ranked[: PRODUCTS.most]:
             c["vectors_outer"] = tables["vectors_outer"][-1] if self.walks_rows_first else 0
             c["parallel"] = parallel_depth(self, c)
             c["non_temporal"] = non_temporal_choice(self)
-            found.append(c)
-        return found
+            candidates.append(c)
+        return candidates
 
     @cached_property
     def walks_rows_first(self) -> bool:
@@ -364,15 +364,15 @@ def _windows_in(stage: Stage) -> dict[str, str]:
     """Returns, by reduced axis, the axis of the result that moves some index together with it."""
     reduced = {a.name for a in stage.reduce_axes}
     mine = [a.name for a in stage.axes]
-    found: dict[str, str] = {}
+    axis_of_tap: dict[str, str] = {}
     for node in _reads(stage.expr):
         for i in node.indices:
             names = _walking(i) if isinstance(i, Dim) else frozenset[str]()
             for tap in names & reduced:
                 for axis in mine:
                     if axis in names:
-                        found.setdefault(tap, axis)
-    return found
+                        axis_of_tap.setdefault(tap, axis)
+    return axis_of_tap
 
 
 def _walking(index: Dim) -> frozenset[str]:
