@@ -158,7 +158,7 @@ def _from_records(
     model: TreeModel | None,
     passed: list[str],
 ) -> Iterator[Chosen]:
-    """What other machines or near shapes suggest, if it is better than the default schedule:
+    """Yields what other machines or near shapes suggest, if better than the default schedule:
     because it was so there, and the model agrees, or because the model is sure of it here. The best
     by the model comes first; why others do not is added to ``passed``."""
     space = ScheduleSpace(prim, target, threads)

@@ -408,9 +408,9 @@ def _too_large(group: Group) -> bool:
     for stage in group.stages[:-1]:
         if stage.combiner is not None or stage.name in group.prim.outputs:
             continue
-        own = [as_int(a.extent) for a in stage.axes if a.name not in group.shared]
+        private = [as_int(a.extent) for a in stage.axes if a.name not in group.shared]
         size = stage.buffer.dtype.bytes
-        for extent in own:
+        for extent in private:
             size *= extent
         if size > SPACE.max_stack_row:
             return True

@@ -158,7 +158,7 @@ def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, Flo
     by_level = {level: reached.copy() for level in ("l1", "l2", "l3")}
     inside = {level: np.ones(n, np.bool_) for level in by_level}
     room = {"l1": target.l1, "l2": target.l2, "l3": target.l3}
-    again = {level: np.ones((len(operands), n)) for level in by_level}
+    repeats = {level: np.ones((len(operands), n)) for level in by_level}
     for name, trips in loops:
         full = tiling.group.extents[name]
         sizes[name] = np.minimum(sizes[name] * trips, full)
@@ -173,11 +173,11 @@ def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, Flo
             leaves = inside[level] & ~fits & (trips > 1)
             # The first loop that no longer fits leaves alone what it does not move.
             first = np.where(stays & leaves, 1.0, np.where(inside[level] & fits, 1.0, trips))
-            again[level] = again[level] * np.where(fits, 1.0, first)
+            repeats[level] = repeats[level] * np.where(fits, 1.0, first)
             by_level[level] = np.where(fits, reached, part)
             inside[level] = fits | (inside[level] & (trips == 1))
     out: dict[str, FloatArray] = {}
     for level, part in by_level.items():
-        moved_bytes = (part * again[level]).sum(axis=0)
+        moved_bytes = (part * repeats[level]).sum(axis=0)
         out[level] = np.where(inside[level], moved_bytes * FEATURES.warm, moved_bytes)
     return out

@@ -170,13 +170,13 @@ def _storage(prim: PrimFunc, roles: _Roles, parts: int) -> Iterator[Step]:
             walked = _walks(node)
             if node.buffer in params and row in walked and access.stride(row) != 1:
                 names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
-                own = tuple(n for n in names if n in walked and n not in (*batch, row))
-                copies.setdefault(node.buffer, own)
+                private = tuple(n for n in names if n in walked and n not in (*batch, row))
+                copies.setdefault(node.buffer, private)
     # The last copy stands first: those made once for all pieces.
-    for name, own in sorted(copies.items(), key=lambda item: -len(item[1])):
-        yield cache_read(name, *batch, *own, row)
-        if own:
-            yield own_axis(f"{name}.copy", own[-1])
+    for name, private in sorted(copies.items(), key=lambda item: -len(item[1])):
+        yield cache_read(name, *batch, *private, row)
+        if private:
+            yield own_axis(f"{name}.copy", private[-1])
     for stage in prim.stages:
         names = [a.name for a in stage.axes]
         if stage.name not in prim.outputs and row in names and names[-1] != row:
@@ -238,16 +238,16 @@ class Chain(Tiling):
         places: list[Step] = []
         begun = False  # whether the loop over pieces is there to be joined
         for stage in self.group.stages:
-            own, reduced = self.own(stage), [a.name for a in stage.reduce_axes]
+            private, reduced = self.own(stage), [a.name for a in stage.reduce_axes]
             here = self.block if self.inside(stage) else f"{v}.0"
             assert here is not None
             at, inner = here, ""
-            if own:
-                at, inner = f"{own[-1]}.0", f"{own[-1]}.1"
+            if private:
+                at, inner = f"{private[-1]}.0", f"{private[-1]}.1"
             matrix = stage in (self.roles.first, self.roles.second)
-            if own and own[-1] not in split_of:
+            if private and private[-1] not in split_of:
                 rows = choices["rows"] if matrix else self.lanes
-                split_of[own[-1]] = min(rows, self.extent(own[-1]))
+                split_of[private[-1]] = min(rows, self.extent(private[-1]))
                 unrolled.append(inner)
             long = reduced[-1] if reduced else None
             if long is not None and (matrix or self.inside(stage) or self.block is None):
@@ -257,13 +257,13 @@ class Chain(Tiling):
                     unrolled.append(f"{long}.1")
                     if not matrix:
                         tiles.append(rfactor(stage.name, f"{long}.1"))
-            loops = [*own[:-1], at] if own else []
+            loops = [*private[:-1], at] if private else []
             for name in reduced:
                 loops += [f"{name}.0", f"{name}.1"] if name in split_of else [name]
-            loops += [inner] if own else []
+            loops += [inner] if private else []
             order += [loop for loop in loops if loop not in order]
             if stage.combiner is not None:
-                scope = "stack" if own and not matrix else "registers"
+                scope = "stack" if private and not matrix else "registers"
                 tiles.insert(0, cache_write(stage.name, scope, at))
             if stage is not self.group.stages[0]:
                 there = here if begun or here != self.block else f"{v}.0"
@@ -325,8 +325,8 @@ class Chain(Tiling):
                         + spilled * self.core.spill
                     )
                     step += loads * self.core.hidden_load + self.core.iteration / CHAIN.unroll
-                    again = prod(self.extent(a) for a in self.own(stage)[:-1])
-                    total += blocks * tiles * again * (depth * step + self.core.tile)
+                    repeats = prod(self.extent(a) for a in self.own(stage)[:-1])
+                    total += blocks * tiles * repeats * (depth * step + self.core.tile)
             # What is done between them costs about as much as this much more of the first.
             keys = self.extent(self.own(self.roles.first)[-1])
             far = 1 if self.kept_bytes(wide, inner=True) > 1.5 * self.target.l1 else 0

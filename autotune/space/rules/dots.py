@@ -97,12 +97,12 @@ class Dots(Tiling):
         outer = [*self.outer_axes]
         outer += [*rows, f"{v}.0"] if choices["vectors_outer"] == 0 else [f"{v}.0", *rows]
         others = [a for a in reduced_axes(group) if a != k]
-        own = [a for a in own_axes(group) if a not in (*others, k)]
+        private = [a for a in own_axes(group) if a not in (*others, k)]
         if choices["tiles"] == TILES:  # tile registers take several groups at once
             scope, inner = "tiles", [*tile, f"{k}.1", f"{k}.2"]
         else:  # what one group reads stays in registers
             scope, inner = "registers", [f"{k}.1", *tile, f"{k}.2"]
-        steps.append(reorder(*outer, *mid, *own, *others, f"{k}.0", *inner))
+        steps.append(reorder(*outer, *mid, *private, *others, f"{k}.0", *inner))
         at = mid[-1]
         steps += [cache_write(main, scope, at)]
         steps += [compute_at(name, at) for name in after]

@@ -76,8 +76,8 @@ class Lanes(Tiling):
         for stage in group.stages:
             axis = lane_axis(group, stage)
             names = [a.name for a in (*stage.axes, *stage.reduce_axes)]
-            own = [n for n in names if n not in group.shared and n not in inner]
-            for name in own:
+            private = [n for n in names if n not in group.shared and n not in inner]
+            for name in private:
                 if name != axis:
                     inner.append(name)
             if axis is None or f"{axis}.0" in inner:
@@ -251,8 +251,8 @@ def _transposed_operands(group: Group) -> dict[str, str]:
     operands: dict[str, str] = {}
     for access in group.accesses[main.name]:
         mine = [a for a in shared if access.depends(a)]
-        again = prod(group.extents[a] for a in shared if a not in mine)
-        if access.stride(axis) in (0, 1) or len(mine) != 1 or again < LANES.used_again:
+        repeats = prod(group.extents[a] for a in shared if a not in mine)
+        if access.stride(axis) in (0, 1) or len(mine) != 1 or repeats < LANES.used_again:
             continue
         if is_packable(group, main, access, mine[0]):
             operands[access.buffer] = mine[0]
@@ -288,8 +288,8 @@ def _row_axis(group: Group, target: Target) -> str | None:
             level = target.l1, target.l2
             part = LANES.reads[sum(size > capacity for capacity in level)]
             count = prod(group.extents[o] for o in shared if o != row and not a.depends(o))
-            again = 1 if a.depends(row) else -(-group.extents[row] // LANES.rows)
-            total += part * a.size * count * again
+            repeats = 1 if a.depends(row) else -(-group.extents[row] // LANES.rows)
+            total += part * a.size * count * repeats
         return total
 
     return min(reversed(shared), key=traffic, default=None)

@@ -79,7 +79,7 @@ class Tile(Tiling):
         outer = [f"{v}.0", *rows] if choices["vectors_outer"] else [*rows, f"{v}.0"]
         outer = [*self.outer_axes, *outer]
         reduced = reduced_axes(group)
-        own = [a for a in own_axes(group) if a not in reduced]
+        private = [a for a in own_axes(group) if a not in reduced]
         blocks, unrolled = list[str](), list(tile)
         if self.k_axis is not None:
             k = self.k_axis
@@ -89,7 +89,7 @@ class Tile(Tiling):
             unrolled += [f"{k}.2"] if choices["k_unroll"] > 1 else []
             if choices["k_blocks"] > 1:  # sums of a cache tile are kept between blocks of k
                 blocks.append(reduced.pop(place))
-        steps.append(reorder(*outer, *blocks, *cache, *own, *reduced, *tile, f"{v}.2"))
+        steps.append(reorder(*outer, *blocks, *cache, *private, *reduced, *tile, f"{v}.2"))
         join = outer[-1] if blocks else cache[-1]
         steps += [cache_write(s.name, "registers", cache[-1]) for s in group.reductions]
         steps += [compute_at(s.name, join) for s in group.stages[1:]]
@@ -100,7 +100,7 @@ class Tile(Tiling):
         if choices["pack"] == Pack.INSIDE:  # by the core that uses the panels, before it does
             last, shared = outer[panel_loops(self) - 1], outer[: choices["parallel"]]
             at = blocks[0] if blocks else "*".join(shared) if last in shared else last
-            steps += [pack_at(name, v, width, at) for name, known in self.packable if not known]
+            steps += [pack_at(name, v, width, at) for name, fixed in self.packable if not fixed]
         stores = non_temporal_steps(group, choices["non_temporal"])
         return [*self._pack_steps(choices, width), *steps, *stores]
 
@@ -118,7 +118,7 @@ class Tile(Tiling):
         """Returns the operands that are packed for the vectors before any loop."""
         if choices["pack"] not in PACKS_VECTORS:
             return []
-        return [name for name, known in self.packable if known or choices["pack"] != Pack.INSIDE]
+        return [name for name, fixed in self.packable if fixed or choices["pack"] != Pack.INSIDE]
 
     def _pack_steps(self, choices: Choices, width: int) -> list[Step]:
         steps = [pack(name, self.vector_axis or "", width) for name in self._packed(choices)]
@@ -131,11 +131,11 @@ class Tile(Tiling):
     def accumulators(self) -> int:
         """Sums that are kept for every place in a tile: more than one along axes that only some
         stages have."""
-        own = [
+        private = [
             prod(as_int(a.extent) for a in stage.axes if a.name not in self.group.shared)
             for stage in self.group.reductions
         ]
-        return max(own, default=1)
+        return max(private, default=1)
 
     def _prefetches(self, choices: Choices) -> list[Step]:
         """Returns the steps that prefetch what vectors read."""
@@ -152,7 +152,7 @@ class Tile(Tiling):
 
     def transposes_for_few(self, choices: Choices) -> bool:
         rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
-        names = {name for name, known in self.packable if not known}
+        names = {name for name, fixed in self.packable if not fixed}
         return choices["pack"] in PACKS_VECTORS and any(
             rows
             < (TILE.few_rows_far if a.size * a.element_bytes > self.target.l2 else TILE.few_rows_l2)
@@ -229,8 +229,8 @@ def _vector_axes(group: Group) -> list[str]:
 
 def _is_strided(group: Group, access: Access, axis: str) -> bool:
     """True if vectors along an axis take strided elements of a run-time parameter."""
-    known = {p.name for p in group.prim.params if p.constant}
-    return access.stride(axis) not in (0, 1) and access.buffer not in known
+    constants = {p.name for p in group.prim.params if p.constant}
+    return access.stride(axis) not in (0, 1) and access.buffer not in constants
 
 
 def tile_cost(group: Group, axis: str, lanes: int, share: float = 1.0) -> float:
@@ -290,7 +290,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     prefetched = _prefetched(group, v, k, target.l2 // 2)
     packable_rows = _packable_rows(group, row, v, k)
     if not packable:
-        packable_rows = tuple((name, known) for name, known in packable_rows if known)
+        packable_rows = tuple((name, fixed) for name, fixed in packable_rows if fixed)
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1
@@ -332,7 +332,7 @@ def _packs(
     the operand is a block."""
     block = row is not None and len(group.main.reduce_axes) == 1 and not group.cuts
     names = [a.buffer for a in group.accesses[group.main.name]]
-    inside = block and any(not known and names.count(name) == 1 for name, known in packable)
+    inside = block and any(not fixed and names.count(name) == 1 for name, fixed in packable)
     return tuple(
         n
         for n in range(5)

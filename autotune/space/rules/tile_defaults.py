@@ -142,7 +142,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
                 _read_in_order(tiling, c)
         elif tiling.packable:
             reuse = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
-            constant = all(known for _, known in tiling.packable)
+            constant = all(fixed for _, fixed in tiling.packable)
             strided = _strided(tiling)
             prefetched = not constant and not strided and _prefetches(tiling, reuse)
             lies_well = prefetched or _lies_well(tiling, v)
@@ -194,7 +194,7 @@ def panel_loops(tiling: Tiling) -> int:
     """Returns how many outer loops, vectors before rows, decide what a cache tile reads of operands
     that are packed in it."""
     reads = tiling.group.accesses[tiling.group.main.name]
-    names = {name for name, known in tiling.packable if not known}
+    names = {name for name, fixed in tiling.packable if not fixed}
     axis = tiling.second_row_axis
     moved = axis and any(a.depends(axis) for a in reads if a.buffer in names)
     return len(tiling.outer_axes) + (2 if moved else 1)
@@ -358,7 +358,7 @@ def _is_skinny(tiling: Tiling) -> bool:
     """True if an operand too large for all L2 caches is used by few rows, with every step of
     the reduced axis on another page: reading it is the work, in the order of its pages."""
     rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis)
-    known = {p.name for p in tiling.group.prim.params if p.constant}
+    constants = {p.name for p in tiling.group.prim.params if p.constant}
     if tiling.k_axis is None or tiling.outer_axes:
         return False
     if _prepared(tiling.packable) and len(tiling.group.main.reduce_axes) > 1:
@@ -367,14 +367,14 @@ def _is_skinny(tiling: Tiling) -> bool:
         a.stride(tiling.vector_axis or "") == 1
         and (a.stride(tiling.k_axis) or 0) * a.element_bytes >= tiling.core.page // 4
         and a.size * a.element_bytes > tiling.target.l2 * tiling.target.cores
-        and rows <= (PRODUCTS.few_rows if a.buffer in known else PRODUCTS.few_rows_unpacked)
+        and rows <= (PRODUCTS.few_rows if a.buffer in constants else PRODUCTS.few_rows_unpacked)
         for a in tiling.group.accesses[tiling.group.main.name]
     )
 
 
 def _prepared(packable: Sequence[tuple[str, bool]]) -> bool:
     """True if panels cost nothing, because they are packed when the kernel is compiled."""
-    return bool(packable) and all(known for _, known in packable)
+    return bool(packable) and all(fixed for _, fixed in packable)
 
 
 def _pass_over_pieces(tiling: Tiling, c: dict[str, int]) -> None:

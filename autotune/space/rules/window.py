@@ -78,8 +78,8 @@ class Window(Tiling):
         rows = [f"{axis}.1" for axis, _ in blocks if axis != v]
         # The taps along the vectors come first: between two of them the rows stay in registers.
         reduced = reduced_axes(group)[::-1]
-        own = [a for a in own_axes(group) if a not in reduced]
-        steps.append(reorder(*outer, *own, *reduced, *rows, f"{v}.1"))
+        private = [a for a in own_axes(group) if a not in reduced]
+        steps.append(reorder(*outer, *private, *reduced, *rows, f"{v}.1"))
         at = outer[-1]
         steps += [cache_write(s.name, "registers", at) for s in group.reductions]
         steps += [compute_at(s.name, at) for s in group.stages[1:]]
