@@ -13,6 +13,7 @@ from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
 from loopwright.autotune.measure.kernels import task_of
 from loopwright.autotune.measure.twins import on_one_thread
+from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.search.tuner import Tuner
 from loopwright.autotune.settings import DEFAULT_SETTINGS
 from loopwright.autotune.task import Task
@@ -41,7 +42,7 @@ PRIMS = (
 
 def proposals(task: Task, rounds: int, log: TuningLog) -> list[list[Any]]:
     """The schedules of some rounds, with times that are made up."""
-    tuner = Tuner(task, cast("Any", None), log, settings=SMALL)
+    tuner = Tuner(task, cast("Any", None), log, TuneRequest(settings=SMALL))
     found: list[list[Any]] = []
     for number in range(rounds):
         rows = tuner._propose(24)
