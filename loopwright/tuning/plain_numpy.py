@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -37,8 +37,10 @@ class PlainNumpy:
         self._alone = threads == 1
         bodies = [b.value.args for b in module.main.body.bindings if isinstance(b.value, Call)]
         self._constants = [a.value for args in bodies for a in args if isinstance(a, Constant)]
-        self._apply = {
-            id(b): b.value.op.numpy for b in module.main.body.bindings if isinstance(b.value, Call)
+        self._apply: dict[int, Any] = {  # ``fits`` says that all operators have a function
+            id(b): cast("Any", b.value.op).numpy
+            for b in module.main.body.bindings
+            if isinstance(b.value, Call)
         }
 
     @staticmethod
