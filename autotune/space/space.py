@@ -143,9 +143,9 @@ class ScheduleSpace:
 
     def choices(self, row: npt.NDArray[np.int32]) -> Choices:
         """The value of every knob of a row."""
-        variant = self.variants[int(row[0])]
-        values = self.values(row[None], int(row[0]))
-        return {name: int(values[name][0]) for name in variant.tables}
+        knobs = self.variants[int(row[0])].sketch.knobs
+        entries = dict(zip(self.names, row[1:].tolist()))
+        return {name: table[entries[name]] for name, table in knobs.items()}
 
     def sketch_name(self, row: npt.NDArray[np.int32]) -> str:
         return self.variants[int(row[0])].name
@@ -170,19 +170,23 @@ class ScheduleSpace:
         return changed[0] if self.valid(changed)[0] else None
 
     def row_of(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
-        try:
-            wanted = completed(self.prim, schedule)
-        except ScheduleError:
-            return None
+        complete: Schedule | None = None  # with steps that records of older versions left out
         for number, variant in enumerate(self.variants):
             if schedule.steps[: len(variant.prepare)] != variant.prepare:
                 continue
             choices = variant.sketch.read(schedule)
             if choices is None:
                 continue
-            # A value may stand for a near one: 584 steps in 32 pieces are 31 of 19.
+            # A value may stand for a near one: 584 steps in 32 parts are 31 of 19.
             row = np.array(self._row(number, choices), np.int32)
-            if self.schedule(row) in (schedule, wanted):
+            built = self.schedule(row)
+            if built == schedule:
+                return row
+            try:
+                complete = complete or completed(self.prim, schedule)
+            except ScheduleError:
+                return None
+            if built == complete:
                 return row
         return None
 
