@@ -120,7 +120,7 @@ class CompiledModule(CompiledFunction):
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the results by name, for arguments by name; names may be any strings."""
-        if feeds.keys() != set(self.inputs):
+        if set(feeds) != set(self.inputs):
             raise LoopwrightTypeError(
                 f"{self._name} takes {', '.join(self.inputs) or 'nothing'}, "
                 f"not {', '.join(feeds) or 'nothing'}"

@@ -478,7 +478,7 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
     parts = [f"{counts[origin]} {origin.text}" for origin in Origin if counts[origin]]
     plural = "" if len(chosen) == 1 else "s"
     text = f"{len(chosen)} kernel{plural}" + (f": {', '.join(parts)}" if parts else "")
-    if counts["rules"] or counts["near"] or counts["model"]:
+    if counts[Origin.RULES] or counts[Origin.NEAR] or counts[Origin.MODEL]:
         text += "; f.tune(...) or `loopwright tune` may make them faster"
         text += "" if log is not None else " (give log= to keep what it finds)"
     reasons = [reason for c in chosen.values() for reason in c.refused]
@@ -486,7 +486,7 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         plural = "" if len(reasons) == 1 else "s"
         text += f"; {len(reasons)} schedule{plural} refused: {reasons[0]}"
         text += ", ..." if len(reasons) > 1 else ""
-    if counts["rules"] and shipped_model().model is None:
+    if counts[Origin.RULES] and shipped_model().model is None:
         text += f"; {shipped_model()}"
     passed = Counter(reason for c in chosen.values() for reason in c.passed)
     if passed:
