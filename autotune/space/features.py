@@ -64,9 +64,9 @@ def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
 def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     out = np.zeros((len(rows), ABSOLUTE), np.float32)
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
-    for number in np.unique(rows[:, 0]):
+    for number in sorted(set(rows[:, 0].tolist())):  # np.unique would import numpy.ma
         mine = np.flatnonzero(rows[:, 0] == number)
-        for tiling, members, v in _tilings(space, int(number), rows[mine]):
+        for tiling, members, v in _tilings(space, number, rows[mine]):
             variant = space.variants[number]
             values = _tiling_features(tiling, variant.prepare, v, whole, space.threads)
             values["choice"] = float(number)
