@@ -1,4 +1,4 @@
-"""Which schedule a kernel gets without measuring: from the logs, the model, or the rules."""
+"""Choice of a kernel's schedule without measuring: from the logs, the model, or the rules."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def candidates(
     model: TreeModel | None = None,
     refused: Collection[Schedule] = (),
 ) -> Iterator[Chosen]:
-    """Schedules for a kernel, the best first: of its own records, of like machines or near shapes,
-    of the cost model (the one that ships unless given), and of the rules, at the end.
+    """Yields schedules for a kernel, the best first: of its own records, of similar machines or
+    shapes, of the cost model (the one that ships unless given), and of the rules.
 
-    All of them apply to the kernel. What does not (another version's, a damaged one), or is not
-    known to be better than the rules', is passed over, and ``Chosen.passed`` says why. Records of
-    ``refused`` schedules give their places to the next.
+    All of them apply to the kernel. A schedule that does not (of another version, or damaged), or
+    that is not expected to beat the rules', is skipped, and ``Chosen.passed`` says why. The next
+    records take the places of those of ``refused`` schedules.
     """
     workload, key = workload_of(prim), target_key(target, threads)
     passed: list[str] = []
@@ -134,10 +134,10 @@ def candidates(
             yield Chosen(schedule, Origin.EXACT, record.sketch, record.cost, passed=tuple(passed))
     empty = not prim_flops(prim)  # no elements: there is nothing to be chosen
     keys = {schedule_key(schedule.to_json()) for schedule in refused}
-    known = [] if empty else related(logs, workload, key, refused=keys)
+    transferable = [] if empty else related(logs, workload, key, refused=keys)
     model = None if empty else model or shipped_model().model
-    if known:
-        yield from _from_records(prim, target, threads, known, model, passed)
+    if transferable:
+        yield from _from_records(prim, target, threads, transferable, model, passed)
     default, variant = default_variant(prim, target)
     if variant is None:
         yield Chosen(default, Origin.RULES, "plain", passed=tuple(passed))
@@ -154,20 +154,20 @@ def _from_records(
     prim: PrimFunc,
     target: Target,
     threads: int,
-    known: Sequence[LookupResult],
+    transferable: Sequence[LookupResult],
     model: TreeModel | None,
     passed: list[str],
 ) -> Iterator[Chosen]:
-    """Yields what other machines or near shapes suggest, if better than the default schedule:
-    because it was so there, and the model agrees, or because the model is sure of it here. The best
-    by the model comes first; why others do not is added to ``passed``."""
+    """Yields schedules of other machines or near shapes that should beat the default schedule here:
+    they did there and the model agrees, or the model scores them clearly higher. The model's best
+    comes first; the reasons against the others are added to ``passed``."""
     space = ScheduleSpace(prim, target, threads)
     defaults = space.default()
     if not len(defaults):
         return
     rows: list[Population] = []
     sources: list[LookupResult] = []
-    for result in known:
+    for result in transferable:
         row = _refitted(space, result, defaults[0])
         if row is None:
             passed.append(f"a {result.source} cannot be fitted")
@@ -242,8 +242,8 @@ def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chos
         return None
     rng = np.random.default_rng(0)  # the same choice in every process
     near = space.mutate(np.repeat(defaults, -(-SELECTION.near // len(defaults)), axis=0), rng)
-    again = space.mutate(near, rng)
-    rows = np.concatenate([defaults, near, again, space.sample(SELECTION.random, rng)])
+    further = space.mutate(near, rng)
+    rows = np.concatenate([defaults, near, further, space.sample(SELECTION.random, rng)])
     scores = _scores(space, rows, model)
     best = int(np.argmax(scores))
     if scores[best] < scores[0] + SELECTION.margin:
@@ -255,7 +255,7 @@ def _by_model(space: ScheduleSpace, default: Schedule, model: TreeModel) -> Chos
 
 
 def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> FloatArray:
-    """The model's score of each row; zeros without a model.
+    """Returns the model's score of each row; zeros without a model.
 
     Rows that were drawn twice, which are most of those of a small space, are computed once.
     """
@@ -269,7 +269,7 @@ def _scores(space: ScheduleSpace, rows: Population, model: TreeModel | None) -> 
 
 
 def _applied(prim: PrimFunc, steps: Sequence[object]) -> Schedule | None:
-    """The schedule that steps spell, None if it is illegal for the kernel."""
+    """Returns the schedule of some steps, None if it is illegal for the kernel."""
     try:
         schedule = Schedule.from_json(as_lists(steps))
         apply_schedule(prim, schedule)

@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"recall@{K} {_mean([q.recall for q in qualities])} (bar {RECALL_BAR})\n"
         f"measured in {spent:.0f} s, {workers.restarts} workers replaced\n"
     )
-    judged = all(q.known for q in qualities)
+    judged = all(q.is_judged for q in qualities)
     if not judged:
         sys.stdout.write(
             "too few candidates were measured to judge the model: give it more --seconds\n"

@@ -30,7 +30,7 @@ __all__ = ["Traced", "located", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Fixed:
     """A leaf of a result that does not depend on the arrays: it is handed out as it is."""
 
     value: Any
@@ -57,14 +57,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traced:
-    """A traced function: its module, and how arguments and results are laid out.
+    """A traced function: its module, and the layout of arguments and results.
 
     ``module.main`` takes the arrays among the leaves of the arguments, in order. Its result is the
     one array that the function returns, or a tuple of all of them, and after them of those that are
-    written back into arguments (``written``). ``dense`` are the operands that have to be in C order
-    (or as ``request`` places them), ``scalar`` those that must not be arrays. ``fits`` is what has
-    to be true of Python ints among the arguments, ``bounds`` of indices, whose ends are the last
-    results of ``main``. ``watch`` are the variables from outside that it has read.
+    written back into arguments (``written``). ``outputs`` are the leaves of the result; None stands
+    for the next array. ``dense`` are the operands that have to be in C order (or as ``request``
+    places them), ``scalar`` those that must not be arrays. ``fits`` is what has to be true of
+    Python ints among the arguments, ``bounds`` of indices, whose ends are the last results of
+    ``main``. ``watch`` are the variables from outside that it has read.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Traced:
     request: Request
     parameters: tuple[int, ...]
     structure: Structure
-    known: tuple[_Known | _Argument | None, ...]
+    outputs: tuple[_Fixed | _Argument | None, ...]
     written: tuple[Written, ...] = ()
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
@@ -92,20 +93,20 @@ class Traced:
     def returns_one_array(self) -> bool:
         """True if the result is an array, not a container."""
         alone = not self.written and not self.bounds
-        return self.known == (None,) and self.structure == _ONE and alone
+        return self.outputs == (None,) and self.structure == _ONE and alone
 
     @property
     def returns_arguments(self) -> bool:
         """True if an argument is a part of the result."""
-        return any(isinstance(k, _Argument) for k in self.known)
+        return any(isinstance(k, _Argument) for k in self.outputs)
 
     def result_of_writes(self) -> Callable[[list[np.ndarray[Any, Any]], Sequence[Any]], Any]:
         """``result`` for calls that come often: of a function that returns nothing, or an argument
         that it has written, in no time."""
-        if not self.known and self.structure == _NOTHING:
+        if not self.outputs and self.structure == _NOTHING:
             return lambda arrays, leaves: None
-        if self.structure == _ONE and isinstance(self.known[0], _Argument):
-            operand = self.known[0].operand
+        if self.structure == _ONE and isinstance(self.outputs[0], _Argument):
+            operand = self.outputs[0].operand
             return lambda arrays, leaves: leaves[operand]
         return self.result
 
@@ -137,24 +138,24 @@ class Traced:
     def returns_tuple(self) -> bool:
         """True if ``main`` returns a tuple: it does unless there is exactly one array."""
         pieces = sum(len(w.pieces) for w in self.written)
-        return self.known.count(None) + pieces + 2 * len(self.bounds) != 1
+        return self.outputs.count(None) + pieces + 2 * len(self.bounds) != 1
 
     def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
-        """The function's result, given the arrays that ``main`` computed, and the leaves that it
-        was handed."""
+        """Returns the function's result, given the arrays that ``main`` computed and the leaves of
+        the arguments."""
         if self.returns_one_array:
             return arrays[0]
         rest = iter(arrays)
         leaves_of_result = [
             next(rest) if k is None else leaves[k.operand] if isinstance(k, _Argument) else k.value
-            for k in self.known
+            for k in self.outputs
         ]
         return unflatten(self.structure, leaves_of_result)
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
-        """``result`` as code of its own, for calls that come often."""
-        known = [(k.value,) if isinstance(k, _Known) else None for k in self.known]
-        return writer(self.structure, known)
+        """Returns ``result`` as generated code, for calls that come often."""
+        constants = [(k.value,) if isinstance(k, _Fixed) else None for k in self.outputs]
+        return writer(self.structure, constants)
 
 
 _ONE = flatten(0)[1]
@@ -210,7 +211,7 @@ def _traced(
     with tracing(run):
         outcome = function(*args, **kwargs)
         _check_containers(run, request, trees, leaves, definition_of(function))
-        structure, known, atoms = _results(run, outcome, definition_of(function))
+        structure, outputs, atoms = _results(run, outcome, definition_of(function))
         paths = [request.paths[p] for p in parameters]
         written = _written(run, arrays, atoms, paths)
         atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
@@ -234,7 +235,7 @@ def _traced(
         request,
         operands,
         structure,
-        known,
+        outputs,
         written,
         dense,
         scalar,
@@ -338,19 +339,19 @@ def _call(
 
 def _results(
     run: Trace, outcome: Any, where: Span | None
-) -> tuple[Structure, tuple[_Known | _Argument | None, ...], list[Atom]]:
+) -> tuple[Structure, tuple[_Fixed | _Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
-    known: list[_Known | _Argument | None] = []
+    outputs: list[_Fixed | _Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):
         if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
             assert leaf.storage.operand is not None
-            known.append(_Argument(leaf.storage.operand))
+            outputs.append(_Argument(leaf.storage.operand))
         elif isinstance(leaf, Proxy | np.ndarray | np.generic):
             atoms.append(lift(leaf).atom)
-            known.append(None)
+            outputs.append(None)
         elif isinstance(leaf, bool | int | float | str | bytes | np.dtype):
-            known.append(_Known(leaf))
+            outputs.append(_Fixed(leaf))
         else:
             raise LoopwrightTypeError(
                 f"{run.name} returns {path} of type {type(leaf).__name__}, which is not an array",
@@ -358,7 +359,7 @@ def _results(
                 source=caret_lines(where) if where is not None else (),
                 hint="arrays in tuples, lists, dicts, dataclasses or namedtuples",
             )
-    return structure, tuple(known), atoms
+    return structure, tuple(outputs), atoms
 
 
 def _is_written(run: Trace, array: Proxy) -> bool:

@@ -286,11 +286,11 @@ def unknown_function(name: str) -> LoopwrightError:
     return UnsupportedError(f"np.{name} does not work on traced arrays", hint=hint)
 
 
-def attribute_missing(name: str, known: Iterable[str]) -> LoopwrightError:
+def attribute_missing(name: str, attributes: Iterable[str]) -> LoopwrightError:
     """``x.softmax``: an attribute that traced arrays do not have."""
     hint = _rewrite(METHOD_REWRITES, name)
     if hint is None and not hasattr(np.ndarray, name):
-        hint = next((f"x.{each}" for each in sorted(known) if misspelt(name, each)), None)
+        hint = next((f"x.{each}" for each in sorted(attributes) if misspelt(name, each)), None)
     return LoopwrightAttributeError(f"a traced array has no attribute {name!r}", hint=hint)
 
 
@@ -364,9 +364,9 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "trapezoid": ("np.trapezoid(u, v)", "((u[1:] + u[:-1]) * np.diff(v) / 2).sum()"),
     "vectorize": ("", "f(x); on whole arrays"),
 }
-"""By the name after ``np.``: a use of it, and an expression that gives the same. A test runs both.
-Where nothing gives the same, the use is empty, and the expression only has to run. A remark may
-follow a semicolon."""
+"""A use of each name after ``np.`` and an expression with the same result; a test runs both. If
+there is none, the use is empty and the expression only has to run. A remark may follow a
+semicolon."""
 
 METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "choose": ("i.choose([u, v])", "np.select([i == 0, i == 1], [u, v])"),
@@ -397,7 +397,7 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "tofile": ("", "x; write what the compiled function returns"),
     "unsqueeze": ("", "x[..., None]"),
 }
-"""By the name after the dot, as above."""
+"""The same for each name after the dot."""
 
 
 def misspelt(name: str, word: str) -> bool:

@@ -311,14 +311,14 @@ def _require_same(code: _Code, name: str, value: Any) -> None:
     code.require(f"{name} is {same} or (type({name}) is {cls} and {name} == {same})")
 
 
-def writer(structure: Structure, known: Sequence[tuple[Any] | None]) -> Callable[..., Any]:
+def writer(structure: Structure, constants: Sequence[tuple[Any] | None]) -> Callable[..., Any]:
     """Returns a function of arrays that puts them into ``structure``.
 
-    A leaf with an entry in ``known`` is not one of the arrays: it is handed out as it is.
+    A leaf with an entry in ``constants`` is not one of the arrays but always that value.
     """
     code = _Code()
-    leaves = [code.variable() if k is None else code.value(k[0]) for k in known]
-    arrays = [leaf for leaf, k in zip(leaves, known, strict=True) if k is None]
+    leaves = [code.variable() if k is None else code.value(k[0]) for k in constants]
+    arrays = [leaf for leaf, k in zip(leaves, constants, strict=True) if k is None]
     code.lines.append(f"[{', '.join(arrays)}] = arrays")
     result = _write(code, structure, iter(leaves))
     return code.function(

@@ -74,11 +74,11 @@ def _accumulation(name: str, join: str, identity: int) -> Callable[..., Proxy]:
         where: Any = UNSET,
     ) -> Proxy:
         x = lift(a)
-        own = x.type.dtype
-        wide = own.accumulator if dtype is None else dtype_argument(dtype)
+        dtype_of_x = x.type.dtype
+        wide = dtype_of_x.accumulator if dtype is None else dtype_argument(dtype)
         x = _masked(lift(x, wide), where, identity)
         total = _reduce(name, x, axis, keepdims, initial, join)
-        return lift(total, own) if dtype is None and own.is_float else total
+        return lift(total, dtype_of_x) if dtype is None and dtype_of_x.is_float else total
 
     return reduce
 

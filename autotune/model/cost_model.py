@@ -47,7 +47,7 @@ def _load_meanwhile() -> None:
 
 
 def has_xgboost() -> bool:
-    """Whether xgboost is installed (it is not loaded for that)."""
+    """Returns True if xgboost is installed, without loading it."""
     return importlib.util.find_spec("xgboost") is not None
 
 
@@ -79,13 +79,13 @@ class XGBoostModel:
             return self._read.predict(features)
         booster: Any = self._booster
         rows = np.ascontiguousarray(features, np.float32)
-        known = booster.num_features()
-        if rows.shape[1] != known:
-            raise ValueError(f"{rows.shape[1]} features, but the model knows {known}")
+        expected = booster.num_features()
+        if rows.shape[1] != expected:
+            raise ValueError(f"{rows.shape[1]} features, but the model knows {expected}")
         return booster.inplace_predict(rows)
 
     def update(self, group: str, features: FloatArray, costs: FloatArray) -> None:
-        """Add float[n, F] features with float[n] seconds (inf: failed) and train again."""
+        """Adds float[n, F] features with float[n] seconds (inf: failed) and retrains."""
         self._data.add(group, features, costs)
         rows, labels = self._data.arrays(group)
         if len(rows) >= self._settings.least_training_rows:
@@ -107,7 +107,7 @@ class XGBoostModel:
         return xgboost.train(parameters, data, settings.boosting_rounds, xgb_model=prior)
 
     def _grown_from(self, features: int) -> Any:
-        """The model to go on from, None without one that knows as many features."""
+        """Returns the model to continue training, None without one of as many features."""
         if self._prior is None and self._read is not None:
             self._prior = _xgboost().Booster({"nthread": self._settings.model_threads})
             self._prior.load_model(bytearray(self._read.source))
@@ -115,13 +115,13 @@ class XGBoostModel:
         return self._prior if fits else None
 
     def learn(self, groups: Iterable[tuple[FloatArray, FloatArray]]) -> None:
-        """Train anew on float[n, F] features with float[n] seconds of many tasks, all of them: the
-        model that ships. A task counts by the root of how many of its schedules there are."""
+        """Trains from nothing on float[n, F] features with float[n] seconds of each task: the model
+        that ships. The weight of a task is the square root of its number of schedules."""
         xgboost, settings = _xgboost(), self._settings
-        known = [(f, labels_of(c)) for f, c in groups]
-        rows = np.concatenate([f for f, _ in known])
-        labels = np.concatenate([label for _, label in known])
-        weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in known])
+        tasks = [(f, labels_of(c)) for f, c in groups]
+        rows = np.concatenate([f for f, _ in tasks])
+        labels = np.concatenate([label for _, label in tasks])
+        weights = np.concatenate([np.full(len(f), len(f) ** -0.5) for f, _ in tasks])
         weights /= weights.mean()
         data = xgboost.DMatrix(rows, labels, weight=weights, nthread=settings.model_threads)
         parameters = {
@@ -163,8 +163,8 @@ class XGBoostModel:
 
 
 class JudgedModel:
-    """A model that is asked for its opinion before it learns the truth, and remembers how good
-    the opinion was. If the model under it fails, a linear one takes over and tuning goes on."""
+    """A model that predicts each batch before it learns the measured times, and keeps both to judge
+    its quality. If the model under it fails, a linear one takes over and tuning continues."""
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
@@ -175,7 +175,7 @@ class JudgedModel:
 
     @property
     def name(self) -> str:
-        """What the model is, as a run notes it: its class, and what it was trained on before."""
+        """Returns the model's class and the origin of its prior training, as a run notes it."""
         return f"{type(self.model).__name__}{getattr(self.model, 'origin', '')}"
 
     @property
@@ -192,11 +192,11 @@ class JudgedModel:
         self._learnt.append((group, features, costs))
         try:
             self.model.update(group, features, costs)
-        except Exception as error:  # a library's change of heart must not end a night of tuning
+        except Exception as error:  # an error in the library must not end a night of tuning
             self.failure = f"{type(error).__name__}: {error}"
             self.model = LinearModel()
-            for known in self._learnt:
-                self.model.update(*known)
+            for batch in self._learnt:
+                self.model.update(*batch)
 
     def quality(self) -> ModelQuality | None:
         """Averages over the batches judged, weighted by their pairs; None before the first. The
@@ -208,14 +208,14 @@ class JudgedModel:
         recalls = [
             recall_at(p, c, max(1, len(c) // 4)) for p, c in zip(self._predicted, self._costs)
         ]
-        told = np.isfinite(pairs)
-        if not told.any():
+        judged = np.isfinite(pairs)
+        if not judged.any():
             return None
-        weights = (sizes * (sizes - 1))[told]
+        weights = (sizes * (sizes - 1))[judged]
         return ModelQuality(
             int(sizes.sum()),
-            float(np.average(np.array(pairs)[told], weights=weights)),
-            float(np.average(np.array(recalls)[told], weights=weights)),
+            float(np.average(np.array(pairs)[judged], weights=weights)),
+            float(np.average(np.array(recalls)[judged], weights=weights)),
             int(max(1, sizes.mean() // 4)),
         )
 
@@ -223,8 +223,10 @@ class JudgedModel:
 def available_model(
     settings: TuneSettings = DEFAULT_SETTINGS, seed: int = 0, features: int | None = None
 ) -> CostModel:
-    """The best model this installation has. If it will be asked about so many ``features`` as the
-    one that ships knows, it goes on from that one."""
+    """Returns the best model of this installation: boosted trees if xgboost is installed.
+
+    They continue the model that ships if it takes as many ``features``.
+    """
     if not has_xgboost():
         return LinearModel(settings)
     model = XGBoostModel(settings, seed)

@@ -1,4 +1,4 @@
-"""How good a cost model is: pairwise accuracy and recall@k, on candidates it has not seen."""
+"""Quality of a cost model: pairwise accuracy and recall@k on candidates it has not seen."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class ModelQuality:
     clear: float | None = None
 
     @property
-    def known(self) -> bool:
-        """Whether two candidates differed in speed: else there is no order to tell."""
+    def is_judged(self) -> bool:
+        """True if two candidates differed in speed; otherwise there is no order to predict."""
         return not math.isnan(self.pairwise)
 
     def __str__(self) -> str:
-        if not self.known:
+        if not self.is_judged:
             return f"not judged: {self.candidates} unseen candidates have no order"
         clear = "" if self.clear is None else f" ({self.clear:.3f} of pairs 5 % apart)"
         return (
@@ -39,11 +39,11 @@ class ModelQuality:
 
 
 def pairwise_accuracy(predicted: FloatArray, costs: FloatArray, apart: float = 1.0) -> float:
-    """The share of pairs put in the right order; ties of the prediction count half.
+    """Returns the share of pairs put in the right order; ties of the prediction count half.
 
     ``predicted`` float[n], higher is faster; ``costs`` float[n] in seconds, inf: failed. Pairs
-    whose costs are not more than a factor ``apart`` from each other are left out, as noise may have
-    ordered them; nan without any other.
+    whose costs differ by no more than the factor ``apart`` are left out, as noise may have ordered
+    them. Returns nan if no pair is left.
 
     >>> pairwise_accuracy(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]))
     0.6666666666666666
@@ -51,16 +51,16 @@ def pairwise_accuracy(predicted: FloatArray, costs: FloatArray, apart: float = 1
     first, second = np.triu_indices(len(costs), 1)
     faster = costs[first] < costs[second]
     low, high = np.minimum(costs[first], costs[second]), np.maximum(costs[first], costs[second])
-    told = high > low * apart
-    if not told.any():
+    differ = high > low * apart
+    if not differ.any():
         return float("nan")
     agrees = predicted[first] > predicted[second]
     tied = predicted[first] == predicted[second]
-    return float(np.where(tied, 0.5, agrees == faster)[told].mean())
+    return float(np.where(tied, 0.5, agrees == faster)[differ].mean())
 
 
 def recall_at(predicted: FloatArray, costs: FloatArray, k: int) -> float:
-    """The share of the ``k`` fastest that are among the ``k`` best predicted.
+    """Returns the share of the ``k`` fastest that are among the ``k`` best predicted.
 
     >>> recall_at(np.array([3.0, 2.0, 1.0]), np.array([1.0, 3.0, 2.0]), 2)
     0.5
@@ -74,5 +74,5 @@ def recall_at(predicted: FloatArray, costs: FloatArray, k: int) -> float:
 
 
 def as_data(quality: ModelQuality | None) -> dict[str, float | None] | None:
-    """What the log says of a model."""
+    """Returns the quality as the log stores it, None without one."""
     return None if quality is None else asdict(quality)

@@ -34,12 +34,12 @@ class ShippedModel:
 
 @cache
 def shipped_model() -> ShippedModel:
-    """The model of this installation, read once."""
+    """Returns the model of this installation, which is read once."""
     return read_model(_folder() / MODEL_FILE)
 
 
 def read_model(path: Path) -> ShippedModel:
-    """A model file, if it fits the features as they are computed now."""
+    """Reads a model file; without a model if it does not fit the features of this version."""
     try:
         model = TreeModel.load(path)
     except OSError as error:
@@ -47,10 +47,8 @@ def read_model(path: Path) -> ShippedModel:
     except ModelFileError as error:
         return ShippedModel(None, f"{path.name} holds {error}")
     if model.feature_version != FEATURE_VERSION:
-        known = model.feature_version
-        return ShippedModel(
-            None, f"{path.name} knows features of version {known}, these are {FEATURE_VERSION}"
-        )
+        reason = f"{path.name} knows features of version {model.feature_version}"
+        return ShippedModel(None, f"{reason}, these are {FEATURE_VERSION}")
     return ShippedModel(model)
 
 

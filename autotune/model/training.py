@@ -1,4 +1,4 @@
-"""What cost models are trained on: features and costs of many tasks, made comparable."""
+"""Training data of cost models: features and costs of many tasks, made comparable."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["TrainingSet", "labels_of", "rank_labels"]
 
 
 def rank_labels(costs: FloatArray) -> FloatArray:
-    """float32[n] in [0, 1] of float[n] seconds of one task: the share of candidates it beats.
+    """Returns float32[n] in [0, 1] of float[n] seconds of one task: the share of candidates beaten.
 
-    Ranks are comparable between tasks, however fast the best and slow the worst of each may be: on
+    Ranks are comparable between tasks, whatever the times of their best and worst candidates: on
     eleven matrix products, learning ten and ranking the eleventh, they put 91.0 % of the pairs in
     order (recall@30 0.67), log throughput 89.8 % (0.64). Failures have 0.
 
@@ -29,10 +29,10 @@ def rank_labels(costs: FloatArray) -> FloatArray:
 
 
 def labels_of(costs: FloatArray, settings: TuneSettings = DEFAULT_SETTINGS) -> FloatArray:
-    """float32[n] in [0, 1]: of ``rank_labels`` and of how many doublings a candidate is away from
-    the best, at most three, with more weight on the ranks. Ranks tell the good ones apart,
-    doublings say by how much: on 109 of 626 kernels of all families, held out, 82.7 % of the pairs
-    in order, by ranks alone 82.0 %, and with equal weights and four doublings 82.2 %.
+    """Returns float32[n] in [0, 1]: ``rank_labels`` and the number of doublings between a candidate
+    and the best, at most three, with more weight on the ranks. Ranks distinguish the good
+    candidates, doublings say by how much: on 109 of 626 kernels of all families, held out, 82.7 %
+    of the pairs in order, by ranks alone 82.0 %, and with equal weights and four doublings 82.2 %.
 
     >>> labels_of(np.array([2.0, 1.0, np.inf, 4.0])).round(3).tolist()
     [0.721, 1.0, 0.0, 0.442]

@@ -52,7 +52,7 @@ class TreeModel:
 
     @property
     def name(self) -> str:
-        """What tells one model file from another."""
+        """Returns a name with a hash of the model file's content."""
         return f"trees {hashlib.sha256(self.source).hexdigest()[:8]}"
 
     @property
@@ -60,7 +60,7 @@ class TreeModel:
         return True
 
     def predict(self, features: FloatArray) -> npt.NDArray[np.float32]:
-        """float32[n] of float[n, F]; higher is faster. ValueError for another F."""
+        """Returns float32[n] of float[n, F]; higher is faster. ValueError for another F."""
         rows = np.ascontiguousarray(features, np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.features:
             raise ValueError(f"{rows.shape[-1]} features, but the model knows {self.features}")
@@ -171,7 +171,7 @@ class _Tree:
 
     @staticmethod
     def of(tree: Any, features: int) -> _Tree:
-        """ValueError for what is no tree, or asks for what is no feature."""
+        """Reads a tree; ValueError if its nodes form a cycle or use an unknown feature."""
         lefts, rights = tree["left_children"], tree["right_children"]
         order, left, depth = [0], list[int](), -1
         begin = 0
@@ -183,12 +183,12 @@ class _Tree:
                 if lefts[node] >= 0:
                     order += (lefts[node], rights[node])
             if len(order) > len(lefts) or min(order[begin:], default=0) < 0:
-                raise ValueError("its nodes go round in circles")
+                raise ValueError("its nodes form a cycle")
         places = np.array(order)
         leaf = np.array(left) == np.arange(len(left))
         feature = np.where(leaf, 0, np.array(tree["split_indices"], np.int64)[places])
-        said = np.array(tree["split_conditions"], np.float32)[places]
+        bounds = np.array(tree["split_conditions"], np.float32)[places]
         if feature.min() < 0 or feature.max() >= features:
-            raise ValueError("a node asks for what is no feature")
-        bound = np.where(leaf, np.float32(np.inf), said)
-        return _Tree(np.array(left), feature, bound, np.where(leaf, said, np.float32(0)), depth)
+            raise ValueError("a node uses a feature that does not exist")
+        bound = np.where(leaf, np.float32(np.inf), bounds)
+        return _Tree(np.array(left), feature, bound, np.where(leaf, bounds, np.float32(0)), depth)

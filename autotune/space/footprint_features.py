@@ -21,7 +21,7 @@ IntArray = npt.NDArray[np.int64]
 def footprints(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
     """Bytes touched by a register tile, a cache tile, and passes of the outer loops."""
     group = tiling.group
-    reads = [a for found in group.accesses.values() for a in found]
+    reads = [a for accesses in group.accesses.values() for a in accesses]
     whole = {a: np.full(len(v["rows"]), e, np.int64) for a, e in group.extents.items()}
     tile = {a: np.ones(len(v["rows"]), np.int64) for a in group.shared}
     tile.update(_sizes(tiling, v))

@@ -30,15 +30,15 @@ def transposed_layouts(prim: PrimFunc) -> tuple[Step, ...]:
                 dim = _moved(node, stage)
                 axes = [a.name for a in maps[node.buffer].axes]
                 if dim is not None and dim != len(axes) - 1:
-                    own = [n for n, i in enumerate(node.indices) if _is_grouped(i)]
-                    rest = [n for n in range(len(axes)) if n not in (*own, dim)]
-                    order = [axes[n] for n in (*own, *rest, dim)]
+                    grouped_axes = [n for n, i in enumerate(node.indices) if _is_grouped(i)]
+                    rest = [n for n in range(len(axes)) if n not in (*grouped_axes, dim)]
+                    order = [axes[n] for n in (*grouped_axes, *rest, dim)]
                     layouts[node.buffer] = layout(node.buffer, *order)
     return tuple(layouts.values())
 
 
 def _moved(node: Read, stage: Stage) -> int | None:
-    """The dimension that the innermost axis of the results walks, if there is one such."""
+    """Returns the one dimension that the innermost axis of the results walks, None if not one."""
     last = stage.axes[-1].name
     dims = [d for d, i in enumerate(node.indices) if isinstance(i, Dim) and _is_walked(i, last)]
     return dims[0] if len(dims) == 1 else None

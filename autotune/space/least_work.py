@@ -92,7 +92,7 @@ class _Count:
     constants: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def place(self, root: Expr, at: Mapping[str, int]) -> None:
-        """Count what ``root`` computes where the axes of ``at`` are so far along."""
+        """Counts the operations of ``root`` at the point ``at``: a value of each axis."""
         done: dict[int, int] = {}
 
         def number(node: Expr) -> int:
@@ -110,12 +110,12 @@ class _Count:
             value = _moved(node.value, at)
             if isinstance(value, int):
                 return self._constant(value)
-            return self._known(("index", value))
+            return self._number_of(("index", value))
         if not isinstance(node, Op):
             places = tuple(
                 _moved(i, at) if isinstance(i, int | Dim) else number(i) for i in node.indices
             )
-            return self._known(("read", node.buffer, places))
+            return self._number_of(("read", node.buffer, places))
         cost = 0.0 if node.name == "cast" else SCALAR_OPS[node.name].cost
         if node.name == "where" and _is_of_places(node.args[0]):
             condition = self.constants.get(number(node.args[0]))
@@ -123,19 +123,19 @@ class _Count:
                 return number(node.args[1] if condition else node.args[2])
             cost = 0.0
         args = [number(a) for a in node.args]
-        known = [self.constants.get(a) for a in args]
+        values = [self.constants.get(a) for a in args]
         if _is_of_places(node):
-            if None not in known and not node.dtype.is_float:
-                return self._constant(SCALAR_OPS[node.name].numpy(*known))
-            return self._known((node.name, *args))
-        return self._known((node.name, *args), cost)
+            if None not in values and not node.dtype.is_float:
+                return self._constant(SCALAR_OPS[node.name].numpy(*values))
+            return self._number_of((node.name, *args))
+        return self._number_of((node.name, *args), cost)
 
     def _constant(self, value: Any) -> int:
-        number = self._known(("constant", float(value)))
+        number = self._number_of(("constant", float(value)))
         self.constants[number] = value
         return number
 
-    def _known(self, key: Hashable, cost: float = 0.0) -> int:
+    def _number_of(self, key: Hashable, cost: float = 0.0) -> int:
         number = self.numbers.get(key)
         if number is None:
             number = self.numbers[key] = len(self.numbers)

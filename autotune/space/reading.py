@@ -65,7 +65,7 @@ class ReadTiling(Tiling):
 def tiling_of(
     prim: PrimFunc, target: Target, schedule: Schedule
 ) -> tuple[ReadTiling, dict[str, int]]:
-    """The tiling of the stage with the most work under a schedule, and its values."""
+    """Returns the tiling of the stage with the most work under a schedule, and its values."""
     steps = schedule.steps
     prepare = tuple(s for s in steps if s.name in PREPARING)
     prepared = state_of(prim, Schedule(prepare)).prim if prepare else prim
@@ -76,7 +76,7 @@ def tiling_of(
     unrolled = list(dict.fromkeys(axis_of(x) for x in loops.order[::-1] if x in loops.unrolled))
     vectors = [axis_of(x) for x in loops.order if x in schedule.vectorized]
     v = vectors[-1] if vectors else None
-    own = v not in group.shared
+    is_along = v not in group.shared  # vectors along an axis that not all stages have
     rows = [a for a in unrolled if a in axes and a != v]
     row, row2 = (*rows, None, None)[:2]
     whole = [a for a in reduced if a in loops.unrolled]
@@ -87,7 +87,7 @@ def tiling_of(
     tiling = ReadTiling(
         group,
         target,
-        None if own else v,
+        None if is_along else v,
         row,
         row2,
         k,
@@ -95,7 +95,7 @@ def tiling_of(
         packable_rows=tuple(
             (name, constants.get(name, False)) for name, axis in packs if axis == row
         ),
-        along=v if own else None,
+        along=v if is_along else None,
         unrolled_points=prod(group.extents[a] for a in whole),
         in_groups=any(s.name == "pack_grouped" for s in steps),
     )

@@ -118,7 +118,7 @@ def _operands(group: Group) -> list[Access]:
 def touched(
     access: Access, sizes: Mapping[str, IntArray], unit: int, smooth_anyway: npt.NDArray[np.bool_]
 ) -> FloatArray:
-    """Bytes of an operand that are reached within ``sizes``, in whole units (lines or pages).
+    """Returns the bytes of an operand reached within ``sizes``, in whole units (lines or pages).
 
     ``smooth_anyway``: the operand was packed in the order in which it is read.
     """
@@ -131,17 +131,17 @@ def touched(
             run = run * size
         else:
             count = count * size
-    one = access.element_bytes
-    found = count * np.ceil(run * one / unit) * unit
+    element = access.element_bytes
+    reached = count * np.ceil(run * element / unit) * unit
     if smooth_anyway.any():
-        close = np.ceil(count * run * one / unit) * unit
-        found = np.where(smooth_anyway, close, found)
-    return np.minimum(found, ceil(access.size * one / unit) * unit)
+        close = np.ceil(count * run * element / unit) * unit
+        reached = np.where(smooth_anyway, close, reached)
+    return np.minimum(reached, ceil(access.size * element / unit) * unit)
 
 
 def traffic_features(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
-    """Bytes that all cores together move into L1 (``l1``), into L2
-    (``l2``) and from memory (``l3``) in one call, for each candidate."""
+    """Returns the bytes that all cores together move into L1 (``l1``), into L2 (``l2``) and from
+    memory (``l3``) in one call, for each candidate."""
     n = len(v["rows"])
     target = tiling.target
     loops = loops_of(tiling, v)

@@ -20,11 +20,11 @@ FOLDERS = ("autotune", "codegen", "ir", "loopwright", "tracer", "tools", "docs")
 
 # What still stands below each folder. A number may only fall; the end is an empty table.
 ALLOWED: dict[str, int] = {
-    "autotune": 30,
+    "autotune": 0,
     "codegen": 51,
     "ir": 211,
     "loopwright": 141,
-    "tracer": 9,
+    "tracer": 0,
     "tools": 0,
     "docs": 22,
 }

@@ -104,7 +104,8 @@ def sketches(group: Group, target: Target) -> Iterator[Sketch]:
 
 
 def _periods(stage: Stage) -> dict[str, int]:
-    """The axes all of whose places (up to a period) are told apart, in the stage's order."""
+    """Returns the axes along which every place of a period picks another expression, with their
+    periods, in the stage's order."""
     extents = {a.name: as_int(a.extent) for a in stage.axes}
     bounds: dict[tuple[str, int], set[int]] = {}
     for node in walk(stage.expr):
@@ -118,14 +119,14 @@ def _periods(stage: Stage) -> dict[str, int]:
                 bounds.setdefault(place_of, set()).add(int(bound.value))
     whole = {
         axis: period
-        for (axis, period), known in bounds.items()
-        if known == set(range(1, period)) and 1 < period <= PICK.max_places
+        for (axis, period), places in bounds.items()
+        if places == set(range(1, period)) and 1 < period <= PICK.max_places
     }
     return {axis: min(whole[axis], extents[axis]) for axis in extents if axis in whole}
 
 
 def _place(value: object, extents: Mapping[str, int]) -> tuple[str, int] | None:
-    """The axis that ``value`` is, or is the remainder of, and how many values it takes."""
+    """Returns the axis of ``value`` (or of which it is the remainder), and its number of values."""
     if not isinstance(value, Dim) or len(value.terms) != 1:
         return None
     (mono, coefficient) = value.terms[0]
