@@ -12,7 +12,7 @@ from ..ir.program.in_place import InPlaceRule
 from ..ir.program.nodes import Call
 from ..ir.program.updates import ElementsRead
 
-__all__ = ["elements_read", "in_place_pairs", "in_place_rule", "may_share"]
+__all__ = ["elements_read", "in_place_rule", "may_share"]
 
 
 def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
@@ -51,17 +51,6 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
         return min((low for low, _ in ranges), default=0), max((h for _, h in ranges), default=0)
 
     return reads
-
-
-def in_place_pairs(prim: PrimFunc) -> frozenset[tuple[int, int]]:
-    """Returns positions of (parameter, output) that may share memory from their start; see
-    ``may_share``."""
-    return frozenset(
-        (p, o)
-        for p in range(len(prim.params))
-        for o in range(len(prim.outputs))
-        if may_share(prim, p, o)
-    )
 
 
 def may_share(prim: PrimFunc, param: int, output: int, begin: int = 0) -> bool:

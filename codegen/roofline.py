@@ -31,11 +31,6 @@ class Work:
     element_bytes: int = 4
     rate: float = 1.0
 
-    def intensity(self, level: str) -> float:
-        """Operations per byte moved to or from a level; infinite where nothing moves."""
-        moved = self.traffic[level].total
-        return self.flops / moved if moved else float("inf")
-
 
 @dataclass(frozen=True, slots=True)
 class Roof:

@@ -16,22 +16,22 @@ absolute error is at most ``w * n * u * scale``. ``w = 6`` leaves 3e-8 per eleme
 *Sums of compiled code* are taken in blocks, whatever the schedule (``ir/loop/block_sums.py``): of
 ``n`` terms none passes more than ``64 + 17 * log(n, 16)`` additions, in the tile of a product
 ``128 + 65 * log(n, 64)``, and each rounds by ``u`` at most. That is the growth of pairwise sums,
-and rounding errors that differ in sign keep it below ``pairwise_error``, the bound that NumPy's
-pairwise sums have.
+and rounding errors that differ in sign keep it below the bound that NumPy's pairwise
+sums have.
 
 Integers and bools are exact.
 """
 
 from __future__ import annotations
 
-from math import log2, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from .dtype import DType
 
-__all__ = ["Tolerance", "pairwise_error", "tolerance"]
+__all__ = ["Tolerance", "tolerance"]
 
 WALK_WIDTH = 6.0
 
@@ -63,17 +63,3 @@ def tolerance(
     rtol = unit * (4 * operations + WALK_WIDTH * sqrt(reduction_length))
     atol = unit * WALK_WIDTH * reduction_length * scale
     return Tolerance(rtol, atol + operations * float(info.smallest_subnormal))
-
-
-def pairwise_error(dtype: DType, terms: int) -> float:
-    """Returns the bound on the relative error of NumPy's sum of ``terms`` numbers of one sign.
-
-    Blocks of 128 are added up by 8 running sums of 16 terms, which are added in pairs, and so are
-    the sums of blocks.
-
-    >>> from loopwright.ir.dtype import FLOAT32
-    >>> round(pairwise_error(FLOAT32, 1024) * 2**24)
-    21
-    """
-    pairs = 3 + log2(max(1.0, terms / 128))
-    return float(np.finfo(dtype.numpy).eps) / 2 * (min(terms, 15) + pairs)

@@ -134,12 +134,6 @@ class Traced:
         """True if calls have to look at their arguments: see ``write_back.check``."""
         return self.depends_on_memory or bool(self.fits or self.bounds)
 
-    @property
-    def returns_tuple(self) -> bool:
-        """True if ``main`` returns a tuple: it does unless there is exactly one array."""
-        pieces = sum(len(w.pieces) for w in self.written)
-        return self.outputs.count(None) + pieces + 2 * len(self.bounds) != 1
-
     def result(self, arrays: list[np.ndarray[Any, Any]], leaves: Sequence[Any] = ()) -> Any:
         """Returns the function's result, given the arrays that ``main`` computed and the leaves of
         the arguments."""

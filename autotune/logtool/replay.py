@@ -34,7 +34,7 @@ from ..request import TuneRequest
 from ..space.features import FEATURE_NAMES
 from ..task import Task
 
-__all__ = ["Replay", "ReplayError", "replay", "runs_of"]
+__all__ = ["Replay", "ReplayError", "replay"]
 
 Unknown = TypeVar("Unknown", float, None)
 TaskMaker = Callable[[Mapping[str, Any], Target], Task]
@@ -184,15 +184,6 @@ def _departure(record: MeasureRecord, task: Task, candidates: Sequence[Candidate
     return "\n".join(lines)
 
 
-def runs_of(log: TuningLog) -> list[Note]:
-    """Returns the notes of the runs in a log, oldest first."""
-    return [note for _, note in _runs(log)]
-
-
-def _runs(log: TuningLog) -> list[tuple[int, Note]]:
-    return [(n, note) for n, note in log.notes if note.kind == "run" and note.text("run")]
-
-
 def replay(log: TuningLog, run: str | None = None, make_task: TaskMaker | None = None) -> Replay:
     """Repeats a run (its id or the start of it; the last one by default).
 
@@ -251,7 +242,7 @@ def _tune_again(note: Note, tasks: Sequence[Task], log: TuningLog, tape: Tape) -
 
 
 def _find(log: TuningLog, run: str | None) -> tuple[int, Note]:
-    runs = _runs(log)
+    runs = [(n, note) for n, note in log.notes if note.kind == "run" and note.text("run")]
     if not runs:
         raise ReplayError(
             "this log notes no run: its records come from an older version, or the notes were lost"

@@ -18,7 +18,6 @@ __all__ = [
     "compile_object",
     "disassemble",
     "llvm_version",
-    "optimised_ir",
 ]
 
 _lock = threading.RLock()
@@ -107,12 +106,6 @@ MOST_EXTREMES = 64
 _EXTREMES = ("smin", "smax", "umin", "umax")
 _EXTREME = re.compile(r"= call [^@]* @llvm\.[su](?:min|max)\.")
 _LABEL = re.compile(r"\n[\w.]+:")
-
-
-def optimised_ir(text: str, target: Target) -> str:
-    """``text`` after the passes, before instruction selection."""
-    with _lock:
-        return str(_optimise(text, _machine(target)))
 
 
 def compile_object(text: str, target: Target, *, quick: bool = False) -> bytes:

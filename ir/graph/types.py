@@ -34,10 +34,6 @@ class TensorType:
         return product(self.shape)
 
     @property
-    def is_static(self) -> bool:
-        return all(isinstance(s, int) for s in self.shape)
-
-    @property
     def short(self) -> str:
         """The spelling of specs and messages: ``float32[64, 784]``."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["PRIVATE_SCOPES", "Instruction", "LoopKind", "Role", "Scope"]
+__all__ = ["Instruction", "LoopKind", "Role", "Scope"]
 
 
 class LoopKind(StrEnum):
@@ -19,13 +19,9 @@ class LoopKind(StrEnum):
 class Scope(StrEnum):
     """Where a buffer lives that is no operand; see the grammar of nests."""
 
-    WORKSPACE = "workspace"
     REGISTERS = "registers"
     STACK = "stack"
     TILES = "tiles"
-
-
-PRIVATE_SCOPES = (Scope.REGISTERS, Scope.STACK, Scope.TILES)
 
 
 class Instruction(StrEnum):

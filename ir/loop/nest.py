@@ -7,8 +7,7 @@
     Group   ::= "by" size "of" dimension
     Stmt    ::= kind var "in" extent ["by" instruction] ":" Stmt*
               | "let" var "=" int_expr                          until the end of the enclosing body
-              | scope Buffer                                    scope: workspace | registers
-                                                                | stack | tiles
+              | scope Buffer                                    scope: registers | stack | tiles
               | ["stream"] buffer "[" int_expr, ... "]" "=" Expr    Store
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
               | "prefetch" buffer "[" int_expr, ... "]"
@@ -18,8 +17,7 @@
 One statement a line, and what it holds indented by two spaces. Every extent is a constant: where a
 split does not divide, the body stands once more for the rest.
 A ``registers`` buffer is private to the innermost body; so are a ``stack`` buffer, which lives in
-memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix. A ``workspace`` buffer is
-shared by the threads of a parallel loop.
+memory, and a ``tiles`` buffer, in registers that hold tiles of a matrix.
 """
 
 from __future__ import annotations

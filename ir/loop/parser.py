@@ -16,7 +16,7 @@ from ..dtype import DTYPES, FLOAT32, INT64, DType
 from ..errors import InternalError, ParseError
 from ..scanner import Scanner
 from .expr import Expr, IndexLike, cast, const, index, op, read
-from .kinds import PRIVATE_SCOPES, Instruction, LoopKind, Role, Scope
+from .kinds import Instruction, LoopKind, Role, Scope
 from .nest import (
     SHIFTED,
     Accumulate,
@@ -48,7 +48,7 @@ _SYMBOLS = {row.symbol: row.name for row in SCALAR_OPS.values() if row.symbol}
 _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)))
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
 _KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
-_SCOPE = re.compile(rf"({'|'.join(PRIVATE_SCOPES)})\b(?!\s*[\[.])")
+_SCOPE = re.compile(rf"({'|'.join(Scope)})\b(?!\s*[\[.])")
 _WORD = re.compile(r"(let|if|else|prefetch|stream)\b(?!\s*[\[.])")
 INDENT = 2
 

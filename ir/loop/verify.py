@@ -16,7 +16,7 @@ from ..dtype import DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .intrinsics import is_instance
-from .kinds import PRIVATE_SCOPES, LoopKind, Role
+from .kinds import LoopKind, Role
 from .nest import Accumulate, Alloc, If, Intrinsic, Let, Loop, Nest, Prefetch, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
 from .scalar import COMBINERS
@@ -149,10 +149,8 @@ class _NestVerifier:
             elif isinstance(stmt, Let):
                 self.let(stmt, scope)
             elif isinstance(stmt, Alloc):
-                fixed = all(isinstance(s, int) for s in stmt.buffer.shape)
-                if stmt.scope not in PRIVATE_SCOPES or not fixed:
-                    scopes = ", ".join(PRIVATE_SCOPES)
-                    self.fail(stmt, f"a private buffer has constant sizes and a scope of {scopes}")
+                if not all(isinstance(s, int) for s in stmt.buffer.shape):
+                    self.fail(stmt, "a private buffer has constant sizes")
                 scope.buffers[stmt.buffer.name] = stmt.buffer
                 scope.private[stmt.buffer.name] = scope.parallel
                 self.written.discard(stmt.buffer.name)

@@ -10,10 +10,10 @@ from ..errors import InternalError
 from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, read
-from ..loop.prim import Axis, Buffer, PrimFunc, Stage
+from ..loop.prim import Axis, Buffer, Stage
 from ..loop.tensor import Map, Reduction, Tensor
 
-__all__ = ["apply_compute", "operator_prim", "placeholder", "stage_of"]
+__all__ = ["apply_compute", "placeholder", "stage_of"]
 
 
 def apply_compute(
@@ -51,20 +51,3 @@ def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:
     reduced = tuple(Axis(f"r{prefix}{n}", size) for n, size in enumerate(result.over))
     expr = result.element(*(symbol(a.name) for a in (*axes, *reduced)))
     return Stage(buffer, axes, expr, reduced, result.combiner)
-
-
-def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:
-    """Returns the PrimFunc of one primitive operator, with parameters ``x0 x1 ...`` and ``out``.
-
-    >>> from loopwright.ir.dtype import FLOAT32
-    >>> from loopwright.ir.ops import get
-    >>> print(operator_prim(get("exp"), [TensorType((4,), FLOAT32)], {}))
-    prim @exp(x0: float32[4]) -> out: float32[4] {
-      out[i0] = exp(x0[i0])
-    }
-    """
-    complete = op.complete_attrs(attrs)
-    out_type = op.infer(tuple(types), complete)
-    params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types))
-    result = apply_compute(op, [placeholder(p) for p in params], complete, out_type)
-    return PrimFunc(op.name.replace(".", "_"), params, ("out",), (stage_of("out", result),))

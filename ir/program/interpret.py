@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,27 +12,13 @@ from ..errors import InternalError
 from ..window import dense_offset
 from .nodes import Alias, Alloc, Call, Copy, Free, Program, Region
 
-__all__ = ["Kernel", "interpret", "writing"]
+__all__ = ["Kernel", "interpret"]
 
 Kernel: TypeAlias = Callable[..., None]
 """Called with one array per operand, then the workspace (uint8) if there is one; writes its outputs
 and workspace, as the native kernel does."""
 
 _POISON = 0xA5
-
-
-def writing(function: Callable[..., Any], outputs: int = 1) -> Kernel:
-    """A kernel that writes what ``function`` of the leading operands returns to the last ones.
-
-    ``function`` gives one array, or a sequence of ``outputs`` arrays.
-    """
-
-    def kernel(*operands: Array) -> None:
-        results = function(*operands[:-outputs])
-        for target, result in zip(operands[-outputs:], [results] if outputs == 1 else results):
-            target[...] = result
-
-    return kernel
 
 
 def interpret(

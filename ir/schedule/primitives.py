@@ -23,7 +23,7 @@ from ..loop.expr import (
     walk,
     within,
 )
-from ..loop.kinds import PRIVATE_SCOPES, LoopKind, Scope
+from ..loop.kinds import LoopKind, Scope
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import COMBINERS
 from .blockwise import blockwise
@@ -188,7 +188,7 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     """
     stage = state.require_stage(name, "cache_write")
     state.require_loop(at, "cache_write")
-    if stage.combiner is None or scope not in PRIVATE_SCOPES:
+    if stage.combiner is None or scope not in tuple(Scope):
         raise ScheduleError(
             f"cache_write: {name} is no reduction, or {scope!r} is no private scope"
         )

@@ -13,7 +13,6 @@ import pytest
 from loopwright.autotune.log.logged import logged_nest, logged_prim
 from loopwright.autotune.log.lookup import best_records
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.logtool.replay import runs_of
 from loopwright.autotune.logtool.tools import still_applies, verify
 from loopwright.ir.loop.workload import workload_hash
 
@@ -63,7 +62,7 @@ def test_the_same_schedules_win(name: str) -> None:
 
 def test_a_run_and_a_decision_are_found_again() -> None:
     log = TuningLog(FIXTURES / "v2.jsonl")
-    (run,) = runs_of(log)
+    (run,) = (note for _, note in log.notes if note.kind == "run")
     assert [task["name"] for task in run.items("tasks")] == [
         "matmul_maximum",
         "max_subtract_exp_sum_divide",

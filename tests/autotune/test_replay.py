@@ -10,7 +10,7 @@ import pytest
 from loopwright.autotune.budget import Budget
 from loopwright.autotune.log.record import MeasureRecord
 from loopwright.autotune.log.tuning_log import TuningLog
-from loopwright.autotune.logtool.replay import ReplayError, replay, runs_of
+from loopwright.autotune.logtool.replay import ReplayError, replay
 from loopwright.autotune.program.program_tuner import tune_program
 from loopwright.autotune.request import TuneRequest
 from loopwright.autotune.settings import DEFAULT_SETTINGS
@@ -53,7 +53,7 @@ def test_a_program_is_tuned_again(tmp_path: Path, budget: Budget, strategy: str)
 def test_a_run_that_went_on_from_a_log_is_repeated_as_it_was(tmp_path: Path) -> None:
     run_program(tmp_path / "log", Budget(trials=64))
     log = run_program(tmp_path / "log", Budget(trials=64), seed=1)
-    first, second = runs_of(log)
+    first, second = (note for _, note in log.notes if note.kind == "run")
     assert second.number("known") == 64 + sum(r.raced for r in log if r.run == first.text("run"))
     for note in (first, second):
         found = replay(log, note.text("run")[:6], make_task)

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ import compiled
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.ir.dtype import FLOAT32
-from loopwright.ir.tolerance import pairwise_error
+from loopwright.ir.dtype import FLOAT32, DType
 from page_borders import HOST, sampled
 
 Array = np.ndarray[Any, Any]
@@ -67,6 +67,19 @@ def excess(name: str, n: int, run: Callable[..., Any]) -> float:
     terms = x.size // max(1, exact.size)
     error = np.max(np.abs(found - exact) / np.abs(exact))
     return float(error / pairwise_error(FLOAT32, terms))
+
+
+def pairwise_error(dtype: DType, terms: int) -> float:
+    """Returns the bound on the relative error of NumPy's sum of ``terms`` numbers of one sign.
+
+    Blocks of 128 are added up by 8 running sums of 16 terms, which are added in pairs, and so are
+    the sums of blocks.
+
+    >>> round(pairwise_error(FLOAT32, 1024) * 2**24)
+    21
+    """
+    pairs = 3 + log2(max(1.0, terms / 128))
+    return float(np.finfo(dtype.numpy).eps) / 2 * (min(terms, 15) + pairs)
 
 
 def default(function: Callable[..., Any], x: Array, threads: int) -> Any:

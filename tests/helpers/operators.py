@@ -15,11 +15,19 @@ from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem,
 from loopwright.ir.graph.operator import Operator
 from loopwright.ir.graph.types import TensorType, Type
 from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.ops.to_tensor import operator_prim
+from loopwright.ir.loop.prim import Buffer, PrimFunc
+from loopwright.ir.ops.to_tensor import apply_compute, placeholder, stage_of
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 
-__all__ = ["Evaluated", "array_type", "assert_agree", "evaluate_operator", "samples_of"]
+__all__ = [
+    "Evaluated",
+    "array_type",
+    "assert_agree",
+    "evaluate_operator",
+    "operator_prim",
+    "samples_of",
+]
 
 LARGEST_TERM = 1e4  # special values beyond it swallow a sum instead of cancelling in it
 
@@ -129,3 +137,20 @@ def _evaluate_decomposed(
         else:
             raise InternalError(f"{op.name} decomposes into {type(node).__name__}")
     return Evaluated(value_of(result), length)
+
+
+def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> PrimFunc:
+    """Returns the PrimFunc of one primitive operator, with parameters ``x0 x1 ...`` and ``out``.
+
+    >>> from loopwright.ir.dtype import FLOAT32
+    >>> from loopwright.ir.ops import get
+    >>> print(operator_prim(get("exp"), [TensorType((4,), FLOAT32)], {}))
+    prim @exp(x0: float32[4]) -> out: float32[4] {
+      out[i0] = exp(x0[i0])
+    }
+    """
+    complete = op.complete_attrs(attrs)
+    out_type = op.infer(tuple(types), complete)
+    params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types))
+    result = apply_compute(op, [placeholder(p) for p in params], complete, out_type)
+    return PrimFunc(op.name.replace(".", "_"), params, ("out",), (stage_of("out", result),))

@@ -44,7 +44,6 @@ KNOWN = {
     "to_prim.CHEAP": "instructions that cost less than a store and a load",
     # Marks and data of tests.
     "graph.EXIT": "a mark, no size",
-    "testing.LARGEST_TERM": "values of samples",
 }
 
 

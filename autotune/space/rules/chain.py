@@ -49,7 +49,7 @@ from ..sketch import Sketch
 from ..tiling import Choices, Kind, Tiling, Values
 from .base import described, parallel_depth, parallel_steps, split_step, tail, up_to
 
-__all__ = ["Chain", "chain_sketches", "is_chain"]
+__all__ = ["Chain", "chain_sketches"]
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,6 @@ def _is_exponent(stage: Stage) -> bool:
     return stage.combiner is None and any(
         isinstance(n, Op) and n.name == "exp" for n in walk(stage.expr)
     )
-
-
-def is_chain(stages: tuple[Stage, ...]) -> bool:
-    """True if a contraction, a softmax of its rows and a contraction of that are among them."""
-    return _roles(stages) is not None
 
 
 # -- what comes before the loops -------------------------------------------------------------------

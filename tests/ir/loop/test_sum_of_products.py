@@ -9,7 +9,7 @@ from loopwright.ir.loop import evaluate as module
 from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.sum_of_products import sum_of_products
 from loopwright.ir.ops import get
-from loopwright.ir.ops.to_tensor import operator_prim
+from operators import operator_prim
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab2-")), max_size=6), st.data())

@@ -9,8 +9,7 @@ from loopwright.ir.graph.parser import parse_function
 from loopwright.ir.graph.printer import as_text
 from loopwright.ir.graph.types import TensorType, TupleType
 from loopwright.ir.ops import Pattern, all_operators
-from loopwright.ir.ops.to_tensor import operator_prim
-from operators import array_type, assert_agree, evaluate_operator, samples_of
+from operators import array_type, assert_agree, evaluate_operator, operator_prim, samples_of
 
 OPERATORS = all_operators()
 

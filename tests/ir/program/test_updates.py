@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernels_in_numpy import writing
 from loopwright.ir.errors import InternalError
 from loopwright.ir.program import optimise, parse_program, verify
-from loopwright.ir.program.interpret import interpret, writing
+from loopwright.ir.program.interpret import interpret
 from loopwright.ir.program.updates import update_in_place
 
 KERNELS = {
