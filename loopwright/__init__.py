@@ -109,7 +109,8 @@ _LATE = {
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
 }
-"""What few programs ask for, and takes as long to load as all the rest."""
+"""Names that are imported at their first use: few programs need them, and loading them takes as
+long as loading everything else."""
 
 
 def __getattr__(name: str) -> Any:

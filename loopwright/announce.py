@@ -25,14 +25,14 @@ def dump_prefix(name: str, config: Config) -> Path | None:
     return config.dump / f"{number:03}-{name}"
 
 
-def pass_context(own: PassContext, config: Config, dump: Path | None = None) -> PassContext:
-    """Returns a function's own pass context with what the settings ask for besides."""
+def pass_context(context: PassContext, config: Config, dump: Path | None = None) -> PassContext:
+    """Returns a function's pass context with the verification and dumps that settings ask for."""
     folder = None if dump is None else dump.with_name(f"{dump.name}-passes")
-    return replace(own, verify=own.verify or config.verify, dump=own.dump or folder)
+    return replace(context, verify=context.verify or config.verify, dump=context.dump or folder)
 
 
 def announce(name: str, made: Specialisation, config: Config, dump: Path | None = None) -> None:
-    """Tell on stderr what the settings ask for; write every level to files that begin with
+    """Write what the settings ask for to stderr, and every level to files that begin with
     ``dump``."""
     if config.debug >= 1:
         summary = made.built.summary
@@ -40,8 +40,8 @@ def announce(name: str, made: Specialisation, config: Config, dump: Path | None 
             f"loopwright: {name}({made.traced.request}) compiled in {made.seconds:.2f} s"
             f"{': ' + summary if summary else ''}\n"
         )
-    shown = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
-    for level, text in shown.items():
+    names = {2: "graph", 3: "loops", 4: "llvm", 5: "asm"}
+    for level, text in names.items():
         if config.debug >= level and text in made.built.levels:
             sys.stderr.write(made.built.as_text(text) + "\n")
     if dump is not None:

@@ -18,15 +18,15 @@ Specialised: TypeAlias = Callable[[Request], Specialisation]
 
 
 def placed(specialised: Specialised, request: Request, leaves: Sequence[Any]) -> Specialisation:
-    """The code for a request whose operands lie in memory as ``leaves`` do."""
-    found = specialised(request)
-    if not found.traced.depends_on_memory:
-        return found
-    return specialised(request.with_placements(placements(found.traced, leaves)))
+    """Returns the code for a request whose operands are placed in memory as ``leaves`` are."""
+    made = specialised(request)
+    if not made.traced.depends_on_memory:
+        return made
+    return specialised(request.with_placements(placements(made.traced, leaves)))
 
 
 _PLAIN = (np.ndarray, np.generic, int, float)
-"""What NumPy has the memory of, or a value that cannot be changed."""
+"""Types whose memory NumPy manages, and types of values that cannot be changed."""
 
 
 def _nothing(*leaves: Any) -> None:
@@ -34,8 +34,8 @@ def _nothing(*leaves: Any) -> None:
 
 
 class ByMemory:
-    """Makes the calls for one request. Arrays in C order that are apart are told in microseconds;
-    all others are looked at with care."""
+    """Makes the calls for one request. Contiguous arrays that do not overlap are recognised in
+    microseconds; all others take a slower check."""
 
     def __init__(self, made: Specialisation, specialised: Specialised, request: Request) -> None:
         self._run = made.built.direct or _nothing
@@ -85,10 +85,10 @@ class ByMemory:
             results = self._quickly([np.asarray(v) for v in leaves])
             if results is not None:
                 return results[0]
-        found = placed(self._specialised, self._request, leaves)
-        check(found.traced, leaves)
-        outputs = found.built.call([to_array(leaf) for leaf in leaves])
-        return write_back(found.traced, leaves, outputs)
+        made = placed(self._specialised, self._request, leaves)
+        check(made.traced, leaves)
+        outputs = made.built.call([to_array(leaf) for leaf in leaves])
+        return write_back(made.traced, leaves, outputs)
 
     def _is_plain(self, leaves: Sequence[Any]) -> bool:
         """True if the code of ``made`` is right for these leaves, and may write to them."""

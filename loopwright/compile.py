@@ -113,10 +113,10 @@ class CompiledFunction:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result on these arguments; compiles first if their kind is new.
+        """Returns the function's result on these arguments; compiles first if their kind is new.
 
-        ``threads=2`` is no argument of the function (unless it has one of that name) but how many
-        threads this call may use, as with ``with_threads``.
+        ``threads=2`` sets how many threads this call may use, as ``with_threads`` does, unless the
+        function has an argument of that name.
         """
         if not kwargs:
             last = self._last
@@ -130,11 +130,11 @@ class CompiledFunction:
         try:
             return self._call(args, kwargs)
         except Exception as error:
-            shown = for_user(error)
-        raise shown
+            reported = for_user(error)
+        raise reported
 
     def with_threads(self, count: int) -> CompiledFunction:
-        """The same function for ``count`` threads: with the schedules that are best on so many.
+        """Returns the function for ``count`` threads, with the schedules that are best on so many.
 
         ``f(x, threads=1)`` is ``f.with_threads(1)(x)``. Both keep their code. At most 256.
 
@@ -189,44 +189,45 @@ class CompiledFunction:
             return self.function(*args, **kwargs)  # called while another function is traced
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         request = arguments.request
-        found = self._lookup(request)
-        self._hits += found is not None
-        found = found or self._compile(request)
-        leaves = [arguments.values[i] for i in found.traced.parameters]
-        checked = found.traced.is_checked
-        run = ByMemory(found, self._specialised, request) if checked else None
+        made = self._lookup(request)
+        self._hits += made is not None
+        made = made or self._compile(request)
+        leaves = [arguments.values[i] for i in made.traced.parameters]
+        checked = made.traced.is_checked
+        run = ByMemory(made, self._specialised, request) if checked else None
         if quick is not None and [*map(id, quick[1])] == [*map(id, leaves)]:
-            self._ready[quick[0]] = Ready.of(found, args, kwargs, self._static_places, run)
-            if self._lookup(request) is not found:  # swapped in the meantime
+            self._ready[quick[0]] = Ready.of(made, args, kwargs, self._static_places, run)
+            if self._lookup(request) is not made:  # swapped in the meantime
                 self._forget_ready()
         if run is not None:
             return run(leaves)
-        return found.traced.result(found.built.call([to_array(leaf) for leaf in leaves]))
+        return made.traced.result(made.built.call([to_array(leaf) for leaf in leaves]))
 
     def _specialised(self, request: Request) -> Specialisation:
         return self._lookup(request) or self._compile(request)
 
     def _lookup(self, request: Request) -> Specialisation | None:
-        """The code for a request; of a function that changes nothing, wherever its arrays lie."""
-        found = self._known.get(request)
-        if found is None and request.placements:
-            found = self._known.get(request.with_placements(()))
-            return None if found is None or found.traced.depends_on_memory else found
-        return found
+        """Returns the code for a request. That of a function that changes no array serves every
+        placement of its operands in memory."""
+        made = self._known.get(request)
+        if made is None and request.placements:
+            made = self._known.get(request.with_placements(()))
+            return None if made is None or made.traced.depends_on_memory else made
+        return made
 
     def _compile(self, request: Request) -> Specialisation:
         from . import release
 
         with self._lock:
-            if (found := self._lookup(request)) is not None:
-                return found
+            if (made := self._lookup(request)) is not None:
+                return made
             self._misses += 1
             for other in self._known.values():
                 other.traced.look_outside()
-            found = self._made(request, Config.read())
-            self._known[found.traced.request] = found
-            release.give_back(found.built)
-            return found
+            made = self._made(request, Config.read())
+            self._known[made.traced.request] = made
+            release.give_back(made.built)
+            return made
 
     def _made(self, request: Request, config: Config) -> Specialisation:
         from . import release
@@ -252,11 +253,11 @@ class CompiledFunction:
     def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
         """Use another build for a request from the next call on, if ``old`` is in use now."""
         with self._lock:
-            found = self._known.get(request)
-            if found is None or found.built is not old:
+            made = self._known.get(request)
+            if made is None or made.built is not old:
                 return False
             self._known[request] = Specialisation(
-                found.traced, new, "tuned in the background", found.seconds
+                made.traced, new, "tuned in the background", made.seconds
             )
             self._forget_ready()
         return True
@@ -292,10 +293,10 @@ class CompiledFunction:
             traced = self._trace(self._request(args, kwargs), borrowed)
             pipeline.refuse_symbolic(traced.module)
         except Exception as error:
-            shown = for_user(error)
+            reported = for_user(error)
         else:
             return traced
-        raise shown
+        raise reported
 
     def _build(self, traced: Traced, config: Config, dump: Path | None = None) -> pipeline.Built:
         from . import failures, pipeline
@@ -304,10 +305,10 @@ class CompiledFunction:
         try:
             return pipeline.build(traced.module, updates=traced.updates, **options)
         except Exception as error:
-            shown = failures.with_repro(error, traced.name, traced.module, options, config)
-            if shown is error:
+            reported = failures.with_repro(error, traced.name, traced.module, options, config)
+            if reported is error:
                 raise
-            raise shown from error
+            raise reported from error
 
     def build_options(self, config: Config, dump: Path | None = None) -> dict[str, Any]:
         """Returns the options of a build: the function's own settings, else those of ``config``."""
@@ -320,7 +321,7 @@ class CompiledFunction:
         }
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """The function's graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
+        """Returns the graph IR for these arguments: arrays, or specs (``lw.f32[64, 784]``).
 
         >>> import numpy as np
         >>> import loopwright as lw
@@ -334,32 +335,32 @@ class CompiledFunction:
         try:
             return self._trace(self._request(args, kwargs))
         except Exception as error:
-            shown = for_user(error)
-        raise shown
+            reported = for_user(error)
+        raise reported
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The function compiled for these arguments, to look at or to keep; see ``Lowered``."""
+        """Returns the code for these arguments, to look at or to keep; see ``Lowered``."""
         traced = self._trace_for_code(args, kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._static)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Times every kernel of a call with these arguments; see ``Lowered.explain``.
 
-        ``seconds=1.0`` is the time to spend, and no argument of the function.
+        ``seconds=1.0`` is the time to spend; it is not passed to the function.
         """
         named = {name: value for name, value in kwargs.items() if name != "seconds"}
         return self.lower(*args, **named).explain(*args, **kwargs)
 
     def in_use(self, *args: Any, **kwargs: Any) -> tuple[Lowered, list[Array]]:
-        """The code that calls with these arguments run, compiled now if there is none; and the
-        arrays that it is handed. Raises LoopwrightTypeError for specs in the place of arrays."""
+        """Returns the code that calls with these arguments run, compiled now if there is none, and
+        the arrays that it takes. Raises LoopwrightTypeError for specs in the place of arrays."""
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
-        found = self._specialised(arguments.request)
-        leaves = [arguments.values[i] for i in found.traced.parameters]
+        made = self._specialised(arguments.request)
+        leaves = [arguments.values[i] for i in made.traced.parameters]
         if any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves):
             raise LoopwrightTypeError(f"{self._name} needs arrays here, not specs of arrays")
-        found = placed(self._specialised, arguments.request, leaves)
-        traced, built = found.traced, found.built
+        made = placed(self._specialised, arguments.request, leaves)
+        traced, built = made.traced, made.built
         if not built.has_weights:
             traced = self._trace(traced.request)
             from . import release
@@ -368,7 +369,7 @@ class CompiledFunction:
         return Lowered(traced, built, self._static), [to_array(v) for v in leaves]
 
     def traced_with_bounds(self, args: Any, kwargs: Any) -> tuple[Traced, list[Array] | None]:
-        """A trace that asks for the bounds of indices, and the arrays it takes, if there are."""
+        """Returns a trace that returns the bounds of indices, and the arrays it takes, if any."""
         traced = self._trace(self._request(args, kwargs), bounds=True)
         return traced, self._arrays(traced, args, kwargs)
 

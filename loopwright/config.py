@@ -192,11 +192,11 @@ _WARNED: set[str] = set()
 
 
 def _warn_of_unknown() -> None:
-    known = set(variables())
+    names = set(variables())
     for name in os.environ:
-        if name.startswith(PREFIX) and name not in known and name not in _WARNED:
+        if name.startswith(PREFIX) and name not in names and name not in _WARNED:
             _WARNED.add(name)
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, names, n=1)
             meant = f"; did you mean {near[0]}?" if near else ""
             warnings.warn(f"{name} is not a setting of Loopwright{meant}", stacklevel=3)
 
@@ -211,7 +211,7 @@ def variables() -> Iterator[str]:
 
 
 def describe() -> str:
-    """One line per variable: what it takes, and what it does."""
+    """Returns a line per variable: the values it takes, and its effect."""
     rows = [
         (f"{_variable(s)}={s.metadata['takes']}", str(s.metadata["help"])) for s in fields(Config)
     ]

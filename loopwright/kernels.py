@@ -104,27 +104,23 @@ _lock = threading.Lock()
 
 
 def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Kernel:
-    """The kernel of a PrimFunc. Its symbol is the workload's: equal work shares its code."""
+    """Returns the kernel of a PrimFunc. The workload names its symbol: equal work shares code."""
     with _lock:
-        found = _kernels.get(_kernel_key(workload, chosen, target))
-    if found is None:
+        kernel = _kernels.get(_kernel_key(workload, chosen, target))
+    if kernel is None:
         symbol = kernel_symbol(workload)
         if chosen.origin == Origin.LIBRARY:
-            found = _by_library(prim, target, symbol)
-        found = found or compile_kernel(prim, chosen.schedule, target, symbol)
-        remember_kernel(workload, chosen, target, found)
-    return found
+            kernel = _by_library(prim, target, symbol)
+        kernel = kernel or compile_kernel(prim, chosen.schedule, target, symbol)
+        remember_kernel(workload, chosen, target, kernel)
+    return kernel
 
 
 def _by_library(prim: PrimFunc, target: Target, symbol: str) -> Kernel | None:
     try:
-        return library_kernel(prim, target, symbol, lambda rest: _favourite(rest, target))
+        return library_kernel(prim, target, symbol, lambda rest: default_schedule(rest, target)[0])
     except ScheduleError:  # made for the whole, where the product is not in memory
         return library_kernel(prim, target, symbol, lambda _: Schedule())
-
-
-def _favourite(prim: PrimFunc, target: Target) -> Schedule:
-    return default_schedule(prim, target)[0]
 
 
 def by_library(name: str) -> Chosen:
@@ -133,7 +129,7 @@ def by_library(name: str) -> Chosen:
 
 
 def remember_kernel(workload: str, chosen: Chosen, target: Target, kernel: Kernel) -> None:
-    """Have the kernel of a workload under a schedule at hand for the next build."""
+    """Keep the kernel of a workload under a schedule for the next build."""
     with _lock:
         _kernels[_kernel_key(workload, chosen, target)] = kernel
         while len(_kernels) > KEPT_KERNELS:

@@ -29,7 +29,8 @@ def log(path: str | os.PathLike[str]) -> Iterator[Path]:
     Every thread and every asyncio task has its own; a thread that is started inside begins without,
     unless it is run in ``contextvars.copy_context()``.
 
-    Raises LoopwrightTypeError for what is no path, LoopwrightValueError for one that is no file.
+    Raises LoopwrightTypeError if ``path`` is not a path, LoopwrightValueError if no file can be
+    there.
 
     >>> import tempfile
     >>> import loopwright as lw
@@ -47,13 +48,13 @@ def log(path: str | os.PathLike[str]) -> Iterator[Path]:
         _LOG.reset(token)
 
 
-def log_in_force(own: Path | None, environment: Path | None) -> Path | None:
-    """The log to use: a function's own, else that of the context, else the environment's.
+def log_in_force(function: Path | None, environment: Path | None) -> Path | None:
+    """Returns the log to use: the function's, else that of the context, else the environment's.
 
-    ``/dev/null`` is no log. Raises LoopwrightValueError for what is there and cannot be read as a
-    file, naming the setting.
+    ``/dev/null`` means no log. Raises LoopwrightValueError, naming the setting, for a path that
+    exists and cannot be read as a file.
     """
-    settings = ((own, "log="), (_LOG.get(), "lw.log"), (environment, "LOOPWRIGHT_LOG"))
+    settings = ((function, "log="), (_LOG.get(), "lw.log"), (environment, "LOOPWRIGHT_LOG"))
     for path, setting in settings:
         if path is not None:
             return None if path == Path(os.devnull) else _readable(path, setting)

@@ -49,12 +49,12 @@ class Lowered:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result; raises LoopwrightTypeError for arguments of another kind."""
+        """Returns the result. Raises LoopwrightTypeError for arguments of another kind."""
         try:
             return self._call(args, kwargs)
         except Exception as error:
-            shown = for_user(error)
-        raise shown
+            reported = for_user(error)
+        raise reported
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced, arguments = self.traced, self._arguments(args, kwargs)
@@ -94,7 +94,7 @@ class Lowered:
 
 
 Compiled = Lowered
-"""What ``f.lower(...).compile()`` returns."""
+"""The type that ``f.lower(...).compile()`` returns."""
 
 
 def refuse_other_kind(traced: Traced, given: Request) -> None:

@@ -40,7 +40,7 @@ def parse(
 
     ``constants`` holds the arrays that the text calls ``meta[name]``; ``file`` is the name that
     errors give the text. ``str(module)`` is the text again. Raises ParseError with line and column
-    for text that is no module, and LoopwrightTypeError for operands that do not fit an operator.
+    for malformed text, and LoopwrightTypeError for operands that do not fit an operator.
 
     >>> import loopwright as lw
     >>> module = lw.parse('''
@@ -57,8 +57,8 @@ def parse(
     try:
         return parse_module(text, constants=constants, file=file)
     except Exception as error:
-        shown = for_user(error)
-    raise shown
+        reported = for_user(error)
+    raise reported
 
 
 def build(module: Module | str, *, name: str = "main", **options: Any) -> CompiledModule:
@@ -171,11 +171,11 @@ def _check(module: Module) -> None:
         for function in module.functions.values():
             if isinstance(function, PrimFunc):
                 verify_prim(function)
-    except InternalError as error:  # which it is where a pass made the module
+    except InternalError as error:  # verify expects a pass's module; this one is the user's
         raise LoopwrightTypeError(error.message, notes=error.notes) from None
     for name in module.schedules:
         if not isinstance(module.functions.get(name), PrimFunc):
-            raise LoopwrightTypeError(f"there is a schedule of {name}, which is no kernel")
+            raise LoopwrightTypeError(f"there is a schedule of {name}, which is not a kernel")
 
 
 def _traced(module: Module, name: str) -> Traced:
@@ -222,7 +222,7 @@ def _spec(kind: Type) -> Any:
 
 
 def _call_prim(prim: PrimFunc, args: Sequence[Any]) -> Any:
-    """The results of a kernel, as the interpreter of graphs asks for them."""
-    found = evaluate_prim(prim, dict(zip((p.name for p in prim.params), args, strict=True)))
-    results = tuple(found.values())
+    """Returns the results of a kernel, in the form that the interpreter of graphs needs."""
+    outputs = evaluate_prim(prim, dict(zip((p.name for p in prim.params), args, strict=True)))
+    results = tuple(outputs.values())
     return results[0] if len(results) == 1 else results

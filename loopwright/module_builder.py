@@ -66,8 +66,8 @@ class ModuleBuilder(Builder):
             operator = _operator(op) if isinstance(op, str) else op
             return super().emit(operator, [self.atom(a) for a in args], attrs, **options)
         except Exception as error:
-            shown = for_user(error)
-        raise shown
+            reported = for_user(error)
+        raise reported
 
     def atom(self, value: Any, name: str = "") -> Atom:
         """Returns an operand: ``value`` itself, or an array as a constant called ``name``."""

@@ -214,15 +214,15 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
     module itself gets canonical names, as those made of groups have.
     """
     prims: dict[str, PrimFunc] = {}
-    for name, (known, causal) in known_operands(module).items():
+    for name, (constant, causal) in known_operands(module).items():
         group = module.functions[name]
         if isinstance(group, PrimFunc):
-            params = tuple(replace(p, constant=n in known) for n, p in enumerate(group.params))
+            params = tuple(replace(p, constant=n in constant) for n, p in enumerate(group.params))
             prims[name] = canonical_names(replace(group, name=name, params=params))
         elif not group.attrs.get("primitive"):
             raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
         elif not is_view(group):
-            prims[name] = _prim_of(name, group, known, causal, memo)
+            prims[name] = _prim_of(name, group, constant, causal, memo)
     return prims
 
 
@@ -256,37 +256,37 @@ def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]
     for binding in module.main.body.bindings:
         call = binding.value
         if isinstance(call, Call) and isinstance(call.op, GlobalVar):
-            known = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
+            positions = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
             name = call.op.name
-            constant[name] = known & constant[name] if name in constant else known
+            constant[name] = positions & constant[name] if name in constant else positions
             mine = masks.setdefault(name, {})
             for n, a in enumerate(call.args):
                 offset = causal_offset(a.value) if isinstance(a, Constant) else None
                 mine[n] = offset if mine.get(n, offset) == offset else None
     return {
-        name: (known, {n: offset for n, offset in masks[name].items() if offset is not None})
-        for name, known in constant.items()
+        name: (positions, {n: offset for n, offset in masks[name].items() if offset is not None})
+        for name, positions in constant.items()
     }
 
 
 def _prim_of(
     name: str,
     group: Function,
-    known: set[int],
+    constant: set[int],
     causal: dict[int, int],
     memo: KernelMemo | None,
 ) -> PrimFunc:
     if memo is None:
-        return group_to_prim(name, group, known, causal)
-    key = (name, as_text(group, spans=False), frozenset(known), frozenset(causal.items()))
-    found = memo.get(key)
-    if found is None:
-        found = memo[key] = group_to_prim(name, group, known, causal)
-    return found
+        return group_to_prim(name, group, constant, causal)
+    key = (name, as_text(group, spans=False), frozenset(constant), frozenset(causal.items()))
+    prim = memo.get(key)
+    if prim is None:
+        prim = memo[key] = group_to_prim(name, group, constant, causal)
+    return prim
 
 
 def called_kernels(lowered: Module, memo: KernelMemo | None = None) -> list[PrimFunc]:
-    """The kernel of every call in a lowered module's main, one entry per call."""
+    """Returns the kernel of every call in a lowered module's main, one entry per call."""
     prims = kernels_of(lowered, memo)
     names = [
         b.value.op.name
@@ -332,8 +332,8 @@ def build(
     """
     refuse_symbolic(module)
     target = target or Target.host()
-    own = log or session_log()
-    logs = [log_index(own), *shipped_logs()]
+    user_log = log or session_log()
+    logs = [log_index(user_log), *shipped_logs()]
     used = threads or pool.get_threads()
     key = target_key(target, used)
     if taken is None:
@@ -351,20 +351,20 @@ def build(
     lowered = lower(module, passes)
     prims = kernels_of(lowered)
     chosen: dict[str, Chosen] = {}
-    known: dict[str, Chosen] = dict(schedules or {})
+    by_workload: dict[str, Chosen] = dict(schedules or {})
     own_schedule = own_schedules(lowered)
     for name, prim in prims.items():
         workload = workload_of(prim).hash
-        if workload not in known:
+        if workload not in by_workload:
             library = routes.get(workload)
             schedule = own_schedule.get(name)
             if library is not None and library == library_of(prim):
-                known[workload] = by_library(library)
+                by_workload[workload] = by_library(library)
             elif schedule is not None and not own_records(logs[:1], workload, key):
-                known[workload] = Chosen(schedule, Origin.GIVEN, "given")
+                by_workload[workload] = Chosen(schedule, Origin.GIVEN, "given")
             else:
-                known[workload] = choose_schedule(prim, target, used, logs)
-        chosen[name] = known[workload]
+                by_workload[workload] = choose_schedule(prim, target, used, logs)
+        chosen[name] = by_workload[workload]
     check = Config.read().check if check is None else check
     source = Source(
         module,
@@ -387,16 +387,16 @@ def build(
 
 
 def rebuilt(built: Built, chosen: Mapping[str, Chosen]) -> Built:
-    """The same program with other schedules for some of its workloads, given by their hash."""
+    """Returns the program with other schedules for some of its workloads, given by their hash."""
     source = built.source
     assert source is not None and source.whole
-    known = {name: workload_of(prim).hash for name, prim in source.prims.items()}
-    schedules = {name: chosen.get(known[name], old) for name, old in built.chosen.items()}
+    hashes = {name: workload_of(prim).hash for name, prim in source.prims.items()}
+    schedules = {name: chosen.get(hashes[name], old) for name, old in built.chosen.items()}
     return _assembled(source, schedules, source.passes)
 
 
 def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext) -> Built:
-    """Kernels for the schedules, a program that calls them, and its native entry."""
+    """Returns the kernels for the schedules, a program that calls them, and its native entry."""
     prims, target = source.prims, source.target
     used = source.threads or pool.get_threads()
     kernels, chosen = checked_kernels(prims, chosen, target, used, source.logs, source.check)
@@ -428,19 +428,19 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
 
 
 def _streaming_updates(program: Program, kernels: Mapping[str, Kernel]) -> set[str]:
-    """The kernels that store past the caches what lies in an argument. Such stores have to be
+    """Returns the kernels that write arguments by non-temporal stores. Such stores have to be
     aligned, which the caller's arrays need not be; and the argument's lines are in the cache."""
     where = places(program)
     direct = {u.source for u in program.updates if u.in_place}
-    found: set[str] = set()
+    streaming: set[str] = set()
     for call in program.body:
         if isinstance(call, ProgramCall):
             written = [o for o in call.operands if o.access.writes]
             if any(where[o.name].root in direct for o in written):
                 stores = statements(kernels[call.kernel].nest.body)
                 if any(isinstance(s, Store) and s.stream for s in stores):
-                    found.add(call.kernel)
-    return found
+                    streaming.add(call.kernel)
+    return streaming
 
 
 def _without_streams(chosen: Chosen) -> Chosen:
@@ -490,8 +490,8 @@ def _summary(chosen: Mapping[str, Chosen], log: Path | None) -> str:
         text += f"; {shipped_model()}"
     passed = Counter(reason for c in chosen.values() for reason in c.passed)
     if passed:
-        told = (f"{why} ({n} times)" if n > 1 else why for why, n in passed.items())
-        text += f"; passed over: {', '.join(told)}"
+        why = (f"{reason} ({n} times)" if n > 1 else reason for reason, n in passed.items())
+        text += f"; passed over: {', '.join(why)}"
     return text
 
 

@@ -11,11 +11,11 @@ __all__ = ["PRECISIONS", "Precision", "error_growth"]
 Precision: TypeAlias = str | float
 
 PRECISIONS = {"strict": 1.0, "standard": 16.0}
-"""By name, how many times the error of sums taken term by term an algorithm's may be."""
+"""Name -> factor by which an algorithm's error may exceed that of sums taken term by term."""
 
 
 def error_growth(precision: Precision | None) -> float:
-    """Returns how many times the error of a sum taken term by term an algorithm may have.
+    """Returns the factor by which an algorithm's error may exceed that of a term-by-term sum.
 
     ``"strict"``: every sum is taken term by term. ``"standard"`` (and None): an algorithm may sum
     otherwise if the result stays within ``ir.tolerance`` of the exact one, as a sum taken term by

@@ -35,11 +35,11 @@ class Specialisation:
     seconds: float
 
 
-def reason_for(request: Request, known: dict[Request, Specialisation]) -> str:
-    """Why code that is there cannot be used for ``request``."""
-    if not known:
+def reason_for(request: Request, made: dict[Request, Specialisation]) -> str:
+    """Returns why no code that was ``made`` before serves ``request``."""
+    if not made:
         return "first call"
-    last = next(reversed(known))
+    last = next(reversed(made))
     if (last.names, last.structures) != (request.names, request.structures):
         return "other arguments or another structure of them"
     changed = [

@@ -24,7 +24,7 @@ __all__ = ["give_back", "is_plain", "kept", "released", "restored"]
 
 
 TRIMMED_BYTES = 1 << 24
-"""Of packed constants: what a compile with so many has freed is worth giving back."""
+"""Bytes of packed constants from which on memory that a compile freed is given back."""
 
 
 def kept(made: Specialisation) -> Specialisation:
@@ -34,8 +34,8 @@ def kept(made: Specialisation) -> Specialisation:
 
 
 def give_back(built: Built) -> None:
-    """Return what compiling ``built`` has freed to the system, if it was much; the GNU C library
-    keeps freed memory for later."""
+    """Give memory that compiling ``built`` has freed back to the system, if it was much; the GNU C
+    library keeps freed memory for later."""
     constants = built.parts.program.constants if built.parts is not None else ()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None and sum(c.region.nbytes for c in constants) >= TRIMMED_BYTES:

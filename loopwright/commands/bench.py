@@ -55,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
     ours = user.compiled(*positional, **named)
     compiling = time.perf_counter() - start
     difference = _difference(ours, _plain(user, plain_args, plain_named))
-    first, second = _turns(
+    first, second = _interleaved(
         lambda: user.compiled(*positional, **named),
         lambda: user.plain(*plain_args, **plain_named),
         args.seconds,
@@ -92,7 +92,10 @@ def _difference(ours: Any, theirs: Any) -> str:
     return f"results agree to {worst:.0e}" if worst < 1e-2 else f"RESULTS DIFFER by {worst:.0e}"
 
 
-def _turns(one: Callable[[], Any], other: Callable[[], Any], seconds: float) -> tuple[float, float]:
+def _interleaved(
+    one: Callable[[], Any], other: Callable[[], Any], seconds: float
+) -> tuple[float, float]:
+    """Returns the least seconds per call of two functions, measured alternately."""
     best = [float("inf"), float("inf")]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or best[1] == float("inf"):

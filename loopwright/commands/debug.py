@@ -51,8 +51,8 @@ def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
     positional, named = user.arrays(args.seed)
-    found = compare(user.compiled, *positional, each=args.each, **named)
-    print(found)
+    comparison = compare(user.compiled, *positional, each=args.each, **named)
+    print(comparison)
     if repro is not None:
         print(f"\nrepro    {write_repro(user.compiled, *positional, path=repro, **named)}")
-    return int(found.differs)
+    return int(comparison.differs)

@@ -136,11 +136,11 @@ def _row(name: str, one: float, many: float, unit: str) -> tuple[str, str, str]:
 
 
 def _versions(names: tuple[str, ...]) -> dict[str, str]:
-    found = {"loopwright": _version_of("loopwright"), "python": platform.python_version()}
+    versions = {"loopwright": _version_of("loopwright"), "python": platform.python_version()}
     for name in names:
-        found[name] = _version_of(name)
-    found["llvm"] = llvm_version()
-    return found
+        versions[name] = _version_of(name)
+    versions["llvm"] = llvm_version()
+    return versions
 
 
 def _version_of(name: str) -> str:
@@ -189,7 +189,7 @@ def _folders() -> Iterator[str]:
     log = os.environ.get("LOOPWRIGHT_LOG")
     problem = problem_of(Path(log)) if log else None
     if problem:
-        yield f"LOOPWRIGHT_LOG={log} is no tuning log: {problem}"
+        yield f"LOOPWRIGHT_LOG={log} is not a tuning log: {problem}"
     elif log and not _writable(Path(log)):
         yield f"LOOPWRIGHT_LOG={log} cannot be written; tuning will not be remembered there"
 
@@ -202,17 +202,17 @@ def _writable(path: Path) -> bool:
 
 
 def _own_log() -> Path | None:
-    own = os.environ.get("LOOPWRIGHT_LOG")
-    return Path(own) if own and Path(own).is_file() else None
+    name = os.environ.get("LOOPWRIGHT_LOG")
+    return Path(name) if name and Path(name).is_file() else None
 
 
 def _log_problems() -> Iterator[str]:
-    own = _own_log()
-    report = logtool.verify(own) if own else None
+    log_file = _own_log()
+    report = logtool.verify(log_file) if log_file else None
     if report is not None and not report.ok:
         yield (
-            f"{own}: {len(report.problems)} lines are not used or look wrong; "
-            f"`loopwright log verify {own}` names them, `log prune` drops them"
+            f"{log_file}: {len(report.problems)} lines are not used or look wrong; "
+            f"`loopwright log verify {log_file}` names them, `log prune` drops them"
         )
     # What ships is trimmed to what guesses need: it counts as whole if every line can be read.
     for log in shipped_logs():
@@ -223,10 +223,10 @@ def _log_problems() -> Iterator[str]:
 
 
 def _logs_text() -> str:
-    own = _own_log()
-    if own is None:
+    log_file = _own_log()
+    if log_file is None:
         first = "none yet: `loopwright tune ... --log FILE` makes one"
     else:
-        first = f"{own}: {logtool.verify(own).good} good records"
+        first = f"{log_file}: {logtool.verify(log_file).good} good records"
     shipped = sum(len(TuningLog(log.path)) for log in shipped_logs())
     return f"log       {first}\nshipped   {shipped} records of kernels, {shipped_model()}"

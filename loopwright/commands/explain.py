@@ -56,10 +56,10 @@ def _run(args: argparse.Namespace) -> int:
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
     positional, named = user.arrays()
     lowered = user.compiled.lower(*positional, **named)
-    found = lowered.explain(*positional, seconds=args.seconds, **named)
-    print(explanation_text(user.name, found, loops=args.loops))
+    explanation = lowered.explain(*positional, seconds=args.seconds, **named)
+    print(explanation_text(user.name, explanation, loops=args.loops))
     if picture is not None:
-        picture.write_text(roofline_svg(user.name, found))
+        picture.write_text(roofline_svg(user.name, explanation))
         print(f"\npicture    {picture}")
     return 0
 

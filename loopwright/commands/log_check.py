@@ -44,9 +44,9 @@ def _checked(winner: MeasureRecord, workers: Workers) -> tuple[str, bool]:
     target = host.with_isa(winner.target.isa)
     task = task_of(prim, target, winner.target.threads)
     with NativeMeasurer(task, TOOLCHAIN, workers=workers) as measurer:
-        ((_, found),) = measurer.measure([Candidate(winner.schedule, winner.sketch)])
-    if not found.ok:
-        return f"WRONG: {found.error} {found.detail}".rstrip(), False
-    check = found.checked
+        ((_, record),) = measurer.measure([Candidate(winner.schedule, winner.sketch)])
+    if not record.ok:
+        return f"WRONG: {record.error} {record.detail}".rstrip(), False
+    check = record.checked
     error = f", error {check.max_error:.1e} of {check.bound:.1e}" if check else ""
-    return f"right{error}; {seconds_text(found.cost)}, logged {seconds_text(winner.cost)}", True
+    return f"right{error}; {seconds_text(record.cost)}, logged {seconds_text(winner.cost)}", True

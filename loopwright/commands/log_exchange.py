@@ -39,17 +39,17 @@ def add_exchange(actions: Any) -> None:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    found = diff_logs(open_log(args.before), open_log(args.after))
+    difference = diff_logs(open_log(args.before), open_log(args.after))
     if args.json:
-        for change in found.changes:
+        for change in difference.changes:
             print(json.dumps(_data(change)))
         return 0
-    for change in found.of("changed", "new", "gone"):
+    for change in difference.of("changed", "new", "gone"):
         print(_line(change))
         for line in () if args.brief else change.lines():
             print(f"    {line}")
     counts = ", ".join(
-        f"{len(found.of(kind))} {text}"
+        f"{len(difference.of(kind))} {text}"
         for kind, text in (
             ("changed", "changed"),
             ("new", f"only in {args.after}"),
@@ -57,7 +57,7 @@ def _diff(args: argparse.Namespace) -> int:
             ("same", "with the same winner"),
         )
     )
-    print(f"{len(found.changes)} kernels: {counts}")
+    print(f"{len(difference.changes)} kernels: {counts}")
     return 0
 
 

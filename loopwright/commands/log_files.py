@@ -29,12 +29,12 @@ def existing_log(given: str | None) -> Path:
     problem = problem_of(path)
     if problem is not None:
         setting = "" if given else "LOOPWRIGHT_LOG="
-        raise UsageError(f"{setting}{path} is no tuning log: {problem}")
+        raise UsageError(f"{setting}{path} is not a tuning log: {problem}")
     return path
 
 
 def open_log(given: str | None) -> TuningLog:
-    """The log that ``existing_log`` finds, read; UsageError if it cannot be."""
+    """Returns the log that ``existing_log`` finds. Raises UsageError if it cannot be read."""
     path = existing_log(given)
     try:
         log = TuningLog(path)
@@ -43,7 +43,7 @@ def open_log(given: str | None) -> TuningLog:
     unread = log.skipped.total - log.skipped.future
     if unread and not log.skipped.future and not any(True for _ in log.entries()):
         raise UsageError(
-            f"{path} is no tuning log: none of its lines can be read; "
+            f"{path} is not a tuning log: none of its lines can be read; "
             f"`loopwright log verify {path}` names them"
         )
     return log

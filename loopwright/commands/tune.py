@@ -193,22 +193,22 @@ def _replay(args: argparse.Namespace) -> int:
         raise UsageError("--replay takes the kernels from the log: leave the function out")
     log = open_log(args.replay)
     try:
-        found = replay(log, args.run_id)
+        result = replay(log, args.run_id)
     except ReplayError as error:
         raise UsageError(f"{log.path}: {error}") from error
-    print(f"run {found.run}: {found.steps} of {found.length} records decided again")
-    for remark in found.remarks:
+    print(f"run {result.run}: {result.steps} of {result.length} records decided again")
+    for remark in result.remarks:
         print(f"  {remark}")
-    if found.departure is not None:
-        print(f"  departs at record {found.steps + 1}:")
-        print(textwrap.indent(found.departure, "    "))
-    width = max((len(name) for name, _, _ in found.winners), default=0)
-    for name, then, now in found.winners:
-        if found.departure is None:
+    if result.departure is not None:
+        print(f"  departs at record {result.steps + 1}:")
+        print(textwrap.indent(result.departure, "    "))
+    width = max((len(name) for name, _, _ in result.winners), default=0)
+    for name, then, now in result.winners:
+        if result.departure is None:
             same = (then and then.schedule_key) == (now and now.schedule_key)
             took = seconds_text(then.cost) if then else "nothing ran"
             print(f"  {name:<{width}}  {took:>8}   {'same' if same else 'another'} winner")
-    return 0 if found.same else 1
+    return 0 if result.same else 1
 
 
 def _log(given: str | None) -> Path:
@@ -224,7 +224,7 @@ def _log(given: str | None) -> Path:
         raise UsageError(f"{setting} {path} is a folder; name a file in it, as {place}")
     problem = problem_of(path)
     if problem is not None:
-        raise UsageError(f"{setting} {path} is no tuning log: {problem}")
+        raise UsageError(f"{setting} {path} is not a tuning log: {problem}")
     parent = path.parent
     if not parent.exists():
         raise UsageError(f"{setting} {path}: there is no folder {parent}; make it first")

@@ -85,10 +85,10 @@ def load_function(
     if not colon:
         file, name = where, ""
     module = _import(Path(file))
-    found = getattr(module, name, None) if name else None
-    if found is None or not callable(found):
+    function = getattr(module, name, None) if name else None
+    if function is None or not callable(function):
         raise UsageError(_not_there(module, file, name))
-    compiled = found if isinstance(found, CompiledFunction) else CompiledFunction(found)
+    compiled = function if isinstance(function, CompiledFunction) else CompiledFunction(function)
     if log is not None:
         compiled.log = Path(log)
     if threads is not None:
@@ -155,7 +155,7 @@ def _not_there(module: ModuleType, file: str, name: str) -> str:
         and getattr(value, "__module__", None) == module.__name__
     ]
     if name and hasattr(module, name):
-        what = f"{name} in {file} is no function"
+        what = f"{name} in {file} is not a function"
     elif name:
         close = get_close_matches(name, names, 1)
         what = f"there is no {name} in {file}" + (f"; did you mean {close[0]}?" if close else "")

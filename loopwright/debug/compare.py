@@ -49,9 +49,9 @@ __all__ = ["Comparison", "Finding", "OperationError", "as_compiled", "compare", 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """What is wrong first. ``what`` is a sentence; ``operator``, ``span``, ``operands`` and
-    ``result`` say which operation of the user's program it is (the last one of the kernel where no
-    single one is to blame), ``notes`` where and at which level."""
+    """The first wrong operation. ``what`` is a sentence about it; ``operator``, ``span``,
+    ``operands`` and ``result`` identify it in the user's program (the last one of the kernel where
+    no single one is to blame), ``notes`` say where and at which level."""
 
     what: str
     operator: str
@@ -145,14 +145,14 @@ def compare(
         _check_indices(*compiled.traced_with_bounds(args, kwargs))
         lowered, arrays = compiled.in_use(*args, **kwargs)
     except Exception as error:
-        shown = for_user(error)
+        reported = for_user(error)
     else:
         return compare_build(lowered.traced.name, lowered.built, arrays, each=each)
-    raise shown
+    raise reported
 
 
 def _check_indices(traced: Traced, arrays: list[Array] | None) -> None:
-    """Raise for an index that the compiled code clips, and NumPy would refuse."""
+    """Raises an error for an index that the compiled code clips and NumPy would refuse."""
     if traced.bounds and arrays is not None:
         check_bounds(traced, flat(cast("Any", evaluate(traced.module, *arrays))))
 
@@ -160,8 +160,8 @@ def _check_indices(traced: Traced, arrays: list[Array] | None) -> None:
 def as_compiled(
     function: Callable[..., Any], args: tuple[Any, ...], asked: str
 ) -> tuple[CompiledFunction, tuple[Any, ...]]:
-    """The compiled function behind what ``lw.debug.<asked>`` was given, and its arguments: a bound
-    method's object is the first of them. LoopwrightTypeError for what is no function."""
+    """Returns the compiled function behind the argument of ``lw.debug.<asked>``, and its arguments:
+    a bound method's object is the first. Raises LoopwrightTypeError if it is not callable."""
     if isinstance(function, types.MethodType) and isinstance(function.__func__, CompiledFunction):
         function, args = function.__func__, (function.__self__, *args)
     if not callable(function):
@@ -173,7 +173,7 @@ def as_compiled(
 def compare_build(
     name: str, built: Built, arrays: list[Array], *, each: bool = False
 ) -> Comparison:
-    """The same for a build and the arrays that it takes."""
+    """Returns the comparison of a build with its reference, on the arrays that it takes."""
     if built.parts is None or built.source is None:
         raise UnsupportedError("this build does not say what it is made of")
     arrays = [np.array(a, order="C") for a in arrays]
@@ -191,15 +191,15 @@ def compare_build(
     right = flat(result_of(main, exact, wide=True))
     rough = flat(result_of(main, narrow, wide=False))
     results = tuple(
-        difference(got, want, own, judge.total)
-        for got, want, own in zip(steps.results, right, rough)
+        difference(got, want, other, judge.total)
+        for got, want, other in zip(steps.results, right, rough)
     )
     finding = finding or _of_graph(built, arrays, judge.total)
     return Comparison(name, len(built.kernels), finding, tuple(judge.errors), results)
 
 
 class _Judge:
-    """Looks at one step after the other; ``total`` is what all kernels together may be off."""
+    """Judges steps in order; ``total`` is the error that all kernels together may have."""
 
     def __init__(self, built: Built, parts: Parts, source: Source, each: bool) -> None:
         self.built, self.parts, self.source, self.each = built, parts, source, each
@@ -211,12 +211,12 @@ class _Judge:
         prim = self.parts.prims[step.name]
         bound = error_bound(prim, prim.output_buffers[0].dtype)
         self.total += bound
-        known, causal = self._known[step.name]
+        constant, causal = self._known[step.name]
         group = Group.of(
             step.name,
             step.group,
             step.inputs,
-            (frozenset(known), causal),
+            (frozenset(constant), causal),
             self.built.chosen[step.name].schedule,
             (self.parts.target, self.parts.threads),
             self.source.lowered,
@@ -225,11 +225,11 @@ class _Judge:
             return self._spoilt(step)
         right = flat(result_of(step.group, group.exact, wide=True))
         narrow = flat(result_of(step.group, group.narrow, wide=False))
-        found = [
-            difference(got, want, own, error_bound(prim, buffer.dtype))
-            for got, want, own, buffer in zip(step.outputs, right, narrow, prim.output_buffers)
+        differences = [
+            difference(got, want, rough, error_bound(prim, buffer.dtype))
+            for got, want, rough, buffer in zip(step.outputs, right, narrow, prim.output_buffers)
         ]
-        worst = max(found, key=lambda d: (d.wrong, d.error))
+        worst = max(differences, key=lambda d: (d.wrong, d.error))
         checked: list[Checked] = []
         if self.each or worst.differs:
             for binding in operations(group):
@@ -245,7 +245,7 @@ class _Judge:
         if not worst.differs:
             return None
         blamed = next((c for c in checked if c.difference.differs), None)
-        return self._finding(step, group, worst, blamed, right[found.index(worst)])
+        return self._finding(step, group, worst, blamed, right[differences.index(worst)])
 
     def _finding(
         self, step: Step, group: Group, worst: Difference, blamed: Checked | None, right: Array
@@ -290,20 +290,20 @@ class _Judge:
     def _right_alone(self, name: str, inputs: dict[str, Array], right: Array) -> bool:
         """True if a kernel is right when it runs on memory of its own."""
         prim, kernel = self.parts.prims[name], self.parts.kernels[name]
-        found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
+        outputs = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
         bound = error_bound(prim, prim.output_buffers[0].dtype)
-        fits = [f.reshape(right.shape) for f in found if f.size == right.size]
+        fits = [f.reshape(right.shape) for f in outputs if f.size == right.size]
         return any(not difference(f, right, right, bound).differs for f in fits)
 
     def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
         """Says in words if the kernel is right without its schedule."""
         try:
             kernel = compile_kernel(prim, Schedule(), self.parts.target, f"lw_plain_{prim.name}")
-            found = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
+            outputs = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
         except Exception as error:
             return f"without a schedule it cannot be made: {type(error).__name__}: {error}"
         bound = error_bound(prim, prim.output_buffers[0].dtype)
-        fits = [f for f in found if f.size == right.size]
+        fits = [f for f in outputs if f.size == right.size]
         wrong = all(difference(f.reshape(right.shape), right, right, bound).differs for f in fits)
         return f"without a schedule it is {'wrong, too' if wrong else 'right'}"
 
@@ -337,13 +337,13 @@ class _Judge:
 
 
 def _of_graph(built: Built, arrays: list[Array], bound: float) -> Finding | None:
-    found = wrong_pass(built, arrays, bound)
-    if found is None:
+    changed = wrong_pass(built, arrays, bound)
+    if changed is None:
         return None
-    what = f"the pass {found.name} changes what is computed: all kernels do what it made of it"
-    binding = found.binding
+    what = f"the pass {changed.name} changes what is computed: all kernels do what it made of it"
+    binding = changed.binding
     described = _described(binding) if binding is not None else ("", None, (), "")
-    return Finding(what, *described, found.difference)
+    return Finding(what, *described, changed.difference)
 
 
 def _operation_error(checked: Checked, kernel: str) -> OperationError:
@@ -363,13 +363,13 @@ def _operator(binding: Binding) -> str:
 
 
 def _described(binding: Binding) -> tuple[str, Span | None, tuple[str, ...], str]:
-    """Operator, span, operands and result of a binding, as a finding shows them."""
+    """Returns operator, span, operands and result of a binding, as a finding shows them."""
     call = binding.value
     args = tuple(_operands(call)) if isinstance(call, Call) else ()
     kind = binding.var.type
-    shown = getattr(kind, "short", str(kind))
+    result = getattr(kind, "short", str(kind))
     name = call.op.name if isinstance(call, Call) and isinstance(call.op, Operator) else ""
-    return name, binding.var.span, args, shown
+    return name, binding.var.span, args, result
 
 
 def _operands(call: Call) -> Iterator[str]:

@@ -78,8 +78,8 @@ def difference(got: Array, right: Array, narrow: Array, bound: float) -> Differe
     indices = np.argwhere(bad)
     finite = error[bad & np.isfinite(error)]
     flat = int(np.argmax(error))
-    shown = [np.unravel_index(flat, got.shape), *indices[:SHOWN]]
-    unique = dict.fromkeys(tuple(int(i) for i in index) for index in shown)
+    places_shown = [np.unravel_index(flat, got.shape), *indices[:SHOWN]]
+    unique = dict.fromkeys(tuple(int(i) for i in index) for index in places_shown)
     places = tuple(Place(i, got[i], right[i]) for i in unique)[:SHOWN]
     span = tuple((int(a), int(b)) for a, b in zip(indices.min(axis=0), indices.max(axis=0)))
     largest = float(finite.max()) if finite.size else worst

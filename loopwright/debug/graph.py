@@ -1,8 +1,8 @@
-"""The graph that was compiled against the traced one: which pass changed what is computed.
+"""Compares the compiled graph with the traced one, and names the pass that changed the result.
 
 Both are evaluated in float64. The passes run again one by one, and the first after which a result
-is another is to blame; then the traced function is cut off behind each of its operations in turn,
-until the first whose value the passes change.
+differs is to blame. Then the traced function is cut off after each of its operations, first to
+last, until the passes change the value of one.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def _passes(source: Source, threads: int) -> list[Any]:
 
 def _changed(before: Module, after: Module, arrays: Sequence[Array], bound: float) -> Difference:
     """Returns the greatest difference of the results of two modules."""
-    found = [
-        difference(got, want, own, bound)
-        for got, want, own in zip(
+    differences = [
+        difference(got, want, rough, bound)
+        for got, want, rough in zip(
             _results(after, arrays, True),
             _results(before, arrays, True),
             _results(before, arrays, False),
         )
     ]
-    return max(found, key=lambda d: (d.wrong, d.error))
+    return max(differences, key=lambda d: (d.wrong, d.error))
 
 
 def _results(module: Module, arrays: Sequence[Array], wide: bool) -> list[Array]:

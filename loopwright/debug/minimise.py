@@ -133,15 +133,15 @@ def _cut_out(function: Function) -> Iterator[_Change]:
 
 
 def _as_parameters(function: Function) -> Iterator[_Change]:
-    found = {
+    constants = {
         a
         for b in function.body.bindings
         for a in operands(b.value)
         if isinstance(a, Constant) and a.value.ndim
     }
-    if len(found) > 1:
-        yield _Change(cut=frozenset(found))
-    for constant in sorted(found, key=lambda c: c.name):
+    if len(constants) > 1:
+        yield _Change(cut=frozenset(constants))
+    for constant in sorted(constants, key=lambda c: c.name):
         yield _Change(cut=frozenset([constant]))
 
 
@@ -217,8 +217,8 @@ def _constant(old: Constant, change: _Change, number: int) -> Constant:
     shape = tuple(_resized(s, change) for s in old.value.shape)
     if old.value.ndim == 0 or (shape == old.value.shape and not change.random):
         return Constant(old.value, old.name)
-    known = old.name.removeprefix("c")
-    seed = int(known) if known.isdigit() and not change.random else number
+    digits = old.name.removeprefix("c")
+    seed = int(digits) if digits.isdigit() and not change.random else number
     return Constant(random_values(shape, old.value.dtype, seed), f"c{seed}")
 
 
@@ -232,7 +232,7 @@ def _resized(value: Any, change: _Change) -> Any:
 
 def _resized_type(kind: Any, change: _Change) -> Any:
     if not isinstance(kind, TensorType):
-        raise ValueError("a tuple is no parameter here")
+        raise ValueError("a parameter may not be a tuple here")
     return TensorType(tuple(_resized(s, change) for s in kind.shape), kind.dtype)
 
 

@@ -98,16 +98,16 @@ class Repro:
         return [_array(*data) for data in self.inputs]
 
     def main(self) -> int:
-        """Tell whether the failure is still there: 1 if it is, 0 if not, 2 if that cannot be said.
-        Code for another kind of machine is compiled, but not run."""
+        """Returns 1 if the failure still occurs, 0 if not, 2 if that cannot be decided, and prints
+        it. Code for another kind of machine is compiled, but not run."""
         _tell(f"written by {self.versions}; running {versions()}")
         try:
             built = self.build()
         except Exception as error:
             traceback.print_exc()
-            found = failure_of(error)
-            same = "the same" if found == self.failure else "another"
-            _tell(f"it fails to compile: {same} failure as when this was written ({found})")
+            failure = failure_of(error)
+            same = "the same" if failure == self.failure else "another"
+            _tell(f"it fails to compile: {same} failure as when this was written ({failure})")
             return 1
         if self.shows == "compile":
             _tell("it compiles now")
@@ -119,12 +119,12 @@ class Repro:
             took = median_seconds(built, self.arrays())
             _tell(f"{took * 1e6:.4g} us a call; {self.words} when this was written")
             return 0
-        found = compare_build("repro", built, self.arrays())
-        _tell(found)
-        return int(found.differs)
+        comparison = compare_build("repro", built, self.arrays())
+        _tell(comparison)
+        return int(comparison.differs)
 
     def text(self) -> str:
-        """The file."""
+        """Returns the text of the file."""
         values = {k: v for k, v in asdict(self).items() if k not in ("program", "words")}
         literal = "\n".join(
             f"    {key}={_indented(pprint.pformat(value, width=90, sort_dicts=False))},"
@@ -215,23 +215,23 @@ def failure_of(error: BaseException) -> str:
 
 
 def constants_as_data(module: Module) -> dict[str, tuple[Any, ...]]:
-    """The arrays of a module by name: the seed that makes them again, or their values.
+    """Returns the arrays of a module by name: the seed that makes them, or their values.
 
-    A seed is only said for arrays that ``minimise`` made, whose names are that seed.
+    Only arrays that ``minimise`` made have a seed, which is their name.
     """
-    found: dict[str, tuple[Any, ...]] = {}
+    arrays: dict[str, tuple[Any, ...]] = {}
     for name, array in constants_of(module).items():
         seed = int(name[1:]) if name[1:].isdigit() and name[0] == "c" else 0
         made = random_values(array.shape, array.dtype, seed)
         same = np.array_equal(made, array, equal_nan=array.dtype.kind == "f")
-        found[name] = (
+        arrays[name] = (
             seeded_as_data(array.shape, array.dtype, seed) if same else array_as_data(array)
         )
-    return found
+    return arrays
 
 
 def array_as_data(array: Array) -> tuple[Any, ...]:
-    """dtype, shape and bytes, as text."""
+    """Returns dtype, shape and the compressed bytes as text."""
     packed = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode()
     return array.dtype.name, tuple(array.shape), packed
 

@@ -121,8 +121,10 @@ class Steps:
             inputs = [a for atom in binding.value.args for a in flat(self._value(atom))]
             spoilt = [
                 n
-                for n, (wanted, operand, found) in enumerate(zip(inputs, kernel.operands, operands))
-                if not _same(operand.pack.array(wanted) if operand.pack else wanted, found)
+                for n, (wanted, operand, packed) in enumerate(
+                    zip(inputs, kernel.operands, operands)
+                )
+                if not _same(operand.pack.array(wanted) if operand.pack else wanted, packed)
             ]
             if best is None or len(spoilt) < len(best[2]):
                 best = (binding, inputs, spoilt)
@@ -221,6 +223,6 @@ def _taken(kind: Any, arrays: Iterator[Array]) -> Value:
     return tuple(_taken(field, arrays) for field in kind.fields)
 
 
-def _same(wanted: Array, found: Array) -> bool:
-    a, b = np.ascontiguousarray(wanted).reshape(-1), found.reshape(-1)
+def _same(wanted: Array, given: Array) -> bool:
+    a, b = np.ascontiguousarray(wanted).reshape(-1), given.reshape(-1)
     return a.nbytes == b.nbytes and np.array_equal(a.view(np.uint8), b.view(np.uint8))

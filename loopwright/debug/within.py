@@ -37,7 +37,7 @@ from .wide import Value, flat, values_of
 __all__ = ["Checked", "Group", "check_operation", "levels", "operations"]
 
 MOST_ITERATIONS = 200_000
-"""Turns of loops up to which a nest is interpreted, about a second of it."""
+"""Iterations of loops up to which a nest is interpreted: about a second."""
 MOST_EVALUATIONS = 50_000_000
 """Scalar evaluations up to which tensor expressions are evaluated."""
 
@@ -67,7 +67,7 @@ class Group:
         name: str,
         function: Function,
         inputs: tuple[Array, ...],
-        known: tuple[frozenset[int], Mapping[int, int]],
+        operands: tuple[frozenset[int], Mapping[int, int]],
         schedule: Schedule,
         machine: tuple[Target, int],
         module: Module,
@@ -76,7 +76,7 @@ class Group:
         has the kernels that it calls."""
         exact = values_of(function, inputs, module, wide=True)
         narrow = values_of(function, inputs, module, wide=False)
-        return Group(name, function, inputs, *known, schedule, *machine, exact, narrow)
+        return Group(name, function, inputs, *operands, schedule, *machine, exact, narrow)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,11 +112,11 @@ def check_operation(group: Group, binding: Binding) -> Checked | None:
     for schedule, how in _schedules(prim, group):
         try:
             kernel = compile_kernel(prim, schedule, group.target, f"lw_debug_{group.name}")
-        except Exception:  # half of a schedule is nothing that code has to be made for
+        except Exception:  # part of a schedule need not compile
             continue
-        found = run_kernel(kernel, inputs, group.target, group.threads)
+        outputs = run_kernel(kernel, inputs, group.target, group.threads)
         bound = error_bound(prim, prim.output_buffers[0].dtype)
-        off = difference(found[0].reshape(right[0].shape), right[0], narrow[0], bound)
+        off = difference(outputs[0].reshape(right[0].shape), right[0], narrow[0], bound)
         if worst is None or (off.wrong, off.error) > (
             worst.difference.wrong,
             worst.difference.error,
@@ -128,7 +128,7 @@ def check_operation(group: Group, binding: Binding) -> Checked | None:
 
 
 def _up_to(function: Function, binding: Binding) -> tuple[Function, list[int]]:
-    """The function that gives one binding's value, and which parameters it still has."""
+    """Returns the function that computes one binding's value, and the parameters it keeps."""
     needed: set[Atom] = {binding.var}
     kept: list[Binding] = []
     for one in reversed(function.body.bindings):
@@ -165,8 +165,8 @@ def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: A
         return "too large to tell expressions, loop nest and machine code apart"
     bound = error_bound(prim, prim.output_buffers[0].dtype)
 
-    def agrees(found: Array) -> bool:
-        return not difference(found.reshape(right.shape), right, right, bound).differs
+    def agrees(output: Array) -> bool:
+        return not difference(output.reshape(right.shape), right, right, bound).differs
 
     given = {b.name: inputs[b.name].reshape([as_int(n) for n in b.shape]) for b in prim.params}
     wide = {k: a.astype(dtype_of(a).wide.numpy, copy=False) for k, a in given.items()}

@@ -111,10 +111,10 @@ def _logged(
         preferences = preferences_of(precision, target)
         lowered = lower_module(module, preferences, choices, _passes(options))
         prims = kernels_of(lowered).values()
-        found = {workload_of(p).hash: choose_schedule(p, target, threads, logs) for p in prims}
+        chosen = {workload_of(p).hash: choose_schedule(p, target, threads, logs) for p in prims}
     except Exception:
         return taken, {}
-    return taken, {h: c.schedule for h, c in found.items()}
+    return taken, {h: c.schedule for h, c in chosen.items()}
 
 
 def write_repro(
@@ -155,14 +155,14 @@ def write_repro(
     built = lowered.built
     taken = _logged(traced.module, options, made_for)[0]
     logged = (taken, schedules_of(built))
-    found = compare_build(traced.name, built, arrays)
-    if not found.differs:
+    comparison = compare_build(traced.name, built, arrays)
+    if not comparison.differs:
         took = median_seconds(built, arrays)
         module = traced.module if values else anonymous(traced.module)
         words = f"{took * 1e6:.4g} us a call"
         given = arrays if values else None
         return repro_of("time", ("time", words), module, made_for, logged, given).write(Path(path))
-    what = found.finding.what if found.finding is not None else ""
+    what = comparison.finding.what if comparison.finding is not None else ""
     if values:
         repro = repro_of("results", ("results", what), traced.module, made_for, logged, arrays)
         return repro.write(Path(path))

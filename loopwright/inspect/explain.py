@@ -46,10 +46,10 @@ __all__ = ["Explained", "Explanation", "explain", "explanation_text", "work_of"]
 Array = np.ndarray[Any, Any]
 
 FAR_BELOW = 0.6
-"""The share of its roof below which a kernel is worth a remark."""
+"""Share of its roof below which a kernel gets a remark."""
 
 LIMIT_NOISE = 1.1
-"""How many times as fast as its limit a kernel may seem to be by noise."""
+"""Greatest share of its limit that a kernel may seem to reach by noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,17 @@ class Explained:
 
     @property
     def share(self) -> float:
-        """The share of its roof that the kernel reaches; nan above 1.1, where the roof is no limit.
+        """Share of its roof that the kernel reaches; nan above ``LIMIT_NOISE``.
 
-        The machine was slower when it was measured, or the kernel moves less than its loops say.
+        There the roof does not bound it: the machine was slower when it was measured, or the kernel
+        moves less than its loops say.
         """
         share = self.limit / self.seconds
         return min(1.0, share) if share <= LIMIT_NOISE else math.nan
 
     @property
     def flops_per_second(self) -> float:
-        """The rate that was measured."""
+        """Measured rate."""
         return self.work.flops * self.calls / self.seconds
 
 
@@ -172,11 +173,11 @@ def _measure(
 def _distances(parts: Parts) -> dict[str, dict[str, float]]:
     """Returns the reuse distances of each kernel's operands, at its first call."""
     calls = [i for i in parts.program.body if isinstance(i, Call)]
-    found: dict[str, dict[str, float]] = {}
+    by_kernel: dict[str, dict[str, float]] = {}
     for call, distances in zip(calls, reuse_distances(parts.program)):
         names = [o.buffer.name for o in parts.kernels[call.kernel].operands]
-        found.setdefault(call.kernel, dict(zip(names, map(float, distances))))
-    return found
+        by_kernel.setdefault(call.kernel, dict(zip(names, map(float, distances))))
+    return by_kernel
 
 
 def work_of(
@@ -186,7 +187,7 @@ def work_of(
     threads: int = 1,
     distances: Mapping[str, float] | None = None,
 ) -> Work:
-    """The work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
+    """Returns the work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
     wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
     used = threads if kernel.parallel else 1
     moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
@@ -253,15 +254,15 @@ def _source(parts: Parts, prim: PrimFunc, chosen: Chosen) -> str:
     if chosen.origin == Origin.EXACT:
         return f"from the log, measured {took}"
     key = target_key(parts.target, parts.threads)
-    (found, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
-    if found.record is None:
+    (result, *_) = related(parts.logs, workload_of(prim), key) or [LookupResult("none")]
+    if result.record is None:
         return chosen.origin
-    where = found.record.target
+    where = result.record.target
     return f"from the log of another machine ({where.text}: {took})"
 
 
 def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]:
-    """The knobs that the schedule makes use of; none if the rules cannot make it."""
+    """Returns the knobs that the schedule uses; none if the rules cannot make it."""
     if not schedule.steps:
         return {}
     space = ScheduleSpace(prim, parts.target)
@@ -271,29 +272,29 @@ def _choices(prim: PrimFunc, parts: Parts, schedule: Schedule) -> dict[str, int]
     return {k: v for k, v in space.choices(row).items() if v != UNUSED.get(k)}
 
 
-def explanation_text(name: str, found: Explanation, *, loops: bool = False) -> str:
-    """The whole explanation as text: the machine, a table of kernels, schedules, remarks."""
+def explanation_text(name: str, explanation: Explanation, *, loops: bool = False) -> str:
+    """Returns the explanation as text: the machine, a table of kernels, schedules, remarks."""
     parts = [
-        "\n".join(_head(name, found)),
-        _kernel_table(found),
-        "\n".join(_schedules(found)),
+        "\n".join(_head(name, explanation)),
+        _kernel_table(explanation),
+        "\n".join(_schedules(explanation)),
     ]
-    remarks = "\n".join(_remarks(found))
+    remarks = "\n".join(_remarks(explanation))
     if remarks:
         parts.append(remarks)
     if loops:
-        parts += [kernel.nest.rstrip() for kernel in found.kernels]
+        parts += [kernel.nest.rstrip() for kernel in explanation.kernels]
     return "\n\n".join(parts)
 
 
-def _head(name: str, found: Explanation) -> Iterator[str]:
-    machine, roof = found.machine, Roof(found.machine, found.threads)
-    count = len(found.kernels)
+def _head(name: str, explanation: Explanation) -> Iterator[str]:
+    machine, roof = explanation.machine, Roof(explanation.machine, explanation.threads)
+    count = len(explanation.kernels)
     yield (
-        f"{name}   {seconds_text(found.seconds)} a call, {seconds_text(found.in_kernels)} of it in "
-        f"{count} kernel{'' if count == 1 else 's'}"
+        f"{name}   {seconds_text(explanation.seconds)} a call, "
+        f"{seconds_text(explanation.in_kernels)} of it in {count} kernel{'' if count == 1 else 's'}"
     )
-    threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
+    threads = f"{explanation.threads} thread{'' if explanation.threads == 1 else 's'}"
     how = "measured" if machine.measured else "estimated, not measured"
     yield f"machine    {machine.cpu}, {machine.isa}, {threads}; {how}:"
     rates = [f"float32 {rate_text(roof.peak(), 'FLOP/s')}"]
@@ -301,29 +302,29 @@ def _head(name: str, found: Explanation) -> Iterator[str]:
     yield "           " + ", ".join(rates)
 
 
-def _kernel_table(found: Explanation) -> str:
+def _kernel_table(explanation: Explanation) -> str:
     head = ("kernel", "time", "share", "flops", *(n.upper() for n in LEVELS))
     head += ("bound by", "allows", "reached")
     rows = [
         (
             kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else ""),
             seconds_text(kernel.seconds),
-            f"{kernel.seconds / found.in_kernels:.0%}",
+            f"{kernel.seconds / explanation.in_kernels:.0%}",
             _count(kernel.work.flops * kernel.calls),
             *(_bytes(kernel.work.traffic[n].total * kernel.calls) for n in LEVELS),
-            bound_text(kernel, found),
+            bound_text(kernel, explanation),
             seconds_text(kernel.limit),
             f"{kernel.share:.0%}" if kernel.share == kernel.share else "-",
         )
-        for kernel in found.kernels
+        for kernel in explanation.kernels
     ]
     return table(head, rows, left=(0, 8))
 
 
-def bound_text(kernel: Explained, found: Explanation) -> str:
+def bound_text(kernel: Explained, explanation: Explanation) -> str:
     """Returns what bounds a kernel, and its number of threads if it does not run on all."""
     what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
-    return what if kernel.roof.threads == found.threads else f"{what} of one thread"
+    return what if kernel.roof.threads == explanation.threads else f"{what} of one thread"
 
 
 def _count(number: float) -> str:
@@ -341,9 +342,9 @@ def _bytes(size: float) -> str:
     return f"{float(number):.3g} {unit}"
 
 
-def _schedules(found: Explanation) -> Iterator[str]:
+def _schedules(explanation: Explanation) -> Iterator[str]:
     yield "schedules"
-    for kernel in found.kernels:
+    for kernel in explanation.kernels:
         choices = ", ".join(f"{name} {value}" for name, value in kernel.choices.items())
         sketch = kernel.sketch.removesuffix("()")
         yield f"  {kernel.name}"
@@ -351,13 +352,13 @@ def _schedules(found: Explanation) -> Iterator[str]:
         yield f"    {sketch}{': ' if choices else ''}{choices}"
 
 
-def _remarks(found: Explanation) -> Iterator[str]:
+def _remarks(explanation: Explanation) -> Iterator[str]:
     """Yields remarks on where most of the time could be saved, and how."""
-    if found.between > 0.2 * found.seconds:
-        yield f"{seconds_text(found.between)} of a call are spent between the kernels"
-    for kernel in sorted(found.kernels, key=lambda k: k.limit - k.seconds):
+    if explanation.between > 0.2 * explanation.seconds:
+        yield f"{seconds_text(explanation.between)} of a call are spent between the kernels"
+    for kernel in sorted(explanation.kernels, key=lambda k: k.limit - k.seconds):
         lost = kernel.seconds - kernel.limit
-        if not kernel.share < FAR_BELOW or lost < 0.1 * found.in_kernels:
+        if not kernel.share < FAR_BELOW or lost < 0.1 * explanation.in_kernels:
             continue
         advice = "tuning may find better" if "measured" not in kernel.source else "it was tuned"
         yield (f"{kernel.name} takes {seconds_text(lost)} more than its roof allows; {advice}")

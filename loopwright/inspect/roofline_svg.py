@@ -97,16 +97,16 @@ class _Scale:
         return TOP + PLOT_HEIGHT - inside * PLOT_HEIGHT
 
 
-def roofline_svg(name: str, found: Explanation, *, styled: bool = True) -> str:
-    """The picture; ``name`` stands in its title. Without ``styled`` the page it stands in says what
-    its classes look like (``.roofline .paper`` and so on)."""
-    scale = _scale(found)
+def roofline_svg(name: str, explanation: Explanation, *, styled: bool = True) -> str:
+    """Returns the picture as SVG, with ``name`` in its title. Without ``styled``, the page around
+    it has to style its classes (``.roofline .paper`` and so on)."""
+    scale = _scale(explanation)
     list_top = TOP + PLOT_HEIGHT + BOTTOM + LINE_HEIGHT
-    note = list_top + LINE_HEIGHT * len(found.kernels) + 2 * LINE_HEIGHT
+    note = list_top + LINE_HEIGHT * len(explanation.kernels) + 2 * LINE_HEIGHT
     height = note + LINE_HEIGHT
-    roof = Roof(found.machine, found.threads)
-    taken = [_mark(scale, kernel) for kernel in found.kernels]
-    threads = f"{found.threads} thread{'' if found.threads == 1 else 's'}"
+    roof = Roof(explanation.machine, explanation.threads)
+    taken = [_mark(scale, kernel) for kernel in explanation.kernels]
+    threads = f"{explanation.threads} thread{'' if explanation.threads == 1 else 's'}"
     lines = [
         f'<svg {_NAMESPACE if styled else ""}viewBox="0 0 {WIDTH} {height}" '
         f'width="100%" style="max-width: {WIDTH * 3 // 2}px" role="img" class="roofline">',
@@ -115,11 +115,11 @@ def roofline_svg(name: str, found: Explanation, *, styled: bool = True) -> str:
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
         f'<text class="title" x="{LEFT}" y="26">{escape(_fitted(name, 62))}</text>',
         f'<text class="quiet" x="{LEFT}" y="45">'
-        f"{escape(_fitted(found.machine.cpu, 60))}, {threads}</text>",
+        f"{escape(_fitted(explanation.machine.cpu, 60))}, {threads}</text>",
         *_axes(scale),
         *_roofs(scale, roof, taken),
-        *_points(scale, found.kernels, taken),
-        *_list(found, list_top),
+        *_points(scale, explanation.kernels, taken),
+        *_list(explanation, list_top),
         f'<text class="head" x="{LEFT}" y="{note}">{_NOTE}</text>',
         "</svg>",
     ]
@@ -142,11 +142,11 @@ def _mark(scale: _Scale, kernel: Explained) -> _Box:
     return _Box(scale.x(intensity) - side / 2, scale.y(rate) - side / 2, side, side)
 
 
-def _scale(found: Explanation) -> _Scale:
-    roof = Roof(found.machine, found.threads)
+def _scale(explanation: Explanation) -> _Scale:
+    roof = Roof(explanation.machine, explanation.threads)
     peak = roof.peak()
     ridges = [peak / roof.bandwidth(level) for level in LEVELS]
-    places = [_place(kernel) for kernel in found.kernels]
+    places = [_place(kernel) for kernel in explanation.kernels]
     xs = [*ridges, *(x for _, x, _ in places)]
     low = math.log10(min(xs)) - DECADES_AROUND
     high = math.log10(max(xs)) + DECADES_AROUND
@@ -219,10 +219,10 @@ def _slope_name(
             break
     if best is None:
         return
-    turn = -math.degrees(angle)
+    degrees = -math.degrees(angle)
     yield (
         f'<text class="{level} middle" transform="translate({best[0]:.1f} {best[1]:.1f}) '
-        f'rotate({turn:.1f}) translate(0 -6)">{text}</text>'
+        f'rotate({degrees:.1f}) translate(0 -6)">{text}</text>'
     )
 
 
@@ -282,13 +282,13 @@ def _line(kind: str, scale: _Scale, start: tuple[float, float], end: tuple[float
     )
 
 
-def _list(found: Explanation, top: float) -> Iterator[str]:
-    """The numbers with their kernels, what each takes, and what bounds it."""
+def _list(explanation: Explanation, top: float) -> Iterator[str]:
+    """Yields the table of kernels: number, name, time, and what bounds it."""
     columns = (LEFT, LEFT + 26, 508, 588, 660, WIDTH - RIGHT)
     heads = ("", "kernel", "time", "of a call", "bound by", "reached")
     for x, head in zip(columns, heads):
         yield f'<text class="head{_side(head)}" x="{x}" y="{top}">{head}</text>'
-    for number, kernel in enumerate(found.kernels, 1):
+    for number, kernel in enumerate(explanation.kernels, 1):
         y = top + LINE_HEIGHT * number
         name = kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else "")
         bound = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
@@ -298,7 +298,7 @@ def _list(found: Explanation, top: float) -> Iterator[str]:
             str(number),
             _fitted(name, 52),
             _time(kernel.seconds),
-            f"{kernel.seconds / found.in_kernels:.0%}",
+            f"{kernel.seconds / explanation.in_kernels:.0%}",
             bound,
             f"{kernel.share:.0%}" if kernel.share <= 1 else "-",
         )

@@ -99,7 +99,7 @@ MISTAKES = {
     "show notes.txt:f": "notes.txt is not a Python file",
     "show net.py": "which function of net.py? (functions there: layer, layer_inputs, named, bare",
     "show net.py:lajer": "there is no lajer in net.py; did you mean layer?",
-    "show net.py:number": "number in net.py is no function",
+    "show net.py:number": "number in net.py is not a function",
     "show broken.py:f": "broken.py:2 fails when it is imported: ZeroDivisionError",
     "show net.py:bare": "bare(x, *, scale) needs arguments: give --arg 'x=f32[64,784]'",
     "show net.py:bare --arg x=f32[2]": "missing a required argument: 'scale'; give one --arg",

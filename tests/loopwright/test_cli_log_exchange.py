@@ -153,8 +153,8 @@ def test_what_is_no_log_is_said_in_one_line(action: str, tmp_path: Path, capsys)
     for path, message in (
         (tmp_path / "nothing.jsonl", "no tuning log at"),
         (tmp_path, "a folder, not a file of JSON lines"),
-        (picture, "is no tuning log: none of its lines can be read"),
-        (text, "is no tuning log: none of its lines can be read"),
+        (picture, "is not a tuning log: none of its lines can be read"),
+        (text, "is not a tuning log: none of its lines can be read"),
     ):
         words = [str(path)] * (2 if action == "diff" else 1)
         code, out = run(capsys, "log", action, *words)

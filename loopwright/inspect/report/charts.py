@@ -85,19 +85,19 @@ def _ticks(low: float, high: float) -> list[float]:
         (1, 1.5, 2, 3, 5, 7),
         tuple(d / 10 for d in range(10, 100)),
     ):
-        found = [
+        ticks = [
             digit * 10.0**power
             for power in range(math.floor(low) - 1, math.ceil(high) + 1)
             for digit in digits
             if low <= math.log10(digit) + power <= high
         ]
-        if len(found) >= 3:
-            return found[:: math.ceil(len(found) / 6)]
+        if len(ticks) >= 3:
+            return ticks[:: math.ceil(len(ticks) / 6)]
     return [10 ** (low + (high - low) * share) for share in (0.15, 0.5, 0.85)]
 
 
 def _steps(low: float, high: float) -> list[float]:
-    """About five round numbers."""
+    """Returns about five round numbers."""
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)

@@ -145,10 +145,10 @@ def collect(log: TuningLog, title: str, limit: int = 200) -> Report:
 
 
 def _calls(notes: Sequence[Note]) -> tuple[Mapping[str, int], int]:
-    """How often the programs that were tuned call each kernel, as each was in the end; and how
-    often any other kernel is called.
+    """Returns the calls of each kernel in the final form of the tuned programs, and the calls of
+    any other kernel.
 
-    Logs from before programs were noted say what their runs tried: alternatives count, too.
+    Logs without notes of programs have the kernels that their runs tried: alternatives count, too.
     """
     programs: dict[str, Mapping[str, Any]] = {}
     tried: dict[str, int] = {}
@@ -175,7 +175,7 @@ def _kernel(
     records: Sequence[MeasureRecord], decisions: Sequence[Decision], calls: int
 ) -> KernelReport:
     pooled = pooled_costs(records, decisions)
-    found = fastest(pooled)
+    winner = fastest(pooled)
     points: list[Point] = []
     best = math.inf
     for number, r in enumerate(records, 1):
@@ -199,8 +199,8 @@ def _kernel(
         Counter(r.error for r in records if r.error),
         {r.error: r.detail for r in records if r.error and r.detail},
         before,
-        found[0] if found else math.inf,
-        found[1] if found else None,
+        winner[0] if winner else math.inf,
+        winner[1] if winner else None,
         list(decisions),
         pairwise=pairwise,
     )
@@ -252,38 +252,38 @@ def _explained(kernel: KernelReport, target: Target, winner: MeasureRecord) -> E
 
 
 def explanation(kernels: Sequence[KernelReport]) -> Explanation | None:
-    """The winners of one machine for the roofline; None if nothing is known of any."""
-    found = [k.explained for k in kernels if k.explained is not None and k.calls]
-    if not found:
+    """Returns the winners of one machine for the roofline; None if no winner is explained."""
+    explained = [k.explained for k in kernels if k.explained is not None and k.calls]
+    if not explained:
         return None
     machine = next(k.machine for k in kernels if k.machine is not None)
-    return Explanation(tuple(found), 0.0, machine, kernels[0].target.threads)
+    return Explanation(tuple(explained), 0.0, machine, kernels[0].target.threads)
 
 
 def _machine(target: Target, key: TargetKey, notes: Sequence[Note]) -> MachineModel:
-    """What the machine of a run could do at best, as its note has it; else what is known here."""
+    """Returns the measured rates of a run's machine from its note, else those known here."""
     for note in reversed(notes):
-        told = note.table("machine")
-        if note.kind == "run" and told.get("cpu") == key.cpu and told.get("isa") == key.isa:
-            made = _model(told)
+        noted = note.table("machine")
+        if note.kind == "run" and noted.get("cpu") == key.cpu and noted.get("isa") == key.isa:
+            made = _model(noted)
             if made is not None and made.measured:
                 return made
     return known_machine(target)
 
 
-def _model(told: Mapping[str, Any]) -> MachineModel | None:
+def _model(noted: Mapping[str, Any]) -> MachineModel | None:
     names = {f.name for f in fields(MachineModel)}
-    known = {name: value for name, value in told.items() if name in names}
+    values = {name: value for name, value in noted.items() if name in names}
     levels = ("l1", "l2", "l3", "dram")
-    tables = [known.get(n) for n in ("bandwidth_1", "bandwidth_n", "triad_1", "triad_n")]
-    rates = [known.get(f"peak_flops{k}") for k in ("_1", "_n", "64_1", "64_n")]
+    tables = [values.get(n) for n in ("bandwidth_1", "bandwidth_n", "triad_1", "triad_n")]
+    rates = [values.get(f"peak_flops{k}") for k in ("_1", "_n", "64_1", "64_n")]
     for table in tables:
         rates += [table.get(level) for level in levels] if isinstance(table, dict) else [None]
     if not all(isinstance(r, int | float) and 0 < r < 1e18 for r in rates):
         return None
-    if not isinstance(known.get("threads"), int):
+    if not isinstance(values.get("threads"), int):
         return None
-    return MachineModel(**known)
+    return MachineModel(**values)
 
 
 def _runs(log: TuningLog, notes: Sequence[Note]) -> list[Run]:
@@ -298,14 +298,14 @@ def _runs(log: TuningLog, notes: Sequence[Note]) -> list[Run]:
                 for n, value in enumerate((r.took.build, r.took.check, r.took.run)):
                     sums[n] += value
     ends = {note.text("run"): note for note in notes if note.kind == "end"}
-    found: list[Run] = []
+    runs: list[Run] = []
     for note in notes:
         run = note.text("run")
         if note.kind != "run" or run not in took:
             continue
         build, check, ran, count = took[run]
         end = ends.get(run)
-        found.append(
+        runs.append(
             Run(
                 id=run,
                 time=note.text("time"),
@@ -320,4 +320,4 @@ def _runs(log: TuningLog, notes: Sequence[Note]) -> list[Run]:
                 seed=int(note.number("seed")),
             )
         )
-    return found
+    return runs

@@ -36,12 +36,12 @@ def measure_decisions(log: TuningLog, budget: Budget) -> int:
             continue
         assert isinstance(task.space, ScheduleSpace)
         records = log.of(winner.workload.hash, winner.target)
-        known = {record.schedule_key for record in records}
+        keys = {record.schedule_key for record in records}
         asked = [Candidate(winner.schedule, winner.sketch)]
         for row, schedule in reverted_schedules(task.space, records, winner):
             candidate = Candidate(tuple(schedule.to_json()), task.sketch_of(row))
-            if candidate.key not in known:
-                known.add(candidate.key)
+            if candidate.key not in keys:
+                keys.add(candidate.key)
                 asked.append(candidate)
         if len(asked) == 1:
             continue

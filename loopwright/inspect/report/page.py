@@ -68,9 +68,9 @@ def _header(report: Report) -> str:
 
 
 def _facts(report: Report) -> str:
-    known = [k for k in report.kernels if math.isfinite(k.best)]
-    before = sum(k.first * k.calls for k in known)
-    after = sum(k.best * k.calls for k in known)
+    timed = [k for k in report.kernels if math.isfinite(k.best)]
+    before = sum(k.first * k.calls for k in timed)
+    after = sum(k.best * k.calls for k in timed)
     tried = sum(k.tried for k in report.kernels)
     failed = sum(sum(k.errors.values()) for k in report.kernels)
     spent = sum(run.seconds for run in report.runs)
@@ -78,7 +78,7 @@ def _facts(report: Report) -> str:
     facts = [
         ("kernels", str(len(report.kernels) - unused), f"{unused} tried only" if unused else ""),
         ("candidates measured", f"{tried:,}", f"{failed:,} failed" if failed else "none failed"),
-        ("all calls together", time_text(after) if known else "–", f"from {time_text(before)}"),
+        ("all calls together", time_text(after) if timed else "–", f"from {time_text(before)}"),
         ("gain", f"{before / after:.2f}×" if after else "–", "over what was tried first"),
         ("time spent", format_seconds(spent) if spent else "–", _count(len(report.runs), "run")),
     ]
@@ -122,11 +122,11 @@ def _overview(report: Report) -> str:
 def _row(number: int, k: KernelReport) -> str:
     name, _, sizes = k.workload.text.partition(" ")
     share = k.explained.share if k.explained else math.nan
-    shown = "–"
+    meter = "–"
     if share == share:
         width = min(100.0, 100 * share)
         bound = k.explained.bound if k.explained else ""
-        shown = (
+        meter = (
             f'<span class="meter" aria-hidden="true"><i style="width:{width:.0f}%"></i></span>'
             f'<span title="bound by {escape(bound)}">{share:.0%}</span>'
         )
@@ -138,7 +138,7 @@ def _row(number: int, k: KernelReport) -> str:
         (_number(k.first), time_text(k.first)),
         (_number(k.best), time_text(k.best)),
         (_number(k.gain), f"{k.gain:.2f}×" if k.gain == k.gain else "–"),
-        (_number(share), shown),
+        (_number(share), meter),
         (f"{k.tried}", f"{k.tried}"),
         (f"{failed}", f"{failed}"),
     ]  # fmt: skip
@@ -154,17 +154,17 @@ def _rooflines(report: Report) -> str:
     parts: list[str] = []
     for machine in report.machines:
         kernels = [k for k in report.kernels if k.target == machine]
-        found = explanation(kernels[:24])
-        if found is None:
+        winners = explanation(kernels[:24])
+        if winners is None:
             continue
         measured = (
             ""
-            if found.machine.measured
+            if winners.machine.measured
             else " The roofs are estimates: the machine was never measured."
         )
         parts.append(
             '<figure class="scroll roof" tabindex="0" aria-label="Roofline">'
-            f"{roofline_svg('Winners', found, styled=False)}</figure>"
+            f"{roofline_svg('Winners', winners, styled=False)}</figure>"
             + (f'<p class="quiet">{measured}</p>' if measured else "")
         )
     if not parts:
@@ -207,7 +207,7 @@ def _options(decision: Decision) -> str:
 def _seconds(runs: Sequence[Run]) -> str:
     if not runs:
         return ""
-    shown = runs[-12:]
+    latest = runs[-12:]
     parts = "\n".join(
         f'<div class="run"><p><b>{escape(run.time or run.id)}</b> <span class="quiet">'
         f"{format_seconds(run.seconds)}, {_count(run.candidates, 'candidate')} "
@@ -215,7 +215,7 @@ def _seconds(runs: Sequence[Run]) -> str:
         f"{escape(run.strategy)}, seed {run.seed}, ended by {escape(run.stopped)}; "
         f"engine {run.engine / run.seconds if run.seconds else 0:.0%}</span></p>"
         f"{seconds_bar(run)}</div>"
-        for run in shown
+        for run in latest
     )
     legend = "".join(
         f'<li><i class="s-{kind}"></i>{text}</li>'
@@ -227,7 +227,7 @@ def _seconds(runs: Sequence[Run]) -> str:
             ("rest", "the rest: starting, waiting"),
         )
     )
-    hidden = f" The last {len(shown)} of {len(runs)} runs." if len(shown) < len(runs) else ""
+    hidden = f" The last {len(latest)} of {len(runs)} runs." if len(latest) < len(runs) else ""
     return (
         '<h2>Where the seconds went</h2><p class="quiet">Code is built while other code runs, so '
         f"the parts of a run can add up to more than its time.{hidden}</p>{parts}"
@@ -339,12 +339,12 @@ def _nest(k: KernelReport) -> str:
     reached = k.explained.share if k.explained else math.nan
     share = f", {reached:.0%} of what {_roof(k)} allows" if reached == reached else ""
     if not k.nest_shown:
-        shown = f'<p class="quiet">The loop nest cannot be shown: {escape(k.nest)}</p>'
+        nest = f'<p class="quiet">The loop nest cannot be shown: {escape(k.nest)}</p>'
     else:
-        shown = f'<pre tabindex="0">{nest_html(k.nest)}</pre>'
+        nest = f'<pre tabindex="0">{nest_html(k.nest)}</pre>'
     return (
         f'<section class="wide"><h3>The winning loop nest{sketch}</h3>'
-        f'<p class="quiet">Measured {time_text(k.best)}{share}.</p>{shown}</section>'
+        f'<p class="quiet">Measured {time_text(k.best)}{share}.</p>{nest}</section>'
     )
 
 

@@ -1,9 +1,9 @@
-"""What each decision of a winner was worth: the winner with one decision taken back.
+"""Values each decision of a winner by the time the winner takes with that decision reverted.
 
-A decision is a knob of the sketch, and the sketch itself. It is taken back to the
-favourite's value, or where the winner has the favourite's, to the value that did best otherwise.
-What that costs is known if the log has measured the schedule; else the cost model, trained on the
-kernel's own records, says it, and it is marked as predicted.
+A decision is a knob of the sketch, or the sketch itself. A knob is reverted to the value of the
+default schedule, or where the winner has that, to the best of its other values. The time is in the
+log if that schedule was measured; else the cost model, trained on the kernel's records, predicts
+it, and it is marked as predicted.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def worth_of(
     records: Sequence[MeasureRecord],
     winner: MeasureRecord,
 ) -> list[Worth]:
-    """Every decision of the winner, the most valuable first; none if the rules cannot make it."""
+    """Returns the winner's decisions, the most valuable first; none if the rules cannot make it."""
     times = _times(records)
     rows, costs = _known(space, records)
-    own = _row_of(space, winner)
-    if own is None:
+    row = _row_of(space, winner)
+    if row is None:
         return []
-    found: list[Worth] = []
+    worths: list[Worth] = []
     reverts = _reverts(space, rows, costs, winner)
     predict = _predictor(space, rows, costs) if reverts else None
     for revert in reverts:
@@ -97,8 +97,8 @@ def worth_of(
             seconds, best = compared
             source = "measured"
         elif predict is not None:
-            seconds, best, source = predict(revert.row), predict(own), "predicted"
-        found.append(
+            seconds, best, source = predict(revert.row), predict(row), "predicted"
+        worths.append(
             Worth(
                 revert.knob,
                 revert.chosen,
@@ -111,7 +111,7 @@ def worth_of(
         )
     order = {"measured": 0, "predicted": 0, "none": 1}
     return sorted(
-        found, key=lambda w: (order[w.source], -(w.factor if w.factor == w.factor else 0))
+        worths, key=lambda w: (order[w.source], -(w.factor if w.factor == w.factor else 0))
     )
 
 
@@ -127,7 +127,7 @@ _Times = Mapping[str, tuple[float, float]]
 
 
 def _times(records: Sequence[MeasureRecord]) -> _Times:
-    """By schedule, the seconds it took on its own and among the leaders; 0 if it never did."""
+    """Returns schedule key -> seconds measured alone and in races; 0 where there are none."""
     samples: dict[str, tuple[list[float], list[float]]] = {}
     for record in records:
         if record.ok:
@@ -139,7 +139,7 @@ def _times(records: Sequence[MeasureRecord]) -> _Times:
 
 
 def _compared(times: _Times, key: str, winner: str) -> tuple[float, float] | None:
-    """Seconds of both under the same circumstances: raced, else each on its own."""
+    """Returns the seconds of both under the same conditions: raced, else each alone."""
     if key not in times or winner not in times:
         return None
     for way in (1, 0):
@@ -156,8 +156,9 @@ def _known(
     for record in records:
         row = _row_of(space, record)
         if row is not None:
-            known = best.get(record.schedule_key)
-            best[record.schedule_key] = (row, min(record.cost, known[1] if known else math.inf))
+            previous = best.get(record.schedule_key)
+            least = min(record.cost, previous[1]) if previous else record.cost
+            best[record.schedule_key] = (row, least)
     if not best:
         return space.default()[:0], np.empty(0)
     return np.stack([row for row, _ in best.values()]), np.array([c for _, c in best.values()])
@@ -180,17 +181,17 @@ def _reverts(
     row = _row_of(space, winner)
     if row is None:
         return []
-    found: list[_Revert] = []
-    favourite = space.default()[0]
-    same_sketch = favourite[0] == row[0]
+    reverts: list[_Revert] = []
+    default = space.default()[0]
+    same_sketch = default[0] == row[0]
     number, chosen = int(row[0]), space.choices(row)
     alike = rows[:, 0] == number if len(rows) else np.empty(0, bool)
     values = space.values(rows, number) if len(rows) else {}
-    wanted = space.choices(favourite) if same_sketch else UNUSED
+    wanted = space.choices(default) if same_sketch else UNUSED
     for knob, table in space.variants[number].tables.items():
         if len(table) < 2:
             continue
-        against = "the favourite's" if same_sketch else "none"
+        against = "the default's" if same_sketch else "none"
         value = wanted[knob] if wanted.get(knob, chosen[knob]) != chosen[knob] else None
         if value is None:
             against = "next best"
@@ -205,11 +206,11 @@ def _reverts(
         changed = row.copy()
         changed[space.names.index(knob) + 1] = places[0]
         if space.valid(changed[None])[0] and _possible(space, changed):
-            found.append(_Revert(knob, str(chosen[knob]), str(value), changed, against))
+            reverts.append(_Revert(knob, str(chosen[knob]), str(value), changed, against))
     other = (rows[:, 0] != row[0]) & np.isfinite(costs) if len(rows) else np.empty(0, bool)
     if other.any():
         place = np.flatnonzero(other)[np.argmin(costs[other])]
-        found.append(
+        reverts.append(
             _Revert(
                 "sketch",
                 space.sketch_name(row),
@@ -218,7 +219,7 @@ def _reverts(
                 "best of another",
             )
         )
-    return found
+    return reverts
 
 
 def _possible(space: ScheduleSpace, row: Population) -> bool:
