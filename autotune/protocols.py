@@ -79,8 +79,8 @@ class SearchSpace(Protocol):
         """The row of a schedule, None if it is not in this space."""
         ...
 
-    def refit(self, schedule: Any, origin: Any) -> npt.NDArray[np.int32] | None:
-        """The row closest to a schedule made for ``origin``, a PrimFunc of the same kind."""
+    def refit(self, schedule: Any) -> npt.NDArray[np.int32] | None:
+        """The row closest to a schedule of the same kind of workload at other sizes."""
         ...
 
 

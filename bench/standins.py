@@ -109,7 +109,7 @@ class SyntheticSpace:
         inside = row.shape == self._sizes.shape and ((row >= 0) & (row < self._sizes)).all()
         return row.astype(np.int32) if word == "tile" and inside else None
 
-    def refit(self, schedule: Any, origin: Any) -> npt.NDArray[np.int32] | None:
+    def refit(self, schedule: Any) -> npt.NDArray[np.int32] | None:
         return self.row_of(schedule)
 
     def seconds(self, rows: Population) -> npt.NDArray[np.float64]:

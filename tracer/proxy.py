@@ -365,15 +365,11 @@ def run(
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
-        raise complete(  # the arguments do not fit our function's parameters
-            UnsupportedError(str(error).replace(f"{_name_of(function)}()", operation)), trace
-        ) from None
+        # The arguments do not fit our function's parameters.
+        message = str(error).replace(f"{getattr(function, '__qualname__', '')}()", operation)
+        raise complete(UnsupportedError(message), trace) from None
     finally:
         trace.span = None
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", "")
 
 
 def _run_into(

@@ -32,7 +32,7 @@ from .tuning_log import TuningLog
 
 Quality: TypeAlias = Mapping[str, float | None] | None
 
-__all__ = ["Journal", "library_versions", "settings_from_json", "settings_to_json"]
+__all__ = ["Journal", "library_versions", "settings_from_json"]
 
 FARTHEST = 100
 """Greatest factor between a setting in a note and today's default."""
@@ -67,7 +67,7 @@ class Journal:
                     "peak_flops": request.peak_flops,
                     "seed": request.seed,
                     "strategy": request.strategy,
-                    "settings": settings_to_json(request.settings),
+                    "settings": asdict(request.settings),
                     "budget": {"seconds": budget.seconds, "trials": budget.trials},
                     "model": model,
                     "suggested": {
@@ -103,11 +103,6 @@ class Journal:
         }
         with suppress(LogError):
             self.log.append(Note("end", data))
-
-
-def settings_to_json(settings: TuneSettings) -> dict[str, Any]:
-    """Returns every setting by name."""
-    return asdict(settings)
 
 
 def settings_from_json(data: Any) -> TuneSettings:

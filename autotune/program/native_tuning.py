@@ -71,7 +71,7 @@ def suggested_rows(task: Task, logs: Sequence[LogView]) -> list[Population]:
         row = None if record is None else task.row_of(record.schedule)
         if row is None and record is not None:
             try:
-                row = task.space.refit(task.parse(record.schedule), None)
+                row = task.space.refit(task.parse(record.schedule))
             except ScheduleError:
                 continue
         if row is not None and not any(np.array_equal(row, other) for other in rows):

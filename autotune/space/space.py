@@ -190,12 +190,9 @@ class ScheduleSpace:
                 return row
         return None
 
-    def refit(self, schedule: Schedule, origin: object = None) -> npt.NDArray[np.int32] | None:
-        """The row nearest to a schedule of the same kind of workload at other sizes.
-
-        Canonical names are the same at all sizes, so the schedule says all by itself; ``origin``
-        is not needed.
-        """
+    def refit(self, schedule: Schedule) -> npt.NDArray[np.int32] | None:
+        """Returns the row closest to a schedule of the same kind of workload at other sizes, whose
+        canonical names are the same."""
         wanted = _preparation(schedule)
         for number, variant in enumerate(self.variants):
             if _preparation(Schedule(variant.prepare)) != wanted:

@@ -61,7 +61,7 @@ def _may_be_in_place(
 ) -> bool:
     target, source = known[update.target], known[update.source]
     begin = dense_offset(target.shape, update.window)
-    if begin is None or (source.nbytes and _meets_another(program, update, target.shape)):
+    if begin is None or (source.nbytes and _meets_another(program, update)):
         return False
     window = (begin, begin + prod(source.shape))
     written = False
@@ -87,7 +87,7 @@ def _may_be_in_place(
     return True
 
 
-def _meets_another(program: Program, update: Update, shape: tuple[int, ...]) -> bool:
+def _meets_another(program: Program, update: Update) -> bool:
     """True if another update writes some of the same elements."""
     others = [u for u in program.updates if u is not update and u.target == update.target]
     return any(not _apart(update.window, other.window) for other in others)

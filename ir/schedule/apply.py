@@ -219,7 +219,7 @@ class _Writer(LoopWriter):
             def store(
                 v: Values, l: Limits, stage: Stage = stage, value: Const = value
             ) -> list[Stmt]:
-                name, indices = self.target(stage, v, l, local)
+                name, indices = self.target(stage, v, local)
                 return [Store(name, indices, value)]
 
             written += self.nest(loops, values, limits, store)
@@ -238,10 +238,10 @@ class _Writer(LoopWriter):
             expr = children(stage.expr)[1] if copied else stage.expr
 
             def store(v: Values, l: Limits) -> list[Stmt]:
-                value = self.instantiate(expr, v, l, local)
-                name, indices = self.target(stage, v, l, local)
+                value = self.instantiate(expr, v, local)
+                name, indices = self.target(stage, v, local)
                 stored = Store(name, indices, value, name in self.state.streams)
-                return [*self.prefetches(stage, v, l), stored]
+                return [*self.prefetches(stage, v), stored]
 
             return self.nest(item.inner, values, limits, store), local
         return self.reduction(item, values, limits, local)
@@ -276,8 +276,8 @@ class _Writer(LoopWriter):
             acc = _Local(wide, tile.fixed)
             allocs.append(Alloc(wide, scope))
 
-        def at(where: _Local, v: Values, l: Limits, *extra: IntExpr) -> tuple[IntExpr, ...]:
-            return (*self.relative(stage, where, v, l), *extra)
+        def at(where: _Local, v: Values, *extra: IntExpr) -> tuple[IntExpr, ...]:
+            return (*self.relative(stage, where, v), *extra)
 
         def lane_loop(make: Body, v: Values, l: Limits) -> list[Stmt]:
             if not lanes:
@@ -294,16 +294,16 @@ class _Writer(LoopWriter):
 
         def init(v: Values, l: Limits) -> list[Stmt]:
             def one(v: Values, l: Limits) -> list[Stmt]:
-                return [Store(acc.buffer.name, at(acc, v, l, *extra(v)), identity)]
+                return [Store(acc.buffer.name, at(acc, v, *extra(v)), identity)]
 
             return lane_loop(one, v, l)
 
         def accumulate(v: Values, l: Limits) -> list[Stmt]:
-            value = self.instantiate(stage.expr, v, l, local)
+            value = self.instantiate(stage.expr, v, local)
             if is_skipped(stage.expr, value, combiner):
                 return []
-            joined = Accumulate(acc.buffer.name, at(acc, v, l, *extra(v)), combiner, value)
-            return [*self.prefetches(stage, v, l), joined]
+            joined = Accumulate(acc.buffer.name, at(acc, v, *extra(v)), combiner, value)
+            return [*self.prefetches(stage, v), joined]
 
         # Setting and writing back walk the elements of the tile alone, accumulating all loops.
         written = allocs + self.nest(acc_spatial, values, limits, init)
@@ -311,11 +311,11 @@ class _Writer(LoopWriter):
         if lanes:
 
             def join(v: Values, l: Limits) -> list[Stmt]:
-                start = Store(tile.buffer.name, at(tile, v, l), identity)
+                start = Store(tile.buffer.name, at(tile, v), identity)
 
                 def one(v: Values, l: Limits) -> list[Stmt]:
-                    value = read(acc.buffer.name, at(acc, v, l, *extra(v)), stage.buffer.dtype)
-                    return [Accumulate(tile.buffer.name, at(tile, v, l), combiner, value)]
+                    value = read(acc.buffer.name, at(acc, v, *extra(v)), stage.buffer.dtype)
+                    return [Accumulate(tile.buffer.name, at(tile, v), combiner, value)]
 
                 return [start, *lane_loop(one, v, l)]
 
@@ -324,15 +324,15 @@ class _Writer(LoopWriter):
             block, needed = self.kept[stage.name]
 
             def keep(v: Values, l: Limits) -> list[Stmt]:
-                value = read(tile.buffer.name, at(tile, v, l), stage.buffer.dtype)
-                return [Store(block.buffer.name, at(block, v, l), value)]
+                value = read(tile.buffer.name, at(tile, v), stage.buffer.dtype)
+                return [Store(block.buffer.name, at(block, v), value)]
 
             written += _only_if(needed, self.nest(spatial, values, limits, keep))
         if item.stored:
             written += self.write_back(item, tile, spatial, values, limits, local)
         return written, own if item.in_tile else local
 
-    def prefetches(self, stage: Stage, values: Values, limits: Limits) -> list[Stmt]:
+    def prefetches(self, stage: Stage, values: Values) -> list[Stmt]:
         """What the stage reads of its prefetched operands some iterations ahead, each place once,
         as far as it reads of them here: a piece of a join reads one of its operands."""
         found: dict[Prefetch, None] = {}
@@ -347,12 +347,12 @@ class _Writer(LoopWriter):
                 continue  # the last iteration, or the only one
             soon = {**values, loop: now + distance}
             if here is None:
-                here = set(walk(self.instantiate(stage.expr, values, limits, {})))
+                here = set(walk(self.instantiate(stage.expr, values, {})))
             for node in walk(stage.expr):
                 if isinstance(node, Read) and node.buffer == buffer:
-                    if self.instantiate(node, values, limits, {}) not in here:
+                    if self.instantiate(node, values, {}) not in here:
                         continue
-                    place = self.instantiate(node, soon, limits, {})
+                    place = self.instantiate(node, soon, {})
                     assert isinstance(place, Read)
                     indices = tuple(i for i in place.indices if isinstance(i, int | Dim))
                     found[Prefetch(buffer, indices)] = None
@@ -375,9 +375,9 @@ class _Writer(LoopWriter):
 
         def store(fresh: bool) -> list[Stmt]:
             def one(v: Values, l: Limits) -> list[Stmt]:
-                place = self.relative(stage, tile, v, l)
+                place = self.relative(stage, tile, v)
                 value = read(tile.buffer.name, place, stage.buffer.dtype)
-                name, indices = self.target(stage, v, l, local)
+                name, indices = self.target(stage, v, local)
                 if fresh:
                     stream = name in self.state.streams and not item.outer_reductions
                     return [Store(name, indices, value, stream)]
@@ -406,22 +406,20 @@ class _Writer(LoopWriter):
         return _Local(Buffer(name, shape, stage.buffer.dtype), fixed)
 
     def target(
-        self, stage: Stage, values: Values, limits: Limits, local: Locals
+        self, stage: Stage, values: Values, local: Locals
     ) -> tuple[str, tuple[IntExpr, ...]]:
         if stage.name in local:
             where = local[stage.name]
-            return where.buffer.name, self.relative(stage, where, values, limits)
+            return where.buffer.name, self.relative(stage, where, values)
         return stage.name, tuple(self.axis_value(a.name, values) for a in stage.axes)
 
-    def relative(
-        self, stage: Stage, where: _Local, values: Values, limits: Limits
-    ) -> tuple[IntExpr, ...]:
+    def relative(self, stage: Stage, where: _Local, values: Values) -> tuple[IntExpr, ...]:
         return tuple(
             self.axis_value(a.name, values) - fixed
             for a, fixed in zip(stage.axes, where.fixed, strict=True)
         )
 
-    def instantiate(self, expr: Expr, values: Values, limits: Limits, local: Locals) -> Expr:
+    def instantiate(self, expr: Expr, values: Values, local: Locals) -> Expr:
         """The expression of one stage element where the loops have these values."""
         axes = {axis: self.axis_value(axis, values) for axis in self.extents}
         private = {n: (where.buffer.name, where.fixed) for n, where in local.items()}
