@@ -7,7 +7,7 @@
 
 A change that means to keep the code writes the file before and compares after: the exit status is
 1 if a hash differs. Every program is compiled without logs, in one process, once the process has
-compiled another one; seconds are of the whole compile, machine code included.
+compiled another one; seconds are processor time of the whole compile, machine code included.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Compiled", "compiled", "main"]
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """``kernels`` are hashes of object code by kernel name, ``entry`` is that of the program that
-    calls them, ``schedules`` are their schedules as text; ``seconds`` it took to compile."""
+    calls them, ``schedules`` are their schedules as text; ``seconds`` are processor time."""
 
     kernels: Mapping[str, str]
     schedules: Mapping[str, str]
@@ -50,9 +50,9 @@ class Compiled:
 
 def compiled(function: Callable[..., Any], arrays: Sequence[Any], target: Target) -> Compiled:
     """Compile ``function`` for ``arrays`` and this target, with one thread and no log."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     lowered = lw.compile(function, threads=1, target=target).lower(*arrays)
-    seconds = time.perf_counter() - begun
+    seconds = time.process_time() - begun
     parts = lowered.built.parts
     assert parts is not None
     # The entry names its kernels by number, and in files of before by the hash of their text.

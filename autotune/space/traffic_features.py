@@ -123,7 +123,7 @@ def touched(
     ``smooth_anyway``: the operand was packed in the order in which it is read.
     """
     count: FloatArray = np.ones(len(smooth_anyway))
-    run: FloatArray | float = 1.0
+    run: FloatArray = np.ones(1)
     for axis, size in sizes.items():
         if not access.depends(axis):
             continue
