@@ -61,7 +61,15 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"loopwright {version('loopwright')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in _COMMANDS:
-        command.add(commands)
+        command.add_arguments(
+            commands.add_parser(
+                command.__name__.rpartition(".")[2],
+                help=command.HELP,
+                description=command.DESCRIPTION,
+                epilog=command.EXAMPLES,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     return top
 
 

@@ -15,9 +15,11 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import UserFunction, add_function_arguments, load_function
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-_EXAMPLES = """\
+HELP = "how fast is my function, beside NumPy?"
+DESCRIPTION = "Time a compiled function and the plain Python function behind it."
+EXAMPLES = """\
 examples:
   loopwright bench net.py:predict                     as compiled without a log
   loopwright bench net.py:predict --log net.jsonl     with what tuning has found
@@ -28,15 +30,8 @@ results are compared first. NumPy uses the threads it was built for (OMP_NUM_THR
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``bench``."""
-    parser = commands.add_parser(
-        "bench",
-        help="how fast is my function, beside NumPy?",
-        description="Time a compiled function and the plain Python function behind it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``bench``."""
     add_function_arguments(parser)
     parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")

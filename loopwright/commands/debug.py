@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..debug import compare, write_repro
 from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-_EXAMPLES = """\
+HELP = "which operation gives a wrong result?"
+DESCRIPTION = "Compare a compiled function with NumPy in float64, operation by operation."
+EXAMPLES = """\
 examples:
   loopwright debug net.py:predict                        as compiled without a log
   loopwright debug net.py:predict --log net.jsonl        with the schedules of a log
@@ -26,15 +27,8 @@ schedule, and the level at which it goes wrong. Exit code 1 if there is one.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``debug``."""
-    parser = commands.add_parser(
-        "debug",
-        help="which operation gives a wrong result?",
-        description="Compare a compiled function with NumPy in float64, operation by operation.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``debug``."""
     add_function_arguments(parser)
     parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")

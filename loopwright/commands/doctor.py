@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from ..autotune.log.log_file import problem_of
 from ..autotune.log.lookup import shipped_logs
@@ -24,7 +23,7 @@ from ..codegen.machine import LEVELS, MachineModel, cache_folder, measured_machi
 from ..codegen.target import ISA_LEVELS, Target
 from ..text import bytes_text, rate_text, table
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
 _NEEDED = ("numpy", "llvmlite", "xgboost", "tqdm")
 _OPTIONAL = ("scikit-learn", "onnxruntime", "openvino", "torch", "jax", "distributed")
@@ -36,7 +35,9 @@ f = lambda x: numpy.exp(numpy.maximum(x @ x.T, 0)).sum(axis=0)
 numpy.testing.assert_allclose(loopwright.compile(f)(x), f(x), rtol=1e-4)
 """
 
-_EXAMPLES = """\
+HELP = "what this machine is, what it can do, and what is wrong with the installation"
+DESCRIPTION = "Show ISA, caches, measured peak and bandwidth, versions, and tuning logs."
+EXAMPLES = """\
 examples:
   loopwright doctor             everything on one screen; exit code 1 if something is wrong
   loopwright doctor --fresh     measure the machine again, on a quiet moment
@@ -47,15 +48,8 @@ reads and triads (a = b + s * c) of buffers that fit each level of the memory hi
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``doctor``."""
-    parser = commands.add_parser(
-        "doctor",
-        help="what this machine is, what it can do, and what is wrong with the installation",
-        description="Show ISA, caches, measured peak and bandwidth, versions, and tuning logs.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``doctor``."""
     parser.add_argument("--fresh", action="store_true", help="measure again (about eight seconds)")
     parser.add_argument(
         "--isa", choices=tuple(ISA_LEVELS), help="measure with the instructions of this level only"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..inspect.explain import explanation_text
 from ..inspect.roofline_svg import roofline_svg
@@ -12,9 +11,13 @@ from .log_files import existing_log
 from .usage import UsageError
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-_EXAMPLES = """\
+HELP = "what bounds each kernel of my function, and how near is it?"
+DESCRIPTION = (
+    "Time each kernel of a compiled function and compare it with what this machine allows."
+)
+EXAMPLES = """\
 examples:
   loopwright explain net.py:predict                       as compiled without a log
   loopwright explain net.py:predict --log net.jsonl --threads 1
@@ -29,16 +32,8 @@ does not count for the levels behind it. Where the model counts too much, it say
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``explain``."""
-    parser = commands.add_parser(
-        "explain",
-        help="what bounds each kernel of my function, and how near is it?",
-        description="Time each kernel of a compiled function and compare it with what this machine "
-        "allows.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``explain``."""
     add_function_arguments(parser)
     parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the compiled code")

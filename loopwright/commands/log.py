@@ -19,9 +19,11 @@ from .log_exchange import add_exchange
 from .log_files import existing_log, file_argument, open_log
 from .usage import UsageError
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-_EXAMPLES = """\
+HELP = "look at tuning logs and tidy them"
+DESCRIPTION = "Tuning logs are JSON lines, one measured run each."
+EXAMPLES = """\
 examples:
   loopwright log list tuning_logs/net.jsonl              what was tuned, and how fast it became
   loopwright log best tuning_logs/net.jsonl matmul       the winning schedules of all matmuls
@@ -39,15 +41,8 @@ tuning_logs/README.md.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``log`` and its actions."""
-    parser = commands.add_parser(
-        "log",
-        help="look at tuning logs and tidy them",
-        description="Tuning logs are JSON lines, one measured run each.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``log`` and its actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_list(actions)
     _add_best(actions)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..autotune.budget import parse_budget
 from ..autotune.log.log_file import LogError
 from ..inspect.report.collect import collect
 from ..inspect.report.measuring import measure_decisions
 from ..inspect.report.page import page
-from .log_files import open_log
+from .log_files import file_argument, open_log
 from .usage import UsageError
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-_EXAMPLES = """\
+HELP = "show a tuning log as one HTML page"
+DESCRIPTION = "Write what a tuning log knows as one page that needs nothing but itself."
+EXAMPLES = """\
 examples:
   loopwright report net.jsonl                      writes net.html
   loopwright report net.jsonl -o report.html
@@ -28,16 +29,9 @@ needs no network and nothing beside it; open it in any browser.
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``report``."""
-    parser = commands.add_parser(
-        "report",
-        help="show a tuning log as one HTML page",
-        description="Write what a tuning log knows as one page that needs nothing but itself.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the log (else LOOPWRIGHT_LOG)")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``report``."""
+    file_argument(parser)
     parser.add_argument("-o", "--output", metavar="PAGE", help="where to (the log's name, .html)")
     parser.add_argument("--title", metavar="TEXT", help="heading of the page (the log's name)")
     parser.add_argument(

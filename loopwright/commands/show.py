@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from .log_files import existing_log
 from .userfile import add_function_arguments, load_function
 
-__all__ = ["LEVELS", "add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "LEVELS", "add_arguments"]
 
 LEVELS = {
     "graph": "what is computed: the typed graph, each line with the line of Python it came from",
@@ -19,7 +18,9 @@ LEVELS = {
     "asm": "the assembly",
 }
 
-_EXAMPLES = """\
+HELP = "show what a function becomes, at any level"
+DESCRIPTION = "Trace and lower a function for given shapes, and print it."
+EXAMPLES = """\
 examples:
   loopwright show net.py:predict                             the graph
   loopwright show net.py:predict --level loops --log net.jsonl
@@ -27,19 +28,11 @@ examples:
   loopwright show net.py:layer --arg 'x=f32[1000,512]' --level asm | less
 
 levels:
-"""
+""" + "".join(f"  {name:<9} {what}\n" for name, what in LEVELS.items())
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``show``."""
-    levels = "".join(f"  {name:<9} {what}\n" for name, what in LEVELS.items())
-    parser = commands.add_parser(
-        "show",
-        help="show what a function becomes, at any level",
-        description="Trace and lower a function for given shapes, and print it.",
-        epilog=_EXAMPLES + levels,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``show``."""
     add_function_arguments(parser)
     parser.add_argument("--level", choices=tuple(LEVELS), default="graph", help="see below (graph)")
     parser.add_argument("--log", metavar="FILE", help="take schedules from this log, too")

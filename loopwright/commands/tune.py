@@ -25,11 +25,13 @@ from .log_files import open_log
 from .usage import UsageError
 from .userfile import WHERE, UserFunction, add_function_arguments, load_function
 
-__all__ = ["add"]
+__all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
 _ORIGINS = {"exact": "tuned", "compatible": "tuned", "library": "NumPy"}
 
-_EXAMPLES = """\
+HELP = "search for faster schedules, and remember them in a log"
+DESCRIPTION = "Measure schedules for the kernels of a function, guided by a cost model."
+EXAMPLES = """\
 examples:
   loopwright tune net.py:predict --budget 60s --log net.jsonl
   loopwright tune net.py:predict --arg 'x=f32[1,3,224,224]' --budget 5m --log net.jsonl
@@ -47,15 +49,8 @@ engine first decides otherwise (exit code 1): for bug reports, and for work on t
 """
 
 
-def add(commands: Any) -> None:
-    """Add the parser of ``tune``."""
-    parser = commands.add_parser(
-        "tune",
-        help="search for faster schedules, and remember them in a log",
-        description="Measure schedules for the kernels of a function, guided by a cost model.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of ``tune``."""
     add_function_arguments(parser, optional=True)
     parser.add_argument("--budget", default=None, metavar="TIME", help="how long (60s)")
     parser.add_argument("--trials", type=int, metavar="N", help="at most so many candidates")
