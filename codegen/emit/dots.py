@@ -4,7 +4,6 @@ vectors that are interleaved, as it reads them.
 
 from __future__ import annotations
 
-from ...ir.dims import Dim
 from ...ir.dtype import INT8
 from ...ir.loop.intrinsics import GROUP, dot_of
 from ...ir.loop.nest import Intrinsic, Loop, Store
@@ -76,8 +75,7 @@ def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
     values: dict[bool, Value] = {}  # by whether there are signs
     for node in (dot.left, dot.right):
         place = e.places[node.buffer]
-        indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
-        flat = e.memory.flat_index(place, indices)
+        flat = e.memory.flat_index(place, node.plain_indices)
         address = e.memory.address(place, flat, start)
         if e.memory.lane_stride(flat, start) == 0:
             value = e.w.splat(e.memory.load_word(place, address), lanes.lanes)

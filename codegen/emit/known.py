@@ -6,23 +6,16 @@ is true or false, of a column it is a mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
 
 from ...ir.dims import linear
+from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.expr import Const, Expr, Op, index_value
 from .memory import Env
 
 __all__ = ["Known"]
 
-_COMPARE: dict[str, Callable[[int], bool]] = {
-    "less": lambda difference: difference < 0,
-    "less_equal": lambda difference: difference <= 0,
-    "greater": lambda difference: difference > 0,
-    "greater_equal": lambda difference: difference >= 0,
-    "equal": lambda difference: difference == 0,
-    "not_equal": lambda difference: difference != 0,
-}
-
+_COMPARISONS = {**COMPARISONS, "not_equal": operator.ne}
 
 _Linear = tuple[dict[str, int], int]
 
@@ -43,7 +36,7 @@ class Known:
             return None
         if condition.name in ("logical_and", "logical_or"):
             return self._joined(condition, env)
-        if condition.name not in _COMPARE:
+        if condition.name not in _COMPARISONS:
             return None
         parts = self._difference(condition)
         if parts is None:
@@ -57,10 +50,10 @@ class Known:
             if not isinstance(iteration, int):
                 return None
             value += coefficient * iteration
-        holds = _COMPARE[condition.name]
+        holds = _COMPARISONS[condition.name]
         if stride == 0:
-            return (holds(value),) * lanes
-        return tuple(holds(value + stride * lane) for lane in range(lanes))
+            return (holds(value, 0),) * lanes
+        return tuple(holds(value + stride * lane, 0) for lane in range(lanes))
 
     def _difference(self, condition: Op) -> _Linear | None:
         """What is compared with zero, as coefficients and a constant; None if it is not linear."""

@@ -152,7 +152,7 @@ class ValueEmitter:
         place = self.places.get(node.buffer)
         if place is None or env.lanes is None or node.dtype.is_bool:
             return None
-        indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
+        indices = node.plain_indices
         if len(indices) < len(node.indices):
             return None
         flat = self.memory.flat_index(place, indices)
@@ -238,9 +238,8 @@ class ValueEmitter:
     def read(self, node: Read, env: Env, guard: Value | None, memo: dict[object, Value]) -> Value:
         if guard is not None and self._inside(node):
             guard = None
-        plain = tuple([i for i in node.indices if isinstance(i, int | Dim)])
-        if len(plain) == len(node.indices):
-            return self.read_place(node.buffer, plain, node.dtype, env, guard)
+        if len(node.plain_indices) == len(node.indices):
+            return self.read_place(node.buffer, node.plain_indices, node.dtype, env, guard)
         return self.gather(node, env, guard, memo)
 
     def read_place(

@@ -91,14 +91,13 @@ def _cases(expr: Expr, ranges: Ranges, indices: bool) -> Iterator[Flip]:
                     yield from _atom_cases(i, ranges)
 
 
-def _comparison(difference: IntExpr, known: Callable[[int, int], bool | None]) -> Iterator[Flip]:
+def _comparison(difference: IntExpr, holds: Callable[[int, int], bool]) -> Iterator[Flip]:
     used = symbols(difference)
     if len(used) == 1:
         (axis,) = used
 
         def case(at: int) -> object:
-            value = evaluate(difference, {axis: at})
-            return known(value, value)
+            return holds(evaluate(difference, {axis: at}), 0)
 
         yield axis, [difference], case
 

@@ -6,6 +6,7 @@ a padded pool the least value instead of 0; where the condition never holds, not
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 
 from ..dims import Dim, IntExpr, bounds, resolve, substitute
@@ -21,6 +22,7 @@ from .expr import (
     index_value,
     op,
     read,
+    rebuilt_indices,
     rewrite,
     select,
 )
@@ -31,12 +33,12 @@ __all__ = ["COMPARISONS", "decide", "guarded_parts", "is_skipped", "join", "work
 Ranges = Mapping[str, tuple[int, int]]
 
 
-COMPARISONS: Mapping[str, Callable[[int, int], bool | None]] = {
-    "less": lambda low, high: True if high < 0 else False if low >= 0 else None,
-    "less_equal": lambda low, high: True if high <= 0 else False if low > 0 else None,
-    "greater": lambda low, high: True if low > 0 else False if high <= 0 else None,
-    "greater_equal": lambda low, high: True if low >= 0 else False if high < 0 else None,
-    "equal": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
 }
 
 
@@ -45,9 +47,12 @@ def decide(name: str, left: Expr, right: Expr, ranges: Ranges) -> Expr:
     a, b = index_value(left), index_value(right)
     if a is not None and b is not None:
         inside = bounds(a - b, ranges)
-        known = COMPARISONS[name](*inside) if inside is not None else None
-        if known is not None:
-            return const(known, BOOL)
+        if inside is not None:
+            low, high = inside
+            # A difference compares with 0 as its sign does: at most three cases.
+            cases = {COMPARISONS[name](d, 0) for d in (low, high, min(max(low, 0), high))}
+            if len(cases) == 1:
+                return const(cases.pop(), BOOL)
     return op(name, left, right)
 
 
@@ -83,9 +88,7 @@ def worked_out(
         if isinstance(node, Index):
             return index(place(node.value))
         if isinstance(node, Read):
-            indices = tuple(
-                place(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
-            )
+            indices = rebuilt_indices(node, done, place)
             if node.buffer not in private:
                 return read(node.buffer, indices, node.dtype)
             name, fixed = private[node.buffer]

@@ -24,7 +24,7 @@ and a walk with a memo costs what the DAG costs, not what the tree would. Make t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -51,6 +51,7 @@ __all__ = [
     "map_reads",
     "op",
     "read",
+    "rebuilt_indices",
     "rewrite",
     "select",
     "statement_text",
@@ -90,6 +91,11 @@ class Read:
     indices: tuple[IndexLike, ...]
     dtype: DType
     below: tuple[Expr, ...]  # see ``walk``
+
+    @property
+    def plain_indices(self) -> tuple[IntExpr, ...]:
+        """The indices without those that are read from data."""
+        return tuple([i for i in self.indices if isinstance(i, int | Dim)])
 
     def __str__(self) -> str:
         return expr_text(self)
@@ -347,14 +353,19 @@ def rewrite(root: Expr, leaf: Callable[[Expr, dict[int, Expr]], Expr | None]) ->
                 else:
                     new = op(node.name, *args)
             elif isinstance(node, Read):
-                indices = tuple(
-                    i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
-                )
-                new = read(node.buffer, indices, node.dtype)
+                new = read(node.buffer, rebuilt_indices(node, done), node.dtype)
             else:
                 new = node
         done[id(node)] = new
     return done[id(root)]
+
+
+def rebuilt_indices(
+    node: Read, done: Mapping[int, Expr], place: Callable[[IntExpr], IndexLike] = lambda i: i
+) -> tuple[IndexLike, ...]:
+    """Returns the indices of a Read inside ``rewrite``: ``place`` of the plain ones, and what the
+    ones read from data became."""
+    return tuple([place(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices])
 
 
 def substitute_indices(root: Expr, values: dict[str, IndexLike]) -> Expr:
@@ -366,10 +377,7 @@ def substitute_indices(root: Expr, values: dict[str, IndexLike]) -> Expr:
         if isinstance(node, Index):
             return _as_expr(substitute_index(node.value, plain, from_data))
         if isinstance(node, Read):
-            indices = tuple(
-                substitute_index(i, plain, from_data) if isinstance(i, int | Dim) else done[id(i)]
-                for i in node.indices
-            )
+            indices = rebuilt_indices(node, done, lambda i: substitute_index(i, plain, from_data))
             return read(node.buffer, indices, node.dtype)
         return None
 
@@ -427,8 +435,7 @@ def map_reads(root: Expr, replace: Callable[[Read], Expr | None]) -> Expr:
     def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
         if not isinstance(node, Read):
             return None
-        indices = tuple(i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices)
-        node = read(node.buffer, indices, node.dtype)
+        node = read(node.buffer, rebuilt_indices(node, done), node.dtype)
         return replace(node) or node
 
     return rewrite(root, leaf)

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..dims import Dim, IntExpr, as_int
+from ..dims import IntExpr, as_int
 from ..dtype import DTYPES, INT32
 from .expr import Const, Expr, Op, Read
 from .kinds import Instruction, LoopKind
@@ -140,14 +140,13 @@ def _widened(expr: Expr) -> Read | None:
     inner = expr.args[0] if isinstance(expr, Op) and expr.name == "cast" else None
     if not isinstance(inner, Read) or inner.dtype not in BYTES:
         return None
-    return inner if all(isinstance(i, int | Dim) for i in inner.indices) else None
+    return inner if len(inner.plain_indices) == len(inner.indices) else None
 
 
 def _flat(node: Read, buffers: Buffers) -> IntExpr | None:
     if node.buffer not in buffers:
         return None
-    indices = tuple(i for i in node.indices if isinstance(i, int | Dim))
-    return flat_index(buffers[node.buffer], indices)
+    return flat_index(buffers[node.buffer], node.plain_indices)
 
 
 def is_vnni(loop: Loop, lane: str | None, buffers: Buffers) -> bool:

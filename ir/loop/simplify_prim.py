@@ -20,6 +20,7 @@ from .expr import (
     index,
     map_reads,
     read,
+    rebuilt_indices,
     rewrite,
     substitute_indices,
     walk,
@@ -334,10 +335,8 @@ def rename(prim: PrimFunc, axes: dict[str, str], buffers: dict[str, str]) -> Pri
         if isinstance(node, Index):
             return index(place(node.value))
         if isinstance(node, Read):
-            indices = tuple(
-                place(i) if isinstance(i, int | Dim) else done[id(i)] for i in node.indices
-            )
-            return read(buffers.get(node.buffer, node.buffer), indices, node.dtype)
+            name = buffers.get(node.buffer, node.buffer)
+            return read(name, rebuilt_indices(node, done, place), node.dtype)
         return None
 
     def renamed(old: tuple[Axis, ...]) -> tuple[Axis, ...]:

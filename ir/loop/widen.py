@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dims import Dim
-from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
+from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, rebuilt_indices, walk
 from .prim import Buffer, PrimFunc, Stage
 
 __all__ = ["widened"]
@@ -46,8 +45,7 @@ def _wide_expr(root: Expr) -> Expr:
         if isinstance(node, Const):
             new: Expr = const(node.value, node.dtype.wide)
         elif isinstance(node, Read):
-            places = [i if isinstance(i, int | Dim) else done[id(i)] for i in node.indices]
-            new = read(node.buffer, places, node.dtype.wide)
+            new = read(node.buffer, rebuilt_indices(node, done), node.dtype.wide)
         elif isinstance(node, Index):
             new = node
         else:

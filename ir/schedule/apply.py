@@ -354,8 +354,7 @@ class _Writer(LoopWriter):
                         continue
                     place = self.instantiate(node, soon, {})
                     assert isinstance(place, Read)
-                    indices = tuple(i for i in place.indices if isinstance(i, int | Dim))
-                    found[Prefetch(buffer, indices)] = None
+                    found[Prefetch(buffer, place.plain_indices)] = None
         return list(found)
 
     def write_back(

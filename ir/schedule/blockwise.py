@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..dims import Dim, IntExpr, as_int, int_min, substitute, symbol
+from ..dims import IntExpr, as_int, int_min, substitute, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -24,6 +24,7 @@ from ..loop.expr import (
     index,
     op,
     read,
+    rebuilt_indices,
     rewrite,
     select,
     substitute_indices,
@@ -334,10 +335,7 @@ class _Blocks:
                 at = names.index(along)
                 indices = (*node.indices[:at], block, *node.indices[at:])
                 return read(node.buffer, indices, node.dtype)
-            moved = [
-                substitute(i, {key: near}) if isinstance(i, int | Dim) else done[id(i)]
-                for i in node.indices
-            ]
+            moved = rebuilt_indices(node, done, lambda i: substitute(i, {key: near}))
             return read(node.buffer, moved, node.dtype)
 
         return rewrite(expr, leaf)

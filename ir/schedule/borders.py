@@ -71,7 +71,7 @@ def unpad(state: State, name: str) -> State:
     def guarded(node: Read) -> Expr | None:
         if node.buffer != name:
             return None
-        if not all(isinstance(i, int | Dim) for i in node.indices):
+        if len(node.plain_indices) < len(node.indices):
             raise ScheduleError(f"unpad: {name} is indexed by data")
         at = dict(zip(names, node.indices, strict=True))
         condition = substitute_indices(value.args[0], at)

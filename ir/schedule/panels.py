@@ -158,8 +158,7 @@ def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
     def replaced(node: Read) -> Read | None:
         if node.buffer != source.name:
             return None
-        indices = [i for i in node.indices if isinstance(i, int | Dim)]
-        return read(piece.buffer.name, piece.place(indices, ranges), source.dtype)
+        return read(piece.buffer.name, piece.place(node.plain_indices, ranges), source.dtype)
 
     found: list[Stmt] = []
     for stmt in body:

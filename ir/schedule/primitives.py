@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from ..dims import Dim, IntExpr, as_int, symbol, symbols
+from ..dims import IntExpr, as_int, symbol, symbols
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -297,9 +297,8 @@ def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> 
         raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} is no parameter")
     axis = state.axis_of(loop)
     reads = [n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer]
-    plain = [[i for i in n.indices if isinstance(i, int | Dim)] for n in reads]
-    moved = any(axis in symbols(i) for found in plain for i in found if isinstance(i, Dim))
-    if not moved or any(len(f) < len(n.indices) for f, n in zip(plain, reads)):
+    moved = any(axis in symbols(i) for n in reads for i in n.plain_indices)
+    if not moved or any(len(n.plain_indices) < len(n.indices) for n in reads):
         raise ScheduleError(f"prefetch: {loop} does not move what {name} reads of {buffer}")
     return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, distance)})
 
