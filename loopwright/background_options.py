@@ -1,4 +1,4 @@
-"""Options of background tuning. Its code is elsewhere, since it takes long to load."""
+"""Options of background tuning. Its code is a separate package, since it takes long to load."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Background:
 
 
 def as_background(tune: object) -> Background | None:
-    """The ``tune=`` option of ``lw.compile``: None, ``"background"``, or a ``Background``."""
+    """Returns the ``tune=`` option of ``lw.compile`` (None, ``"background"`` or a ``Background``)
+    as a ``Background`` or None."""
     if tune is None or isinstance(tune, Background):
         return tune
     if tune == "background":

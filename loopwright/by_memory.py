@@ -1,5 +1,6 @@
-"""Calls that look at their arguments before they run: of functions that change arrays, which mean
-what they do by the memory of the arguments, and of those whose Python ints have to fit a dtype."""
+"""Calls that inspect their arguments first: calls of functions that change arrays, whose meaning
+depends on where the arguments are in memory, and of functions whose Python ints have to fit a
+dtype."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ class ByMemory:
         self._pairs = tuple({(min(w, o), max(w, o)) for w in written for o in others if w != o})
 
     def quickly(self) -> tuple[Quick, Callable[[list[Any]], Any] | None]:
-        """The call on leaves, and what makes the function's result of what it gives, which is a
-        list; None, having done nothing, for arguments that have to be looked at with care."""
+        """Returns the call on leaves and the function that makes the user's result of its results
+        (a list). The call returns None, having done nothing, for arguments that need the slower
+        check."""
         if self._fits or self._has_bounds:
             return _nothing, None
         if self._update is not None and self._finish is not None:
@@ -78,7 +80,7 @@ class ByMemory:
         return [self._result(outputs, leaves)]
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        """The function's result on ``leaves``, of which some are changed."""
+        """Returns the function's result on ``leaves``, some of which it changes."""
         for fits in self._fits:  # of Python ints, which ``direct`` does not see
             fits.check(leaves)
         if not self._has_bounds and all(isinstance(v, _PLAIN) for v in leaves):

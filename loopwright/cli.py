@@ -44,14 +44,14 @@ _COMMANDS = (tune, show, explain, debug, report, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where the help is."""
+    """Prints one line about what is wrong, and where the help is."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` explains)\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+    """Returns the parser of the whole command line."""
     top = _Parser(
         prog="loopwright",
         description=_DESCRIPTION,
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line (``sys.argv`` by default) and give its exit code."""
+    """Runs one command line (``sys.argv`` by default). Returns its exit code."""
     top = parser()
     try:
         args = top.parse_args(argv)

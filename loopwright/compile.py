@@ -61,7 +61,7 @@ MOST_RECENT = 4
 
 
 class CompiledFunction:
-    """A function that is traced, compiled and kept for each kind of arguments it is called with."""
+    """A function that is traced and compiled for each kind of arguments, and keeps its code."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class CompiledFunction:
         return made
 
     def _install(self, request: Request, old: pipeline.Built, new: pipeline.Built) -> bool:
-        """Use another build for a request from the next call on, if ``old`` is in use now."""
+        """Uses another build for a request from the next call on, if ``old`` is in use now."""
         with self._lock:
             made = self._known.get(request)
             if made is None or made.built is not old:
@@ -433,14 +433,14 @@ class CompiledFunction:
     def _arrays(
         self, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> list[Array] | None:
-        """The arrays of a call; None if there are only specs for some of them."""
+        """Returns the arrays of a call; None if some of them are only specs."""
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         leaves = [arguments.values[i] for i in traced.parameters]
         specs = any(isinstance(leaf, Spec | DTypeSpec) for leaf in leaves)
         return None if specs else [to_array(leaf) for leaf in leaves]
 
     def cache_info(self) -> CacheInfo:
-        """Hits and misses so far, the signatures compiled, and why each was."""
+        """Returns hits and misses so far, the signatures compiled, and why each was compiled."""
         return CacheInfo(
             self._hits,
             self._misses,
@@ -450,7 +450,7 @@ class CompiledFunction:
         )
 
     def cache_clear(self) -> None:
-        """Forget all compiled code; the next call traces again and reads captured arrays anew."""
+        """Forgets all compiled code; the next call traces again and reads captured arrays anew."""
         with self._lock:
             self._others.clear()
             self._known.clear()

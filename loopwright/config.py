@@ -165,7 +165,7 @@ class Config:
 
     @staticmethod
     def read() -> Config:
-        """The environment's settings. Raises LoopwrightValueError for one that does not fit."""
+        """Returns the environment's settings. Raises LoopwrightValueError for a malformed one."""
         _warn_of_unknown()
         values: dict[str, Any] = {}
         for setting in fields(Config):
@@ -202,7 +202,7 @@ def _warn_of_unknown() -> None:
 
 
 def variables() -> Iterator[str]:
-    """The names of all environment variables.
+    """Yields the names of all environment variables.
 
     >>> "LOOPWRIGHT_DEBUG" in set(variables())
     True

@@ -24,7 +24,7 @@ _ENTRIES = {
     "elsewhere": (".tuning.elsewhere", "tune_elsewhere"),
     "repro": (".debug.write", "failed"),
 }
-"""The module of each entry, and its name there."""
+"""The extras: name -> the module that has it, and its name there."""
 
 
 def extra(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A compile that failed by our own fault: the error says so, and where a small program is that
+"""Compiles that failed by the compiler's fault: the error says so, and names a small program that
 shows it."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ir.graph.nodes import Module
 __all__ = ["is_internal", "with_repro"]
 
 SECONDS = 5.0
-"""Time that a user waits for a program to be made smaller."""
+"""Seconds that a user waits for a program to be minimised."""
 
 _PARTS = {"loopwright", "llvmlite", "numpy", "xgboost"}
 _here = threading.local()
@@ -29,7 +29,7 @@ _here = threading.local()
 def with_repro(
     error: Exception, name: str, module: Module, options: Mapping[str, Any], config: Config
 ) -> Exception:
-    """The error to raise for a build of ``module`` that failed with ``error``.
+    """Returns the error to raise for a build of ``module`` that failed with ``error``.
 
     That is ``error`` itself, if it is the user's or the system's. Else it is an InternalError that
     names a file with a program that fails alike. Whatever goes wrong with that is a note, too.

@@ -33,7 +33,7 @@ KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning 
 FOREIGN = frozenset(Origin) - {Origin.RULES, Origin.LIBRARY}
 """Origins of schedules whose code is checked before it is used for the first time."""
 MOST_REFUSED = 3
-"""Schedules from logs that may be refused before a kernel is left to the rules."""
+"""Number of schedules from logs that may be refused before a kernel gets the default schedule."""
 
 
 def checked_kernels(
@@ -44,9 +44,9 @@ def checked_kernels(
     logs: Sequence[LogView],
     check: bool = False,
 ) -> tuple[dict[str, Kernel], dict[str, Chosen]]:
-    """The kernels, and the schedules they have: that of ``chosen`` or, where its code is refused,
-    the next best that the ``logs`` or the rules have. With ``check`` that of the rules may be
-    refused as well."""
+    """Returns the kernels and their schedules: that of ``chosen`` or, where its code is refused,
+    the next best of the ``logs`` or the rules. With ``check``, the rules' schedules may be refused,
+    too."""
     kernels: dict[str, Kernel] = {}
     used = dict(chosen)
     workloads = {name: workload_of(prim).hash for name, prim in prims.items()}

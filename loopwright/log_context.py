@@ -20,7 +20,7 @@ _WARNED: set[tuple[str, Path]] = set()  # of links that lead nowhere: they may y
 
 @contextmanager
 def log(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Compile with the schedules of the tuning log at ``path``, and tune into it, while inside.
+    """Compiles with the schedules of the tuning log at ``path``, and tunes into it, while inside.
 
     The ``log=`` of a function goes before it, and it goes before ``LOOPWRIGHT_LOG``; the innermost
     of several counts. As everywhere, a file that is not there yet is an empty log, and lines that

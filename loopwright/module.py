@@ -1,4 +1,4 @@
-"""Modules from text or a builder, compiled: the door for programs that no Python function traced.
+"""Compiles modules from text or a builder: programs that no Python function was traced for.
 
 ::
 
@@ -146,7 +146,7 @@ class CompiledModule(CompiledFunction):
         return super().tune(*self._declared(args, kwargs), **kwargs)
 
     def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """``args``, or specs of what main takes if neither they nor names of arguments are given"""
+        """Returns ``args``, or specs of main's parameters if no arguments are given."""
         if args or kwargs.keys() & self._signature.parameters.keys():
             return args
         return self.specs
@@ -196,7 +196,7 @@ def _traced(module: Module, name: str) -> Traced:
 
 
 def _identifier(name: str, taken: Collection[str]) -> str:
-    """A parameter's name as Python can spell it, unlike those that are taken."""
+    """Returns a parameter's name as a Python identifier that is not in ``taken``."""
     name = re.sub(r"\W", "_", name)
     name = f"_{name}" if not name.isidentifier() or iskeyword(name) else name
     while name in taken:
@@ -205,7 +205,7 @@ def _identifier(name: str, taken: Collection[str]) -> str:
 
 
 def _structure(kind: Type, leaves: list[ArraySpec]) -> Structure:
-    """The structure of a value; the types of its arrays are appended to ``leaves``."""
+    """Returns the structure of a value, and appends the types of its arrays to ``leaves``."""
     if isinstance(kind, TupleType):
         return Node(tuple, None, tuple(_structure(field, leaves) for field in kind.fields))
     if not isinstance(kind, TensorType):

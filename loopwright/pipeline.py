@@ -159,7 +159,7 @@ class Built:
         return self.source is not None and self.source.whole
 
     def as_text(self, level: str) -> str:
-        """The module at ``level``, one of ``LEVELS``."""
+        """Returns the module at ``level``, one of ``LEVELS``."""
         if level not in LEVELS:
             raise LoopwrightValueError(
                 f"there is no level {level!r}; the levels are {', '.join(LEVELS)}"
@@ -175,7 +175,7 @@ def lower_module(
     choices: Choices | None = None,
     passes: PassContext | None = None,
 ) -> Module:
-    """``module`` with its operators grouped into kernels (the passes of ``default_pipeline``).
+    """Returns ``module`` with operators grouped into kernels (the passes of ``default_pipeline``).
 
     Where ``passes`` verifies, InternalError names the pass after which the module is malformed.
     """
@@ -184,7 +184,8 @@ def lower_module(
 
 
 def refuse_symbolic(module: Module) -> None:
-    """Raise UnsupportedError if a size in ``module``'s main is symbolic: no code is made for it."""
+    """Raises UnsupportedError if a size in ``module``'s main is symbolic: no code is made for
+    it."""
     main = module.main
     places = [(f"argument {p.name}", p.type, p.span) for p in main.params]
     places += [("a result", b.var.type, b.var.span) for b in main.body.bindings]
@@ -208,7 +209,7 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
 
 
 def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:
-    """The PrimFunc of every group that a lowered module's main calls, by the group's name.
+    """Returns the PrimFunc of every group that a lowered module's main calls, by the group's name.
 
     With a ``memo``, one of an equal group of the same name that was met before. A PrimFunc of the
     module itself gets canonical names, as those made of groups have.
@@ -227,7 +228,7 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
 
 
 def own_schedules(module: Module) -> dict[str, Schedule]:
-    """The schedules that a module's PrimFuncs were written with, in canonical names.
+    """Returns the schedules that a module's PrimFuncs were written with, in canonical names.
 
     Raises ScheduleError for one that is illegal.
     """
@@ -318,7 +319,7 @@ def build(
     check: bool | None = None,
     updates: Sequence[NewValue] = (),
 ) -> Built:
-    """``module`` as machine code, with the schedules that the logs or the rules give.
+    """Returns ``module`` as machine code, with the schedules that the logs or the rules give.
 
     The code of a schedule that is not the rules' is checked before its first use here, with
     ``check`` (``LOOPWRIGHT_CHECK``) that of all; see ``autotune/measure/first_use.py``. ``passes``
@@ -454,13 +455,13 @@ def logged_choices(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
 
 
 def logged_routes(logs: Sequence[LogView], key: TargetKey) -> dict[str, str]:
-    """The libraries that the logs give kernels to on a target, by workload."""
+    """Returns the libraries that the logs choose for kernels on a target, by workload."""
     routes = taken_routes((d for log in reversed(logs) for d in log.choices()), key)
     return {workload: name for workload, name in routes.items() if name != COMPILED}
 
 
 def by_plain_numpy(built: Built) -> Built:
-    """The same function, run by NumPy instead of the code that was made for it."""
+    """Returns the function run by NumPy instead of the code that was made for it."""
     assert built.source is not None
     plain = PlainNumpy(built.source.module, built.inputs, built.source.threads)
     return replace(

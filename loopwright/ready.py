@@ -18,7 +18,7 @@ __all__ = ["NOTHING", "CacheInfo", "Ready", "Specialisation", "reason_for"]
 
 
 class Run(Protocol):
-    """Makes the whole call, and gives a quick way to do it; see ``by_memory.py``."""
+    """Makes whole calls, and offers a quick way to make them; see ``by_memory.py``."""
 
     def __call__(self, leaves: Sequence[Any], /) -> Any: ...
 
@@ -51,7 +51,7 @@ def reason_for(request: Request, made: dict[Request, Specialisation]) -> str:
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """The code of a function that has not been called."""
+    """Stands for the code of a function that has not been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ NOTHING = Ready(_nothing, _nothing, list, None)
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """The compiled ``signatures`` in order, each with the reason why it was compiled."""
+    """Compiled ``signatures`` in order, each with the reason why it was compiled."""
 
     hits: int
     misses: int

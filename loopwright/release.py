@@ -43,7 +43,7 @@ def give_back(built: Built) -> None:
 
 
 def released(built: Built) -> Built:
-    """The same code, with all its texts, but without the weights of its graphs.
+    """Returns the code, with all its texts, but without the weights of its graphs.
 
     A program that NumPy runs keeps them: they are what it runs on, and it owns them from now on.
     """
@@ -63,7 +63,7 @@ def released(built: Built) -> Built:
 
 
 def restored(built: Built, module: Module) -> Built:
-    """``built`` with the weights of ``module``, the same function traced anew.
+    """Returns ``built`` with the weights of ``module``, the function traced anew.
 
     Raises LoopwrightValueError if the code was made from other weights.
     """

@@ -1,4 +1,4 @@
-"""Imported before the rest of the package: older dependencies are refused in a sentence."""
+"""Checks dependencies before the rest of the package is imported: too old ones are refused."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ gc.disable()  # what an import makes stays: looking it through takes a twentieth
 
 
 def loaded() -> None:
-    """Called when the package is there: garbage is collected again, if it was before."""
+    """Ends the import: enables garbage collection again, if it was enabled before."""
     if _collecting:
         gc.enable()

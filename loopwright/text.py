@@ -8,7 +8,7 @@ __all__ = ["bytes_text", "rate_text", "seconds_text", "table"]
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration with three digits and a unit that fits.
+    """Returns a duration with three digits and a unit that fits.
 
     >>> seconds_text(0.00102), seconds_text(9.998e-4), seconds_text(None)
     ('1.02 ms', '1 ms', '-')
@@ -22,7 +22,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """A size in binary units.
+    """Returns a size in binary units.
 
     >>> bytes_text(32768), bytes_text(1048576), bytes_text(100)
     ('32 KiB', '1 MiB', '100 bytes')
@@ -34,7 +34,7 @@ def bytes_text(size: float) -> str:
 
 
 def rate_text(rate: float, unit: str) -> str:
-    """A rate in billions per second.
+    """Returns a rate in billions per second.
 
     >>> rate_text(1.182e11, "FLOP/s")
     '118.2 GFLOP/s'
@@ -43,7 +43,8 @@ def rate_text(rate: float, unit: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
-    """Columns padded to their widest cell, numbers to the right, those in ``left`` to the left.
+    """Returns rows as columns padded to their widest cell: numbers to the right, the columns
+    ``left`` to the left.
 
     >>> print(table(("name", "ms"), [("a", "1.5"), ("long", "10.25")]))
     name     ms

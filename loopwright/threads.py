@@ -9,7 +9,7 @@ __all__ = ["check_threads"]
 
 
 def check_threads(count: object) -> None:
-    """Raise unless ``count`` is a number of threads, or None for the default."""
+    """Raises an error unless ``count`` is a number of threads, or None for the default."""
     if count is None:
         return
     if not isinstance(count, int) or isinstance(count, bool):

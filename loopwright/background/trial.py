@@ -18,11 +18,11 @@ Array = np.ndarray[Any, Any]
 Direct = Callable[..., "list[Array] | None"]
 
 _WARM_UP = 2
-"""Calls of each build that are not samples: the first ones meet cold code and fresh memory."""
+"""Calls of each build that are not sampled: code and memory are cold in the first ones."""
 _FEWEST, _MOST = 8, 256
-"""Samples of each build at least and at most."""
+"""Least and greatest number of samples of each build."""
 _TELLING_SECONDS = 0.05
-"""Samples of at least ``_FEWEST`` calls that last this long together are enough."""
+"""Seconds of samples of each build that end a trial, from ``_FEWEST`` samples on."""
 
 
 class Trial:
@@ -51,15 +51,15 @@ class Trial:
         self._winner: Direct | None = None
         self._lock = threading.Lock()
         self.call = portable
-        """Calls the old build, untimed, with arguments that ``direct`` does not take."""
+        """Calls the old build, untimed, for arguments that ``direct`` does not take."""
 
     @property
     def calls(self) -> int:
-        """Timed calls so far."""
+        """Number of timed calls so far."""
         return sum(map(len, self._samples))
 
     def direct(self, *arrays: Any) -> list[Array] | None:
-        """The results of one of the builds, None for arguments they were not made for."""
+        """Returns the results of one of the builds, None for arguments it was not made for."""
         winner = self._winner
         if winner is not None:
             return winner(*arrays)

@@ -49,16 +49,17 @@ from .trial import Trial
 __all__ = ["BackgroundTuning"]
 
 _SWITCH_SECONDS = 2e-5
-"""The longest wait of another thread for the interpreter while a build is put together, so that a
-swap does not delay the program's calls (``bench.serving``)."""
+"""Seconds that another thread waits at most for the interpreter while a build is assembled, so that
+a swap does not delay the program's calls (``bench.serving``)."""
 _IDLE_SECONDS = 3.0
-"""The manager does not wait for a program that made no call for this long."""
+"""Seconds without a call after which the manager no longer waits for the program."""
 _MOST_ERROR_TEXT = 2000
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """One build to be improved. ``install(old, new)`` swaps builds in, unless another one is in."""
+    """A build to be improved. ``install(old, new)`` swaps builds unless another one is
+    installed."""
 
     name: str
     built: Built
@@ -78,7 +79,7 @@ class BackgroundTuning:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        """One for each build that was swapped in, with both times, or taken back."""
+        """One entry for each build that was swapped in, with both times, or swapped out again."""
         self.failure: str | None = None
         """The reason why tuning ended before its time, None if it did not."""
         self._jobs: list[_Job] = []
@@ -108,7 +109,7 @@ class BackgroundTuning:
         MANAGER.add(job)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until tuning has ended, ``timeout`` seconds at most. Returns True if it has."""
+        """Wait until tuning has ended, at most ``timeout`` seconds. Returns True if it has."""
         until = None if timeout is None else time.monotonic() + timeout
         for job in list(self._jobs):
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -129,7 +130,7 @@ class BackgroundTuning:
 
 
 class _Manager:
-    """The thread that works on one job after another."""
+    """Runs one job after another, in a thread."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
@@ -155,7 +156,7 @@ class _Manager:
         self._events.put(_Event("wake"))
 
     def forget(self) -> None:
-        """Start anew in a forked process, which has no thread and no side process."""
+        """Begin anew in a forked process, which has neither the thread nor the side process."""
         self.__init__()
 
     def shut_down(self) -> None:
@@ -182,7 +183,7 @@ class _Manager:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """``what`` is "news", "end", "decided" or "wake"."""
+    """An event of a job. ``what`` is "news", "end", "decided" or "wake"."""
 
     what: str
     winners: tuple[Winner, ...] = ()
@@ -193,7 +194,7 @@ class _Event:
 
 
 class _Session:
-    """One job from its start to its end."""
+    """Runs one job from its start to its end."""
 
     def __init__(self, job: _Job, events: queue.SimpleQueue[_Event]) -> None:
         self.job = job
@@ -236,8 +237,8 @@ class _Session:
                     return
 
     def _begin(self) -> bool:
-        """Install a trial of the winners that came first. Returns False if the program uses another
-        build by now."""
+        """Installs a trial of the first winners. Returns False if the program uses another build by
+        now."""
         self._tried = self._waiting.pop(0)
         source = self.built.source
         assert source is not None
@@ -276,7 +277,8 @@ class _Session:
         self._install(self.built)
 
     def _roll_back(self, seconds: tuple[float, float]) -> None:
-        """Log the decision for the schedule that runs now; ``seconds`` are those of whole calls."""
+        """Logs the decision for the schedule that runs now; ``seconds`` are those of whole
+        calls."""
         assert self._next is not None and self.built.parts is not None
         (workload,) = self._tried
         parts = self.built.parts
@@ -370,7 +372,7 @@ def _side_process(
 
 
 def _listen(read: int, errors: Any, events: queue.SimpleQueue[_Event]) -> None:
-    """Read frames of the side process until it ends. It runs no candidates, so it is trusted."""
+    """Reads frames of the side process until it ends. It runs no candidates, so it is trusted."""
     words = ""
     while (frame := read_frame(read)) is not None:
         words = str(frame.header.get("failed", ""))
@@ -385,7 +387,7 @@ def _listen(read: int, errors: Any, events: queue.SimpleQueue[_Event]) -> None:
 
 @contextlib.contextmanager
 def _short_slices() -> Iterator[None]:
-    """Give other threads of the program the interpreter soon when they want it."""
+    """Shortens the interpreter's switch interval, so that other threads of the program run soon."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_SECONDS))
     try:

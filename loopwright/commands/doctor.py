@@ -157,8 +157,8 @@ def _missing(versions: dict[str, str]) -> Iterator[str]:
 
 
 def _works() -> Iterator[str]:
-    """Compiles and runs a program of a few kernels, in a process that may die of it. Its log is
-    looked at apart."""
+    """Compiles and runs a program of a few kernels in another process, which may crash. That
+    process uses no log of the user: the log is checked separately."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
         capture_output=True,

@@ -17,7 +17,7 @@ __all__ = ["check_winners"]
 
 
 def check_winners(log: TuningLog) -> bool:
-    """Print a line per winner; False if the result of one is not right.
+    """Prints a line per winner. Returns False if the result of one is wrong.
 
     Winners of machines whose code does not run here are passed over.
     """

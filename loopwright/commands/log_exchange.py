@@ -1,4 +1,4 @@
-"""``loopwright log diff``, ``export`` and ``migrate``: logs compared, taken elsewhere, renewed."""
+"""``loopwright log diff``, ``export`` and ``migrate``: compare logs, convert and rewrite them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding and opening the log that a command is about, and what to say where it cannot be."""
+"""Finds and opens the log of a command, or raises the error that says why it cannot."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["existing_log", "file_argument", "open_log"]
 
 
 def file_argument(parser: argparse.ArgumentParser) -> None:
-    """The log as an argument that may be left out."""
+    """Adds the optional argument that names the log."""
     parser.add_argument("file", metavar="FILE", nargs="?", help="the log (else LOOPWRIGHT_LOG)")
 
 
 def existing_log(given: str | None) -> Path:
-    """The log named on the command line, else in the environment; UsageError if there is none."""
+    """Returns the log named on the command line, else in the environment. Raises UsageError if
+    there is none."""
     name = given or os.environ.get("LOOPWRIGHT_LOG")
     if not name:
         raise UsageError("which log? give its path, or set LOOPWRIGHT_LOG")

@@ -132,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    """The tasks that tuning would have, measured as they are."""
+    """Returns the tasks that tuning would have, with their measured times."""
     user = load_function(args.function, args.arg, log=args.log, threads=args.threads)
     values, named = user.arrays(args.seed)
     lowered = user.compiled.lower(*values, **named)
@@ -150,7 +150,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _set_aside(log: Path) -> Path:
-    """Rename a log, so that a new one begins; its new name, which nothing had before."""
+    """Renames a log, so that a new one begins. Returns its new name, which no file had before."""
     number = 1
     while (old := log.with_name(f"{log.name}.{number}")).exists():
         number += 1
@@ -160,7 +160,7 @@ def _set_aside(log: Path) -> Path:
 
 
 def _machine_here(user: UserFunction) -> str:
-    """``x86-64-v4, 2 threads, peak 240 GFLOP/s (measured)``."""
+    """Returns a line such as ``x86-64-v4, 2 threads, peak 240 GFLOP/s (measured)``."""
     target = user.compiled.target or Target.host()
     machine = measured_machine(target)  # once per machine; it takes seconds, which are not searched
     used = user.compiled.threads or Config.read().threads or target.cores
@@ -170,7 +170,7 @@ def _machine_here(user: UserFunction) -> str:
 
 
 def _schedule(given: str) -> tuple[str, Any]:
-    """``KERNEL=FILE`` as the kernel's name and the data in the file."""
+    """Parses ``KERNEL=FILE``. Returns the kernel's name and the data in the file."""
     kernel, _, name = given.partition("=")
     if not kernel or not name:
         raise UsageError(f"--schedule {given}: write KERNEL=FILE")

@@ -1,7 +1,7 @@
-"""The error of a command line that asks for what cannot be done."""
+"""The error of a command line that cannot be carried out."""
 
 __all__ = ["UsageError"]
 
 
 class UsageError(Exception):
-    """The user asked for something that cannot be done: one line, with a way out. Exit code 2."""
+    """A request of the user that cannot be carried out: one line, with a way out. Exit code 2."""

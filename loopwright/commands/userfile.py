@@ -34,12 +34,13 @@ from .usage import UsageError
 __all__ = ["UserFunction", "add_function_arguments", "load_function"]
 
 WHERE = "FILE.py:FUNCTION"
-"""Or ``FILE.txt``: the text of a module."""
+"""Form of the argument that names a function; ``FILE.txt``, the text of a module, is one, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """``compiled`` is what ``lw.compile`` makes, ``plain`` the Python function behind it."""
+    """A user's function. ``compiled`` is what ``lw.compile`` made, ``plain`` the Python
+    function."""
 
     name: str
     compiled: CompiledFunction
@@ -48,14 +49,14 @@ class UserFunction:
     kwargs: Mapping[str, Any]
 
     def arrays(self, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with every spec replaced by random values."""
+        """Returns the arguments, with random values for every spec."""
         rng = np.random.default_rng(seed)
         values = tuple(_filled(a, rng, self.name) for a in self.args)
         return values, {k: _filled(v, rng, self.name) for k, v in self.kwargs.items()}
 
 
 def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> None:
-    """The arguments that say which function to take, and for which shapes."""
+    """Adds the arguments that name the function and its shapes."""
     parser.add_argument(
         "function",
         metavar=WHERE,
@@ -75,7 +76,8 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
 def load_function(
     where: str, specs: Sequence[str], *, log: str | None = None, threads: int | None = None
 ) -> UserFunction:
-    """Import the file and find the function and its arguments; UsageError says what is missing.
+    """Imports the file and returns the function with its arguments. Raises UsageError if something
+    is missing.
 
     ``log`` and ``threads`` take the place of those the function was compiled with.
     """
@@ -101,7 +103,8 @@ def load_function(
 def _load_module(
     path: Path, specs: Sequence[str], log: str | None, threads: int | None
 ) -> UserFunction:
-    """The module whose text a file holds; its constants are in the file's ``.npz`` neighbour."""
+    """Returns the module whose text is in a file; its constants are in the ``.npz`` of that
+    name."""
     if specs:
         raise UsageError(f"--arg {specs[0]}: {path} says itself what its main takes")
     try:

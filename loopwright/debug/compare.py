@@ -95,9 +95,9 @@ class OperationError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """``finding`` is None where nothing differs. ``errors`` are those of the kernels, in the order
-    in which they ran, or of each operation if they were asked for; ``results`` those of the
-    function's results against the traced graph in float64."""
+    """The outcome. ``finding`` is None where nothing differs. ``errors`` are those of the kernels
+    in the order in which they ran, or of each operation if ``each`` was given; ``results`` those of
+    the function's results against the traced graph in float64."""
 
     name: str
     kernels: int
@@ -125,7 +125,7 @@ class Comparison:
 def compare(
     function: Callable[..., Any], *args: Any, each: bool = False, **kwargs: Any
 ) -> Comparison:
-    """Find the first operation of a function whose compiled result is wrong on these arguments.
+    """Finds the first operation of a function whose compiled result is wrong on these arguments.
 
     The code that is in use is looked at, with the schedules that it has; results are held against
     NumPy in float64, with the tolerances that tuning accepts kernels by. ``each`` also tells the
@@ -296,7 +296,7 @@ class _Judge:
         return any(not difference(f, right, right, bound).differs for f in fits)
 
     def _plain(self, prim: PrimFunc, inputs: dict[str, Array], right: Array) -> str:
-        """Says in words if the kernel is right without its schedule."""
+        """Returns in words whether the kernel is right without its schedule."""
         try:
             kernel = compile_kernel(prim, Schedule(), self.parts.target, f"lw_plain_{prim.name}")
             outputs = run_kernel(kernel, inputs, self.parts.target, self.parts.threads)
@@ -319,7 +319,7 @@ class _Judge:
         return Finding(what, *_described(step.binding), off, step.name)
 
     def outputs(self, steps: Steps, arrays: list[Array]) -> Finding | None:
-        """Results in memory against what kernels wrote, and the native entry against both."""
+        """Compares results in memory with what kernels wrote, and the native entry with both."""
         main = self.source.lowered.main
         result = main.body.result
         span = result.span

@@ -12,12 +12,12 @@ from ..ir.dtype import Array
 __all__ = ["Difference", "Place", "difference"]
 
 SHOWN = 4
-"""Elements of which both values are kept: the worst one and the first ones."""
+"""Number of elements of which both values are kept: the worst one and the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One element: where it is, what the code gave, what is right."""
+    """One element: its index, the computed value, the right one."""
 
     index: tuple[int, ...]
     got: Any
@@ -30,10 +30,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``error`` is the greatest of all elements, relative to the element and the size of the whole
-    (their root mean square); ``bound`` is what is allowed. ``wrong`` counts the elements beyond it,
-    ``nans`` those of them where one side alone is not a number or infinite. ``span`` is the
-    smallest box that holds all wrong elements: the first and the last index along each axis."""
+    """The error of a computed array. ``error`` is the greatest of all elements, relative to the
+    element and the size of the whole (their root mean square); ``bound`` is the error allowed.
+    ``wrong`` counts the elements beyond it, ``nans`` those of them where only one side is finite.
+    ``span`` is the smallest box that holds all wrong elements: the first and the last index along
+    each axis."""
 
     size: int
     wrong: int
@@ -60,7 +61,7 @@ class Difference:
 
 
 def difference(got: Array, right: Array, narrow: Array, bound: float) -> Difference:
-    """Compare ``got`` with ``right`` (in float64) and ``narrow`` (in the function's own dtypes).
+    """Compares ``got`` with ``right`` (in float64) and ``narrow`` (in the function's dtypes).
 
     An element is right if it is near to either: where rounding decides (a comparison, a ``floor``)
     or overflows, the exact result is not what any float32 code gives. NaN equals NaN, infinities
@@ -87,7 +88,7 @@ def difference(got: Array, right: Array, narrow: Array, bound: float) -> Differe
 
 
 def _errors(got: Array, right: Array) -> Array:
-    """float64: of each element, relative; inf where one side alone is not finite."""
+    """Returns each element's relative error (float64); inf where only one side is finite."""
     if right.dtype.kind != "f" or got.dtype.kind != "f":
         return np.where(got == right, 0.0, 1.0)
     wanted, given = right.astype(np.float64), got.astype(np.float64)

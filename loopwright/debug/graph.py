@@ -30,7 +30,8 @@ MOST_CUTS = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrongPass:
-    """``binding`` is the first one of the traced function whose value is changed, if one is."""
+    """A pass that changes results; ``binding`` is the first of the traced function with another
+    value."""
 
     name: str
     difference: Difference
@@ -38,7 +39,7 @@ class WrongPass:
 
 
 def wrong_pass(built: Built, arrays: Sequence[Array], bound: float) -> WrongPass | None:
-    """The first pass that changes results by more than ``bound``, None if none does."""
+    """Returns the first pass that changes results by more than ``bound``, None if none does."""
     source = built.source
     assert source is not None and built.parts is not None
     module = source.module

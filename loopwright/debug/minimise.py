@@ -1,4 +1,4 @@
-"""Making a program that shows a failure smaller, as long as it shows it.
+"""Minimises a program that shows a failure, as long as it shows it.
 
 ::
 
@@ -44,12 +44,12 @@ __all__ = ["anonymous", "minimised", "random_values"]
 
 Fails = Callable[[Module], bool]
 LEAST_SIZE = 3
-"""Sizes up to which nothing is gained by smaller ones; also what small numbers in attributes, such
-as axes, are told from sizes by."""
+"""Sizes up to which a smaller one gains nothing. Numbers in attributes up to this are not sizes
+(but axes, for instance) and are kept."""
 
 
 def minimised(module: Module, fails: Fails, seconds: float) -> Module:
-    """The smallest module found within ``seconds`` for which ``fails`` holds, as for ``module``.
+    """Returns the smallest module for which ``fails`` holds that ``seconds`` suffice to find.
 
     What is taken for failing is the caller's to say; it may not raise.
     """
@@ -70,14 +70,14 @@ def minimised(module: Module, fails: Fails, seconds: float) -> Module:
 
 
 def anonymous(module: Module) -> Module:
-    """The same program without the names of the user's variables, and without spans; arrays that it
-    captured hold random values."""
+    """Returns the program without names of the user's variables and without spans; captured arrays
+    get random values."""
     made = _changed(module.main, _Change(random=True))
     return _module(made) if made is not None else module
 
 
 def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
-    """Values of a dtype, the same for the same seed: floats in [-1, 1), integers in [0, 8)."""
+    """Returns seeded random values of a dtype: floats in [-1, 1), integers in [0, 8)."""
     rng = np.random.default_rng(seed)
     if dtype.kind == "f":
         return (rng.random(shape) * 2 - 1).astype(dtype)
@@ -86,8 +86,9 @@ def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Ar
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Change:
-    """``result`` instead of the function's; ``cut`` are variables and constants that become
-    parameters; ``sizes`` become others; with ``random`` constants get other values."""
+    """A change of a function. ``result`` replaces its result; ``cut`` are variables and constants
+    that become parameters; ``sizes`` are the old and the new size; with ``random``, constants get
+    random values."""
 
     result: Atom | None = None
     cut: frozenset[Any] = frozenset()
@@ -107,7 +108,7 @@ def _one_result(function: Function) -> Iterator[_Change]:
 
 
 def _earlier_result(function: Function) -> Iterator[_Change]:
-    """Far earlier ones first."""
+    """Yields changes to an earlier result, in coarse steps first."""
     values = [b.var for b in function.body.bindings if b.var is not function.body.result]
     order: list[int] = []
     step = len(values)
@@ -120,7 +121,7 @@ def _earlier_result(function: Function) -> Iterator[_Change]:
 
 
 def _cut_out(function: Function) -> Iterator[_Change]:
-    """Parts of the list of bindings, halves first, single ones at last."""
+    """Yields changes that cut out parts of the bindings: halves first, single ones last."""
     result = function.body.result
     values = [b.var for b in function.body.bindings if b.var is not result]
     size = len(values)
@@ -161,7 +162,7 @@ def _smaller_sizes(function: Function) -> Iterator[_Change]:
 
 
 def _changed(function: Function, change: _Change) -> Function | None:
-    """The function changed, without what it needs no more; None if there is no such function."""
+    """Returns the changed function without unused bindings; None if the change is not possible."""
     result = change.result if change.result is not None else function.body.result
     builder = Builder()
     made: dict[Any, Atom] = {}

@@ -43,7 +43,7 @@ from .minimise import random_values
 __all__ = ["Repro", "failure_of", "median_seconds", "repro_of", "schedules_of"]
 
 CALLS = 50
-"""Calls of which a repro of slow code tells the median."""
+"""Number of calls of which a repro of slow code takes the median."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Repro:
         return parse_module(self.program, constants=constants)
 
     def build(self) -> Built:
-        """The program compiled; raises what it is about, if that is compiling."""
+        """Compiles the program. Raises the failure that the repro is about, if compiling fails."""
         chosen = {
             workload: Chosen(Schedule.from_json(steps), Origin.EXACT, "repro")
             for workload, steps in self.schedules.items()
@@ -145,7 +145,7 @@ class Repro:
         )
 
     def write(self, path: Path) -> Path:
-        """Write the file, whole or not at all. Raises OSError."""
+        """Writes the file, whole or not at all. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}")
         try:
@@ -160,7 +160,7 @@ class Repro:
 
     @property
     def file_name(self) -> str:
-        """The same for the same failure of the same program."""
+        """Returns a name that is the same for the same failure of the same program."""
         text = f"{self.shows} {self.failure} {self.program}"
         return f"repro-{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
 
@@ -203,7 +203,7 @@ def versions() -> str:
 
 
 def failure_of(error: BaseException) -> str:
-    """The kind of an error and where in this package it arose: what tells failures apart."""
+    """Returns the kind of an error and where in this package it arose, which identify a failure."""
     where = ""
     trace = error.__traceback__
     while trace is not None:
@@ -237,7 +237,7 @@ def array_as_data(array: Array) -> tuple[Any, ...]:
 
 
 def seeded_as_data(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> tuple[Any, ...]:
-    """dtype, shape and the seed of random values."""
+    """Returns dtype, shape and the seed of random values."""
     return dtype.name, tuple(shape), seed
 
 
@@ -249,12 +249,12 @@ def _array(dtype: str, shape: Sequence[int], source: int | str) -> Array:
 
 
 def target_as_data(target: Target) -> dict[str, Any]:
-    """The machine that code is made for, in plain values."""
+    """Returns the machine that code is made for, in plain values."""
     return {**asdict(target), "features": sorted(target.features)}
 
 
 def target_of(data: Mapping[str, Any]) -> Target:
-    """The machine that ``target_as_data`` describes."""
+    """Returns the machine that ``target_as_data`` describes."""
     given: dict[str, Any] = {**data, "features": frozenset(data["features"])}
     return Target(**given)
 
@@ -275,7 +275,7 @@ def median_seconds(built: Built, arrays: list[Array]) -> float:
 
 
 def _literal(program: str) -> str:
-    """The text between triple quotes, where it can be."""
+    """Returns the text between triple quotes, where that can be written."""
     plain = '"""' not in program and "\\" not in program and not program.endswith('"')
     return f'"""\n{program.strip()}\n"""' if plain else repr(program)
 
@@ -293,9 +293,9 @@ def repro_of(
     inputs: Sequence[Array] | None = None,
     passes: PassContext | None = None,
 ) -> Repro:
-    """The repro of a module: ``failure`` and its words, what it is built for (target, threads,
-    precision), and what logs said (choices, schedules). Without ``inputs`` arguments are random,
-    and so are captured arrays, if ``minimise.anonymous`` has made them so."""
+    """Returns the repro of a module: ``failure`` and its words, what it is built for (target,
+    threads, precision), and what logs said (choices, schedules). Without ``inputs`` arguments are
+    random, and so are captured arrays, if ``minimise.anonymous`` has made them so."""
     target, threads, precision = built_for
     passes = passes or PassContext()
     given: list[tuple[Any, ...]] = [array_as_data(a) for a in inputs or ()]
@@ -323,7 +323,7 @@ def repro_of(
 
 
 def schedules_of(built: Built) -> dict[str, Any]:
-    """The steps of every kernel by the hash of its workload."""
+    """Returns the steps of every kernel by the hash of its workload."""
     assert built.source is not None
     return {
         workload_of(prim).hash: built.chosen[name].schedule.to_json()

@@ -1,4 +1,4 @@
-"""A compiled program run kernel by kernel, with the kernels and the memory that it really has.
+"""Runs a compiled program kernel by kernel, with the kernels and the memory that it has.
 
 ::
 
@@ -111,8 +111,9 @@ class Steps:
     def _binding_of(
         self, name: str, kernel: Kernel, operands: Sequence[Array]
     ) -> tuple[Binding, list[Array], list[int]]:
-        """The binding that a call stands for: that whose operands lie in memory, of those that call
-        the same group; with its operands, and the positions of those that do not."""
+        """Returns the binding that a call belongs to: of the bindings that call the group, the one
+        whose operands are in the call's memory; with its operands, and the positions of those that
+        are not."""
         best: tuple[Binding, list[Array], list[int]] | None = None
         for binding in self._waiting:
             if self._kernel_of(binding) != name or not self._is_ready(binding):
@@ -148,7 +149,8 @@ class Steps:
         return True
 
     def _value(self, atom: Atom) -> Value:
-        """KeyError if a kernel that it depends on has not run."""
+        """Returns the value of an atom. Raises KeyError if a kernel that it depends on has not
+        run."""
         if isinstance(atom, Constant):
             return atom.value
         assert isinstance(atom, Var)
@@ -172,7 +174,7 @@ class Steps:
 
 
 def _only_call(binding: Binding) -> Function:
-    """A group that only calls the kernel which ``binding`` calls."""
+    """Returns a group that only calls the kernel which ``binding`` calls."""
     call = binding.value
     assert isinstance(call, GraphCall)
     params = tuple(Var(f"p{n}", a.type) for n, a in enumerate(call.args))
@@ -217,7 +219,7 @@ def _bytes(array: Array) -> Array:
 
 
 def _taken(kind: Any, arrays: Iterator[Array]) -> Value:
-    """A value of a type from arrays in order, each in the shape that the type says."""
+    """Returns a value of a type from arrays in order, each in the shape that the type says."""
     if isinstance(kind, TensorType):
         return next(arrays).reshape([as_int(s) for s in kind.shape])
     return tuple(_taken(field, arrays) for field in kind.fields)

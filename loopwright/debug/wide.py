@@ -38,7 +38,7 @@ Value: TypeAlias = "Array | tuple[Value, ...]"
 def values_of(
     function: Function, args: Sequence[Array], module: Module | None = None, *, wide: bool
 ) -> dict[Var, Value]:
-    """The value of every parameter and binding of ``function`` on ``args``.
+    """Returns the value of every parameter and binding of ``function`` on ``args``.
 
     ``module`` has the functions that it calls. With ``wide`` all float32 is float64: literals and
     arguments keep the value that float32 gave them.
@@ -51,12 +51,12 @@ def values_of(
 
 
 def flat(value: Value) -> list[Array]:
-    """The arrays of a value, tuples taken apart."""
+    """Returns the arrays of a value, with tuples flattened."""
     return [a for field in value for a in flat(field)] if isinstance(value, tuple) else [value]
 
 
 def result_of(function: Function, values: Mapping[Var, Value], *, wide: bool) -> Value:
-    """The function's result among the values of its bindings."""
+    """Returns the function's result among the values of its bindings."""
     return _atom(function.body.result, values, wide)
 
 
@@ -105,5 +105,5 @@ def _as(value: Any, wide: bool) -> Value:
 
 
 def _attrs(attrs: Mapping[str, Any], wide: bool) -> Mapping[str, Any]:
-    """Attributes that name a dtype name the wider one."""
+    """Returns the attributes, with the wider dtype where one names a dtype and ``wide`` is set."""
     return {k: dtype_of(v).wide.name if wide and k == "dtype" else v for k, v in attrs.items()}

@@ -72,8 +72,8 @@ class Group:
         machine: tuple[Target, int],
         module: Module,
     ) -> Group:
-        """The group with its values computed; ``machine`` is a target and threads, and ``module``
-        has the kernels that it calls."""
+        """Returns the group with its values computed. ``machine`` is a target and threads, and
+        ``module`` has the kernels that it calls."""
         exact = values_of(function, inputs, module, wide=True)
         narrow = values_of(function, inputs, module, wide=False)
         return Group(name, function, inputs, *operands, schedule, *machine, exact, narrow)
@@ -91,15 +91,15 @@ class Checked:
 
 
 def operations(group: Group) -> Iterator[Binding]:
-    """The operations of a group in order."""
+    """Returns the operations of a group in order."""
     for binding in group.function.body.bindings:
         if isinstance(binding.value, Call):
             yield binding
 
 
 def check_operation(group: Group, binding: Binding) -> Checked | None:
-    """The kernel of one operation and all it needs, run; the worst of the schedules tried. None if
-    there is no such kernel by itself."""
+    """Runs one operation, and all it needs, as a kernel under several schedules, and returns the
+    worst result. None if it cannot be a kernel by itself."""
     if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
         return None
     shorter, places = _up_to(group.function, binding)

@@ -1,4 +1,4 @@
-"""Writing repros: of a compile that failed inside, and by hand for wrong or slow code.
+"""Writes repros: of a compile that failed inside, and on request for wrong or slow code.
 
 ::
 
@@ -43,7 +43,8 @@ _Logged = tuple[Mapping[str, str], Mapping[str, Any]]
 
 
 def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds: float) -> Repro:
-    """A small program for which ``build(module, **options)`` fails as it did with ``error``.
+    """Returns a small program for which ``build(module, **options)`` fails as it did with
+    ``error``.
 
     LoopwrightValueError if even the whole program does not do so again, and for one that is too
     large to be built many times.
@@ -101,7 +102,7 @@ def _passes(options: Mapping[str, Any]) -> PassContext:
 def _logged(
     module: Module, options: Mapping[str, Any], made_for: tuple[Target, int, Any]
 ) -> _Logged:
-    """The choices and schedules that logs have for a module; none where that fails."""
+    """Returns the choices and schedules that logs have for a module; none where that fails."""
     target, threads, precision = made_for
     log: Path | None = options.get("log")
     logs = [*([] if log is None else [log_index(log)]), *shipped_logs()]
@@ -125,7 +126,7 @@ def write_repro(
     seconds: float = REPRO_SECONDS,
     **kwargs: Any,
 ) -> Path:
-    """Write a Python file that shows what is wrong with a function, without the function.
+    """Writes a Python file that shows what is wrong with a function, without the function.
 
     What it shows is found out: that it cannot be compiled; else that its results are wrong (see
     ``compare``); else what time a call takes. Programs that fail or are wrong are made smaller for

@@ -1,1 +1,1 @@
-"""Looking at what was compiled and tuned: ``explain`` and its roofline, the report of a log."""
+"""Explains what was compiled and tuned: ``explain`` and its roofline, the report of a log."""

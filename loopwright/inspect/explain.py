@@ -72,12 +72,12 @@ class Explained:
 
     @property
     def bound(self) -> str:
-        """The roof it cannot get past: "compute" or a level of memory."""
+        """The bound of the kernel: "compute" or a level of memory."""
         return self.roof.bound(self.work)[0]
 
     @property
     def limit(self) -> float:
-        """The least seconds of all calls."""
+        """Least seconds of all calls by the roof."""
         return self.roof.bound(self.work)[1] * self.calls
 
     @property
@@ -130,7 +130,7 @@ def explain(
     seconds: float = 1.0,
     name: str = "",
 ) -> Explanation:
-    """Run ``built`` on ``arrays`` for about ``seconds`` and hold each kernel against its roof.
+    """Runs ``built`` on ``arrays`` for about ``seconds``, and compares each kernel with its roof.
 
     ``name`` is what the text calls the program. Times are the best of all runs, since whatever
     disturbs them only makes them longer.
@@ -154,7 +154,8 @@ def explain(
 def _measure(
     parts: Parts, arrays: Sequence[Array], seconds: float
 ) -> tuple[list[tuple[str, float]], float]:
-    """Best seconds of every kernel call, by kernel, and of what stands between them."""
+    """Returns the least seconds of every call, by kernel, and the seconds between calls of
+    kernels."""
     timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
     best = timed.run(arrays)
     between = np.inf
@@ -206,7 +207,7 @@ def _sums_bytes(prim: PrimFunc) -> bool:
 
 
 def _once(kernel: Kernel) -> dict[str, Traffic]:
-    """The traffic of a kernel whose loops nobody here knows: every operand once, at least."""
+    """Returns the traffic of a kernel whose loops are unknown: every operand once, at least."""
     moved = Traffic()
     for operand in kernel.operands:
         size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)

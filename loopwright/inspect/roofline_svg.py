@@ -1,4 +1,4 @@
-"""The roofline plot of an explanation as an SVG that stands by itself.
+"""The roofline plot of an explanation as a self-contained SVG.
 
 Both axes are logarithmic: operations per byte to the right, operations per second upwards. Every
 level of memory is a slope and the peak a level line. A kernel is a numbered point: over the bytes
@@ -81,7 +81,7 @@ class _Box:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From logarithms (of 10) to places in the picture."""
+    """Maps base-10 logarithms to coordinates of the picture."""
 
     low_x: float
     high_x: float
@@ -127,7 +127,7 @@ def roofline_svg(name: str, explanation: Explanation, *, styled: bool = True) ->
 
 
 def _place(kernel: Explained) -> tuple[str, float, float]:
-    """The level a kernel is drawn over, its operations per byte, and per second."""
+    """Returns the level at which a kernel is drawn, its operations per byte, and per second."""
     level, seconds = kernel.roof.memory_bound(kernel.work)
     if not seconds:
         level = LEVELS[0]
@@ -174,7 +174,7 @@ def _axes(scale: _Scale) -> Iterator[str]:
 
 
 def _roofs(scale: _Scale, roof: Roof, taken: list[_Box]) -> Iterator[str]:
-    """The slopes and the peak, each with its name on it."""
+    """Yields the slopes and the peak, each with its name on it."""
     peak = roof.peak()
     left, right = 10**scale.low_x, 10**scale.high_x
     low = 10**scale.low_y
@@ -195,7 +195,7 @@ def _roofs(scale: _Scale, roof: Roof, taken: list[_Box]) -> Iterator[str]:
 def _slope_name(
     scale: _Scale, level: str, rate: float, begin: float, end: float, taken: list[_Box]
 ) -> Iterator[str]:
-    """The name along a slope, where it is clear of the names of the others."""
+    """Yields the name along a slope, at a place clear of the other names."""
     text = f"{level.upper()} {rate / 1e9:.0f} GB/s"
     rise = scale.y(begin) - scale.y(10 * begin)
     run = scale.x(10 * begin) - scale.x(begin)
@@ -245,7 +245,7 @@ def _points(scale: _Scale, kernels: Sequence[Explained], taken: list[_Box]) -> I
 
 
 def _number(text: str, x: float, y: float, taken: list[_Box]) -> Iterator[str]:
-    """The number of a point: beside it, or as far away as it takes, with a line to it."""
+    """Yields the number of a point: beside it, or as near as there is room, with a line to it."""
     width, height = len(text) * 11 * LETTER + 3, 13.0
     for distance in (RADIUS + 3, 18, 30, 44, 60, 80, 104):
         for eighth in (0, 7, 1, 6, 2, 4, 3, 5):

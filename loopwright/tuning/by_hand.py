@@ -1,4 +1,4 @@
-"""Schedules that users hand to the tuner: found, checked, and made data."""
+"""Schedules that users hand to the tuner: finds their kernels, checks them, and makes them data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Given", "schedules_by_hand"]
 
 Steps: TypeAlias = Schedule | Iterable[Any]
 Given: TypeAlias = Steps | Callable[[PrimFunc], Steps]
-"""A schedule as users hand it: a Schedule, its steps, their JSON data, or a function of the
-PrimFunc that gives one of these."""
+"""A schedule in the forms users give: a Schedule, its steps, their JSON data, or a function of the
+PrimFunc that returns one of these."""
 
 
 def schedules_by_hand(
     tasks: Sequence[Task], schedules: Mapping[str, Given]
 ) -> dict[str, list[Any]]:
-    """The schedules as data, by workload hash; ``schedules`` has them by the name of a kernel.
+    """Returns the schedules as data, by workload hash; ``schedules`` has them by the kernel's name.
 
     LoopwrightValueError if there is no such kernel, ScheduleError for what is illegal.
     """

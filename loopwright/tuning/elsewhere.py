@@ -1,4 +1,4 @@
-"""Tuning on other machines: kernels are measured on a Dask cluster, for each kind of its machines.
+"""Tunes on other machines: a Dask cluster measures kernels, for each kind of its machines.
 
 The space of a kernel, and the choice of algorithms before it, depend on the machine. So a cluster
 of several kinds is tuned kind by kind, each with its share of the budget, and each kind's records
@@ -35,7 +35,7 @@ def tune_elsewhere(
     threads: int | None,
     schedules: Mapping[str, Given] | None,
 ) -> ProgramResult:
-    """Tune on the cluster ``runner``: ``dask://host:port``, or a ``distributed.Client``.
+    """Tunes on the cluster ``runner``: ``dask://host:port``, or a ``distributed.Client``.
 
     ``kernels_for`` lowers the program for a kind of machine. ``threads`` are those of a kernel, by
     default as many as a machine has cores. Raises LoopwrightValueError if there is no such cluster;
@@ -80,7 +80,8 @@ def _share(limits: Budget, count: int) -> Budget:
 def _together(
     reports: list[ProgramResult], machines: list[Machine], limits: Budget
 ) -> ProgramResult:
-    """One report for all kinds of machines; with several, kernels are named with their machine."""
+    """Returns one report for all kinds of machines; with several, kernels' names say the
+    machine."""
     if len(reports) == 1:
         return replace(reports[0], budget=limits)
     tasks = tuple(

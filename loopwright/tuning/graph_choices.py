@@ -1,4 +1,4 @@
-"""Choices in the graph, measured both ways: algorithms, fusion, orders of axes.
+"""Measures choices in the graph: algorithms, fusion, orders of axes.
 
 ::
 
@@ -36,12 +36,12 @@ LEAST_SHARE = 0.01
 """Share of a call's time below which the kernels of an alternative are not worth measuring."""
 
 CONTENDER_SHARE = 0.05
-"""Share of a call's time from which it is worth tuning kernels that may never be used."""
+"""Share of a call's time from which on kernels that may never be used are tuned."""
 
 MOST_ALTERNATIVES = 64
 
 FINDING, JUDGING = 0.3, 0.1
-"""Shares of the time to find the alternatives, and to compare the whole program in the end."""
+"""Shares of the time for finding the alternatives, and for the final comparison of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An alternative, and the seconds per round of the kernels that go and of those that come."""
+    """An alternative, with the seconds per round of the kernels it removes and of those it adds."""
 
     alternative: Alternative
     old: tuple[float, ...]
@@ -73,15 +73,15 @@ class Measured:
 
     @property
     def verdict(self) -> Verdict:
-        """Is the alternative faster?"""
+        """True if the alternative is faster."""
         return compare([self.old, self.new])
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """``taken`` are the graph's choices from now on. ``contenders`` are kernels of options that
-    lost by little and may win once they are tuned, ``points`` the keys of their choice points.
-    ``place`` are the seconds of a call of each kernel in the program, by workload."""
+    """The outcome. ``taken`` are the graph's choices from now on. ``contenders`` are kernels of
+    options that lost by little and may win once they are tuned, ``points`` the keys of their choice
+    points. ``place`` are the seconds of a call of each kernel in the program, by workload."""
 
     taken: Taken
     decisions: tuple[Decision, ...] = ()
@@ -102,8 +102,8 @@ class GraphTuner:
     def alternatives(
         self, taken: Taken, only: frozenset[str] | None = None, end: float = float("inf")
     ) -> list[Alternative]:
-        """Every other option of every choice point (of the keys ``only``) that makes other
-        kernels; those that are found until ``end`` on the monotonic clock."""
+        """Returns the options of choice points (with the keys ``only``) that are not taken and make
+        other kernels, as far as they are found until ``end`` on the monotonic clock."""
         base = self.variants.of(taken)
         alternatives: list[Alternative] = []
         for key, point in base.sites.items():
@@ -130,7 +130,7 @@ class GraphTuner:
         only: frozenset[str] | None = None,
         profile: Rounds | None = None,
     ) -> Decided:
-        """Measure alternatives to ``taken``, those with the most time first, for ``seconds``.
+        """Measures alternatives to ``taken`` for ``seconds``, those with the most time first.
 
         ``profile`` has the times of the kernels as they are, if known. No batch is begun that
         would end late, judging by those before. Other options are taken only if the whole program
@@ -174,7 +174,8 @@ class GraphTuner:
     def _batches(
         self, taken: Taken, alternatives: Sequence[Alternative]
     ) -> list[list[Alternative]]:
-        """Alternatives that can be built together: none changes what another one changes."""
+        """Returns alternatives that can be built together: none changes what another one
+        changes."""
         base = self.variants.of(taken).workloads
         batches: list[list[Alternative]] = []
         for alternative in alternatives:
@@ -205,7 +206,8 @@ class GraphTuner:
         arrays: Sequence[Array],
         seconds: float,
     ) -> Decided:
-        """Take the fastest option of each choice point, unless the whole is slower with them."""
+        """Takes the fastest option of each choice point, unless they slow the whole program
+        down."""
         by_point: dict[str, list[Measured]] = {}
         for entry in measured:
             by_point.setdefault(entry.alternative.point.key, []).append(entry)
@@ -233,7 +235,7 @@ class GraphTuner:
 
 
 def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:
-    """Seconds of these calls in every round."""
+    """Returns the seconds of these calls in every round."""
     if not calls:
         return (1e-9,) * max((len(s) for s in rounds.seconds.values()), default=1)
     each = [[n * s for s in rounds.seconds[workload]] for workload, n in calls.items()]

@@ -1,4 +1,4 @@
-"""Two builds of one graph that differ in some kernels: each kernel is kept as it is faster there.
+"""Compares kernels of two builds of one graph inside the program, and keeps the faster of each.
 
 ::
 
@@ -30,12 +30,13 @@ __all__ = ["Kept", "changed_kernels", "decision_between", "keep_faster"]
 Array = np.ndarray[Any, Any]
 
 KERNELS_SHARE = 0.6
-"""Share of the seconds for the kernels in their place; the rest is for whole calls."""
+"""Share of the seconds for comparing kernels; the rest is for whole calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """``built`` has the faster kernels, those of ``won``; ``decisions`` are for the log.
+    """The outcome. ``built`` has the faster kernels, ``won`` names those taken from the other
+    build; ``decisions`` are for the log.
 
     ``workloads`` of the kernels that differ, and their ``verdicts``, are by name. ``before`` and
     ``after`` are seconds of a call of the base and of ``built``: of whole ``calls``, if there was
@@ -61,7 +62,7 @@ def keep_faster(
     accept: Callable[[str, Verdict], bool] = lambda name, verdict: verdict.faster,
     fits: Callable[[int], bool] = lambda calls: True,
 ) -> Kept:
-    """Compare two builds of the same graph for about ``seconds`` and keep what is faster.
+    """Compares two builds of the same graph for about ``seconds``, and keeps the faster kernels.
 
     A kernel of ``other`` is taken if it is faster in its place and ``accept`` agrees (given its
     name). Whole calls are left out if that many calls do not fit into the time that is left.
@@ -92,8 +93,8 @@ def keep_faster(
 
 
 def changed_kernels(base: Built, other: Built) -> dict[str, str]:
-    """The kernels that ``other`` makes by another schedule or library: by name their workload, one
-    name for each."""
+    """Returns the workloads of kernels that ``other`` makes by another schedule or library, by
+    name, with one name for each workload."""
     if base.parts is None or other.parts is None:
         return {}
     names: dict[str, str] = {}
@@ -109,7 +110,7 @@ def _way(chosen: Chosen) -> object:
 
 
 def _with(base: Built, other: Built, changed: Mapping[str, str], won: frozenset[str]) -> Built:
-    """``base`` with the kernels of ``other`` that have won."""
+    """Returns ``base`` with the kernels of ``other`` that have won."""
     if not won or len(won) == len(changed):
         return other if won else base
     return rebuilt(base, {changed[name]: other.chosen[name] for name in won})
@@ -122,7 +123,7 @@ def decision_between(
     taken: int,
     program: str,
 ) -> Decision:
-    """The decision that a kernel is made as in ``builds[taken]``; ``seconds`` are the samples of
+    """Returns the decision to make a kernel as in ``builds[taken]``; ``seconds`` are the samples of
     each build, in ``program``."""
     parts = builds[0].parts
     assert parts is not None

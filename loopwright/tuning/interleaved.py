@@ -1,4 +1,4 @@
-"""Several builds of one function run in interleaved rounds on the same arguments."""
+"""Runs several builds of one function in interleaved rounds on the same arguments."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ MOST_ROUNDS = 101
 
 LONG_ROUND = 0.1
 FEWEST_ROUNDS = 2
-"""Rounds that take at least ``LONG_ROUND`` seconds tell more: fewer of them are enough."""
+"""Rounds that suffice if each takes at least ``LONG_ROUND`` seconds: longer ones vary less."""
 
 MOST_WAIT, LOOK = 0.25, 5e-3
-"""Seconds that a comparison waits for other threads of the process to sleep, and between looks."""
+"""Seconds to wait for other threads of the process to sleep, and seconds between checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Times of one build. By workload: the seconds of a call in every round, and how often the
-    program calls it."""
+    """Times of one build: by workload, the seconds of a call in every round, and the calls per
+    program run."""
 
     seconds: Mapping[str, tuple[float, ...]]
     calls: Mapping[str, int]
 
 
 def least_calls(builds: int) -> int:
-    """The fewest calls that a comparison of builds makes if calls are long, warming up included."""
+    """Fewest calls that a comparison of builds makes if calls are long, warming up included."""
     return builds * (1 + FEWEST_ROUNDS)
 
 
 def kernel_rounds(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> tuple[Rounds, ...]:
-    """Run the builds for about ``seconds``, with the clock read between their kernels."""
+    """Runs the builds for about ``seconds``, with the clock read between their kernels."""
     samplers = [_kernel_sampler(built, arrays) for built in builds]
     samples = _interleaved([sample for sample, _ in samplers], seconds)
     return tuple(
@@ -63,7 +63,7 @@ def kernel_rounds(
 def whole_calls(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> tuple[tuple[float, ...], ...]:
-    """Run the builds for about ``seconds``. Returns the seconds of every whole call of each.
+    """Runs the builds for about ``seconds``. Returns the seconds of every whole call of each.
 
     Builds with the same code run once in each round: their times are equal, whatever is measured.
     """
@@ -82,8 +82,8 @@ def whole_calls(
 
 
 def _interleaved(samplers: Sequence[Callable[[], _T]], seconds: float) -> list[list[_T]]:
-    """Samples of each sampler, from rounds in which each is called once: forwards, then backwards,
-    so that a drift of the machine meets all alike. A first call of each is not counted."""
+    """Returns samples of each sampler from rounds that call each once: forwards, then backwards, so
+    that a drift of the machine affects all alike. The first call of each is not counted."""
     _wait_for_threads()
     for sample in samplers:
         sample()
@@ -100,7 +100,7 @@ def _interleaved(samplers: Sequence[Callable[[], _T]], seconds: float) -> list[l
 
 
 def _wait_for_threads() -> None:
-    """Wait until no thread of the process works. Those of NumPy's library spin for a while after a
+    """Waits until no thread of the process works. Those of NumPy's library spin for a while after a
     call (OpenBLAS's for 100 ms), and take a core from programs that use all of them."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < MOST_WAIT:
@@ -113,8 +113,8 @@ def _wait_for_threads() -> None:
 def _kernel_sampler(
     built: Built, arrays: Sequence[Array]
 ) -> tuple[Callable[[], Mapping[str, float]], Counter[str]]:
-    """A function that runs a build and returns the seconds of a call by workload; and how often
-    each workload is called."""
+    """Returns a function that runs a build and returns the seconds of a call by workload, and the
+    number of calls of each workload."""
     parts = built.parts
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
@@ -133,7 +133,7 @@ def _kernel_sampler(
 
 
 def random_arrays(module: Module, seed: int = 0) -> list[Array]:
-    """An array for each parameter of ``main``, where the caller gave shapes only."""
+    """Returns a random array for each parameter of ``main``, for callers that have only shapes."""
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for param in module.main.params:

@@ -1,4 +1,4 @@
-"""Matrix products left to NumPy's library, where it is faster in the program.
+"""Leaves matrix products to NumPy's library where it is faster in the program.
 
 It is asked last, when the kernels have the schedules that tuning found: a library is worth it only
 where it beats those, with the loop over its result that a compiled kernel would not need. The
@@ -27,14 +27,14 @@ Array = np.ndarray[Any, Any]
 
 
 def libraries_for(built: Built) -> dict[str, str]:
-    """The libraries that could compute kernels of a build, by workload."""
+    """Returns the libraries that could compute kernels of a build, by workload."""
     assert built.parts is not None
     libraries = {workload_of(p).hash: library_of(p) for p in built.parts.prims.values()}
     return {workload: name for workload, name in libraries.items() if name is not None}
 
 
 def route(built: Built, arrays: Sequence[Array], seconds: float, program: str = "") -> Kept:
-    """Compare ``built``, which uses no library, with itself using one, for about ``seconds``.
+    """Compares ``built``, which uses no library, with itself using one, for about ``seconds``.
 
     The library must be clearly faster: compiled code is the same on every machine of a kind,
     whatever NumPy is installed there.

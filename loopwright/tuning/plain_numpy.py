@@ -1,4 +1,4 @@
-"""A traced function run by NumPy, operator by operator, as it was before it was compiled.
+"""Runs a traced function by NumPy, operator by operator, as it ran before it was compiled.
 
 Operators run as NumPy's own functions or a few of them.
 """
@@ -110,10 +110,10 @@ def _is_shared(result: Array, others: Sequence[Array]) -> bool:
 
 
 def numpy_name() -> str:
-    """The name of this NumPy in decisions."""
+    """Returns the name of this NumPy in decisions."""
     return f"NumPy {np.__version__}"
 
 
 def program_key(module: Module) -> str:
-    """16 hexadecimal digits of a traced program."""
+    """Returns 16 hexadecimal digits that identify a traced program."""
     return structural_hash(module)[:16]

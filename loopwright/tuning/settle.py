@@ -67,8 +67,8 @@ def settle(
     program: str = "",
     calls: Sequence[Sequence[float]] = (),
 ) -> Settled:
-    """Compare for about ``seconds``. ``calls`` are seconds of whole calls of the two builds, if
-    there is no time to run them again, nor NumPy."""
+    """Compares for about ``seconds``. ``calls`` are seconds of whole calls of the two builds, for
+    when there is no time to run them and NumPy again."""
     plain = None if calls else _plain_numpy(last, arrays)
     rounds = calls or _whole_calls([first, last, *([plain] if plain else [])], arrays, seconds)
     built, took = last, rounds[1]
@@ -87,7 +87,8 @@ def settle(
 
 
 def _plain_numpy(last: Built, arrays: Sequence[Array]) -> Built | None:
-    """The function run by NumPy; None if NumPy lacks an operator of it, or is hopelessly slow."""
+    """Returns the function run by NumPy; None if NumPy lacks an operator of it, or is far
+    slower."""
     assert last.source is not None
     if not PlainNumpy.fits(last.source.module):
         return None
@@ -105,9 +106,9 @@ def _plain_numpy(last: Built, arrays: Sequence[Array]) -> Built | None:
 def _whole_calls(
     builds: Sequence[Built], arrays: Sequence[Array], seconds: float
 ) -> list[tuple[float, ...]]:
-    """Whole calls of compiled builds, interleaved, and those of NumPy after them: the threads of
-    NumPy's library keep cores busy after every call, and made a program on two cores seem to take
-    twice as long."""
+    """Returns whole calls of compiled builds, interleaved, and those of NumPy after them: the
+    threads of NumPy's library keep cores busy after every call, and made a program on two cores
+    seem to take twice as long."""
     samples: dict[int, tuple[float, ...]] = {}
     for plain in (False, True):
         group = [n for n, built in enumerate(builds) if is_plain(built) is plain]
@@ -134,7 +135,8 @@ def _back(
     rounds: Sequence[Sequence[float]],
     program: str,
 ) -> Iterator[Decision]:
-    """Decisions for all that the first build did otherwise, with the seconds of whole calls."""
+    """Returns decisions for all choices in which the first build differs, with the seconds of whole
+    calls."""
     assert first.parts is not None and last.parts is not None
     key = target_key(first.parts.target, first.parts.threads)
     seconds = [tuple(samples) for samples in rounds]

@@ -1,4 +1,4 @@
-"""The stages of tuning a program: each needs time, and none ends the others by failing."""
+"""Stages of tuning a program: each needs time, and a stage that fails does not end the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MESSAGE = 200
 
 @dataclass(slots=True)
 class Stages:
-    """Runs stages while ``plan`` has time for them; ``skipped`` says which were left out, and why.
+    """Runs stages while ``plan`` has time for them; ``skipped`` lists those left out, and why.
 
     Only a log that cannot be written and an interrupt end tuning.
     """
@@ -48,6 +48,6 @@ class Stages:
             return otherwise
 
     def failed(self, name: str, error: Exception) -> None:
-        """Note in one line that a stage failed."""
+        """Notes in one line that a stage failed."""
         reason = " ".join(str(error).split())[:_MESSAGE]
         self.skipped.append(f"{name}: {type(error).__name__}: {reason}")

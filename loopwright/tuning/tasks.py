@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListedTask:
-    """Kernels that are equal but for their names are one task: ``names`` are all they have.
+    """A task: the kernels that differ only in their ``names``.
 
     ``seconds`` are those of one call in its place in the program, ``share`` is that of all
     ``calls`` in the time of all kernels. ``origin`` says where the schedule comes from.
@@ -42,7 +42,7 @@ class ListedTask:
 
 
 def list_tasks(built: Built, arrays: Sequence[Array], seconds: float = 0.5) -> list[ListedTask]:
-    """The tasks of what was built, measured on ``arrays`` for about ``seconds``, the most costly
+    """Returns the tasks of a build, measured on ``arrays`` for about ``seconds``, the most costly
     first."""
     if built.parts is None:
         raise UnsupportedError("this build does not say what it is made of")

@@ -23,10 +23,10 @@ __all__ = ["TimePlan"]
 
 MOST_KEPT_BACK = 0.4
 MOST_OVER = 1.5
-"""A choice in the graph may take this many times its share: it comes before all others."""
+"""Multiple of its share that a choice in the graph may take: it comes before all others."""
 MOST_LATE, LATE_SHARE = 1.0, 0.1
 LAST_CALLS = 30
-"""The fewest calls of all builds together in the last comparisons; see ``interleaved.py``."""
+"""Fewest calls of all builds together in the last comparisons; see ``interleaved.py``."""
 LAST_BUILDS = 1
 """Builds of all kernels in the last comparisons; kernels with the same schedules are reused."""
 
@@ -67,7 +67,7 @@ class TimePlan:
 
     @property
     def again(self) -> float:
-        """Seconds for close choices once more, when their kernels are tuned."""
+        """Seconds for measuring close choices once more, when their kernels are tuned."""
         share = self.settings.graph_share * self.total / 3
         return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.3 * self.left))
 
@@ -99,7 +99,7 @@ class TimePlan:
         return min(wanted, MOST_KEPT_BACK * self.total)
 
     def search(self, choices: bool) -> Budget:
-        """The budget of the search: all that is not kept back."""
+        """Returns the budget of the search: all that is not reserved for other stages."""
         if self.limits.seconds is None:
             return self.limits
         left = self.left - self.kept_back(choices)

@@ -1,4 +1,4 @@
-"""Tuning a traced module: its kernels become tasks of the search engine.
+"""Tunes a traced module: its kernels become tasks of the search engine.
 
 ::
 
@@ -79,16 +79,16 @@ NO_LIBRARIES: Mapping[str, str] = {}
 """Routes of a build in which every kernel is compiled."""
 
 ROUTE_CALLS, SETTLE_CALLS = 8, 6
-"""The fewest calls of the program that two comparisons make: without time for them they are left
-out, unless the second one may have to undo something."""
+"""Fewest calls of the program for two comparisons: without time for them they are left out, unless
+the second one may have to undo something."""
 
 PROFILE_SHARE = 0.1
-"""Share of the time for choices in the graph that is spent on timing the kernels as they are."""
+"""Share of the time for choices in the graph that is spent on timing the current kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The module as the log now builds it, and the report of the search."""
+    """A tuned module: its build with the new log, and the report of the search."""
 
     built: Built
     report: ProgramResult
@@ -104,7 +104,7 @@ def tune(
     begun: float | None = None,
     **options: Any,
 ) -> Tuned:
-    """Search for faster schedules of the module's kernels, and append records to the log.
+    """Searches for faster schedules of the module's kernels, and appends records to the log.
 
     Goes on from the log's records; without a log they last as long as this process. Choices in the
     graph are measured both ways before the search, and close ones again after it. In the end the
@@ -131,7 +131,7 @@ def tune(
 
 
 def limits_of(budget: str | float | Budget | None, trials: int | None) -> Budget:
-    """Seconds and trials together; trials alone set no limit in seconds."""
+    """Returns a budget of seconds and trials; trials alone set no limit in seconds."""
     limits = parse_budget(budget) if budget is not None else Budget(trials=trials)
     return limits if trials is None else replace(limits, trials=trials)
 
@@ -184,7 +184,7 @@ class _Session:
         schedules: Mapping[str, Chosen] | None = None,
         routes: Mapping[str, str] | None = NO_LIBRARIES,
     ) -> Built:
-        """The module by the log, with the given choices, schedules and libraries instead."""
+        """Builds the module by the log, with the given choices, schedules and libraries instead."""
         built = build(self.module, **self.options, taken=taken, schedules=schedules, routes=routes)
         if built.parts is not None and routes is NO_LIBRARIES:
             for name, chosen in built.chosen.items():
@@ -193,13 +193,13 @@ class _Session:
         return built
 
     def by_hand(self, prims: Sequence[PrimFunc]) -> dict[str, list[Any]]:
-        """The user's schedules as data, by workload."""
+        """Returns the user's schedules as data, by workload."""
         if not self.schedules:
             return {}
         return schedules_by_hand(tasks_of(prims, self.target, self.threads), self.schedules)
 
     def elsewhere(self, runner: Any) -> Tuned:
-        """Tune on other machines; nothing is compared here."""
+        """Tunes on other machines; nothing is compared here."""
 
         def kernels_for(target: Target) -> list[PrimFunc]:
             preferences = preferences_of(self.precision, target)
@@ -213,7 +213,7 @@ class _Session:
         return Tuned(self.build(self.logged, routes=None), report)
 
     def run(self, given: Mapping[str, Sequence[Any]]) -> Tuned:
-        """All phases. A log that cannot be written and an interrupt end it early."""
+        """Runs all phases. A log that cannot be written and an interrupt end them early."""
         self.plan.build = self.plan.elapsed
         first = self.build(self.logged)
         self.plan.build = self.plan.elapsed - self.plan.build
@@ -240,7 +240,8 @@ class _Session:
         return Tuned(self.build(routes=None), replace(report, skipped=skipped))
 
     def profile(self, first: Built) -> Rounds | None:
-        """The times of the kernels in the program as it is, None if they cannot be had."""
+        """Returns the times of the kernels in the current program, None if they cannot be
+        measured."""
 
         def measured() -> Rounds:
             (rounds,) = kernel_rounds([first], self.arrays, PROFILE_SHARE * self.plan.graph)
@@ -258,7 +259,7 @@ class _Session:
         points: frozenset[str] | None = None,
         profile: Rounds | None = None,
     ) -> Decided:
-        """Measure choices in the graph, those of all ``points`` by default, and log decisions."""
+        """Measures choices in the graph, those of all ``points`` by default, and logs decisions."""
         decided = self.stages.run(
             name,
             lambda: self.graph.decide(taken, self.arrays, seconds, points, profile),
@@ -270,7 +271,7 @@ class _Session:
     def search(
         self, decided: Decided, profile: Rounds | None, given: Mapping[str, Sequence[Any]]
     ) -> ProgramResult:
-        """Tune the kernels, also those that are only used if a close choice is made otherwise."""
+        """Tunes the kernels, and those that would be used if a close choice were made otherwise."""
         contenders = decided.contenders if self.plan.again else ()
         prims = [*self.variants.of(decided.taken).prims, *contenders]
         tasks = self.tasks(prims, decided, profile)
@@ -296,7 +297,7 @@ class _Session:
     def tasks(
         self, prims: Sequence[PrimFunc], decided: Decided, profile: Rounds | None
     ) -> list[Task]:
-        """The tasks of kernels, with the time of each in the program and its floor."""
+        """Returns the tasks of kernels, with the time of each in the program and its floor."""
         profiled = {} if profile is None else profile.seconds
         place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
         machine = known_machine(self.target)
@@ -310,7 +311,7 @@ class _Session:
         ]
 
     def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
-        """Run the program as it was and as it is: what is slower there is rolled back."""
+        """Runs the first and the current program interleaved, and rolls back what is slower."""
         # Close choices once more, now that the kernels of all their options are tuned.
         points = decided.points if self.plan.again else frozenset[str]()
         rechosen = self.choose(
@@ -361,7 +362,7 @@ class _Session:
         taken: Taken,
         seconds: float,
     ) -> Settled:
-        """Compare the first build with the last, and with plain NumPy."""
+        """Compares the first build with the last, and with plain NumPy."""
         points = {**self.variants.of(self.logged).sites, **self.variants.of(taken).sites}
         # Without time for more calls, those of the comparison before this one have to do.
         same = before.code_hash == first.code_hash and last is kept.built
@@ -389,7 +390,7 @@ class _Session:
         report: ProgramResult,
         decisions: Sequence[Decision],
     ) -> Tuned:
-        """The report of everything that was done."""
+        """Returns the report of all stages."""
         undone = {n: v for n, v in kept.verdicts.items() if n not in kept.won}
         rolled_back = tuple(
             RolledBack(name, kept.workloads[name], *map(float, verdict.seconds))
@@ -416,7 +417,7 @@ class _Session:
 def _as_built(
     results: Sequence[TaskResult], calls: Counter[str], undone: Set[str], log: TuningLog
 ) -> tuple[TaskResult, ...]:
-    """The results of the kernels that are built in the end, with how often each is called, and
+    """Returns the results of the kernels of the last build, with how often each is called, and
     without the new schedules of workloads that were rolled back."""
     kept: list[TaskResult] = []
     for result in results:
@@ -432,7 +433,7 @@ def _as_built(
 
 
 def _calls(built: Built) -> Counter[str]:
-    """The number of calls of each workload in a build."""
+    """Returns the number of calls of each workload in a build."""
     assert built.parts is not None
     hashes = {name: workload_of(prim).hash for name, prim in built.parts.prims.items()}
     return Counter(hashes[i.kernel] for i in built.parts.program.body if isinstance(i, Call))

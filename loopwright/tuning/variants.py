@@ -1,4 +1,4 @@
-"""One module lowered with many sets of choices; passes with the same answers run once."""
+"""Lowers one module with many sets of choices; passes with the same answers run once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Run:
 
 @dataclass(slots=True)
 class Variants:
-    """The lowerings of ``module``. A pass runs again only if its answers, or its module, differ."""
+    """The lowerings of ``module``. A pass runs again only if its answers or its module differ."""
 
     module: Module
     preferences: Preferences
@@ -55,7 +55,7 @@ class Variants:
     _hashes: dict[int, str] = field(default_factory=dict[int, str])
 
     def of(self, taken: Taken) -> Variant:
-        """The module lowered with these choices."""
+        """Returns the module lowered with these choices."""
         choices = Choices(taken)
         module = self.module
         for number, step in enumerate(default_pipeline(self.preferences, choices)):
@@ -73,7 +73,7 @@ class Variants:
         return Variant(prims, Counter(map(self.hash_of, prims)), choices.sites)
 
     def hash_of(self, prim: PrimFunc) -> str:
-        """The hash of a kernel's workload."""
+        """Returns the hash of a kernel's workload."""
         if id(prim) not in self._hashes:
             self._hashes[id(prim)] = workload_of(prim).hash
         return self._hashes[id(prim)]
@@ -84,6 +84,6 @@ def _answers(sites: Mapping[str, Site], taken: Taken) -> Taken:
 
 
 def current(site: Site, taken: Taken) -> str:
-    """The option that is taken at a choice point."""
+    """Returns the option that is taken at a choice point."""
     wanted = taken.get(site.key)
     return wanted if wanted in site.options else site.options[0]

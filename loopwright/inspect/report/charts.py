@@ -1,4 +1,4 @@
-"""The pictures of the page as inline SVG: how a search went, and how well it was foreseen.
+"""The charts of the page as inline SVG: how a search converged, and how well it was predicted.
 
 Colours are the page's (``style``). Every picture has a title for those who do not see it, and every
 point one of its own, which browsers show where the pointer rests.
@@ -18,11 +18,12 @@ WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 38
 _CHART_POINTS = 3000
 _TIMES_BEST = 3.0
-"""Times the best: what is slower is drawn at the edge, so that what matters can be told apart."""
+"""Times the best time. Slower candidates are drawn at the edge, so that the fast ones spread
+out."""
 
 
 def time_text(seconds: float) -> str:
-    """A time per call with three digits, a dash for none.
+    """Returns a time per call with three digits, a dash for none.
 
     >>> time_text(0.00043), time_text(float("inf"))
     ('430 µs', '–')
@@ -36,7 +37,7 @@ def time_text(seconds: float) -> str:
 
 
 class _Axes:
-    """Places in a picture: x is linear, y the logarithm of a time."""
+    """A plot's coordinates: x is linear, y the logarithm of a time."""
 
     def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
         self.low_x, self.high_x = min(xs, default=0.0), max(xs, default=1.0)
@@ -77,7 +78,7 @@ class _Axes:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Three to six round times between two powers of ten."""
+    """Returns three to six round times between two powers of ten."""
     for digits in (
         (1,),
         (1, 3),
@@ -119,7 +120,7 @@ def _thinned(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def convergence(kernel: KernelReport) -> str:
-    """Every candidate in the order of measuring, and the best so far."""
+    """Plots every candidate in the order of measuring, and the best so far."""
     ran = [p for p in kernel.points if math.isfinite(p.seconds)]
     if not ran:
         return '<p class="quiet">Nothing ran.</p>'
@@ -173,7 +174,7 @@ def predicted_against_measured(kernel: KernelReport) -> str:
 
 
 def _within(seconds: Sequence[float], factor: float) -> list[float]:
-    """Times up to so many times the least: what is hopeless is drawn at the edge."""
+    """Returns times, limited to a multiple of the least: the slowest are drawn at the edge."""
     least = min(seconds)
     return [min(s, least * factor) for s in seconds]
 

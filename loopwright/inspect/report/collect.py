@@ -39,8 +39,8 @@ __all__ = ["KernelReport", "Point", "Report", "Run", "collect", "explanation"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A candidate in the order of measuring: seconds per call (inf: failed), when, what was
-    thought of it before, and the best so far."""
+    """A candidate in the order of measuring: seconds per call (inf: failed), the time of measuring,
+    the predicted score, and the best so far."""
 
     number: int
     seconds: float
@@ -53,7 +53,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One search: seconds of the clock, of the engine, and of the workers by what they did."""
+    """A search: seconds of the clock, of the engine, and of the workers by phase."""
 
     id: str
     time: str
@@ -125,7 +125,7 @@ class Report:
 
 
 def collect(log: TuningLog, title: str, limit: int = 200) -> Report:
-    """Read a log. ``limit`` kernels are looked into, those that take longest; others are listed."""
+    """Reads a log. The ``limit`` kernels that take longest are examined; the others are listed."""
     notes = [note for _, note in log.notes]
     calls, unknown = _calls(notes)
     groups: dict[tuple[str, TargetKey], list[MeasureRecord]] = {}
@@ -209,7 +209,7 @@ def _kernel(
 def _look_into(
     kernel: KernelReport, records: Sequence[MeasureRecord], notes: Sequence[Note]
 ) -> None:
-    """Loop nest, roofline and worth of the winner, as far as the log lets them be known."""
+    """Returns loop nest, roofline and worth of the winner, as far as the log determines them."""
     winner = kernel.winner
     if winner is None:
         return

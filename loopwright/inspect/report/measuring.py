@@ -1,4 +1,4 @@
-"""Measuring what the log does not have: winners with one decision taken back."""
+"""Measures what the log lacks: winners with one decision reverted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ __all__ = ["measure_decisions"]
 
 
 def measure_decisions(log: TuningLog, budget: Budget) -> int:
-    """Measure, and append to ``log``, what its winners on this machine are with each decision taken
-    back, as far as the log does not say; the number of records. LogError if it cannot be written.
+    """Measures the winners of ``log`` on this machine with each decision reverted, where the log
+    has no measurement, and appends the records. Returns their number. Raises LogError if the log
+    cannot be written.
 
     Winners are measured again beside them, so that both were timed under the same circumstances.
     """

@@ -1,4 +1,4 @@
-"""Loop nests with their words coloured. Everything is escaped: the text comes from a log."""
+"""Highlights the words of loop nests. Everything is escaped: the text comes from a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 
 
 def nest_html(text: str) -> str:
-    """The text as HTML, each word that means something in an element of its own.
+    """Returns the text as HTML, with every keyword in an element.
 
     >>> nest_html("for i in 4:")
     '<b class="word">for</b> i <b class="word">in</b> <b class="number">4</b>:'

@@ -24,11 +24,11 @@ from .style import CSS, SCRIPT
 __all__ = ["page"]
 
 _OPEN = 3
-"""Kernels that are unfolded when the page is opened: those that take most of the time."""
+"""Number of kernels that are unfolded when the page is opened: those that take longest."""
 
 
 def page(report: Report) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     body = "\n".join(
         part
         for part in (
@@ -176,7 +176,7 @@ def _rooflines(report: Report) -> str:
 
 
 def _choices(decisions: Sequence[Decision]) -> str:
-    """Choices in the graph: what was measured both ways."""
+    """Returns the table of choices in the graph, with the times of both options."""
     if not decisions:
         return ""
     last = {(d.about, d.workload.hash, d.target): d for d in decisions}  # the last one counts

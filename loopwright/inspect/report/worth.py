@@ -43,7 +43,7 @@ MEANING = {
 }
 
 _NEIGHBOURS = 5
-"""Measured records whose scores are nearest say what a score is in seconds: their median."""
+"""Number of measured records with the nearest scores, whose median is the seconds of a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _compared(times: _Times, key: str, winner: str) -> tuple[float, float] | Non
 def _known(
     space: ScheduleSpace, records: Sequence[MeasureRecord]
 ) -> tuple[Population, np.ndarray[Any, np.dtype[np.float64]]]:
-    """The rows of the space that were measured, and their seconds (inf: failed)."""
+    """Returns the rows of the space that were measured, and their seconds (inf: failed)."""
     best: dict[str, tuple[Population, float]] = {}
     for record in records:
         row = _row_of(space, record)
@@ -233,7 +233,7 @@ def _possible(space: ScheduleSpace, row: Population) -> bool:
 def _predictor(
     space: ScheduleSpace, rows: Population, costs: Any
 ) -> Callable[[Population], float] | None:
-    """Seconds of a row as the model sees it; None with too little to learn from."""
+    """Returns the predicted seconds of a row; None if there are too few records to learn from."""
     ran = np.isfinite(costs)
     if ran.sum() < 2 * _NEIGHBOURS:
         return None
