@@ -164,7 +164,7 @@ class PassContext:
             if name not in _level_of:
                 near = difflib.get_close_matches(name, _level_of, n=1)
                 raise LoopwrightValueError(
-                    f"{name!r} is no pass that can be disabled",
+                    f"{name!r} is not a pass that can be disabled",
                     hint=near[0] if near else None,
                     notes=("these can: " + ", ".join(sorted(_level_of)),),
                 )

@@ -20,7 +20,7 @@ class Trait(Flag):
     """``f(x, y)`` is ``f(y, x)`` to the last bit; see EITHER_ZERO for the one exception."""
 
     EITHER_ZERO = auto()
-    """Of the operands 0 and -0 the result may be either, whatever their order."""
+    """If the operands are 0 and -0, the result may be either, whatever their order."""
 
     IGNORES_ZERO_SIGN = auto()
     """The result is the same for 0 and -0 as an element of any operand."""

@@ -193,8 +193,8 @@ class _Parser:
                 plain = len(builder.bindings) == before
                 self._locate(builder, before)
                 if not self.scan.sees("}"):
-                    found = self.scan.found()
-                    self.scan.fail(f"expected '}}' after the value of the block, found {found}")
+                    token = self.scan.found()
+                    self.scan.fail(f"expected '}}' after the value of the block, found {token}")
                 self.scan.expect("}")
                 self.scopes.pop()
                 return builder.block(value if plain else builder.bindings[-1].var)

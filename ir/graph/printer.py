@@ -262,9 +262,9 @@ class _Printer:
                 return candidate
 
     def _constant_name(self, constant: Constant) -> str:
-        known = self._constant_names.get(id(constant.value))
-        if known is not None:
-            return known
+        existing = self._constant_names.get(id(constant.value))
+        if existing is not None:
+            return existing
         base = re.sub(r"[^\w.]", "_", constant.name) or f"c{len(self.constants)}"
         name, count = base, 0
         while name in self.constants:
@@ -285,7 +285,7 @@ def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _span_text(span: Span) -> str:
-    """Returns the line, and what stands there if the file can be read."""
+    """Returns the line, and its text if the file can be read."""
     text = str(span)
     if span.column >= 0 and span.end_column >= 0 and span.end_line in (-1, span.line):
         line = linecache.getline(span.file, span.line).encode()

@@ -95,8 +95,8 @@ class _Verifier:
         if isinstance(atom, GlobalVar):
             self._global(atom, where)
         elif atom not in self.scope:
-            early = "before it is bound or out of its scope" if atom in self.bound else "unbound"
-            self._fail(where, f"%{atom.name} is used {early}")
+            reason = "before it is bound or out of its scope" if atom in self.bound else "unbound"
+            self._fail(where, f"%{atom.name} is used {reason}")
         return atom.type
 
     def _global(self, atom: GlobalVar, where: object) -> None:

@@ -37,20 +37,20 @@ from .winograd import ERROR_GROWTH, winograd
 __all__ = ["winograd_fits"]
 
 _STRIDES = attr("distance of neighbouring windows, an int or one per axis", (1, 1))
-_GROUPS = attr("number of groups of channels, each convolved on its own", 1)
+_GROUPS = attr("number of groups of channels, convolved separately", 1)
 _KERNEL_AXES = {"OIHW": (2, 3, 1, 0), "HWIO": (0, 1, 2, 3)}  # where height, width, in, out stand
 
 
 def _check_channels(
-    x: TensorType, w: TensorType, channels: IntExpr, own: IntExpr, out: IntExpr, groups: Any
+    x: TensorType, w: TensorType, channels: IntExpr, inputs: IntExpr, out: IntExpr, groups: Any
 ) -> None:
     if not isinstance(groups, int) or groups < 1:
         raise LoopwrightValueError(f"groups {groups!r} is not a positive int")
-    if own * groups != channels:
+    if inputs * groups != channels:
         raise LoopwrightTypeError(
             f"{x.short} has {channels} channels, the kernel {w.short} takes "
-            f"{own * groups} ({groups} group{'s' * (groups > 1)} of {own})",
-            hint=f"groups={channels}" if own == 1 and groups == 1 and channels == out else None,
+            f"{inputs * groups} ({groups} group{'s' * (groups > 1)} of {inputs})",
+            hint=f"groups={channels}" if inputs == 1 and groups == 1 and channels == out else None,
         )
     if isinstance(out, int) and out % groups:
         raise LoopwrightTypeError(
@@ -97,7 +97,7 @@ def _rule(
     data_layout: str = "NHWC",
     kernel_layout: str = "HWIO",
 ) -> TensorType:
-    """The type of a convolution; the defaults are those of ``conv2d_valid``."""
+    """Returns the type of a convolution; the defaults are those of ``conv2d_valid``."""
     spatial = spatial_axes(data_layout, x)
     if kernel_layout not in _KERNEL_AXES:
         raise LoopwrightValueError(f"kernel_layout {kernel_layout!r} is none of OIHW, HWIO")
@@ -105,8 +105,8 @@ def _rule(
         raise LoopwrightTypeError(f"the kernel needs the four axes {kernel_layout}, not {w.short}")
     order = _KERNEL_AXES[kernel_layout]
     channel_axis = ({1, 2, 3} - set(spatial)).pop()
-    kernel, own, out = _kernel_size(w, order), w.shape[order[2]], w.shape[order[3]]
-    _check_channels(x, w, x.shape[channel_axis], own, out, groups)
+    kernel, inputs, out = _kernel_size(w, order), w.shape[order[2]], w.shape[order[3]]
+    _check_channels(x, w, x.shape[channel_axis], inputs, out, groups)
     strides, dilation = pair("strides", strides), pair("dilation", dilation)
     sides = padding_of(padding)
     shape = list(x.shape)
@@ -118,7 +118,7 @@ def _rule(
 
 
 def _every_other(x: Value, axes: tuple[int, int], strides: tuple[int, int]) -> Value:
-    """Slices every ``strides``-th pixel out of images."""
+    """Returns every ``strides``-th pixel of images."""
     steps = tuple(strides[axes.index(n)] if n in axes else 1 for n in range(x.rank))
     return F.strided_slice(x, begin=(0,) * x.rank, end=x.shape, strides=steps)
 
@@ -294,7 +294,7 @@ def _conv2d_valid(
           conv2d_valid(%x, %w, strides=[2, 2])
         }
     """
-    height, width, own, channels = w.shape
+    height, width, inputs, channels = w.shape
     strides, dilation = pair("strides", strides), pair("dilation", dilation)
 
     def element(*index: IndexLike) -> Expr:
@@ -304,7 +304,7 @@ def _conv2d_valid(
         channel = c
         if groups > 1:
             group = index_div(o, channels // groups)
-            channel = index_add(index_mul(group, own), c)
+            channel = index_add(index_mul(group, inputs), c)
         return op("multiply", x(n, y, z, channel), w(i, j, c, o))
 
-    return Reduce("sum", (height, width, own), element)
+    return Reduce("sum", (height, width, inputs), element)

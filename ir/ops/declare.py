@@ -1,4 +1,4 @@
-"""How an operator is declared: by one decorated function.
+"""Declaration of operators: one decorated function each.
 
 A **composite** is NumPy-style code over other operators. It is traced when the graph is lowered::
 

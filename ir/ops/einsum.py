@@ -50,7 +50,7 @@ def _parse(equation: Any, xs: Sequence[TensorType]) -> tuple[list[str], str]:
     result = result.replace("...", dots)
     for letter in (*joined, *result):
         if letter not in string.ascii_letters:
-            raise refuse(f"{letter!r} is no letter")
+            raise refuse(f"{letter!r} is not a letter")
     if len(set(result)) != len(result) or not set(result) <= set(joined):
         raise refuse("the result names an axis twice, or one that no operand has")
     return terms, result
@@ -113,7 +113,7 @@ def _permuted(x: Value, letters: str, order: str) -> Value:
 def _join(
     left: tuple[Value, str], right: tuple[Value, str], result: str, kept: set[str]
 ) -> tuple[Value, str]:
-    """The product of two operands, summed over the letters that no later step needs."""
+    """Returns the product of two operands, summed over the letters that no later step needs."""
     x, x_letters = _sum_away(*left, kept | set(right[1]))
     y, y_letters = _sum_away(*right, kept | set(x_letters))
     letters = dict.fromkeys(x_letters + y_letters)
@@ -126,12 +126,12 @@ def _join(
 
 
 def _aligned(x: Value, letters: str, out: str) -> Value:
-    """The operand with its axes in the order of ``out``, and size 1 for letters it lacks."""
-    own = "".join(letter for letter in out if letter in letters)
-    x = _permuted(x, letters, own)
-    front = out.index(own[0]) if own else len(out)
+    """Returns the operand with axes in the order of ``out``, and size 1 for letters it lacks."""
+    present = "".join(letter for letter in out if letter in letters)
+    x = _permuted(x, letters, present)
+    front = out.index(present[0]) if present else len(out)
     for axis, letter in enumerate(out):
-        if letter not in own and axis >= front:
+        if letter not in present and axis >= front:
             x = F.expand_dims(x, axis=axis - front)
     return x
 

@@ -94,14 +94,14 @@ def _samples(row: ScalarOp, rng: np.random.Generator) -> list[Sample]:
 
 
 def _pairs(values: Any) -> tuple[Any, Any]:
-    """Every value against every value, as a column and a row to broadcast."""
+    """Returns every value against every value, as a column and a row to broadcast."""
     return values[:, None], values[None, :]
 
 
 def _binary_samples(
     row: ScalarOp, rng: np.random.Generator, integers: Sequence[str]
 ) -> list[Sample]:
-    found: list[Sample] = []
+    samples: list[Sample] = []
     if "f" in row.kinds:
 
         def draw(*shape: int, dtype: str = "float32") -> Any:
@@ -113,22 +113,22 @@ def _binary_samples(
         column, line = _pairs(edge)
         if row.name == "power":  # (-inf) ** 0.5: NumPy says inf of arrays, nan of scalars
             line = line[:, line[0] != 0.5]
-        found.append(sample(column, line))
+        samples.append(sample(column, line))
         if Trait.JUMPS in row.traits:  # quotients that round to an integer they do not reach
-            found += [sample(*_pairs((np.arange(-12, 13) / 10).astype(d))) for d in FLOAT_DTYPES]
-        found.append(sample(draw(17, dtype="float64"), draw(17, dtype="float64")))
-        found.append(sample(draw(3, 1, 5), draw(4, 1)))
-        found.append(sample(draw(33, 2), draw()))
-        found.append(sample(draw(0, 3), draw(1, 1)))
+            samples += [sample(*_pairs((np.arange(-12, 13) / 10).astype(d))) for d in FLOAT_DTYPES]
+        samples.append(sample(draw(17, dtype="float64"), draw(17, dtype="float64")))
+        samples.append(sample(draw(3, 1, 5), draw(4, 1)))
+        samples.append(sample(draw(33, 2), draw()))
+        samples.append(sample(draw(0, 3), draw(1, 1)))
     if "i" in row.kinds:
         for dtype in integers:
             values = extremes(dtype)
             exponent = np.arange(5).astype(dtype) if row.name == "power" else values
-            found.append(sample(values[:, None], exponent[None, :]))
+            samples.append(sample(values[:, None], exponent[None, :]))
     if "b" in row.kinds:
-        found.append(sample(truths(rng, (3, 7)), truths(rng, (7,))))
-        found.append(sample(truths(rng, (1,)), truths(rng, (0,))))
-    return found
+        samples.append(sample(truths(rng, (3, 7)), truths(rng, (7,))))
+        samples.append(sample(truths(rng, (1,)), truths(rng, (0,))))
+    return samples
 
 
 def _where_samples(rng: np.random.Generator) -> list[Sample]:

@@ -41,7 +41,7 @@ def _strided_slice_rule(x: TensorType, begin: Any, end: Any, strides: Any) -> Te
     for axis, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
         if not (is_size(first) and is_size(last)) or not isinstance(stride, int) or stride == 0:
             raise LoopwrightValueError(
-                f"{first}:{last}:{stride} on axis {axis} of {x.short} is no slice"
+                f"{first}:{last}:{stride} on axis {axis} of {x.short} is not a slice"
             )
         size = _sliced_size(first, last, stride)
         furthest = first + (size - 1) * stride
@@ -248,8 +248,8 @@ def _one_hot_rule(indices: TensorType, depth: Any, dtype: Any) -> TensorType:
 
 def _one_hot_reference(indices: Any, depth: Any, dtype: Any) -> Any:
     table = np.eye(depth + 1, depth, dtype=dtype)  # the last row is off
-    known = (indices >= 0) & (indices < depth)
-    return table[np.where(known, indices, depth).astype(np.int64)]
+    inside = (indices >= 0) & (indices < depth)
+    return table[np.where(inside, indices, depth).astype(np.int64)]
 
 
 @primitive(

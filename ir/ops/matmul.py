@@ -91,7 +91,7 @@ def _matmul(out: TensorType, a: Tensor, b: Tensor) -> Reduce:
           nn.matmul(%x, %w)
         }
     """
-    own = (len(a.shape) > 1) + (len(b.shape) > 1)
+    matrix_axes = (len(a.shape) > 1) + (len(b.shape) > 1)
 
     def matrix_of(x: Tensor, batch: Sequence[IndexLike]) -> list[IndexLike]:
         sizes = x.shape[:-2]
@@ -102,7 +102,7 @@ def _matmul(out: TensorType, a: Tensor, b: Tensor) -> Reduce:
 
     def element(*indices: IndexLike) -> Expr:
         *outer, k = indices
-        batch, inner = outer[: len(outer) - own], outer[len(outer) - own :]
+        batch, inner = outer[: len(outer) - matrix_axes], outer[len(outer) - matrix_axes :]
         row = inner[:1] if len(a.shape) > 1 else []
         column = inner[-1:] if len(b.shape) > 1 else []
         left = a(*matrix_of(a, batch), *row, k)

@@ -69,8 +69,8 @@ def _row_samples(count: int) -> Callable[[np.random.Generator], list[Sample]]:
 
     def samples(rng: np.random.Generator) -> list[Sample]:
         def drawn(shape: tuple[int, ...], axes: Any, dtype: str = "float32") -> Sample:
-            own = tuple(shape[a] for a in (axes if isinstance(axes, tuple) else (axes,)))
-            scales = tuple(floats(rng, own, dtype) for _ in range(count))
+            scale_shape = tuple(shape[a] for a in (axes if isinstance(axes, tuple) else (axes,)))
+            scales = tuple(floats(rng, scale_shape, dtype) for _ in range(count))
             return sample(floats(rng, shape, dtype), *scales, axis=axes)
 
         return [

@@ -64,7 +64,7 @@ def _pad_rule(x: TensorType, pad_width: Any, pad_value: Any, mode: Any) -> Tenso
     sizes: list[IntExpr] = []
     for axis, pair in enumerate(pad_width):
         if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(is_size, pair)):
-            raise LoopwrightValueError(f"{pair!r} on axis {axis} is no pair of widths")
+            raise LoopwrightValueError(f"{pair!r} on axis {axis} is not a pair of widths")
         before, after = pair
         if any(isinstance(w, int) and w < 0 for w in pair):
             raise LoopwrightValueError(

@@ -281,7 +281,7 @@ def _pool_samples(rng: np.random.Generator, mean: bool) -> list[Sample]:
         draw = ints if "int" in dtype else floats
         return sample(draw(rng, shape, dtype), **attrs)
 
-    found = [
+    samples = [
         drawn(1, 3, 8, 8, pool_size=2),
         drawn(2, 7, 9, 3, pool_size=(3, 2), strides=(2, 1), layout="NHWC"),
         drawn(1, 2, 7, 7, dtype="float64", pool_size=3, strides=2, padding=1),
@@ -295,10 +295,10 @@ def _pool_samples(rng: np.random.Generator, mean: bool) -> list[Sample]:
         drawn(1, 17, 19, 3, pool_size=6, strides=1, dilation=(2, 3), layout="NHWC"),
     ]
     if not mean:
-        found.append(drawn(1, 2, 5, 5, dtype="int8", pool_size=3, padding=1, strides=2))
-        found.append(drawn(1, 2, 5, 5, dtype="int32", pool_size=2))
+        samples.append(drawn(1, 2, 5, 5, dtype="int8", pool_size=3, padding=1, strides=2))
+        samples.append(drawn(1, 2, 5, 5, dtype="int32", pool_size=2))
     else:
-        found += [
+        samples += [
             drawn(1, 2, 7, 7, pool_size=3, strides=2, padding=1, count_include_pad=True),
             drawn(1, 1, 6, 6, pool_size=3, strides=2, count_include_pad=True, ceil_mode=True),
             drawn(
@@ -311,7 +311,7 @@ def _pool_samples(rng: np.random.Generator, mean: bool) -> list[Sample]:
                 ceil_mode=True,
             ),
         ]
-    return found
+    return samples
 
 
 def _pool_doc(name: str, text: str, kinds: str) -> str:

@@ -84,10 +84,10 @@ def _wrapping(function: Any) -> Any:
 
 def _samples(rng: np.random.Generator, kinds: str, empty: str | None = None) -> list[Sample]:
     """Samples of dtypes of ``kinds``, and some without elements of the dtype ``empty``."""
-    found: list[Sample] = []
+    samples: list[Sample] = []
     if "f" in kinds:
         edge = np.array(SPECIAL_FLOATS, "float32")
-        found += [
+        samples += [
             sample(floats(rng, (3, 5, 7)), axis=(1,)),
             sample(floats(rng, (4, 37), "float64"), axis=-1, keepdims=True),
             sample(floats(rng, (2, 3, 5)), axis=(0, -1)),
@@ -100,22 +100,22 @@ def _samples(rng: np.random.Generator, kinds: str, empty: str | None = None) -> 
             sample(floats(rng, (0, 3)), axis=1),
         ]
     if "i" in kinds:
-        found += [
+        samples += [
             sample(np.stack([extremes("int8")] * 3), axis=0),
             sample(extremes("uint8")),
             sample(ints(rng, (5, 6), "int64"), axis=(1,)),
             sample(ints(rng, (2, 9), "int32"), axis=0, keepdims=True),
         ]
     if "b" in kinds:
-        found += [
+        samples += [
             sample(truths(rng, (7, 3)), axis=1),
             sample(truths(rng, (2, 3))),
             sample(np.ones((3, 2), bool), axis=(0,), keepdims=True),
         ]
     if empty:
-        found.append(sample(np.zeros((0, 3), empty), axis=0))
-        found.append(sample(np.zeros((2, 0), empty), axis=None, keepdims=True))
-    return found
+        samples.append(sample(np.zeros((0, 3), empty), axis=0))
+        samples.append(sample(np.zeros((2, 0), empty), axis=None, keepdims=True))
+    return samples
 
 
 def _doc(name: str, text: str, kinds: str = "f", error: str = "") -> str:

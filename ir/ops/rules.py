@@ -131,7 +131,7 @@ def joined_shape(
 
 
 def _broadcast_hint(types: Sequence[TensorType]) -> str | None:
-    """A hint if the shorter operand matches the leading axes of the longer one."""
+    """Returns a hint if the shorter operand matches the leading axes of the longer one."""
     ordered = sorted(types, key=lambda t: t.rank)
     short, long = ordered[0], ordered[-1]
     if 0 < short.rank < long.rank and short.shape == long.shape[: short.rank]:
@@ -142,8 +142,8 @@ def _broadcast_hint(types: Sequence[TensorType]) -> str | None:
 
 def broadcast_read(tensor: Tensor, indices: Sequence[IndexLike]) -> Expr:
     """Reads an operand at the indices of the broadcast result: index 0 on axes of size 1."""
-    own = indices[len(indices) - len(tensor.shape) :]
-    return tensor(*(0 if size == 1 else i for size, i in zip(tensor.shape, own, strict=True)))
+    last = indices[len(indices) - len(tensor.shape) :]
+    return tensor(*(0 if size == 1 else i for size, i in zip(tensor.shape, last, strict=True)))
 
 
 def normalise_axis(axis: Any, rank: int, operand: TensorType | None = None) -> int:

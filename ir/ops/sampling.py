@@ -85,20 +85,20 @@ def elementwise_samples(
     integers: Sequence[str] = ("int8", "uint8", "int32"),
     largest: bool = False,
 ) -> list[Sample]:
-    """Samples of an elementwise operator of one operand whose dtype has one of ``kinds``.
+    """Returns samples of an elementwise operator of one operand whose dtype has one of ``kinds``.
 
     Random floats lie in ``domain``; ``largest`` adds the greatest floats to the special values.
     """
-    found: list[Sample] = []
+    samples: list[Sample] = []
     if "f" in kinds:
         for dtype in FLOAT_DTYPES:
             drawn = floats(rng, (50,), dtype, *domain)
-            found.append(sample(np.concatenate([specials(dtype, largest=largest), drawn])))
-        found.append(sample(floats(rng, (3, 1, 5), "float32", *domain)))
-        found.append(sample(floats(rng, (), "float32", *domain)))
-        found.append(sample(floats(rng, (2, 0), "float64", *domain)))
+            samples.append(sample(np.concatenate([specials(dtype, largest=largest), drawn])))
+        samples.append(sample(floats(rng, (3, 1, 5), "float32", *domain)))
+        samples.append(sample(floats(rng, (), "float32", *domain)))
+        samples.append(sample(floats(rng, (2, 0), "float64", *domain)))
     if "i" in kinds:
-        found += [sample(extremes(dtype)) for dtype in integers]
+        samples += [sample(extremes(dtype)) for dtype in integers]
     if "b" in kinds:
-        found.append(sample(truths(rng, (3, 7))))
-    return found
+        samples.append(sample(truths(rng, (3, 7))))
+    return samples

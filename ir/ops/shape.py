@@ -33,16 +33,15 @@ __all__: list[str] = []
 
 
 def _missing_size(x: TensorType, sizes: Sequence[IntExpr]) -> IntExpr:
-    known = product(sizes)
-    if known == 0:
-        raise LoopwrightValueError(f"a size of {x.short} cannot be told from 0 elements")
+    if product(sizes) == 0:
+        raise LoopwrightValueError(f"a size of {x.short} cannot be computed from 0 elements")
     rest = list(sizes)
     size: IntExpr = 1
-    for own in x.shape:  # symbolic sizes that stay are cancelled one by one
-        if isinstance(own, Dim) and own in rest:
-            rest.remove(own)
+    for axis_size in x.shape:  # symbolic sizes that stay are cancelled one by one
+        if isinstance(axis_size, Dim) and axis_size in rest:
+            rest.remove(axis_size)
         else:
-            size = size * own
+            size = size * axis_size
     return floordiv(size, product(rest))
 
 
@@ -103,7 +102,7 @@ def _permutation(axes: Any, rank: int, x: TensorType | None = None) -> tuple[int
     order = tuple(normalise_axis(a, rank, x) for a in as_axes(axes))
     if sorted(order) != list(range(rank)):
         what = x.short if x is not None else f"rank {rank}"
-        raise LoopwrightValueError(f"{axes} is no permutation of the axes of {what}")
+        raise LoopwrightValueError(f"{axes} is not a permutation of the axes of {what}")
     return order
 
 
@@ -136,7 +135,7 @@ def _transpose(
     """The axes in another order: axis ``n`` of the result is axis ``axes[n]`` of ``x``.
 
     ``x`` of any shape and dtype; ``axes=None`` reverses them. LoopwrightValueError if ``axes`` is
-    no permutation.
+    not a permutation.
 
         fn (%x: Tensor[(2, 3, 4), float32]) -> Tensor[(2, 4, 3), float32] {
           transpose(%x, axes=[0, 2, 1])

@@ -78,11 +78,11 @@ def _shifted(x: Value, axis: int) -> tuple[Value, tuple[int, ...]]:
 
 
 def _joined(x: Value, piece: int) -> tuple[Value, Value, Value, Value]:
-    """Of the row x: ``exp(x - m)`` [pieces, elements] with the greatest element m of each piece,
-    the greatest of all [1, 1], the weights of the pieces [1, pieces], and the sum [1, 1]."""
+    """Returns, for a row x: ``exp(x - m)`` [pieces, elements] with the greatest element m of each
+    piece, the greatest of all [1, 1], the weights of the pieces [1, pieces], the sum [1, 1]."""
     count = as_int(product(x.shape)) // piece
     rows = F.reshape(x, newshape=(count, piece))
-    # Of a piece of minus infinities nothing is left, whatever finite number is subtracted.
+    # A piece of minus infinities becomes zeros, whatever finite number is subtracted.
     lowest = float(np.finfo(x.dtype.numpy).min)
     tops = F.maximum(F.max(rows, axis=(1,), keepdims=True), lowest)
     powers = F.exp(rows - tops)

@@ -115,7 +115,7 @@ class _Lowering:
         return name
 
     def _choose_stages(self) -> dict[int, str]:
-        """The name of the stage of each stored value, by the identity of its variable."""
+        """Returns the name of the stage of each stored value, by the identity of its variable."""
         users: dict[int, list[tuple[Var, Call]]] = {}
         for var, call in self.calls:
             for arg in call.args:
@@ -137,9 +137,9 @@ class _Lowering:
             padded = _operator(call).name == "nn.pad" and any(
                 _operator(c).pattern == Pattern.CONTRACTION for _, c in mine
             )
-            again = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
-            again = again and not together
-            if reduces or padded or again or id(var) in results:
+            recomputed = len(within) > 1 and (costs[id(var)] > CHEAP or id(var) in scores)
+            recomputed = recomputed and not together
+            if reduces or padded or recomputed or id(var) in results:
                 stored[id(var)] = f"s{len(stored)}"
         return stored
 
@@ -150,34 +150,34 @@ class _Lowering:
         return kinds <= {Pattern.ELEMENTWISE, Pattern.BROADCAST} and len(shapes) == 1
 
     def _scores(self) -> set[int]:
-        """Maps of the shape of the first of two contractions: they are applied to its tile."""
+        """Returns the maps of the first of two contractions: they are applied to its tile."""
         if self.contractions < 2:
             return set()
         kinds = [_operator(call).pattern for _, call in self.calls]
         first = kinds.index(Pattern.CONTRACTION)
-        found = {id(self.calls[first][0])}
+        scores = {id(self.calls[first][0])}
         shape = _tensor(self.calls[first][0].type).shape
         for var, call in self.calls[first + 1 :]:
             is_map = _operator(call).pattern in (Pattern.ELEMENTWISE, Pattern.BROADCAST)
             if (
                 is_map
                 and _tensor(var.type).shape == shape
-                and any(id(a) in found for a in call.args)
+                and any(id(a) in scores for a in call.args)
             ):
-                found.add(id(var))
-        return found
+                scores.add(id(var))
+        return scores
 
     def _inlined_costs(self) -> dict[int, float]:
-        """Rough cost of one element of each value if all maps below it are recomputed."""
+        """Returns a rough cost of one element of each value if all maps below are recomputed."""
         costs: dict[int, float] = {}
         for var, call in self.calls:
             op = _operator(call)
             row = SCALAR_OPS.get(op.name)
-            own = row.cost if row else 1.0
+            cost = row.cost if row else 1.0
             if op.pattern in (Pattern.REDUCTION, Pattern.CONTRACTION):
                 costs[id(var)] = 0.0
             else:
-                costs[id(var)] = own + sum(costs.get(id(a), 0.0) for a in call.args)
+                costs[id(var)] = cost + sum(costs.get(id(a), 0.0) for a in call.args)
         return costs
 
     def _lower(self, var: Var, call: Call) -> None:
@@ -239,13 +239,13 @@ def _constant(atom: Constant) -> Tensor:
 
 
 def _remembering(result: Map) -> Tensor:
-    """The tensor of a map; one element is always the same expression."""
-    known: dict[tuple[IndexLike, ...], Expr] = {}
+    """Returns the tensor of a map whose equal elements are the same expression."""
+    elements: dict[tuple[IndexLike, ...], Expr] = {}
 
     def element(*indices: IndexLike) -> Expr:
-        expr = known.get(indices)
+        expr = elements.get(indices)
         if expr is None:
-            expr = known[indices] = result.element(*indices)
+            expr = elements[indices] = result.element(*indices)
         return expr
 
     return Tensor(result.shape, result.dtype, element)

@@ -40,8 +40,8 @@ TILES: dict[str, int] = {"winograd2": 2, "winograd4": 4}
 """The side of a tile of results, by the algorithm's name."""
 
 ERROR_GROWTH: dict[str, float] = {"direct": 1.0, "winograd2": 2.0, "winograd4": 16.0}
-"""How many times the error of sums taken term by term an algorithm's error is at most (measured
-against float64 on random, positive and spiked images of 4 to 512 channels)."""
+"""Bound of an algorithm's error, as a multiple of that of direct summation (measured against
+float64 on random, positive and spiked images of 4 to 512 channels)."""
 
 _TILE = attr("side of a tile of results, 2 or 4")
 _POINTS: dict[int, tuple[float, ...]] = {
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic(Generic[T]):
-    """How values are added and scaled: expressions in compiled code, arrays in the reference."""
+    """Addition and scaling of values: expressions in compiled code, arrays in the reference."""
 
     add: Callable[[T, T], T]
     sub: Callable[[T, T], T]
@@ -114,10 +114,10 @@ def _result_line(tile: int, m: Sequence[T], by: _Arithmetic[T]) -> list[T]:
 
 def _pick(place: IndexLike, values: Sequence[Expr]) -> Expr:
     """Selects ``values[place]``."""
-    found = values[-1]
+    picked = values[-1]
     for n in reversed(range(len(values) - 1)):
-        found = select(index_less(place, n + 1), values[n], found)
-    return found
+        picked = select(index_less(place, n + 1), values[n], picked)
+    return picked
 
 
 def _whole(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float32") -> Any:
@@ -312,15 +312,17 @@ def _winograd_kernel(out: TensorType, x: Tensor, *, tile: int = _TILE) -> Elemen
     matrix = _kernel_matrix(tile)
 
     def line(g: Sequence[Expr]) -> list[Expr]:
-        found: list[Expr] = []
+        sums: list[Expr] = []
         for row in matrix:
             terms = [_scaled(float(f), v) for f, v in zip(row, g, strict=True) if f]
-            found.append(reduce(_SCALARS.add, terms))
-        return found
+            sums.append(reduce(_SCALARS.add, terms))
+        return sums
 
     def element(*place: IndexLike) -> Expr:
-        a, b, own, channel = place
-        lines = [_pick(a, line([x(i, j, own, channel) for i in range(3)])) for j in range(3)]
+        a, b, group_input, channel = place
+        lines = [
+            _pick(a, line([x(i, j, group_input, channel) for i in range(3)])) for j in range(3)
+        ]
         return _pick(b, line(lines))
 
     return element

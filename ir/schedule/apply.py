@@ -44,20 +44,20 @@ NESTS_KEPT = 4
 
 
 def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
-    """The loop nest of ``prim`` under ``schedule``.
+    """Returns the loop nest of ``prim`` under ``schedule``.
 
-    Raises ScheduleError if a step is illegal, names what is not there, or changes the result.
-    The last ``NESTS_KEPT`` nests stay with the PrimFunc: choosing a schedule, checking it and
-    compiling it all ask for the same one.
+    Raises ScheduleError if a step is illegal, names a stage or loop that does not exist,
+    or changes the result. The PrimFunc caches its last ``NESTS_KEPT`` nests: choosing a schedule,
+    checking it and compiling it need the same one.
     """
     nests: dict[Schedule, Nest] = prim.derived.setdefault("nests", {})
-    found = nests.get(schedule)
-    if found is None:
-        found = _applied(prim, schedule)
+    nest = nests.get(schedule)
+    if nest is None:
+        nest = _applied(prim, schedule)
         while len(nests) >= NESTS_KEPT:
             del nests[next(iter(nests))]
-        nests[schedule] = found
-    return found
+        nests[schedule] = nest
+    return nest
 
 
 def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
@@ -150,23 +150,23 @@ class _Writer(LoopWriter):
     def branch_body(
         self, item: Branch, values: Values, limits: Limits, local: Locals
     ) -> list[Stmt]:
-        found = self.state.mirrors.get(item.loop)
-        if found is None:
+        mirror = self.state.mirrors.get(item.loop)
+        if mirror is None:
             return self.block(item, values, limits, local)
-        leaf = check_mirrored(self.state, item, found, values, local)
+        leaf = check_mirrored(self.state, item, mirror, values, local)
         self.mirrored.add(item.loop)
         axes = {axis: self.axis_value(axis, values) for axis in self.extents}
-        computed, above = on_diagonal(found, axes, self.ranges)
+        computed, above = on_diagonal(mirror, axes, self.ranges)
         kept: _Local | None = None
         if not leaf.stored:  # it is read in its register tiles only
-            kept = self.private(leaf.stage, f"{found.stage}.block", values, limits)
-            self.kept[found.stage] = kept, above
+            kept = self.private(leaf.stage, f"{mirror.stage}.block", values, limits)
+            self.kept[mirror.stage] = kept, above
 
         def image(local: Locals) -> list[Stmt]:
             whole = _Local(leaf.stage.buffer, (0,) * len(leaf.stage.axes))
-            where = kept or local.get(found.stage, whole)
+            where = kept or local.get(mirror.stage, whole)
             source = Block(where.buffer, where.fixed, axes, limits, self.ranges)
-            return _only_if(above, mirror_image(self.state, found, item, leaf.stage, source))
+            return _only_if(above, mirror_image(self.state, mirror, item, leaf.stage, source))
 
         stmts = self.block(item, values, limits, local, image)
         self.kept.clear()
@@ -181,7 +181,7 @@ class _Writer(LoopWriter):
         local: Locals,
         behind: Callable[[Locals], list[Stmt]] = lambda local: [],
     ) -> list[Stmt]:
-        """The body of a loop; ``behind`` gives what stands at its end."""
+        """Returns the body of a loop; ``behind`` makes the statements at its end."""
         allocs: list[Stmt] = []
         for stage in item.stores:
             made = self.private(stage, stage.buffer.name, values, limits)
@@ -205,10 +205,10 @@ class _Writer(LoopWriter):
         return [If(needed, (*allocs, *inner), tuple(self.skipped(item, values, limits, local)))]
 
     def skipped(self, item: Branch, values: Values, limits: Limits, local: Locals) -> list[Stmt]:
-        """Stores of what a skipped iteration would have made of the stages that are read later."""
-        known = constants_of(self.state.prim, item, self.state.skips[item.loop])
+        """Returns stores of a skipped iteration's values of the stages that are read later."""
+        constants = constants_of(self.state.prim, item, self.state.skips[item.loop])
         written: list[Stmt] = []
-        for stage, value in known:
+        for stage, value in constants:
             loops = [
                 loop
                 for loop in self.state.loops(stage)
@@ -249,7 +249,7 @@ class _Writer(LoopWriter):
     def reduction(
         self, item: Leaf, values: Values, limits: Limits, local: Locals
     ) -> tuple[list[Stmt], Locals]:
-        """A reduction: a private tile is set to the identity, accumulated into and written back."""
+        """Writes a reduction: a private tile is set to the identity, accumulated, written back."""
         stage, state = item.stage, self.state
         assert stage.combiner is not None
         combiner = stage.combiner
@@ -260,7 +260,7 @@ class _Writer(LoopWriter):
         spatial = [l for l in item.inner if not state.is_reduction(stage, l)]
         reduced = [l for l in item.inner if state.is_reduction(stage, l)]
         identity = const(COMBINERS[combiner].identity(stage.buffer.dtype), stage.buffer.dtype)
-        own = {**local, stage.name: tile}
+        with_tile = {**local, stage.name: tile}
         lanes = state.rfactors.get(stage.name)
         acc, acc_spatial = tile, spatial
         allocs: list[Stmt] = [Alloc(tile.buffer, scope)]
@@ -305,7 +305,7 @@ class _Writer(LoopWriter):
             joined = Accumulate(acc.buffer.name, at(acc, v, *extra(v)), combiner, value)
             return [*self.prefetches(stage, v), joined]
 
-        # Setting and writing back walk the elements of the tile alone, accumulating all loops.
+        # Setting and writing back walk the elements of the tile, accumulating walks all loops.
         written = allocs + self.nest(acc_spatial, values, limits, init)
         written += self.nest(item.inner, values, limits, accumulate)
         if lanes:
@@ -330,12 +330,12 @@ class _Writer(LoopWriter):
             written += _only_if(needed, self.nest(spatial, values, limits, keep))
         if item.stored:
             written += self.write_back(item, tile, spatial, values, limits, local)
-        return written, own if item.in_tile else local
+        return written, with_tile if item.in_tile else local
 
     def prefetches(self, stage: Stage, values: Values) -> list[Stmt]:
-        """What the stage reads of its prefetched operands some iterations ahead, each place once,
-        as far as it reads of them here: a piece of a join reads one of its operands."""
-        found: dict[Prefetch, None] = {}
+        """Returns the prefetches of a stage: the places that it reads some iterations later, each
+        once. Operands that it does not read here, in this piece of a join, are left out."""
+        requests: dict[Prefetch, None] = {}
         here: set[Expr] | None = None
         for (name, buffer), (loop, distance) in self.state.prefetches.items():
             if name != stage.name:
@@ -354,8 +354,8 @@ class _Writer(LoopWriter):
                         continue
                     place = self.instantiate(node, soon, {})
                     assert isinstance(place, Read)
-                    found[Prefetch(buffer, place.plain_indices)] = None
-        return list(found)
+                    requests[Prefetch(buffer, place.plain_indices)] = None
+        return list(requests)
 
     def write_back(
         self,
@@ -366,8 +366,8 @@ class _Writer(LoopWriter):
         limits: Limits,
         local: Locals,
     ) -> list[Stmt]:
-        """Store the tile; in later iterations of reduced loops around it, join it to what is
-        there."""
+        """Stores the tile; later iterations of reduced loops around it combine it with the values
+        stored before."""
         stage = item.stage
         assert stage.combiner is not None
         combiner = stage.combiner
@@ -419,22 +419,21 @@ class _Writer(LoopWriter):
         )
 
     def instantiate(self, expr: Expr, values: Values, local: Locals) -> Expr:
-        """The expression of one stage element where the loops have these values."""
+        """Returns the expression of one element of a stage for these values of the loops."""
         axes = {axis: self.axis_value(axis, values) for axis in self.extents}
         private = {n: (where.buffer.name, where.fixed) for n, where in local.items()}
         return worked_out(expr, axes, self.ranges, private)
 
 
 def check_private(body: Sequence[Stmt]) -> None:
-    """ScheduleError if the iterations of a parallel loop share a buffer that is private to its
-    nest."""
+    """Raises ScheduleError if iterations of a parallel loop share a private buffer of its nest."""
     _check(body, set(), None)
 
 
 def _check(body: Sequence[Stmt], private: set[str], parallel: str | None) -> None:
-    """Threads share no private buffer: ``private`` are those from outside the parallel loop."""
-    own = {s.buffer.name for s in body if isinstance(s, Alloc)}
-    outside = private - own if parallel else private | own
+    """Checks that threads share no buffer of ``private``, those outside of the parallel loop."""
+    allocated = {s.buffer.name for s in body if isinstance(s, Alloc)}
+    outside = private - allocated if parallel else private | allocated
     for stmt in body:
         if isinstance(stmt, Loop):
             inside = stmt.var if stmt.kind == LoopKind.PARALLEL else parallel

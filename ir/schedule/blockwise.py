@@ -1,8 +1,8 @@
-"""Softmax in pieces: a row is never looked at as a whole, however long it is.
+"""Softmax in pieces: no step reads a whole row, however long it is.
 
 The method is that of "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018) and
 "FlashAttention" (Dao et al., 2022) in the form that keeps one result per piece and joins them at
-the end: exp(x - max) is exp(x - m) * exp(m - max) for the maximum m of x's own piece, and sums that
+the end: exp(x - max) is exp(x - m) * exp(m - max) for the maximum m of a piece, and sums that
 are linear in it can be scaled once per piece instead of once per element.
 """
 
@@ -82,7 +82,7 @@ def _refuse(what: str) -> ScheduleError:
 
 
 def _rows_of(prim: PrimFunc, maximum: Stage) -> _Rows:
-    """What belongs to the rows; raises ScheduleError unless pieces give the same result."""
+    """Returns the stages along the rows; ScheduleError unless pieces give the same result."""
     keys = _key_axes(prim, maximum)
     key_stages = [s for s in prim.stages if s.name in keys]
     folded = {s.name for s in key_stages if keys[s.name] in {a.name for a in s.reduce_axes}}
@@ -98,9 +98,9 @@ def _rows_of(prim: PrimFunc, maximum: Stage) -> _Rows:
         if reads & exponents and (
             stage.name not in folded or stage.combiner != "sum" or not _linear(stage, exponents)
         ):
-            raise _refuse(f"{stage.name} is no sum that is linear in the exponentials")
+            raise _refuse(f"{stage.name} is not a sum that is linear in the exponentials")
         if stage.name in folded - {maximum.name} and not reads & exponents:
-            raise _refuse(f"{stage.name} is no sum that is linear in the exponentials")
+            raise _refuse(f"{stage.name} is not a sum that is linear in the exponentials")
     for stage in key_stages:
         names = {a.name for a in stage.axes}
         if not {a.name for a in maximum.axes} <= names:
@@ -234,30 +234,30 @@ class _Blocks:
         )
 
     def part(self, stage: Stage) -> Stage:
-        """What a reduction over the row is of one piece."""
+        """Returns the part of a reduction over the row that belongs to one piece."""
         key = self.rows.keys[stage.name]
         assert stage.combiner is not None
         value = self.in_block(stage.expr, key)
         if stage is self.maximum:
             dtype = stage.buffer.dtype
             value = self.kept(value, key, const(COMBINERS["max"].identity(dtype), dtype))
-        own: dict[str, IndexLike] = {
+        names: dict[str, IndexLike] = {
             a.name: symbol(f"{stage.name}.{a.name}") for a in stage.axes if a.name not in self.ij
         }
         axes = tuple(
-            Axis(f"{stage.name}.{a.name}" if a.name in own else a.name, a.extent)
+            Axis(f"{stage.name}.{a.name}" if a.name in names else a.name, a.extent)
             for a in stage.axes
         )
         return Stage(
             Buffer(f"{stage.name}.part", (self.parts, *stage.buffer.shape), stage.buffer.dtype),
             (self.block, *axes),
-            substitute_indices(value, own),
+            substitute_indices(value, names),
             tuple(Axis(key, self.size) if a.name == key else a for a in stage.reduce_axes),
             stage.combiner,
         )
 
     def base(self) -> Stage:
-        """What is subtracted in a piece: its maximum, but no infinity."""
+        """Returns the stage of the number subtracted in each piece: its maximum, if finite."""
         dtype = self.maximum.buffer.dtype
         lowest = const(float(np.finfo(dtype.numpy).min), dtype)
         axes = (self.block, *self.maximum.axes)
@@ -271,7 +271,7 @@ class _Blocks:
         return replace(self.maximum, expr=value, reduce_axes=(over,))
 
     def scale(self) -> Stage:
-        """How much less a piece counts than one that holds the row's maximum."""
+        """Returns the stage of the weight of each piece: 1 for the one with the row's maximum."""
         axes = (self.block, *self.maximum.axes)
         dtype = self.maximum.buffer.dtype
         buffer = Buffer(f"{self.maximum.name}.scale", tuple(a.extent for a in axes), dtype)
@@ -298,23 +298,23 @@ class _Blocks:
         return {a.name for a in self.maximum.axes}
 
     def cut(self, axes: tuple[Axis, ...], key: str) -> tuple[Axis, ...]:
-        found: list[Axis] = []
+        pieces: list[Axis] = []
         for axis in axes:
-            found += [self.block, Axis(key, self.size)] if axis.name == key else [axis]
-        return tuple(found)
+            pieces += [self.block, Axis(key, self.size)] if axis.name == key else [axis]
+        return tuple(pieces)
 
     def position(self, key: str) -> IntExpr:
         return symbol(self.block.name) * self.size + symbol(key)
 
     def kept(self, value: Expr, key: str, outside: Expr) -> Expr:
-        """``value`` inside the row, ``outside`` where the last piece reaches beyond its end."""
+        """Returns ``value`` inside the row, ``outside`` where the last piece exceeds it."""
         if self.parts * self.size == self.length:
             return value
         there = op("less", index(self.position(key)), index(self.length))
         return select(there, value, outside)
 
     def in_block(self, expr: Expr, key: str) -> Expr:
-        """An expression at the place ``key`` of a piece, in terms of what is kept in pieces."""
+        """Returns an expression at the place ``key`` of a piece, with reads of stages in pieces."""
         there = self.position(key)
         near = there
         if self.parts * self.size != self.length:  # beyond the end: any element will do

@@ -1,8 +1,8 @@
 """Primitives for the borders of images: taps outside are skipped, not multiplied with zeros.
 
 ``unpad`` (or ``compute_inline``) brings the condition that a tap is inside to where the tap is
-used; ``peel`` gives bodies of their own to the iterations in which it does not always hold. What is
-then known to be outside is not accumulated, and the other iterations ask nothing.
+used; ``peel`` gives separate bodies to the iterations in which it does not always hold. Taps that
+are then outside are not accumulated, and the other iterations need no condition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_PEELED = 16  # iterations that one step peels
 
 
 def unpad(state: State, name: str) -> State:
-    """Keep only what is inside of a padded stage: its readers ask whether they are inside.
+    """Keep only what is inside of a padded stage: its readers test whether they are inside.
 
     ::
 
@@ -67,7 +67,7 @@ def unpad(state: State, name: str) -> State:
     kept = Stage(buffer, tuple(axes), substitute_indices(value.args[1], moved))
     names = [a.name for a in stage.axes]
 
-    # Readers take over the condition: they ask it of the indices they read at.
+    # Readers take over the condition, on the indices they read at.
     def guarded(node: Read) -> Expr | None:
         if node.buffer != name:
             return None
@@ -81,7 +81,7 @@ def unpad(state: State, name: str) -> State:
         ]
         return select(condition, read(name, shifted, node.dtype), value.args[2])
 
-    # The axes of the stage get smaller, so no other stage may walk them too.
+    # The axes of the stage shrink, so no other stage may share them.
     users = {s.name for s in state.prim.stages for n in walk(s.expr) if _reads(n, name)}
     for other in state.prim.stages:
         shared = {a.name for a in (*other.axes, *other.reduce_axes)} & set(names)
@@ -103,8 +103,8 @@ def _reads(node: Expr, name: str) -> bool:
 
 
 def _box(condition: Expr, stage: Stage) -> dict[str, tuple[int, int]]:
-    """The axes that a conjunction of comparisons ``axis <= constant`` limits, with their ranges."""
-    found = {a.name: (0, as_int(a.extent) - 1) for a in stage.axes}
+    """Returns the ranges of the axes that a conjunction of ``axis <= constant`` limits."""
+    ranges = {a.name: (0, as_int(a.extent) - 1) for a in stage.axes}
     limited: set[str] = set()
     parts = [condition]
     while parts:
@@ -114,29 +114,29 @@ def _box(condition: Expr, stage: Stage) -> dict[str, tuple[int, int]]:
             continue
         sides = [index_value(a) for a in part.args] if isinstance(part, Op) else []
         if part.dtype != BOOL or len(sides) != 2 or sides[0] is None or sides[1] is None:
-            raise ScheduleError(f"unpad: {condition} is no box")
+            raise ScheduleError(f"unpad: {condition} is not a box")
         assert isinstance(part, Op)
-        known = linear(sides[0] - sides[1])
-        if part.name != "less_equal" or known is None or len(known[0]) != 1:
-            raise ScheduleError(f"unpad: {condition} is no box")
-        ((name, step),), constant = known[0].items(), known[1]
-        if name not in found or step not in (1, -1):
-            raise ScheduleError(f"unpad: {condition} is no box")
-        low, high = found[name]
-        found[name] = (low, min(high, -constant)) if step == 1 else (max(low, constant), high)
+        difference = linear(sides[0] - sides[1])
+        if part.name != "less_equal" or difference is None or len(difference[0]) != 1:
+            raise ScheduleError(f"unpad: {condition} is not a box")
+        ((name, step),), constant = difference[0].items(), difference[1]
+        if name not in ranges or step not in (1, -1):
+            raise ScheduleError(f"unpad: {condition} is not a box")
+        low, high = ranges[name]
+        ranges[name] = (low, min(high, -constant)) if step == 1 else (max(low, constant), high)
         limited.add(name)
-    return {name: found[name] for name in limited}
+    return {name: ranges[name] for name in limited}
 
 
 def peel(state: State, loop: str, first: int, last: int) -> State:
-    """Give the first and the last iterations of a loop bodies of their own, each with its number.
+    """Give the first and the last iterations of a loop separate bodies, each with its number.
 
     ::
 
         for i in 8: s    =>    s[i := 0]; for i in 6: s[i := i + 1]; s[i := 7]
 
-    Conditions that only these iterations leave open, the borders of an image, are thereby decided
-    in all of them. A rest of the axis counts among the last iterations.
+    Conditions that hold or fail except in these iterations, the borders of an image, are thereby
+    decided in all of them. The remainder of the axis counts among the last iterations.
     """
     state.require_loop(loop, "peel")
     if loop in state.fused or loop in state.peels or first + last > MAX_PEELED:

@@ -43,7 +43,7 @@ class Run:
 
 
 def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -> list[Run]:
-    """The runs of a plain loop; ``short`` holds the rest of some axes in its last iteration."""
+    """Returns the runs of a plain loop; ``short``: sizes of axes in its last iteration."""
     axis, block = state.axis_of(loop), state.block(loop)
     if axis in short:
         last = limits[axis] - 1
@@ -53,7 +53,7 @@ def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -
     if axis in state.cuts and loop == state.loops_of_axis(axis)[0]:
         parts = pieces(state.cuts[axis], limits[axis])
     first, last = state.peels.get(loop, (0, 0))
-    found: list[Run] = []
+    result: list[Run] = []
     base = 0
     for start, size in parts:
         full, rest = divmod(size, block)
@@ -62,9 +62,9 @@ def runs(state: State, loop: str, limits: Limits, short: Mapping[str, Limits]) -
         tail = max(head, full - max(0, last - (rest > 0)))
         for begin, end in pairwise(sorted({*range(head + 1), *range(tail, count + 1)})):
             limit = block if begin < full else rest
-            found.append(Run(base + begin, base + end - 1, base, start, limit))
+            result.append(Run(base + begin, base + end - 1, base, start, limit))
         base += count
-    return found
+    return result
 
 
 Values = Mapping[str, IntExpr]  # a loop's value: its symbol, or a constant where it runs once
@@ -72,17 +72,17 @@ Body = Callable[[Values, Limits], list[Stmt]]
 
 
 def _start_of(axis: str) -> str:
-    """The key in ``Values`` of where on its axis the piece begins that the loops are in."""
+    """Returns the key in ``Values`` of the start, on its axis, of the piece around the loops."""
     return f"{axis}@"
 
 
 def _short_panels(state: State) -> dict[str, Limits]:
-    """By the loop over the panels of an operand packed at run time: how much of its last panel
-    there is. Nobody reads the rest, so only that much is copied, and no element needs a guard.
+    """Returns the size of the last panel of operands packed at run time, by the loop over panels.
 
-    Panels of a schedule that takes these loops apart are copied with the guard.
+    The rest of that panel is never read, so it is not copied, and no element needs a guard. In a
+    schedule that splits or reorders these loops, the copy keeps the guard.
     """
-    found: dict[str, Limits] = {}
+    rests: dict[str, Limits] = {}
     for stage in state.prim.stages:
         pack = state.packs.get(stage.name)
         if pack is None or pack.group or not pack.rest:
@@ -91,8 +91,8 @@ def _short_panels(state: State) -> dict[str, Limits]:
         places = [n for n, loop in enumerate(state.order) if panels in state.parts(loop)]
         inside = [n for n, l in enumerate(state.order) if l in state.loops_of_axis(lanes)]
         if places and len(inside) == len(state.loops_of_axis(lanes)) and places[0] < min(inside):
-            found[panels] = {lanes: pack.rest}
-    return found
+            rests[panels] = {lanes: pack.rest}
+    return rests
 
 
 class LoopWriter:
@@ -174,7 +174,7 @@ class LoopWriter:
     ) -> list[Stmt]:
         parts = self.state.fused[name]
         part_runs = [runs(self.state, part, limits, self.short) for part in parts]
-        counts = [found[-1].last + 1 if found else 0 for found in part_runs]
+        counts = [each[-1].last + 1 if each else 0 for each in part_runs]
         total = prod(counts)
         if total == 0:
             return []

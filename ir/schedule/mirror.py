@@ -42,8 +42,8 @@ def mirror(state: State, name: str, loop: str) -> State:
                                                        for j.1: for i.1:
                                                          out[j, i] = t.image[j, i] * s[i]
 
-    Blocks must be squares, so that the mirror image of a block is one. It is transposed in the near
-    cache and stored in whole lines. Maps that follow need not be symmetric: they are computed for
+    Blocks must be squares, so that the mirror image of a block is one. It is transposed in L1
+    and stored in whole lines. Maps that follow need not be symmetric: they are computed for
     both sides.
     """
     stage = state.require_stage(name, "mirror")
@@ -63,47 +63,49 @@ def mirror(state: State, name: str, loop: str) -> State:
 def check_mirrored(
     state: State,
     branch: Branch,
-    found: Mirror,
+    mirrored: Mirror,
     values: Mapping[str, IntExpr],
     private: Container[str],
 ) -> Leaf:
-    """The mirrored stage in the body of ``branch``. ``private`` are buffers that live around it.
+    """Returns the mirrored stage in the body of ``branch``.
+
+    ``private`` are the buffers of the loops around it.
 
     ScheduleError unless the body is a square block of that stage, followed by maps whose values
     leave the kernel.
     """
-    around = [[l for l in state.loops_of_axis(axis) if l in values] for axis in found.axes]
+    around = [[l for l in state.loops_of_axis(axis) if l in values] for axis in mirrored.axes]
     sizes = [state.block(loops[-1]) if loops else 0 for loops in around]
     if sizes[0] != sizes[1] or not sizes[0]:
         raise ScheduleError(f"mirror: the blocks in {branch.loop} are not squares")
-    if any(axis in state.cuts or axis in state.peels for axis in found.axes):
-        raise ScheduleError(f"mirror: {found.axes[0]} or {found.axes[1]} is in pieces")
+    if any(axis in state.cuts or axis in state.peels for axis in mirrored.axes):
+        raise ScheduleError(f"mirror: {mirrored.axes[0]} or {mirrored.axes[1]} is in pieces")
     leaves = {leaf.stage.name: leaf for leaf in _leaves(branch)}
-    if found.stage not in leaves or found.stage in private:
-        raise ScheduleError(f"mirror: {found.stage} is not computed in {branch.loop}")
+    if mirrored.stage not in leaves or mirrored.stage in private:
+        raise ScheduleError(f"mirror: {mirrored.stage} is not computed in {branch.loop}")
     for name, leaf in leaves.items():
         stored = leaf.stage.combiner is None and name in state.prim.outputs
-        both = set(found.axes) <= {a.name for a in leaf.stage.axes}
-        if name != found.stage and not (stored and both):
+        both = set(mirrored.axes) <= {a.name for a in leaf.stage.axes}
+        if name != mirrored.stage and not (stored and both):
             raise ScheduleError(f"mirror: {name} would be computed for one side only")
         for axis in leaf.stage.axes:
-            inside = axis.name not in found.axes and axis.extent != 1
+            inside = axis.name not in mirrored.axes and axis.extent != 1
             if inside and not set(state.loops_of_axis(axis.name)) <= values.keys():
                 raise ScheduleError(f"mirror: {axis.name} is walked inside of a block")
-    return leaves[found.stage]
+    return leaves[mirrored.stage]
 
 
 def _leaves(branch: Branch) -> list[Leaf]:
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for item in branch.items:
-        found += [item] if isinstance(item, Leaf) else _leaves(item)
-    return found
+        leaves += [item] if isinstance(item, Leaf) else _leaves(item)
+    return leaves
 
 
-def on_diagonal(found: Mirror, axes: Axes, ranges: Ranges) -> tuple[Expr, Expr]:
-    """Two conditions: a block that begins at ``axes`` is on the diagonal or above it, and it is
-    above it."""
-    difference = axes[found.axes[0]] - axes[found.axes[1]]
+def on_diagonal(mirrored: Mirror, axes: Axes, ranges: Ranges) -> tuple[Expr, Expr]:
+    """Returns two conditions on a block that begins at ``axes``: it is on the diagonal or above;
+    it is above."""
+    difference = axes[mirrored.axes[0]] - axes[mirrored.axes[1]]
     if not isinstance(difference, Dim):
         return const(difference <= 0, BOOL), const(difference < 0, BOOL)
     at = index(difference), index(0)
@@ -112,7 +114,7 @@ def on_diagonal(found: Mirror, axes: Axes, ranges: Ranges) -> tuple[Expr, Expr]:
 
 @dataclass(frozen=True)
 class Block:
-    """Where a block of the mirrored stage is: in ``buffer``, whose indices begin at ``fixed``; the
+    """A block of the mirrored stage in ``buffer``, whose indices begin at ``fixed``; the
     block begins at ``axes`` and has the extents ``sizes``."""
 
     buffer: Buffer
@@ -123,11 +125,11 @@ class Block:
 
 
 def mirror_image(
-    state: State, found: Mirror, branch: Branch, stage: Stage, block: Block
+    state: State, mirrored: Mirror, branch: Branch, stage: Stage, block: Block
 ) -> list[Stmt]:
-    """The statements that store the mirror image of a block of ``stage``: it is transposed, and the
+    """Returns the statements that store the mirror image of a block: it is transposed, and the
     stages of ``branch`` are computed from it."""
-    a, b = found.axes
+    a, b = mirrored.axes
     row, column = f"{stage.name}.row", f"{stage.name}.column"
     rows, columns = block.sizes[b], block.sizes[a]
     image = Buffer(f"{stage.name}.image", (rows, columns), stage.buffer.dtype)
@@ -150,16 +152,16 @@ def mirror_image(
     if rest:
         inner = transposed(symbol(row) + whole * TRANSPOSED_ROWS)
         stmts.append(Loop(LoopKind.UNROLL, row, rest, (inner,)))
-    known = read(image.name, (symbol(row), symbol(column)), image.dtype)
+    element = read(image.name, (symbol(row), symbol(column)), image.dtype)
     there = {**block.axes, a: block.axes[b] + symbol(row), b: block.axes[a] + symbol(column)}
     ranges = {**block.ranges, row: (0, rows - 1), column: (0, columns - 1)}
     for leaf in _leaves(branch):
         target = leaf.stage
         if target is stage and (not leaf.stored or block.buffer is not stage.buffer):
             continue  # its elements are in private memory only
-        value = known
+        value = element
         if target is not stage:
-            value = map_reads(target.expr, lambda n: known if n.buffer == stage.name else None)
+            value = map_reads(target.expr, lambda n: element if n.buffer == stage.name else None)
             value = worked_out(value, there, ranges, {})
         places = tuple(there[x.name] for x in target.axes)
         stored = Store(target.name, places, value, target.name in state.streams)

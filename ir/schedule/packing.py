@@ -53,7 +53,7 @@ def pack_grouped(state: State, name: str, axis: str, tile: int, along: str, grou
 
 
 def pack_of(prim: PrimFunc, step: Step) -> Pack:
-    """What a ``pack`` or ``pack_grouped`` step makes of a parameter of ``prim``."""
+    """Returns the packed copy that a ``pack`` or ``pack_grouped`` step makes of a parameter."""
     name, axis, tile, *grouped = step.args
     source = next((b for b in prim.params if b.name == name), None)
     if source is None or tile < 1:

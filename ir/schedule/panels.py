@@ -40,8 +40,8 @@ def pack_at(state: State, name: str, axis: str, tile: int, loop: str) -> State:
                      for i: for k: for j.1:
                          t[i, 16 * j.0 + j.1] += x[i, k] * w.packed[j.1 // 8, k, j.1 % 8]
 
-    The copy stays in a near cache while the loops inside use it, and the thread that uses it has
-    made it.
+    The copy stays in L1 or L2 while the loops inside read it, and each thread makes the copy that
+    it reads.
     """
     source = next((b for b in state.prim.params if b.name == name), None)
     taken = {*state.packs, *state.panels, *(p.source for p in state.packs.values())}
@@ -65,17 +65,17 @@ class _Piece:
     buffer: Buffer
 
     def place(self, indices: Sequence[IntExpr], ranges: Ranges) -> tuple[IntExpr, ...]:
-        """The indices in the copy of an element of the source."""
+        """Returns the indices in the copy of an element of the source."""
         panels = self.panels
         inside = [index - start for index, start in zip(indices, self.start, strict=True)]
         along = inside.pop(panels.dim)
-        found = (floordiv(along, panels.tile), *inside, mod(along, panels.tile))
-        return tuple(resolve(i, ranges) for i in found)
+        packed = (floordiv(along, panels.tile), *inside, mod(along, panels.tile))
+        return tuple(resolve(i, ranges) for i in packed)
 
 
 def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[Stmt]:
-    """The body of an iteration of ``panels.loop`` with the copy before it, read instead of the
-    source.
+    """Returns the body of an iteration of ``panels.loop``, preceded by the copy, which it reads
+    instead of the source.
 
     ``around`` holds the bounds of the loops around. Raises ScheduleError if the indices are not
     linear, or the piece cannot be shown to lie in the operand.
@@ -152,7 +152,7 @@ def _parts(index: object, ranges: Ranges) -> tuple[IntExpr, int, int]:
 
 
 def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
-    """The statements, reading the copy; so do requests for lines of the piece."""
+    """Returns the statements with reads and prefetches of the copy instead of the source."""
     source = piece.panels.source
 
     def replaced(node: Read) -> Read | None:
@@ -160,25 +160,25 @@ def _instead(piece: _Piece, body: Sequence[Stmt], ranges: Ranges) -> list[Stmt]:
             return None
         return read(piece.buffer.name, piece.place(node.plain_indices, ranges), source.dtype)
 
-    found: list[Stmt] = []
+    rewritten: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, Loop):
             inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
-            found.append(replace(stmt, body=tuple(_instead(piece, stmt.body, inner))))
+            rewritten.append(replace(stmt, body=tuple(_instead(piece, stmt.body, inner))))
         elif isinstance(stmt, If):
             then, orelse = (tuple(_instead(piece, b, ranges)) for b in (stmt.then, stmt.orelse))
-            found.append(replace(stmt, then=then, orelse=orelse))
+            rewritten.append(replace(stmt, then=then, orelse=orelse))
         elif isinstance(stmt, Store | Accumulate):
-            found.append(replace(stmt, value=map_reads(stmt.value, replaced)))
+            rewritten.append(replace(stmt, value=map_reads(stmt.value, replaced)))
         elif isinstance(stmt, Prefetch) and stmt.buffer == source.name:
-            found.append(Prefetch(piece.buffer.name, piece.place(stmt.indices, ranges)))
+            rewritten.append(Prefetch(piece.buffer.name, piece.place(stmt.indices, ranges)))
         else:
-            found.append(stmt)
-    return found
+            rewritten.append(stmt)
+    return rewritten
 
 
 def _copy(piece: _Piece) -> list[Stmt]:
-    """The loops that copy: along the lines of the source, panel by panel where it is transposed."""
+    """Returns the copying loops: along lines of the source, or by panels if it is transposed."""
     panels, buffer = piece.panels, piece.buffer
     names = [f"{buffer.name}.{d}" for d in range(len(piece.extents))]
     panel, lane = f"{buffer.name}.o", f"{buffer.name}.i"

@@ -26,7 +26,7 @@ _INT = re.compile(r"\d+")
 def read_schedule(scan: Scanner) -> Schedule:
     """Returns the schedule that starts at the place of ``scan``.
 
-    Raises ParseError, with line and column, for text that is no schedule.
+    Raises ParseError, with line and column, for text that is not a schedule.
 
     >>> print(read_schedule(Scanner("{ split('i', (16, 4)) vectorize('i.1') }", "<text>")))
     Schedule.of(

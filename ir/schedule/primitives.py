@@ -190,13 +190,13 @@ def cache_write(state: State, name: str, scope: str, at: str) -> State:
     state.require_loop(at, "cache_write")
     if stage.combiner is None or scope not in tuple(Scope):
         raise ScheduleError(
-            f"cache_write: {name} is no reduction, or {scope!r} is no private scope"
+            f"cache_write: {name} is not a reduction, or {scope!r} not a private scope"
         )
     return replace(state, caches={**state.caches, name: Cache(Scope(scope), at)})
 
 
 def rfactor(state: State, name: str, loop: str) -> State:
-    """Give each iteration of an innermost reduction loop an accumulator of its own.
+    """Give each iteration of an innermost reduction loop a separate accumulator.
 
     ::
 
@@ -283,10 +283,9 @@ def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> 
 
         for i: for j: t[i, j] = x[i, j]  =>  for i: for j: prefetch x[i + 1, j]; t[i, j] = x[i, j]
 
-    It pays where the stage computes for longer than it reads, and another one would wait for the
-    next row, or where an operand comes from too far for the machine to guess what is next. An
-    operand that is packed goes by the name of its panels. The address may lie outside of it:
-    a prefetch has no effect then.
+    It pays if the stage computes for longer than it reads and another one would wait for the next
+    row, or if the strides of an operand are too long for the hardware prefetcher. A packed operand
+    has the name of its panels. An address outside of the operand has no effect.
     """
     stage = state.require_stage(name, "prefetch")
     state.require_loop(loop, "prefetch")
@@ -294,7 +293,7 @@ def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> 
     if distance < 1:
         raise ScheduleError("prefetch: the distance is one iteration at least")
     if loop in state.fused or buffer not in operands:
-        raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} is no parameter")
+        raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} not a parameter")
     axis = state.axis_of(loop)
     reads = [n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer]
     moved = any(axis in symbols(i) for n in reads for i in n.plain_indices)
@@ -304,7 +303,7 @@ def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> 
 
 
 def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
-    """Run an axis in pieces that begin at these points, each with a body of its own.
+    """Run an axis in pieces that begin at these points, each with a separate body.
 
     ::
 
@@ -312,8 +311,8 @@ def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
                                                                 for i in 8: out[i + 92] = 0
 
     Conditions in a body are decided by the ranges of its loops, so that a piece in which no
-    condition changes has none. In a parallel or fused loop each iteration asks which piece it
-    belongs to.
+    condition changes has none. In a parallel or fused loop each iteration tests which piece
+    it belongs to.
     """
     extents = state.extents
     if axis not in extents or axis in state.cuts:

@@ -45,7 +45,7 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     stage = state.require_stage(name, "shift_bytes")
     pack = state.packs.get(packed)
     if pack is None or pack.stage.buffer.dtype not in SHIFTED or pack.shifted:
-        raise ScheduleError(f"shift_bytes: {packed!r} is no operand of bytes that was packed")
+        raise ScheduleError(f"shift_bytes: {packed!r} is not a packed operand of bytes")
     if not set(state.splits) <= {a.name for p in state.packs.values() for a in p.stage.axes}:
         raise ScheduleError("shift_bytes: must come before splits")
     other = _other_factor(stage, packed)
@@ -63,15 +63,15 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
     if {sums.name, raw.name} & set(state.prim.buffers):
         raise ScheduleError(f"shift_bytes: the products of {name} are shifted already")
 
-    # The products read the shifted bytes; a map behind them takes the excess off.
+    # The products read the shifted bytes; a map after them subtracts the excess.
     def shifted(node: Read) -> Expr | None:
         return read(packed, node.indices, buffer.dtype) if node.buffer == packed else None
 
     added = SHIFT if buffer.dtype == UINT8 else -SHIFT
-    own = [symbol(a.name) for a in stage.axes]
-    excess = read(sums.name, [i for i, a in zip(own, stage.axes) if a.name in walked], dtype)
+    place = [symbol(a.name) for a in stage.axes]
+    excess = read(sums.name, [i for i, a in zip(place, stage.axes) if a.name in walked], dtype)
     total = op("multiply", excess, const(-added, dtype))
-    total = op("add", read(raw.name, own, dtype), total)
+    total = op("add", read(raw.name, place, dtype), total)
     stages: list[Stage] = []
     for s in state.prim.stages:
         if s is stage:
@@ -88,7 +88,7 @@ def shift_bytes(state: State, name: str, packed: str) -> State:
 
 
 def _other_factor(stage: Stage, packed: str) -> Expr | None:
-    """The factor beside the widened bytes of ``packed`` in a sum of products of integers."""
+    """Returns the factor of the widened bytes of ``packed`` in a sum of products of integers."""
     expr = stage.expr
     if stage.combiner != "sum" or not isinstance(expr, Op) or expr.name != "multiply":
         return None
@@ -110,16 +110,16 @@ def _reads(expr: Expr, name: str) -> bool:
 
 
 def _symbols(node: Expr) -> set[str]:
-    """The axes that a read, or the value of an index, depends on."""
+    """Returns the axes that a read, or the value of an index, depends on."""
     indices = node.indices if isinstance(node, Read) else ()
-    found = [i for i in indices if isinstance(i, Dim)]
+    values = [i for i in indices if isinstance(i, Dim)]
     if isinstance(node, Index) and isinstance(node.value, Dim):
-        found.append(node.value)
-    return {name for i in found for name in symbols(i)}
+        values.append(node.value)
+    return {name for i in values for name in symbols(i)}
 
 
 def _sums_of(stage: Stage, factor: Expr, walked: set[str]) -> Stage:
-    """The sums of a factor alone, over loops of their own."""
+    """Returns the stage of the sums of a factor alone, with separate axes."""
     name = f"{stage.name}.shift"
     names: dict[str, IntExpr | Expr] = {
         a.name: symbol(f"{name}.{a.name}") for a in (*stage.axes, *stage.reduce_axes)

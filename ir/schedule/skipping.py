@@ -1,7 +1,7 @@
 """Iterations that a mask makes superfluous: blocks of a causal attention beyond the diagonal.
 
-Where a mask is a comparison of indices, it is known from the bounds of a block alone that all of it
-is masked. What follows from that is known, too: such an iteration is replaced by its constants.
+If a mask is a comparison of indices, the bounds of a block decide whether all of it is masked. The
+stages that depend on it are then constants, which replace the iteration.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def skip(state: State, name: str, loop: str) -> State:
           t[..] = where(l + 8 * b <= i, v, -inf)    =>         if 8 * b <= i: as before
           s[b] = sum(l) exp(t[..])                             else: s[b] = 0.0
 
-    The stage must be ``where(comparison of indices, anything, constant)``, and what is read after
-    the iteration must follow from that constant. Skipping takes masked values for finite: where
+    The stage must be ``where(comparison of indices, anything, constant)``, and stages read after
+    the iteration must follow from that constant. Skipping assumes that masked values are finite: if
     one is infinite or NaN, NumPy multiplies it by its weight of zero, which is NaN, and a skipped
-    iteration leaves it out. In a piece that is masked in parts it is multiplied as in NumPy.
+    iteration leaves it out. A piece that is masked in part multiplies it as NumPy does.
     """
     stage = state.require_stage(name, "skip")
     state.require_loop(loop, "skip")
@@ -68,11 +68,13 @@ def _mask(stage: Stage) -> tuple[Dim, Const] | None:
 
 
 def is_masked(stage: Stage) -> bool:
-    """True if a stage is minus infinity wherever a comparison of indices does not hold: then its
-    exponential is zero, whatever the maximum of the row is. That of another constant, be it as low
-    as floats reach, is 1 where nothing else is in the row."""
-    found = _mask(stage)
-    return found is not None and found[1].value == -np.inf
+    """True if a stage is minus infinity wherever a comparison of indices does not hold.
+
+    Its exponential is then zero, whatever the maximum of the row. That of another constant, even of
+    the lowest float, is 1 in a row that is masked as a whole.
+    """
+    mask = _mask(stage)
+    return mask is not None and mask[1].value == -np.inf
 
 
 def _plain(expr: Expr) -> IntExpr | None:
@@ -82,11 +84,11 @@ def _plain(expr: Expr) -> IntExpr | None:
 
 
 def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, int]) -> Expr:
-    """True if the mask lets anything through, if every axis begins at ``starts`` and goes on for
-    ``limits``: a condition on the loops around, or a constant."""
-    found = _mask(stage)
-    assert found is not None
-    parts = linear(found[0])
+    """Returns the condition that the mask leaves some element of a block, on the loops around, or a
+    constant. Every axis of the block begins at ``starts`` and has the extent in ``limits``."""
+    mask = _mask(stage)
+    assert mask is not None
+    parts = linear(mask[0])
     assert parts is not None
     coefficients, least = parts
     total: IntExpr = least
@@ -100,21 +102,21 @@ def is_needed(stage: Stage, starts: Mapping[str, IntExpr], limits: Mapping[str, 
 
 
 def constants_of(prim: PrimFunc, branch: Branch, masked: str) -> list[tuple[Stage, Const]]:
-    """The values, in a skipped iteration, of the stages that are read after it."""
+    """Returns the values, in a skipped iteration, of the stages that are read after it."""
     stages: list[tuple[Stage, bool]] = []
-    own: set[str] = set()
-    _collect(branch, stages, own)
+    private: set[str] = set()
+    _collect(branch, stages, private)
     if masked not in {s.name for s, _ in stages}:
         raise ScheduleError(f"skip: {masked} is not computed in {branch.loop}")
-    found = _mask(prim.stage(masked))
-    assert found is not None
-    known: dict[str, Const] = {masked: found[1]}
+    mask = _mask(prim.stage(masked))
+    assert mask is not None
+    constants: dict[str, Const] = {masked: mask[1]}
     later: list[tuple[Stage, Const]] = []
     for stage, stored in stages:
-        value = known.get(stage.name) or _folded_stage(stage, known)
+        value = constants.get(stage.name) or _folded_stage(stage, constants)
         if value is not None:
-            known[stage.name] = value
-        if not stored or stage.name in own:
+            constants[stage.name] = value
+        if not stored or stage.name in private:
             continue
         if value is None or any(stage.name in _buffers(s.expr) for s in _before(stages, stage)):
             raise ScheduleError(f"skip: {stage.name} is needed although {masked} is masked")
@@ -131,8 +133,8 @@ def _buffers(expr: Expr) -> set[str]:
     return {n.buffer for n in walk(expr) if isinstance(n, Read)}
 
 
-def _collect(branch: Branch, stages: list[tuple[Stage, bool]], own: set[str]) -> None:
-    own |= {s.name for s in branch.stores}
+def _collect(branch: Branch, stages: list[tuple[Stage, bool]], private: set[str]) -> None:
+    private |= {s.name for s in branch.stores}
     for item in branch.items:
         if hasattr(item, "stage"):
             leaf: Leaf = item  # pyright: ignore[reportAssignmentType]
@@ -140,11 +142,11 @@ def _collect(branch: Branch, stages: list[tuple[Stage, bool]], own: set[str]) ->
                 raise ScheduleError(f"skip: {leaf.stage.name} is accumulated over {branch.loop}")
             stages.append((leaf.stage, leaf.stored))
         else:
-            _collect(item, stages, own)  # pyright: ignore[reportArgumentType]
+            _collect(item, stages, private)  # pyright: ignore[reportArgumentType]
 
 
-def _folded_stage(stage: Stage, known: Mapping[str, Const]) -> Const | None:
-    value = _folded(stage.expr, known)
+def _folded_stage(stage: Stage, constants: Mapping[str, Const]) -> Const | None:
+    value = _folded(stage.expr, constants)
     if value is None or stage.combiner is None:
         return value
     if stage.combiner == "sum":
@@ -156,21 +158,21 @@ def _folded_stage(stage: Stage, known: Mapping[str, Const]) -> Const | None:
     return const(best, stage.buffer.dtype)
 
 
-def _folded(root: Expr, known: Mapping[str, Const]) -> Const | None:
-    """The constant an expression is, given what its reads are; None if it is none."""
+def _folded(root: Expr, constants: Mapping[str, Const]) -> Const | None:
+    """Returns the constant value of an expression, given the constants it reads, or None."""
     done: dict[int, Const | None] = {}
     for node in walk(root):
-        done[id(node)] = _folded_node(node, known, done)
+        done[id(node)] = _folded_node(node, constants, done)
     return done[id(root)]
 
 
 def _folded_node(
-    node: Expr, known: Mapping[str, Const], done: Mapping[int, Const | None]
+    node: Expr, constants: Mapping[str, Const], done: Mapping[int, Const | None]
 ) -> Const | None:
     if isinstance(node, Const):
         return node
     if isinstance(node, Read):
-        return known.get(node.buffer)
+        return constants.get(node.buffer)
     if not isinstance(node, Op):
         return None
     args = [done[id(a)] for a in node.args]

@@ -21,7 +21,7 @@ __all__ = ["Cache", "Mirror", "Panels", "State"]
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Where a reduction accumulates: in ``scope``, allocated inside the loop ``at``."""
+    """The tile in which a reduction accumulates: in ``scope``, allocated inside the loop ``at``."""
 
     scope: Scope
     at: str
@@ -48,7 +48,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class State:
-    """Decisions by name. ``prim`` already has inlined, split and packed stages worked in."""
+    """Decisions by name. ``prim`` already contains the inlined, split and packed stages."""
 
     prim: PrimFunc
     order: tuple[str, ...]
@@ -70,7 +70,7 @@ class State:
 
     @staticmethod
     def of(prim: PrimFunc) -> State:
-        """The state before any step: one loop an axis, in order of appearance.
+        """Returns the state before any step: one loop per axis, in order of appearance.
 
         ScheduleError if a name is not unique, as after a step that has been done before.
         """
@@ -99,21 +99,21 @@ class State:
         }
 
     def loops_of_axis(self, axis: str) -> tuple[str, ...]:
-        """The loops an axis was split into, outermost first."""
+        """Returns the loops that an axis was split into, outermost first."""
         count = len(self.splits.get(axis, ()))
         return tuple(f"{axis}.{p}" for p in range(count)) if count else (axis,)
 
     def parts(self, loop: str) -> tuple[str, ...]:
-        """The loops that a fused loop stands for; a plain loop stands for itself."""
+        """Returns the loops that a fused loop stands for; a plain loop stands for itself."""
         return self.fused.get(loop, (loop,))
 
     def axis_of(self, loop: str) -> str:
-        """The axis a plain loop belongs to."""
+        """Returns the axis that a plain loop belongs to."""
         head, _, tail = loop.rpartition(".")
         return head if tail.isdigit() and head in self.splits else loop
 
     def block(self, loop: str) -> int:
-        """How far the axis index moves when a plain loop takes one step."""
+        """Returns the step of the axis index in one iteration of a plain loop."""
         axis = self.axis_of(loop)
         if axis == loop:
             return 1
@@ -123,22 +123,22 @@ class State:
         return size
 
     def loops(self, stage: Stage) -> tuple[str, ...]:
-        """The loops of a stage, outermost first."""
+        """Returns the loops of a stage, outermost first."""
         mine = {a.name for a in (*stage.axes, *stage.reduce_axes)}
         reduced = {a.name for a in stage.reduce_axes}
-        found: list[str] = []
+        walked: list[str] = []
         for loop in self.order:
             parts = [self.axis_of(part) for part in self.parts(loop)]
             inside = [axis in mine for axis in parts]
             if all(inside):
-                found.append(loop)
+                walked.append(loop)
                 if 0 < sum(axis in reduced for axis in parts) < len(parts):
                     raise ScheduleError(
                         f"{stage.name} reduces only a part of the fused loop {loop}"
                     )
             elif any(inside):
                 raise ScheduleError(f"{stage.name} runs only a part of the fused loop {loop}")
-        return tuple(found)
+        return tuple(walked)
 
     def is_reduction(self, stage: Stage, loop: str) -> bool:
         """True if the loop walks a reduced axis of the stage."""

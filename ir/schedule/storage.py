@@ -32,13 +32,13 @@ def layout(state: State, name: str, axes: tuple[str, ...]) -> State:
     """
     stage = state.require_stage(name, "layout")
     require_no_loops(state, "layout")
-    own = [a.name for a in stage.axes]
-    if name in state.prim.outputs or sorted(axes) != sorted(own):
+    names = [a.name for a in stage.axes]
+    if name in state.prim.outputs or sorted(axes) != sorted(names):
         raise ScheduleError(
             f"layout: {name} is an output, or its axes are not {', '.join(axes)} but "
-            f"{', '.join(own)}"
+            f"{', '.join(names)}"
         )
-    places = [own.index(a) for a in axes]
+    places = [names.index(a) for a in axes]
 
     def permuted(node: Read) -> Expr | None:
         if node.buffer != name:

@@ -16,7 +16,7 @@ from .state import State
 __all__ = ["INSTRUCTIONS", "tensorize", "tensorized"]
 
 INSTRUCTIONS = {"vnni": LoopKind.UNROLL, "amx": LoopKind.VECTORIZE}
-"""What ``tensorize`` may name, and the kind of the loop that is given to it."""
+"""The instructions that ``tensorize`` may name, with the kind of loop that each replaces."""
 
 
 def tensorize(state: State, loop: str, instruction: str) -> State:
@@ -28,7 +28,7 @@ def tensorize(state: State, loop: str, instruction: str) -> State:
 
     "vnni" takes the unrolled loop over four products that each lane adds up. "amx" takes the vector
     loop over the columns of a register tile in the scope ``tiles``: the tile is cleared, added to
-    and stored by instructions. What is left over of an axis stays as loops; so does everything on a
+    and stored by instructions. The remainder of an axis stays as loops; so does everything on a
     machine without the instruction. Exo and TVM call this step by the same names.
     """
     state.require_loop(loop, "tensorize")
@@ -44,16 +44,16 @@ def tensorize(state: State, loop: str, instruction: str) -> State:
 def tensorized(
     body: Sequence[Stmt], buffers: Mapping[str, Buffer], wanted: Mapping[str, str] | None
 ) -> tuple[Stmt, ...]:
-    """The statements with intrinsics for the loops ``wanted``, or for all that may be.
+    """Returns the statements with intrinsics for the loops ``wanted``, or for all that match.
 
-    Raises ScheduleError for a loop of which no iteration is what its instruction does.
+    Raises ScheduleError for a loop of which no iteration matches its instruction.
     """
     writer = _Writer(wanted)
-    found = writer.body(body, dict(buffers), None)
+    result = writer.body(body, dict(buffers), None)
     for loop, instruction in (wanted or {}).items():
         if loop not in writer.made:
             raise ScheduleError(f"tensorize: {loop} is not what {instruction} does")
-    return found
+    return result
 
 
 class _Writer:
@@ -67,7 +67,7 @@ class _Writer:
     def body(
         self, body: Sequence[Stmt], buffers: dict[str, Buffer], lane: str | None
     ) -> tuple[Stmt, ...]:
-        """The statements of one body, inside of the vector loop ``lane``."""
+        """Returns the statements of one body, inside of the vector loop ``lane``."""
         buffers = dict(buffers)
         done: list[Stmt] = []
         todo = list(body)
@@ -92,8 +92,8 @@ class _Writer:
     def tile(
         self, buffer: Buffer, stmts: Sequence[Stmt], buffers: Mapping[str, Buffer]
     ) -> Sequence[Stmt]:
-        """The statements that clear a tile and add to it, and one that stores it, by instructions;
-        unchanged if they are not what these do."""
+        """Returns the statements that clear a tile and add to it, and one that stores it, as
+        instructions; unchanged if they do not match."""
         if len(stmts) < 2 or not all(isinstance(stmt, Loop) for stmt in stmts):
             return stmts
         clear, add = (stmt for stmt in stmts if isinstance(stmt, Loop))

@@ -104,13 +104,13 @@ def _check_loops(state: State) -> None:
 
 
 def _tree_depth(state: State, stage: Stage, loops: tuple[str, ...], wanted: set[str]) -> int:
-    """How many of the stage's loops stand in the tree, to be shared."""
+    """Returns the number of the stage's loops that are in the tree, to be shared."""
     joins = [loops.index(l) + 1 for l in wanted if l in loops]
-    own = state.at.get(stage.name)
-    if own is not None:
-        if own not in loops:
-            raise ScheduleError(f"compute_at: {stage.name} has no loop {own}")
-        joins.append(loops.index(own) + 1)
+    target = state.at.get(stage.name)
+    if target is not None:
+        if target not in loops:
+            raise ScheduleError(f"compute_at: {stage.name} has no loop {target}")
+        joins.append(loops.index(target) + 1)
     if stage.combiner is None:
         return max(joins, default=0)
     cache = state.caches.get(stage.name)
@@ -130,26 +130,26 @@ def _tree_depth(state: State, stage: Stage, loops: tuple[str, ...], wanted: set[
             depth = min(depth, *(n for n, l in enumerate(loops) if l in vectors))
     if any(j > depth for j in joins):
         # Loops further in belong to the tile; whoever asked for them meant another nest.
-        own_join = loops.index(own) + 1 if own is not None else 0
+        own_join = loops.index(target) + 1 if target is not None else 0
         if own_join > depth:
-            raise ScheduleError(f"compute_at: {own} is inside the tile of {stage.name}")
+            raise ScheduleError(f"compute_at: {target} is inside the tile of {stage.name}")
     return depth
 
 
 def _joined_prefix(
     state: State, stage: Stage, loops: tuple[str, ...], path: tuple[Branch, ...]
 ) -> int:
-    own = state.at.get(stage.name)
-    if own is None:
+    target = state.at.get(stage.name)
+    if target is None:
         return 0
     names = tuple(b.loop for b in path)
-    if own not in names:
-        raise ScheduleError(f"compute_at: no stage before {stage.name} runs in the loop {own}")
-    joined = names.index(own) + 1
+    if target not in names:
+        raise ScheduleError(f"compute_at: no stage before {stage.name} runs in the loop {target}")
+    joined = names.index(target) + 1
     if names[:joined] != loops[:joined]:
         raise ScheduleError(
-            f"compute_at: {stage.name} runs {', '.join(loops[: loops.index(own) + 1])} "
-            f"down to {own}, "
+            f"compute_at: {stage.name} runs {', '.join(loops[: loops.index(target) + 1])} "
+            f"down to {target}, "
             f"the stages before it {', '.join(names[:joined])}"
         )
     return joined

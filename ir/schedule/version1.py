@@ -1,11 +1,11 @@
-"""What schedules of version 1 left unsaid, and what it stood for. Nothing here may change: the logs
-of users hold such schedules, and they must mean what they meant when they were measured.
+"""Steps that schedules of version 1 implied. Nothing here may change: the logs of users hold such
+schedules, and they must keep the meaning with which they were measured.
 
-``pack`` of an operand that is no constant arranged the loops of its copy by itself, and no step
+``pack`` of an operand that was not a constant arranged the loops of its copy by itself, and no step
 could annotate, split or fuse the loop over the elements of a panel, which was vectorized. So a
-schedule in which a step does that is of version 2, and says all; in any other the steps are added.
+schedule in which a step does that is of version 2 and complete; the steps are added to any other.
 
-There was no ``tensorize``: every loop that was what an instruction does was run by it. So it is in
+There was no ``tensorize``: every loop that matched an instruction was run by it. So it is in
 schedules without such a step.
 """
 
@@ -29,7 +29,7 @@ SAYING = ("vectorize", "unroll", "parallel", "split", "fuse")
 
 
 def unsaid_copy(state: State, step: Step, later: Sequence[Step]) -> list[Step]:
-    """The steps on the copy that ``step`` has just made, if none of the ``later`` ones says how."""
+    """Returns the steps on the copy that ``step`` has made, if no step of ``later`` is on it."""
     if step.name not in ("pack", "pack_grouped"):
         return []
     made = state.packs[f"{step.args[0]}.packed"]
@@ -41,14 +41,14 @@ def unsaid_copy(state: State, step: Step, later: Sequence[Step]) -> list[Step]:
 
 
 def multiplies_bytes(prim: PrimFunc) -> bool:
-    """False if no loop of ``prim`` can be what an instruction for products of bytes does."""
+    """False if no loop of ``prim`` can match an instruction for products of bytes."""
     dtypes = {buffer.dtype for buffer in prim.buffers.values()}
     return INT32 in dtypes and not dtypes.isdisjoint(SHIFTED)
 
 
 def with_instructions(schedule: Schedule, nest: Nest) -> Schedule:
-    """The schedule with a ``tensorize`` behind the step that annotates each loop of an intrinsic of
-    its nest."""
+    """Returns the schedule with a ``tensorize`` after each step that annotates a loop of an
+    intrinsic of its nest."""
     loops: dict[str, Step] = {}
     for stmt in statements(nest.body):
         if isinstance(stmt, Intrinsic) and stmt.instruction == Instruction.VNNI:

@@ -22,7 +22,7 @@ FOLDERS = ("autotune", "codegen", "ir", "loopwright", "tracer", "tools", "docs")
 ALLOWED: dict[str, int] = {
     "autotune": 0,
     "codegen": 51,
-    "ir": 211,
+    "ir": 95,
     "loopwright": 0,
     "tracer": 0,
     "tools": 0,
@@ -54,6 +54,9 @@ IN_PROSE = {
     r"(?!there\b)\w+`* is no (?!longer|more|less|better|worse|faster|slower)\w+": "is not a",
     r"by luck|no luck|chance goes": "random sampling, noise",
 }
+LOGGED = {"turned back"}
+"""Strings that tuning logs store, and that must stay for their sake."""
+
 # Words of an identifier: ``_asks_early`` has two.
 IN_NAMES = {
     r"favou?rites?": "default",
@@ -112,7 +115,7 @@ def findings(path: Path) -> list[Finding]:
             made += _in_prose(name, node.lineno, "".join(map(str, pieces)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             # A string without a space is data: an operator, a key of the log.
-            if " " in node.value.strip() and node not in pieces:
+            if " " in node.value.strip() and node.value not in LOGGED and node not in pieces:
                 made += _in_prose(name, node.lineno, node.value)
             if node in docstrings and CLAUSE.match(node.value.strip()):
                 start = " ".join(node.value.split()[:5])

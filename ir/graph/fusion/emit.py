@@ -225,8 +225,8 @@ def readings_of(
         for position, edge in enumerate(node.edges):
             readings[member, position] = _reading(node, position, edge)
             for front in _in_front(graph, edge, inside):
-                for number, own in enumerate(graph.nodes[front].edges):
-                    readings[front, number] = _reading(node, position, own)
+                for number, source in enumerate(graph.nodes[front].edges):
+                    readings[front, number] = _reading(node, position, source)
     return readings
 
 

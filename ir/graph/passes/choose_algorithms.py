@@ -101,10 +101,10 @@ def _best(call: Call, var: Var, preferences: Preferences, choices: Choices | Non
     channels = w.value.size // (
         9 * w.value.shape[3 if call.attrs["kernel_layout"] == "HWIO" else 0]
     )
-    known = [s for s in (n, height, width, outputs) if isinstance(s, int)]
-    if len(known) < 4 or 0 in known or not channels:
+    numbers = [s for s in (n, height, width, outputs) if isinstance(s, int)]
+    if len(numbers) < 4 or 0 in numbers or not channels:
         return "direct"
-    shape = (known[0], known[1], known[2], channels, known[3])
+    shape = (numbers[0], numbers[1], numbers[2], channels, numbers[3])
     algorithms = {
         name: estimate(name, shape, result.dtype.bytes, preferences.limits)
         for name, growth in ERROR_GROWTH.items()

@@ -119,8 +119,8 @@ class _Folder:
         if isinstance(value, Tuple):
             self.tuples[var] = value.fields
         if isinstance(value, TupleGetItem) and isinstance(value.value, Var):
-            known = self.tuples.get(value.value)
-            return known[value.index] if known is not None else None
+            fields = self.tuples.get(value.value)
+            return fields[value.index] if fields is not None else None
         if isinstance(value, If) and isinstance(value.condition, Constant):
             return _splice(value.then if bool(value.condition.value) else value.orelse, builder)
         return None

@@ -77,10 +77,10 @@ def _narrow(function: Function) -> Function:
         if not any(narrowed):
             return None
         args = list(value.args)
-        for place, (arg, found) in enumerate(zip(value.args, narrowed)):
-            if found is not None and isinstance(arg.type, TensorType):
+        for place, (arg, narrow) in enumerate(zip(value.args, narrowed)):
+            if narrow is not None and isinstance(arg.type, TensorType):
                 dtype = arg.type.dtype.name
-                args[place] = builder.emit(OPERATORS["cast"], (found,), {"dtype": dtype})
+                args[place] = builder.emit(OPERATORS["cast"], (narrow,), {"dtype": dtype})
         return builder.emit(op, args, value.attrs)
 
     return rewrite_function(function, step)

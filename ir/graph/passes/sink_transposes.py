@@ -146,7 +146,7 @@ def _stays(state: _State, source: Atom, axes: Axes) -> bool:
     if state.choices is None or call is None:
         return False
     text = f"{call_text(call)} -> transpose{axes}"
-    return state.choices.take("layout", text, LAYOUTS) == "turned back"
+    return state.choices.take("layout", text, LAYOUTS) == LAYOUTS[1]
 
 
 def _sink_below(state: _State, source: Atom, axes: Axes, builder: Builder) -> Atom:

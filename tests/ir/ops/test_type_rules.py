@@ -198,7 +198,7 @@ def test_split_of_a_symbolic_size():
             "transpose",
             [t(2, 3)],
             {"axes": (0, 0)},
-            "transpose: (0, 0) is no permutation of the axes of float32[2, 3]",
+            "transpose: (0, 0) is not a permutation of the axes of float32[2, 3]",
         ),
         (
             "broadcast_to",

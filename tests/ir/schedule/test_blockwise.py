@@ -116,12 +116,12 @@ WHOLE = rows(8)
         (
             WHOLE.replace("e[i, q] * v[q, j]", "e[i, q] * e[i, q]"),
             [blockwise("t", 2)],
-            "blockwise: o is no sum that is linear in the exponentials",
+            "blockwise: o is not a sum that is linear in the exponentials",
         ),
         (
             WHOLE.replace("s[i]: float32[3] = sum", "s[i]: float32[3] = max"),
             [blockwise("t", 2)],
-            "blockwise: s is no sum that is linear in the exponentials",
+            "blockwise: s is not a sum that is linear in the exponentials",
         ),
         (
             WHOLE.replace("e[i, q] * v[q, j]", "(e[i, q] / s[i]) * v[q, j]"),

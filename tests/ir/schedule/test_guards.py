@@ -61,7 +61,7 @@ def refusal(text, *steps):
     return caught.value.message
 
 
-NO_PARAMETER = "prefetch: {loop} is a fused loop, or '{buffer}' is no parameter"
+NO_PARAMETER = "prefetch: {loop} is a fused loop, or '{buffer}' not a parameter"
 GUARDS = [
     (COPY, [split("a", (1, 2))], "split: 'a' is not an axis that can still be split"),
     (COPY, [split("i", (50, 2))] * 2, "split: 'i' is not an axis that can still be split"),
@@ -131,7 +131,7 @@ GUARDS = [
     (MAPS, [unpad("e")], "unpad: e is not padded with a constant"),
     (PADDED, [unpad("out")], "unpad: out is a reduction or an output"),
     (PADDED, [split("i", (4, 2)), unpad("t")], "unpad: must come before all steps on loops"),
-    (EDGED, [unpad("t")], "unpad: (index(2 * h) <= 8) is no box"),
+    (EDGED, [unpad("t")], "unpad: (index(2 * h) <= 8) is not a box"),
     (COPY, [peel("j", 1, 1)], "peel: no loop 'j' (the loops are i)"),
     (COPY, [peel("i", 1, 1)] * 2, "peel: i is fused, peeled, or peeled of more than 16"),
     (COPY, [peel("i", 9, 8)], "peel: i is fused, peeled, or peeled of more than 16"),
@@ -152,9 +152,9 @@ WHOLE = {
     "reorder('i.1', 'i.0')": "reorder: i.1 stands outside a loop it belongs into",
     "fuse('i', 'k')": "t reduces only a part of the fused loop i*k",
     "parallel('k')": "parallel: t accumulates over k",
-    "cache_write('e', 'registers', 'i')": "cache_write: e is no reduction, or 'registers' is no "
-    "private scope",
-    "cache_write('t', 'arena', 'i')": "cache_write: t is no reduction, or 'arena' is no private "
+    "cache_write('e', 'registers', 'i')": "cache_write: e is not a reduction, or 'registers' not "
+    "a private scope",
+    "cache_write('t', 'arena', 'i')": "cache_write: t is not a reduction, or 'arena' not a private "
     "scope",
     "pack('w.packed', 'k', 2)": "pack: 'w.packed' is not a parameter that can be packed",
 }

@@ -56,8 +56,8 @@ def test_the_sums_are_the_same(left: str, right: str, constant: bool):
 @pytest.mark.parametrize(
     ("prim", "steps", "message"),
     [
-        (product("int8", "int8"), [], "no operand of bytes that was packed"),
-        (product("int8", "int32"), [pack("w", "j", 2)], "no operand of bytes that was packed"),
+        (product("int8", "int8"), [], "not a packed operand of bytes"),
+        (product("int8", "int32"), [pack("w", "j", 2)], "not a packed operand of bytes"),
         (
             product("int8", "int8").replace("int32(x[i, k])", "int32(w[k, j])"),
             [pack("w", "j", 2)],
@@ -72,7 +72,7 @@ def test_the_sums_are_the_same(left: str, right: str, constant: bool):
         (
             product("int8", "int8"),
             [pack("w", "j", 2), shift_bytes("out", "w.packed")],
-            "no operand of bytes that was packed",
+            "not a packed operand of bytes",
         ),
     ],
 )
