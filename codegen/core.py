@@ -1,4 +1,4 @@
-"""What one core does in a cycle: the numbers that estimates, features and default schedules share.
+"""Throughput and latency of one core: numbers that estimates, features and default schedules share.
 
 Ports, widths and latencies are those of Intel's server cores since Skylake (Intel's optimisation
 manual; A. Fog, *Instruction tables*; uops.info). Numbers marked *fitted* were chosen together,

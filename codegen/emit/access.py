@@ -1,4 +1,4 @@
-"""How statements reach their buffers: what is asked before a vector loop or a tile is written."""
+"""Access patterns of statements, which decide how a vector loop or a tile is emitted."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def mentions(expr: object, var: str) -> bool:
 
 
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:
-    """Along which axis the buffer can be held in vectors, and whether it is used by vectors at all;
-    None if some element is used whose place is not known when the code is written."""
+    """Returns the axis along which registers hold the buffer, and True if vector loops use it.
+
+    None if the position of some element that is used is not a constant of the emitted code.
+    """
     kinds: dict[str, LoopKind] = {}
     uses: list[Sequence[object]] = []
     for stmt in statements(tuple(rest)):

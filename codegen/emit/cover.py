@@ -27,19 +27,19 @@ SPARSE_BLOCK = 4  # a block is transposed if at least one part of so many holds 
 def lane_offsets(
     flat: IntExpr, stride: int | None, env: Env, ranges: Mapping[str, tuple[int, int]]
 ) -> tuple[int, ...] | None:
-    """How far each active lane's element lies from lane 0's, None if that is no constant."""
+    """Returns each active lane's distance from lane 0 in elements; None if one is not constant."""
     lanes = env.lanes
     assert lanes is not None
     if stride is not None:
         return tuple(stride * l for l in range(lanes.active))
     first = resolve(substitute(flat, {lanes.var: lanes.offset}), ranges)
-    found: list[int] = []
+    offsets: list[int] = []
     for l in range(lanes.active):
         step = resolve(substitute(flat, {lanes.var: lanes.offset + l}), ranges) - first
         if not isinstance(step, int):
             return None
-        found.append(step)
-    return tuple(found)
+        offsets.append(step)
+    return tuple(offsets)
 
 
 def cover(
@@ -92,34 +92,34 @@ def _inside(
 
 
 def _pinned(env: Env) -> dict[str, tuple[int, int]]:
-    """The values of the unrolled loops; the lanes are at the first."""
-    found = {name: (v, v) for name, v in env.values.items() if isinstance(v, int)}
+    """The ranges of the unrolled loops' variables, one value each; of the lanes that of lane 0."""
+    values = {name: (v, v) for name, v in env.values.items() if isinstance(v, int)}
     if env.lanes is not None:
-        found[env.lanes.var] = (env.lanes.offset, env.lanes.offset)
-    return found
+        values[env.lanes.var] = (env.lanes.offset, env.lanes.offset)
+    return values
 
 
 def _picked(
     memory: Memory, windows: list[tuple[int, Value]], offsets: Mapping[int, int], lanes: int
 ) -> Value:
-    """The lanes picked from the windows: two windows an instruction."""
-    found: Value | None = None
+    """Gathers the lanes from the windows; each shuffle instruction reads two windows."""
+    picked: Value | None = None
     have: set[int] = set()
     rest = list(windows)
     while rest:
-        pair = rest[:2] if found is None else rest[:1]
+        pair = rest[:2] if picked is None else rest[:1]
         rest = rest[len(pair) :]
-        base = found or pair[0][1]
+        base = picked or pair[0][1]
         other = pair[-1][1]
-        picks = list(range(lanes)) if found is not None else [0] * lanes
+        picks = list(range(lanes)) if picked is not None else [0] * lanes
         for l, at in offsets.items():
             if l in have:
                 continue
             for n, (start, _) in enumerate(pair):
                 if start <= at < start + lanes:
-                    picks[l] = at - start + (lanes if found is not None or n else 0)
+                    picks[l] = at - start + (lanes if picked is not None or n else 0)
                     have.add(l)
                     break
-        found = memory.w.shuffle(base, other, tuple(picks))
-    assert found is not None
-    return found
+        picked = memory.w.shuffle(base, other, tuple(picks))
+    assert picked is not None
+    return picked

@@ -21,7 +21,7 @@ __all__ = ["Divisor", "divide_by_one", "inverse_square"]
 
 @dataclass(frozen=True, slots=True)
 class Divisor:
-    """What the quotients need of a divisor, each number of its type."""
+    """Numbers derived from a divisor that its quotients share, each of the divisor's type."""
 
     inverse: Value  # 2^-first / m
     magnitude: Value  # m 2^first

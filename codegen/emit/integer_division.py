@@ -1,8 +1,8 @@
 """Division of integers: // and % as NumPy rounds them, and C's %. It never traps.
 
 A zero divisor gives 0, and MIN / -1 wraps to MIN. Vectors have no integer division: variable
-divisors of up to 32 bits are divided as floats with twice as many bits, where a quotient that is no
-integer cannot be rounded to the next one. A constant divisor is a multiplication (T. Granlund,
+divisors of up to 32 bits are divided as floats with twice as many bits, which never round a
+fractional quotient up to an integer. A constant divisor is a multiplication (T. Granlund,
 P. Montgomery: "Division by invariant integers using multiplication", 1994).
 """
 
@@ -64,11 +64,11 @@ def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DT
 def _unsigned_quotient(w: FunctionWriter, a: Value, divisor: int, width: int, bits: int) -> Value:
     """``a``, a number of ``bits`` bits without sign, by a constant.
 
-    Up to 32 bits LLVM knows how to; 64-bit products have no upper half in vectors.
+    LLVM does this itself up to 32 bits; vectors have no upper half of 64-bit products.
     """
     if width < 64:
-        known = a if bits == width else w.op("and", a, _integer(w, (1 << bits) - 1, a))
-        return w.op("udiv", known, _integer(w, divisor, a))
+        masked = a if bits == width else w.op("and", a, _integer(w, (1 << bits) - 1, a))
+        return w.op("udiv", masked, _integer(w, divisor, a))
     places = (divisor - 1).bit_length()
     factor = (1 << (bits + places)) // divisor + 1
     if factor < 1 << 64:

@@ -56,7 +56,7 @@ class Env:
 
 @dataclass(slots=True)
 class Place:
-    """Where a buffer is. ``version`` counts the writes to one that this kernel writes to."""
+    """The address of a buffer. ``version`` counts this kernel's writes to it."""
 
     buffer: Buffer
     base: Value
@@ -88,13 +88,13 @@ class Memory:
     def flat_index(self, place: Place, indices: tuple[IntExpr, ...]) -> IntExpr:
         """The position of an element counted from the start of the buffer."""
         key = (place.buffer.name, place.buffer.shape, indices)
-        found = self.flat.get(key)
-        if found is None:
-            found = self.flat[key] = flat_index(place.buffer, indices)
-        return found
+        index = self.flat.get(key)
+        if index is None:
+            index = self.flat[key] = flat_index(place.buffer, indices)
+        return index
 
     def lane_stride(self, flat: IntExpr, env: Env) -> int | None:
-        """How far the index moves from lane to lane, or None if that is no constant."""
+        """Returns the distance of the index from lane to lane, or None if it is not constant."""
         if env.lanes is None or not isinstance(flat, Dim):
             return 0
         key = (id(flat), env.lanes.var)
@@ -135,12 +135,12 @@ class Memory:
 
     def _linear(self, expr: Dim) -> _Linear | None:
         """Symbols with their coefficients, and the constant; None if the index is not linear."""
-        found = self.linear.get(id(expr))
-        if found is None:
+        entry = self.linear.get(id(expr))
+        if entry is None:
             parts = linear(expr)
             plain = None if parts is None else (tuple(parts[0].items()), parts[1])
-            found = self.linear[id(expr)] = expr, plain
-        return found[1]
+            entry = self.linear[id(expr)] = expr, plain
+        return entry[1]
 
     def _total(self, terms: list[tuple[Value, int]]) -> Value:
         """The sum of scaled values: first those of outer loops.
@@ -264,7 +264,7 @@ class Memory:
         )
 
     def version(self, place: Place) -> object:
-        """What tells a load of a place from the same load after a write to it."""
+        """Returns a key that differs between loads of a place before and after a write to it."""
         return (place.version, place.buffer.name) if place.written else None
 
     def _load_depth(self, place: Place, depth: int) -> int:

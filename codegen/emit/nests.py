@@ -51,7 +51,7 @@ MAX_REGISTER_ELEMENTS = 4096  # a larger tile is an array on the stack
 
 
 class ParallelHook(Protocol):
-    """Who writes the function of a parallel loop."""
+    """Emitter of the function of a parallel loop."""
 
     def write(self, outer: NestEmitter, loop: Loop) -> None: ...
 
@@ -141,15 +141,15 @@ class NestEmitter(ValueEmitter):
         self.tiles.pop(buffer.name, None)
         tiles = tile_sums(self, stmt, rest) if stmt.scope == Scope.TILES else None
         if tiles is None and count <= MAX_REGISTER_ELEMENTS:
-            found = register_axis(buffer, rest)
-            if found is not None:
-                self.registers[buffer.name] = self._registers(buffer, *found)
+            layout = register_axis(buffer, rest)
+            if layout is not None:
+                self.registers[buffer.name] = self._registers(buffer, *layout)
                 return
         place = Place(buffer, Value("", "ptr"), True)
         size = count * buffer.dtype.bytes
         before = self.stack.get(buffer.name)
         if before is not None and size <= before[0]:
-            # Of another copy of the loop, where a split does not divide: that one is done with it.
+            # The array of another copy of the loop (a split's tail), which no longer uses it.
             place.base, place.version = before[1].base, before[1].version + 1
             self.stack[buffer.name] = before[0], place
         else:
@@ -203,10 +203,10 @@ class NestEmitter(ValueEmitter):
         return bool(tiles) or stmt.instruction == Instruction.AMX_STORE
 
     def transposed_stores(self, stmt: Loop, env: Env) -> bool:
-        """Write an unrolled loop whose iterations store vectors with strided lanes, but next to
-        one another: the vectors of some iterations are transposed in registers, and stored whole.
+        """Emits an unrolled loop whose iterations store vectors with strided lanes at adjacent
+        elements: transposes the vectors of several iterations in registers and stores them whole.
 
-        False, having done nothing, if it is no such loop.
+        Returns False, and emits nothing, if the loop does not have this form.
         """
         inner = stmt.body[0] if len(stmt.body) == 1 else None
         if not isinstance(inner, Loop) or inner.kind != LoopKind.VECTORIZE or stmt.extent < 2:
@@ -218,9 +218,9 @@ class NestEmitter(ValueEmitter):
                 return False
             place = self.places[store.buffer]
             flat = self.memory.flat_index(place, store.indices)
-            apart = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
+            stride = self.memory.lane_stride(flat, Env({}, Lanes(inner.var, 0, lanes, lanes)))
             if (
-                apart in (0, 1, None)
+                stride in (0, 1, None)
                 or stride_along(flat, stmt.var) != 1
                 or place.buffer.dtype.is_bool
             ):
@@ -251,9 +251,9 @@ class NestEmitter(ValueEmitter):
     def serial_loop(self, stmt: Loop, env: Env) -> None:
         written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
         self.touch(written)
-        own = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
-        # In the order of their declaration: that of a set would differ from process to process.
-        held = {n: r for n, r in self.registers.items() if n in written and n not in own}
+        local = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
+        # In the order of declaration: the order of a set differs from process to process.
+        held = {n: r for n, r in self.registers.items() if n in written and n not in local}
         carried = {(name, key): v for name, r in held.items() for key, v in r.values.items()}
 
         def body(
@@ -307,8 +307,8 @@ class NestEmitter(ValueEmitter):
 
     def _moving_with(self, loop: Loop) -> frozenset[str]:
         """The buffers of which a loop's iterations use different elements."""
-        found = self.moving.get(id(loop))
-        if found is None:
+        moving = self.moving.get(id(loop))
+        if moving is None:
             names: set[str] = set()
             for inner in statements(loop.body):
                 if isinstance(inner, Store | Accumulate):
@@ -316,8 +316,8 @@ class NestEmitter(ValueEmitter):
                     for name, indices in ((inner.buffer, inner.indices), *uses):
                         if any(mentions(i, loop.var) for i in indices):
                             names.add(name)
-            found = self.moving[id(loop)] = frozenset(names)
-        return found
+            moving = self.moving[id(loop)] = frozenset(names)
+        return moving
 
     def vector_statement(self, stmt: Stmt, env: Env) -> None:
         if isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
@@ -449,7 +449,7 @@ class NestEmitter(ValueEmitter):
                 if isinstance(guarded.args[2], Const) and guarded.args[2].value == neutral
             ]
         for guarded in borders:
-            sure = self.known.mask(guarded.args[0], env)
+            sure = self.static.mask(guarded.args[0], env)
             active = env.lanes.active if env.lanes is not None else 1
             if sure is not None and not any(sure[:active]):
                 return True

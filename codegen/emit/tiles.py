@@ -37,7 +37,7 @@ class TileSums:
                 yield i, j
 
     def configuration(self) -> bytes:
-        """What LDTILECFG reads: the palette, then bytes in a row and rows of every register."""
+        """Returns LDTILECFG's operand: the palette, row bytes and row count of each register."""
         data = bytearray(64)
         data[0] = 1
         for i, j in self.pieces():

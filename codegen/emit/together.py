@@ -2,9 +2,9 @@
 
 A *joint* run is one of::
 
-    one store of a long expression          its vectors are computed operator by operator: chains
-                                            that do not wait for each other stand side by side
-    stores next to each other that share    what they share is computed once
+    one store of a long expression          its vectors are computed operator by operator, so that
+                                            independent chains of instructions are interleaved
+    stores next to each other that share    shared operators are computed once
     operators, on the same lanes
 """
 
@@ -29,7 +29,7 @@ Runs = dict[int, tuple[Loop, ...]]
 
 
 class StoreEmitter(Protocol):
-    """What writes expressions and stores."""
+    """Emitter of expressions and stores."""
 
     joint: dict[int, Runs]  # by the identity of a body
     ranges: dict[str, tuple[int, int]]
@@ -58,10 +58,10 @@ def vectors_of(stmt: Loop, env: Env, lanes: int) -> list[Env]:
 def joint_stores(emitter: StoreEmitter, stmts: Sequence[Stmt]) -> Runs:
     """The joint runs of a body, by the identity of their first loop; the other loops of a run
     have an empty one."""
-    found = emitter.joint.get(id(stmts))
-    if found is None:
-        found = emitter.joint[id(stmts)] = _find_runs(stmts)
-    return found
+    runs = emitter.joint.get(id(stmts))
+    if runs is None:
+        runs = emitter.joint[id(stmts)] = _find_runs(stmts)
+    return runs
 
 
 def _find_runs(stmts: Sequence[Stmt]) -> Runs:
@@ -87,13 +87,13 @@ def _find_runs(stmts: Sequence[Stmt]) -> Runs:
         else:
             runs.append((stmt,))
             shared, read = operators, reads
-    found: Runs = {}
+    by_first: Runs = {}
     for run in runs:
         first = run[0]
         if len(run) > 1 or _is_long(first):
-            found.update({id(loop): () for loop in run})
-            found[id(first)] = run
-    return found
+            by_first.update({id(loop): () for loop in run})
+            by_first[id(first)] = run
+    return by_first
 
 
 def _store_of(loop: Loop) -> Store | None:

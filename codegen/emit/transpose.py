@@ -65,10 +65,11 @@ def _in_small_blocks(w: FunctionWriter, rows: list[Value], small: int) -> list[V
 
 
 def _zipped(w: FunctionWriter, rows: list[Value]) -> list[Value]:
-    """The columns of square blocks of 16 bytes a row, which are contiguous in the vectors: rows
-    half a block apart are zipped, the lower halves of the two and the upper ones, until all have
-    been. An x86 has an instruction for each, where exchanging runs of one or two bytes takes two or
-    three."""
+    """Transposes square blocks with rows of 16 bytes, which are contiguous in the vectors.
+
+    Each step zips rows half a block apart, their lower and their upper halves: each is a single
+    x86 instruction (``unpack``); exchanging runs of one or two bytes would take two or three.
+    """
     lanes, half = rows[0].lanes, len(rows) // 2
     starts = range(0, lanes, len(rows))
     low = tuple(k for s in starts for lane in range(s, s + half) for k in (lane, lanes + lane))
@@ -80,9 +81,11 @@ def _zipped(w: FunctionWriter, rows: list[Value]) -> list[Value]:
 
 
 def _mixed(w: FunctionWriter, a: Value, b: Value, lanes: tuple[int, ...]) -> Value:
-    """A shuffle between others. LLVM looks through shuffles that follow one another for shorter
-    ways, and takes three quarters of a transpose's time for it in vain: it is stopped from that,
-    unless there are constants to be seen."""
+    """Emits a shuffle whose result is shuffled again.
+
+    Values other than constants are fenced: LLVM would look for a shorter chain of shuffles, which
+    takes three quarters of a transpose's compile time and finds none.
+    """
     mixed = w.shuffle(a, b, lanes)
     constant = not (a.name.startswith("%") and b.name.startswith("%"))
     return mixed if constant else w.fence(mixed)
@@ -96,8 +99,8 @@ def _square_of_words(w: FunctionWriter, rows: list[Value], words: int) -> list[V
 
 
 def _dealt(w: FunctionWriter, parts: list[Value], words: int) -> list[Value]:
-    """Of as many vectors as each has blocks of ``words``: their first blocks, their second ones,
-    and so on."""
+    """Returns the first blocks of ``words`` of all parts as one vector, their second blocks as the
+    next, and so on; each vector has as many blocks as there are parts."""
     if len(parts) == 1:
         return parts
     starts = range(0, 2 * parts[0].lanes, words)

@@ -12,10 +12,10 @@ from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import mentions
 from .cover import MAX_WINDOWS, SPARSE_BLOCK, cover, lane_offsets
-from .known import Known
 from .memory import Env, Lanes, Memory, Place
 from .registers import Registers
 from .scalars import ScalarEmitter, literal
+from .static_conditions import StaticConditions
 from .transpose import transpose
 from .writer import FunctionWriter, Value
 
@@ -23,7 +23,7 @@ __all__ = ["ValueEmitter"]
 
 
 class ValueEmitter:
-    """Where the buffers of a function are, and how expressions on their elements are computed."""
+    """Emits expressions on the elements of a function's buffers, whose addresses it holds."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ValueEmitter:
         self.scalars = ScalarEmitter(writer, target, functions)
         self.ranges: dict[str, tuple[int, int]] = {}
         self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
-        self.known = Known()
+        self.static = StaticConditions()
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
         self.chosen: list[tuple[Expr, bool]] = []  # what the branches written now depend on
         self.register_keys: dict[object, IntExpr] = {}
@@ -77,8 +77,8 @@ class ValueEmitter:
         if not isinstance(expr, Op):
             return ()
         if expr.name == "where":
-            known = self.known.mask(expr.args[0], env) is not None
-            return () if known or self._needs_guard(expr) else expr.args
+            constant = self.static.mask(expr.args[0], env) is not None
+            return () if constant or self._needs_guard(expr) else expr.args
         return expr.args
 
     def _compute(
@@ -91,7 +91,7 @@ class ValueEmitter:
         if isinstance(expr, Read):
             return self.read(expr, env, guard, memo)
         if expr.name == "where":
-            sure = self.known.mask(expr.args[0], env)
+            sure = self.static.mask(expr.args[0], env)
             if sure is not None:
                 return self._known_choice(expr, sure, env, guard, memo)
         if expr.name == "where" and self._needs_guard(expr):
@@ -198,13 +198,13 @@ class ValueEmitter:
         return any(not self._inside(n) for a in expr.args[1:] for n in self._reads_below(a))
 
     def _reads_below(self, expr: Expr) -> frozenset[Read]:
-        """The reads in an expression; found once for it and for all that is in it."""
+        """The reads in an expression, cached for it and for each of its subexpressions."""
         if id(expr) not in self.reads:
             for node in walk(expr):
                 if id(node) not in self.reads:
-                    own = frozenset([node] if isinstance(node, Read) else [])
+                    reads = frozenset([node] if isinstance(node, Read) else [])
                     below = [self.reads[id(child)][1] for child in children(node)]
-                    self.reads[id(node)] = node, own.union(*below)
+                    self.reads[id(node)] = node, reads.union(*below)
         return self.reads[id(expr)][1]
 
     def _inside(self, node: Read) -> bool:
@@ -270,12 +270,12 @@ class ValueEmitter:
                 mask = self.w.op("and", mask, self.memory.active_mask(lanes.lanes, lanes.active))
             loaded = self.memory.masked(place, address, mask)
             return self.w.convert("trunc", loaded, "i1") if dtype.is_bool else loaded
-        found: Value | None = None
+        vector: Value | None = None
         if guard is None:
             mask = tuple(l < lanes.active for l in range(lanes.lanes))
-            found = self._covered(place, flat, stride, mask, env)
-        found = found or self._transposed(place, flat, env, guard)
-        return found or self._per_lane(place, flat, env, guard)
+            vector = self._covered(place, flat, stride, mask, env)
+        vector = vector or self._transposed(place, flat, env, guard)
+        return vector or self._per_lane(place, flat, env, guard)
 
     def _transposed(
         self, place: Place, flat: IntExpr, env: Env, guard: Value | None
@@ -350,7 +350,7 @@ class ValueEmitter:
         active = env.lanes.active
 
         def alike(other: int) -> bool:
-            masks = ((self.known.mask(c, env.bind(name, other)), then) for c, then in self.chosen)
+            masks = ((self.static.mask(c, env.bind(name, other)), then) for c, then in self.chosen)
             return all(mask is not None and {*mask[:active]} == {then} for mask, then in masks)
 
         first = end = iteration
@@ -363,7 +363,7 @@ class ValueEmitter:
     def _stride_in_block(
         self, flat: IntExpr, name: str, reach: tuple[int, int], env: Env
     ) -> int | None:
-        """How far an index moves with an unrolled loop in some of its iterations, in every lane."""
+        """Returns the stride of an index in every lane along iterations ``reach`` of a loop."""
         assert env.lanes is not None
         last = env.lanes.offset + env.lanes.active - 1
         values = {n: v for n, v in env.values.items() if isinstance(v, int) and n != name}
@@ -393,7 +393,7 @@ class ValueEmitter:
 
     @property
     def nowhere(self) -> Value:
-        """Where a read that is not wanted goes instead."""
+        """Returns a valid address for a load whose result is discarded."""
         return Value("@lw_nowhere", "ptr")
 
     def _per_lane(self, place: Place, flat: IntExpr, env: Env, guard: Value | None) -> Value:
@@ -450,7 +450,7 @@ class ValueEmitter:
     def read_registers(
         self, held: Registers, indices: tuple[IntExpr, ...], env: Env, guard: Value | None
     ) -> Value:
-        """What is held of the lanes, a scalar if all of them read one element.
+        """Returns the registers' elements of the lanes; a scalar if all lanes read one element.
 
         Under a guard, lanes outside of the buffer are zero.
         """

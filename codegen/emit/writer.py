@@ -41,12 +41,16 @@ class Value(NamedTuple):
 
 @dataclass
 class _Level:
-    """``guard`` is the depth of the innermost level around it that runs under a condition."""
+    """A region of code that control flow enters as a whole: the function's entry, or a loop's body.
+
+    ``guard`` is the depth of the innermost level around it that runs under a condition.
+    ``values`` are the pure values emitted here, which later uses share.
+    """
 
     label: str
     guard: int
     code: list[str] = field(default_factory=list)
-    known: dict[Hashable, Value] = field(default_factory=dict)
+    values: dict[Hashable, Value] = field(default_factory=dict)
     notes: dict[Hashable, Any] = field(default_factory=dict)
 
 
@@ -91,12 +95,12 @@ class FunctionWriter:
     ) -> Value:
         """A value without effects, written once, at ``depth``. ``text(name)`` is the line."""
         level = self.levels[depth]
-        found = level.known.get(key)
-        if found is None:
-            found = Value(self.fresh(), type, lanes, depth)
-            level.code.append("  " + text(found.name))
-            level.known[key] = found
-        return found
+        value = level.values.get(key)
+        if value is None:
+            value = Value(self.fresh(), type, lanes, depth)
+            level.code.append("  " + text(value.name))
+            level.values[key] = value
+        return value
 
     def op(self, opcode: str, *args: Value, type: str | None = None) -> Value:
         """``opcode type a, b``: an instruction whose operands and result have one type."""
@@ -110,19 +114,19 @@ class FunctionWriter:
         # The commonest of all instructions, so ``pure`` is inlined here.
         key = (opcode, names, first.type, first.lanes)
         level = self.levels[depth]
-        found = level.known.get(key)
-        if found is None:
-            found = Value(self.fresh(), type or first.type, first.lanes, depth)
-            level.code.append(f"  {found.name} = {opcode} {first.full_type} {names}")
-            level.known[key] = found
-        return found
+        value = level.values.get(key)
+        if value is None:
+            value = Value(self.fresh(), type or first.type, first.lanes, depth)
+            level.code.append(f"  {value.name} = {opcode} {first.full_type} {names}")
+            level.values[key] = value
+        return value
 
     def note(self, key: Hashable, depth: int, value: Any) -> None:
-        """Keep something made of values, for as long as those at ``depth`` are known."""
+        """Keeps something made of values, for as long as the values at ``depth`` may be used."""
         self.levels[depth].notes[key] = value
 
     def noted(self, key: Hashable) -> Any:
-        """What was kept, None if there is nothing (any more)."""
+        """Returns the note under ``key`` in an enclosing level; None if there is none."""
         for level in reversed(self.levels):
             if key in level.notes:
                 return level.notes[key]
@@ -248,25 +252,25 @@ class FunctionWriter:
         )
 
     def line(self, text: str) -> None:
-        """An instruction with an effect, at the current place."""
+        """Emits an instruction with an effect, at the current place."""
         self.levels[-1].code.append("  " + text)
 
     def once(self, text: str, depth: int) -> None:
-        """An instruction without a result that is worth having once, at ``depth``."""
+        """Emits an instruction without a result at ``depth``, unless it is there already."""
         level = self.levels[depth]
-        if ("once", text) not in level.known:
-            level.known["once", text] = Value("", "void")
+        if ("once", text) not in level.values:
+            level.values["once", text] = Value("", "void")
             level.code.append("  " + text)
 
     def effect(self, symbol: str, *args: Value) -> None:
-        """Call an intrinsic for what it does, at the current place."""
+        """Emits a call of an intrinsic with an effect, at the current place."""
         self.calls.add(f"declare void @{symbol}({', '.join(a.type for a in args)})")
         self.line(f"call void @{symbol}({', '.join(map(str, args))})")
 
     def configure_tiles(self, shapes: bytes) -> None:
-        """Give the tile registers shapes (what LDTILECFG reads), which clears them.
+        """Gives the tile registers shapes (the operand of LDTILECFG), which clears them.
 
-        A function in which all are the same does it once, at its beginning.
+        A function with a single configuration loads it once, at its beginning.
         """
         text = "".join(f"\\{byte:02X}" for byte in shapes)
         name = self._tiles.setdefault(shapes, f"@tiles.{shapes[16:56].hex()}")

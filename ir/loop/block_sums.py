@@ -83,7 +83,7 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
-    """A body and those inside it, their private accumulators in blocks."""
+    """Returns a body, and the bodies inside it, with private accumulators summed in blocks."""
     stmts: list[Stmt] = [_inside(stmt, large) for stmt in body]
     at = 0
     while at < len(stmts):
@@ -94,8 +94,8 @@ def _bodies(body: tuple[Stmt, ...], large: frozenset[str]) -> tuple[Stmt, ...]:
         if not alloc.buffer.dtype.is_float or _bytes(alloc.buffer) > ACCUMULATOR_BYTES:
             continue
         sums = _Sum(alloc, alloc.buffer.name in large)
-        again = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
-        end = next(again, len(stmts))
+        later = (n for n in range(at, len(stmts)) if _allocates(stmts[n], alloc.buffer.name))
+        end = next(later, len(stmts))
         limited = [new for stmt in stmts[at:end] for new in sums.limited(stmt)]
         if sums.blocks:
             stmts[at:end] = limited
@@ -131,7 +131,7 @@ class _Sum:
         return self.alloc.buffer.name
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
-        """A statement behind the allocation, its sums in blocks."""
+        """Returns a statement behind the allocation with its sums in blocks."""
         if isinstance(stmt, If):
             then, orelse = (
                 tuple(new for s in body for new in self.limited(s))
@@ -146,7 +146,7 @@ class _Sum:
 
     def _only_adds(self, loop: Loop) -> bool:
         """True if a loop adds to the accumulator, and does nothing else with it."""
-        found = False
+        adds = False
         for stmt in statements(loop.body):
             if _allocates(stmt, self.name):
                 return False
@@ -157,11 +157,11 @@ class _Sum:
             if stmt.buffer == self.name:
                 if not isinstance(stmt, Accumulate) or stmt.combiner != "sum":
                     return False
-                found = True
-        return found
+                adds = True
+        return adds
 
     def _in_blocks(self, body: Sequence[Stmt]) -> tuple[list[Stmt], int]:
-        """Statements that only add, and how often they add to an element, which is not often."""
+        """Returns statements that only add, in blocks, and the most additions to an element."""
         made: list[Stmt] = []
         count = 0
         for stmt in body:
@@ -197,8 +197,10 @@ class _Sum:
         return False
 
     def _cut(self, loop: Loop, count: int) -> tuple[list[Stmt], int]:
-        """A loop whose iterations each add ``count`` times to an element, as loops over blocks, and
-        how often they add to one."""
+        """Cuts a loop whose iterations each add ``count`` times to an element into blocks.
+
+        Returns the loops over blocks, and how often they add to an element.
+        """
         length, most = (LONG_BLOCK, LONG_SUM) if self.many else (SHORT_BLOCK, SHORT_SUM)
         if loop.extent * count <= most:
             return [loop], loop.extent * count
@@ -220,19 +222,19 @@ class _Sum:
         return made, times
 
     def _block(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """The statements, adding to an accumulator of their own, which is then added to this."""
+        """Returns the statements with a block's accumulator, which is then added to this one."""
         self.blocks += 1
-        own = replace(self.alloc.buffer, name=f"{self.name}.{self.blocks}")
-        zero = const(0.0, own.dtype)
+        block = replace(self.alloc.buffer, name=f"{self.name}.{self.blocks}")
+        zero = const(0.0, block.dtype)
         return [
-            replace(self.alloc, buffer=own),
-            _each(own, body, self.name, lambda at: Store(own.name, at, zero)),
-            *(_renamed(stmt, self.name, own.name) for stmt in body),
+            replace(self.alloc, buffer=block),
+            _each(block, body, self.name, lambda at: Store(block.name, at, zero)),
+            *(_renamed(stmt, self.name, block.name) for stmt in body),
             _each(
-                own,
+                block,
                 body,
                 self.name,
-                lambda at: Accumulate(self.name, at, "sum", read(own.name, at, own.dtype)),
+                lambda at: Accumulate(self.name, at, "sum", read(block.name, at, block.dtype)),
             ),
         ]
 

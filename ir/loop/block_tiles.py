@@ -50,8 +50,8 @@ STACK_TILE_BYTES = 1 << 17  # of the tiles of a block, on the stack
 
 
 def block_length(extent: int, most: int) -> int:
-    """The iterations of a loop in a block; they divide the loop if that makes them not much
-    fewer."""
+    """Returns the iterations per block, at most ``most``; a divisor of ``extent`` if there is one
+    above half of that."""
     fits = [n for n in range(most, most // 2, -1) if extent % n == 0]
     return fits[0] if fits else most
 
@@ -92,7 +92,7 @@ class _Sum:
 
     @property
     def times(self) -> int:
-        """How often it adds to an element."""
+        """Number of times it adds to an element."""
         return prod(l.extent for l in self.around if not self.moves_with(l.var))
 
     def each(self, make: Callable[[tuple[IntExpr, ...]], Stmt]) -> Stmt:
@@ -116,7 +116,7 @@ class _Tiles:
     blocks: int = 0  # made so far
 
     def limited(self, stmt: Stmt) -> list[Stmt]:
-        """A statement, its sums in blocks."""
+        """Returns a statement with its sums in blocks."""
         if isinstance(stmt, If):
             then, orelse = (
                 tuple(new for s in body for new in self.limited(s))
@@ -139,7 +139,7 @@ class _Tiles:
             return [loop]
         length = block_length(loop.extent, max(1, BLOCK // times))
         if length == 1:
-            return [loop]  # loops inside add to it nearly as often: they are cut
+            return [loop]  # loops inside add to an element nearly as often: those are cut instead
         whole, rest = divmod(loop.extent, length)
         outer = f"{loop.var}.a"
         made = self._cut(
@@ -153,19 +153,19 @@ class _Tiles:
 
     def _sums(self, loop: Loop) -> list[_Sum]:
         """The sums in a loop over them; none if it does something else with the buffer."""
-        own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
-        if self.name in own:
+        local = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+        if self.name in local:
             return []
         lets = {s.var for s in statements(loop.body) if isinstance(s, Let)}
-        found: list[_Sum] = []
+        sums: list[_Sum] = []
         for stmt, around in self._uses(loop.body, ()):
-            one = self._sum(stmt, around)
-            if one is None or one.moves_with(loop.var):
+            reduction = self._sum(stmt, around)
+            if reduction is None or reduction.moves_with(loop.var):
                 return []
-            if any(symbols(i) & lets for i in one.added.indices):
+            if any(symbols(i) & lets for i in reduction.added.indices):
                 return []
-            found.append(one)
-        return found
+            sums.append(reduction)
+        return sums
 
     def _uses(
         self, body: Sequence[Stmt], around: tuple[Loop, ...]

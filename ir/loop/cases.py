@@ -1,8 +1,8 @@
-"""Where index expressions change their meaning: the points of an axis at which a condition flips.
+"""Points of an axis at which a condition on indices flips, and expressions between them.
 
 ``where(i < 37, x[i + 963], x[i - 37])`` is one read for ``i`` below 37 and another from there on,
-and ``x[min(j, 99)]`` walks up to 99 and stands still behind it. A loop cut at these points has
-bodies without any condition; ``inside`` gives what remains of an expression inside of one.
+and ``x[min(j, 99)]`` moves with ``j`` up to 99 and is constant behind it. A loop that is cut at
+these points has bodies without any condition; ``inside`` simplifies an expression for one of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHORT = 8  # a quotient by less flips too often
 
 
 def inside(expr: Expr, ranges: Ranges) -> Expr:
-    """What remains of ``expr`` where every axis lies in its range."""
+    """Returns ``expr``, simplified where every axis lies in its range."""
     return worked_out(expr, {}, ranges, {})
 
 
@@ -53,10 +53,10 @@ def longest_piece(points: Iterable[int], extent: int) -> tuple[int, int]:
 def flips(
     expr: Expr, extents: Mapping[str, int], *, indices: bool = True
 ) -> dict[str, tuple[int, ...]]:
-    """By axis, the sorted indices from which on another case holds than before.
+    """Returns, by axis, the sorted indices at which another case begins to hold.
 
-    Looked at are comparisons and, in ``indices``, min, max and quotients; of them those that depend
-    on one axis alone and flip at few points.
+    It considers comparisons and, with ``indices``, min, max and quotients in indices, where they
+    depend on one axis alone and flip at few points.
 
     >>> from loopwright.ir.dims import symbol
     >>> from loopwright.ir.loop.expr import within
@@ -64,20 +64,21 @@ def flips(
     {'i': (2, 7)}
     """
     ranges = {axis: (0, extent - 1) for axis, extent in extents.items()}
-    found: dict[str, set[int]] = {}
+    by_axis: dict[str, set[int]] = {}
     for axis, zeros, case in _cases(expr, ranges, indices):
         points = _points(axis, zeros, case, ranges) if axis in ranges else set[int]()
         if points:
-            found.setdefault(axis, set()).update(points)
-    return {axis: tuple(sorted(points)) for axis, points in found.items()}
+            by_axis.setdefault(axis, set()).update(points)
+    return {axis: tuple(sorted(points)) for axis, points in by_axis.items()}
 
 
 Case = Callable[[int], object]  # which case holds at an index
-Flip = tuple[str, list[IntExpr], Case]  # an axis, what is 0 where it may flip, and the case
+# An axis, expressions that are 0 where a condition on it may flip, and the case.
+Flip = tuple[str, list[IntExpr], Case]
 
 
 def _cases(expr: Expr, ranges: Ranges, indices: bool) -> Iterator[Flip]:
-    """Everything in an expression that may flip."""
+    """Yields every condition in an expression that may flip."""
     for node in walk(expr):
         if isinstance(node, Op) and node.name in COMPARISONS:
             left, right = (index_value(a) for a in node.args)
@@ -137,19 +138,19 @@ def _quotients(left: IntExpr, right: IntExpr, ranges: Ranges) -> range:
 
 def _points(axis: str, zeros: list[IntExpr], case: Case, ranges: Ranges) -> set[int]:
     last = ranges[axis][1]
-    found: set[int] = set()
+    points: set[int] = set()
     for zero in zeros:
         for form in _linear_forms(zero, ranges):
             parts = linear(form)
             if parts is None or not parts[0].get(axis):
                 continue
             near = -parts[1] // parts[0][axis]
-            found.update(p for p in range(near - 1, near + 3) if 0 < p <= last)
-    return {p for p in found if case(p) != case(p - 1)}
+            points.update(p for p in range(near - 1, near + 3) if 0 < p <= last)
+    return {p for p in points if case(p) != case(p - 1)}
 
 
 def _linear_forms(expr: IntExpr, ranges: Ranges) -> list[IntExpr]:
-    """What an index is in each of its cases, as far as they are few."""
+    """Returns an index as a linear expression for each of its cases; none if they are many."""
     forms: list[IntExpr] = [0]
     for mono, coefficient in expr.terms if isinstance(expr, Dim) else (((), expr),):
         if len(mono) > 1:
@@ -174,8 +175,8 @@ def _atom_forms(atom: Atom, ranges: Ranges) -> list[IntExpr]:
 
 
 def divisors(expr: Expr, axis: str) -> set[int]:
-    """By what the indices of ``expr`` are divided along an axis."""
-    found: set[int] = set()
+    """Returns the constants by which indices of ``expr`` that depend on an axis are divided."""
+    constants: set[int] = set()
 
     def look(value: IntExpr) -> None:
         for mono, _ in value.terms if isinstance(value, Dim) else ():
@@ -186,7 +187,7 @@ def divisors(expr: Expr, axis: str) -> set[int]:
                 look(atom.right)
                 divides = isinstance(atom, FloorDiv | Mod) and axis in symbols(atom.left)
                 if divides and isinstance(atom.right, int):
-                    found.add(atom.right)
+                    constants.add(atom.right)
 
     for node in walk(expr):
         if isinstance(node, Index):
@@ -195,4 +196,4 @@ def divisors(expr: Expr, axis: str) -> set[int]:
             for i in node.indices:
                 if isinstance(i, int | Dim):
                     look(i)
-    return found
+    return constants

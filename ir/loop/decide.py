@@ -43,7 +43,7 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def decide(name: str, left: Expr, right: Expr, ranges: Ranges) -> Expr:
-    """A comparison of indices, worked out where the ranges of the loops decide it."""
+    """Returns a comparison of indices; a constant if the ranges of the loops decide it."""
     a, b = index_value(left), index_value(right)
     if a is not None and b is not None:
         inside = bounds(a - b, ranges)
@@ -79,10 +79,10 @@ def worked_out(
     places: dict[IntExpr, IntExpr] = {}  # reads of one expression share most of their indices
 
     def place(i: IntExpr) -> IntExpr:
-        found = places.get(i)
-        if found is None:
-            found = places[i] = resolve(substitute(i, axes), ranges)
-        return found
+        resolved = places.get(i)
+        if resolved is None:
+            resolved = places[i] = resolve(substitute(i, axes), ranges)
+        return resolved
 
     def leaf(node: Expr, done: dict[int, Expr]) -> Expr | None:
         if isinstance(node, Index):

@@ -327,11 +327,11 @@ def _index_like(
 
 
 def _either(marks: Sequence[Any]) -> Any:
-    found = None
+    mask = None
     for bad in marks:
         if bad is not None:
-            found = bad if found is None else found | bad
-    return found
+            mask = bad if mask is None else mask | bad
+    return mask
 
 
 def index_values(expr: IntExpr, env: Mapping[str, Any]) -> Any:

@@ -128,13 +128,13 @@ _INTERNED: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 def _intern(kind: type[Any], key: tuple[Any, ...], fields: dict[str, Any]) -> Any:
     full = (kind, *key)
-    found = _INTERNED.get(full)
-    if found is None:
-        found = object.__new__(kind)
+    node = _INTERNED.get(full)
+    if node is None:
+        node = object.__new__(kind)
         for name, value in fields.items():
-            setattr(found, name, value)
-        _INTERNED[full] = found
-    return found
+            setattr(node, name, value)
+        _INTERNED[full] = node
+    return node
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:

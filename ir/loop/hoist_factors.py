@@ -1,10 +1,10 @@
-"""What all terms of a sum have in common is multiplied, or divided by, once::
+"""Multiply by a factor that all terms of a sum share, or divide by it, once::
 
     o[i, m] = sum(k) e[i, k] / s[i] * v[k, m]    =>    o.sum[i, m] = sum(k) e[i, k] * v[k, m]
                                                        o[i, m] = o.sum[i, m] / s[i]
 
-Equal up to rounding. Softmax before a contraction divides as many elements as the result has,
-instead of all scores.
+The results are equal up to rounding. Softmax before a contraction then divides the elements of the
+result instead of all scores.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def _fixed(expr: Expr, reduced: set[str]) -> bool:
 
 
 def _walks(expr: Expr) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in walk(expr):
         if isinstance(node, Read):
             for i in node.indices:
-                found |= symbols(i) if isinstance(i, Dim) else set()
+                names |= symbols(i) if isinstance(i, Dim) else set()
         elif isinstance(node, Index):
-            found |= symbols(node.value)
-    return found
+            names |= symbols(node.value)
+    return names

@@ -75,10 +75,10 @@ def _indices(
 def _value(
     expr: Expr, env: Mapping[str, int], arrays: Mapping[str, Array], memo: dict[int, Any]
 ) -> Any:
-    found = memo.get(id(expr))
-    if found is None:
-        found = memo[id(expr)] = _compute(expr, env, arrays, memo)
-    return found
+    value = memo.get(id(expr))
+    if value is None:
+        value = memo[id(expr)] = _compute(expr, env, arrays, memo)
+    return value
 
 
 def _compute(

@@ -8,7 +8,7 @@ __all__ = ["Instruction", "LoopKind", "Role", "Scope"]
 
 
 class LoopKind(StrEnum):
-    """How the iterations of a loop run: in order, on threads, in vector lanes, or unrolled."""
+    """Kind of a loop: its iterations run in order, on threads, in vector lanes, or unrolled."""
 
     FOR = "for"
     PARALLEL = "parallel"
@@ -17,7 +17,7 @@ class LoopKind(StrEnum):
 
 
 class Scope(StrEnum):
-    """Where a buffer lives that is no operand; see the grammar of nests."""
+    """Memory of a buffer that is not an operand; see the grammar of nests."""
 
     REGISTERS = "registers"
     STACK = "stack"
@@ -34,7 +34,7 @@ class Instruction(StrEnum):
 
 
 class Role(StrEnum):
-    """What an operand of a kernel is: only read, a constant, a packed constant, or a result."""
+    """Role of an operand of a kernel: only read, a constant, a packed constant, or a result."""
 
     IN = "in"
     CONST = "const"

@@ -59,7 +59,7 @@ class MatrixProduct:
 
     @property
     def products(self) -> int:
-        """How many products there are."""
+        """Number of products."""
         return prod(axis.extent for axis in self.batch)
 
 
@@ -74,7 +74,7 @@ class _Axis:
 
 
 def matrix_product(prim: PrimFunc) -> MatrixProduct | None:
-    """The product that the first stage is, of parameters; None if it is none.
+    """Returns the first stage as a product of parameters; None if it is not one.
 
     Both operands and the result are of one float type, and each has elements that follow each other
     along one of its two axes.
@@ -108,7 +108,7 @@ def matrix_product(prim: PrimFunc) -> MatrixProduct | None:
     column, more_columns = _main(columns)
     batch = [*(a for a in kept if a.left and a.right), *more_rows, *more_columns]
     term = summed[0]
-    found = MatrixProduct(
+    product = MatrixProduct(
         stage,
         row.extent,
         column.extent,
@@ -119,34 +119,34 @@ def matrix_product(prim: PrimFunc) -> MatrixProduct | None:
         tuple(Batch(a.extent, a.left, a.right, a.out) for a in batch),
     )
     # A lone row is a lone column of the transposed product.
-    if found.rows == 1 < found.columns or (found.columns > 1 and found.out.columns != 1):
-        found = _turned(found)
-    return found if _is_dense(found) else None
+    if product.rows == 1 < product.columns or (product.columns > 1 and product.out.columns != 1):
+        product = _transposed(product)
+    return product if _is_dense(product) else None
 
 
 def _factors(
     prim: PrimFunc, stage: Stage
 ) -> tuple[tuple[Buffer, Mapping[str, int], int], tuple[Buffer, Mapping[str, int], int]] | None:
-    """Both operands with their strides by axis, and where they begin."""
+    """Returns both operands with their strides by axis and their offsets."""
     value, dtype = stage.expr, stage.buffer.dtype
     if stage.combiner != "sum" or dtype not in (FLOAT32, FLOAT64):
         return None
     if not isinstance(value, Op) or value.name != "multiply" or value.dtype != dtype:
         return None
     params = {p.name: p for p in prim.params}
-    found: list[tuple[Buffer, Mapping[str, int], int]] = []
+    factors: list[tuple[Buffer, Mapping[str, int], int]] = []
     for arg in value.args:
         if not isinstance(arg, Read) or arg.buffer not in params or arg.dtype != dtype:
             return None
         walked = _walk(arg, params[arg.buffer])
         if walked is None:
             return None
-        found.append((params[arg.buffer], *walked))
-    return found[0], found[1]
+        factors.append((params[arg.buffer], *walked))
+    return factors[0], factors[1]
 
 
 def _walk(node: Read, buffer: Buffer) -> tuple[Mapping[str, int], int] | None:
-    """How far a step along each axis moves a read, and where it begins; None if that varies."""
+    """Returns a read's stride along each axis and its offset; None if a stride varies."""
     strides: dict[str, int] = {}
     offset = 0
     for place, step in zip(node.indices, _row_major(buffer), strict=True):
@@ -185,32 +185,34 @@ def _main(axes: list[_Axis]) -> tuple[_Axis, list[_Axis]]:
     return main, [a for a in axes if a is not main]
 
 
-def _turned(found: MatrixProduct) -> MatrixProduct:
+def _transposed(product: MatrixProduct) -> MatrixProduct:
     """The same product with rows for columns: ``out.T = right.T @ left.T``."""
 
     def transposed(factor: Factor) -> Factor:
         return Factor(factor.buffer, factor.offset, factor.columns, factor.rows)
 
     return MatrixProduct(
-        found.stage,
-        found.columns,
-        found.rows,
-        found.terms,
-        transposed(found.right),
-        transposed(found.left),
-        transposed(found.out),
-        tuple(Batch(b.extent, b.right, b.left, b.out) for b in found.batch),
+        product.stage,
+        product.columns,
+        product.rows,
+        product.terms,
+        transposed(product.right),
+        transposed(product.left),
+        transposed(product.out),
+        tuple(Batch(b.extent, b.right, b.left, b.out) for b in product.batch),
     )
 
 
-def _is_dense(found: MatrixProduct) -> bool:
-    """True if each matrix has rows or columns of elements that follow each other and that do not
-    overlap; vectors may have gaps."""
-    left = _fits(found.left, found.rows, found.terms)
-    if found.columns == 1:
+def _is_dense(product: MatrixProduct) -> bool:
+    """True if the rows or columns of each matrix are contiguous and do not overlap; vectors may be
+    strided."""
+    left = _fits(product.left, product.rows, product.terms)
+    if product.columns == 1:
         return left
-    right = _fits(found.right, found.terms, found.columns)
-    in_rows = found.out.columns == 1 and (found.rows == 1 or found.out.rows >= found.columns)
+    right = _fits(product.right, product.terms, product.columns)
+    in_rows = product.out.columns == 1 and (
+        product.rows == 1 or product.out.rows >= product.columns
+    )
     return left and right and in_rows
 
 

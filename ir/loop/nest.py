@@ -141,12 +141,13 @@ Stmt: TypeAlias = Loop | Let | Alloc | Store | Accumulate | Prefetch | If
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """How a packed operand is made from the parameter ``source`` of ``shape``, as ``stage`` says.
+    """Layout of a packed operand, which ``stage`` computes from parameter ``source`` of ``shape``.
 
-    Dimension ``dim`` is cut into panels of ``tile``; panels come first, the place in a panel last.
-    ``group``, a dimension and a size, puts so many neighbours of that dimension contiguously behind
-    each place: what instructions read that multiply short integers in fours. ``shifted`` bytes are
-    stored 128 higher if they have signs and 128 lower if not, as bytes of the other kind.
+    Dimension ``dim`` is cut into panels of ``tile``; the panel is the first dimension, the position
+    in it the last. ``group``, a dimension and a size, stores that many neighbours along the
+    dimension contiguously at each position, for instructions that multiply short integers in
+    fours. ``shifted`` bytes are stored 128 higher if they are signed and 128 lower if not, as bytes
+    of the other kind.
     """
 
     source: str
@@ -210,7 +211,7 @@ class Pack:
 
     @property
     def rest(self) -> int:
-        """How many elements of the last panel are of the source; 0 if all are."""
+        """Number of the last panel's elements that are of the source; 0 if all are."""
         return self.shape[self.dim] % self.tile
 
     @property
@@ -302,12 +303,12 @@ class Nest:
     @property
     def buffers(self) -> dict[str, Buffer]:
         """All buffers by name, local ones included (their greatest extent where tails differ)."""
-        found = {o.buffer.name: o.buffer for o in self.operands}
-        found.update((b.name, b) for b in self.workspace)
+        buffers = {o.buffer.name: o.buffer for o in self.operands}
+        buffers.update((b.name, b) for b in self.workspace)
         for stmt in statements(self.body):
             if isinstance(stmt, Alloc):
-                found.setdefault(stmt.buffer.name, stmt.buffer)
-        return found
+                buffers.setdefault(stmt.buffer.name, stmt.buffer)
+        return buffers
 
     def __str__(self) -> str:
         return "\n".join([line for line, _ in self.lines()]) + "\n"

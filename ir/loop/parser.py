@@ -161,10 +161,10 @@ class _Parser:
 
     def outputs(self) -> tuple[Buffer, ...]:
         self.scan.expect("->")
-        found = [self.buffer()]
+        buffers = [self.buffer()]
         while self.scan.accept(","):
-            found.append(self.buffer())
-        return tuple(found)
+            buffers.append(self.buffer())
+        return tuple(buffers)
 
     def finish(self) -> None:
         if not self.scan.at_end():
@@ -210,7 +210,7 @@ class _Parser:
             buffer = outputs[name]
         else:
             self.scan.fail(
-                f"{name} is no output, so its type must follow: {name}[...]: float32[...]", at
+                f"{name} is not an output, so its type must follow: {name}[...]: float32[...]", at
             )
         if len(names) != len(buffer.shape):
             self.scan.fail(f"{name} has {len(buffer.shape)} dimensions, not {len(names)}", at)
@@ -296,7 +296,7 @@ class _Parser:
 
     def lines(self) -> list[tuple[int, int, int]]:
         """The lines up to the closing brace, as (depth, begin, end); empty ones are left out."""
-        found: list[tuple[int, int, int]] = []
+        lines: list[tuple[int, int, int]] = []
         text = self.scan.text
         at = self.scan.position
         self.close = len(text)
@@ -307,14 +307,14 @@ class _Parser:
             content = line.strip()
             if content == "}":
                 self.close = at + line.index("}")
-                return found
+                return lines
             if content:
                 indent = len(line) - len(line.lstrip())
                 if indent % INDENT:
                     self.scan.fail(f"lines are indented by multiples of {INDENT}", at + indent)
-                found.append((indent // INDENT, at + indent, at + len(line.rstrip())))
+                lines.append((indent // INDENT, at + indent, at + len(line.rstrip())))
             at = end + 1
-        return found
+        return lines
 
     def enter(self, line: tuple[int, int, int]) -> bool:
         self.scan.position, self.scan.end = line[1:]
@@ -327,13 +327,13 @@ class _Parser:
 
     def body(self, lines: list[tuple[int, int, int]], depth: int) -> tuple[Stmt, ...]:
         """The statements at ``depth``, taken from the front of ``lines``."""
-        found: list[Stmt] = []
+        stmts: list[Stmt] = []
         dtypes, fused = dict(self.dtypes), dict(self.fused)
         while lines and lines[0][0] == depth:
             self.enter(lines.pop(0))
-            found.append(self.statement(lines, depth))
+            stmts.append(self.statement(lines, depth))
         self.dtypes, self.fused = dtypes, fused
-        return tuple(found)
+        return tuple(stmts)
 
     def inner(self, lines: list[tuple[int, int, int]], depth: int) -> tuple[Stmt, ...]:
         self.scan.expect(":")
@@ -483,11 +483,11 @@ class _Parser:
         whole = point is None and exponent is None and text.lstrip("-").isdigit()
         dtype = DTYPES[name] if name else INT64 if whole else FLOAT32
         if not whole and not dtype.is_float:
-            self.scan.fail(f"{text} is no {dtype}", at)
+            self.scan.fail(f"{text} is not of dtype {dtype}", at)
         try:
             return const(int(text) if whole and not dtype.is_float else float(text), dtype)
         except OverflowError:
-            self.scan.fail(f"{text} is no {dtype}", at)
+            self.scan.fail(f"{text} is not of dtype {dtype}", at)
 
     def read(self, name: str, at: int) -> Expr:
         if name not in self.dtypes:

@@ -85,7 +85,7 @@ class PrimFunc:
 
     ``stages`` are in order: each reads only parameters and stages before it. ``derived`` holds what
     is computed from a PrimFunc again and again, such as its workload's text and its last loop
-    nests, by name; it is no part of its value, and stays behind when it is pickled.
+    nests, by name; it takes no part in equality and is not pickled.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the elements of a reshaped tensor come from.
+"""Index expressions that read a reshaped tensor from its source.
 
 A reshape keeps the row-major order of the elements. Axes are matched group by group, each group
 the shortest run of old and new axes with the same product, so that an axis that is only kept,

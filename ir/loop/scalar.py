@@ -225,7 +225,7 @@ SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
 
 @dataclass(frozen=True, slots=True)
 class Combiner:
-    """How a reduction joins two values: the scalar operator, and NumPy's ufunc for a whole axis.
+    """Operation that joins values of a reduction: a scalar operator, and NumPy's ufunc for an axis.
 
     ``neutral`` is the number that changes nothing, before it is limited to a dtype; ``sign`` is the
     assignment that prints and parses one step.

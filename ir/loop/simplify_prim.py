@@ -190,9 +190,9 @@ def _can_merge(prim: PrimFunc, outer: Axis, inner: Axis) -> bool:
                 len(present) == 1 or names.index(inner.name) != names.index(outer.name) + 1
             ):
                 return False
-        own = [a.name for a in stage.axes]
-        if outer.name in own:
-            place = own.index(outer.name)
+        spatial = [a.name for a in stage.axes]
+        if outer.name in spatial:
+            place = spatial.index(outer.name)
             if merged.setdefault(stage.name, place) != place:
                 return False
         for node in walk(stage.expr):
@@ -237,9 +237,9 @@ def _merges_in(
 def _merge(prim: PrimFunc, outer: Axis, inner: Axis) -> PrimFunc:
     where: dict[str, int] = {}
     for stage in prim.stages:
-        own = [a.name for a in stage.axes]
-        if outer.name in own:
-            where[stage.name] = own.index(outer.name)
+        spatial = [a.name for a in stage.axes]
+        if outer.name in spatial:
+            where[stage.name] = spatial.index(outer.name)
         for node in walk(stage.expr):
             if isinstance(node, Read):
                 for d, i in enumerate(node.indices):
@@ -302,9 +302,9 @@ def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
     counts = {True: 0, False: 0}
     sizes = {name for b in prim.buffers.values() for size in b.shape for name in symbols(size)}
 
-    def name_axes(found: tuple[Axis, ...], reduced: bool) -> None:
+    def name_axes(unnamed: tuple[Axis, ...], reduced: bool) -> None:
         letters = _REDUCED if reduced else _SPATIAL
-        for axis in found:
+        for axis in unnamed:
             while axis.name not in axes:
                 cycle, place = divmod(counts[reduced], len(letters))
                 counts[reduced] += 1
@@ -383,10 +383,10 @@ def _reads_of(stage: Stage, name: str) -> list[Read]:
 
 
 def _order(stage: Stage, reader: Stage) -> list[int] | None:
-    """The dimensions of ``stage`` as ``reader`` walks them; None if it reads otherwise, or if they
-    are in this order already."""
+    """Returns the dimensions of ``stage`` in the order in which ``reader`` walks them; None if they
+    are in this order already, or if it does not read with plain axes."""
     places = {a.name: (n, a.extent) for n, a in enumerate(reader.axes)}
-    found: list[list[int]] = []
+    orders: list[list[int]] = []
     for node in _reads_of(reader, stage.name):
         where: list[int] = []
         for i, axis in zip(node.indices, stage.axes, strict=True):
@@ -394,10 +394,10 @@ def _order(stage: Stage, reader: Stage) -> list[int] | None:
             if name not in places or places[name][1] != axis.extent:
                 return None
             where.append(places[name][0])
-        found.append(where)
-    if len(set(found[0])) != len(found[0]) or any(where != found[0] for where in found):
+        orders.append(where)
+    if len(set(orders[0])) != len(orders[0]) or any(where != orders[0] for where in orders):
         return None
-    order = sorted(range(len(found[0])), key=lambda d: found[0][d])
+    order = sorted(range(len(orders[0])), key=lambda d: orders[0][d])
     return None if order == sorted(order) else order
 
 

@@ -1,4 +1,4 @@
-"""How far an index moves with a loop."""
+"""Strides of indices along loops."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def stride_along(index: IntExpr, var: str) -> int | None:
     >>> stride_along(3 * i + mod(i + j, 8), "i") is None
     True
     """
-    found = 0
+    stride = 0
     for mono, coefficient in index.terms if isinstance(index, Dim) else ():
         if mono == (Symbol(var),):
-            found = coefficient
+            stride = coefficient
         elif any(var in symbols(Dim((((atom,), 1),))) for atom in mono):
             return None
-    return found
+    return stride
 
 
 def stride_within(

@@ -53,7 +53,7 @@ class _Comparison:
     that begins with 0.0 forgets it."""
 
     zeros_alike: bool
-    known: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    signs: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
 
     def sign(self, one: Expr, other: Expr) -> int:
         """1 if the two are equal, -1 if one is the other negated (or both are zero), 0 if neither
@@ -65,9 +65,9 @@ class _Comparison:
         if one.name != other.name or one.dtype != other.dtype:
             return 0
         key = id(one), id(other)
-        if key not in self.known:
-            self.known[key] = self._sign_of_operators(one, other)
-        return self.known[key]
+        if key not in self.signs:
+            self.signs[key] = self._sign_of_operators(one, other)
+        return self.signs[key]
 
     def _sign_of_operators(self, one: Op, other: Op) -> int:
         orders = [other.args, other.args[::-1]] if len(one.args) == 2 else [other.args]

@@ -1,8 +1,8 @@
-"""What must hold for a PrimFunc and for a loop nest; what does not is an InternalError.
+"""Verifiers of PrimFuncs and loop nests, which raise InternalError.
 
-A loop nest that passes reads only what is declared and written, at indices that lie inside their
-buffers wherever the loops' ranges can tell, and no two iterations of a parallel loop write one
-element. What only data decides (gathers, guards) is left to the interpreter.
+A loop nest that passes reads only buffers that are declared and written, and accesses them inside
+their bounds wherever the loops' ranges decide that. No two iterations of a parallel loop write one
+element. Accesses that depend on data (gathers, guards) are left to the interpreter.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def verify_nest(nest: Nest) -> None:
 class _PrimVerifier:
     def __init__(self, prim: PrimFunc) -> None:
         self.prim = prim
-        self.known: dict[str, Buffer] = {}
+        self.buffers: dict[str, Buffer] = {}
         self.extents: dict[str, IntExpr] = {}
 
     def run(self) -> None:
         sizes = {n for p in self.prim.params for size in p.shape for n in _symbols(size)}
         for param in self.prim.params:
-            if param.name in self.known:
+            if param.name in self.buffers:
                 self.fail(None, f"two parameters are called {param.name}")
-            self.known[param.name] = param
+            self.buffers[param.name] = param
         for stage in self.prim.stages:
             self.stage(stage, sizes)
-            self.known[stage.name] = stage.buffer
+            self.buffers[stage.name] = stage.buffer
         made = [s.name for s in self.prim.stages]
         for output in self.prim.outputs:
             if output not in made:
@@ -63,7 +63,7 @@ class _PrimVerifier:
             self.fail(None, "an output is there twice")
 
     def stage(self, stage: Stage, sizes: set[str]) -> None:
-        if stage.name in self.known:
+        if stage.name in self.buffers:
             self.fail(stage, f"{stage.name} is there already")
         if stage.buffer.shape != tuple(a.extent for a in stage.axes):
             self.fail(stage, f"the axes of {stage.name} do not have its shape")
@@ -75,15 +75,15 @@ class _PrimVerifier:
             self.fail(stage, f"{stage.name} is {stage.buffer.dtype}, its value {stage.expr.dtype}")
         axes = (*stage.axes, *stage.reduce_axes)
         self.axes(stage, axes)
-        known = sizes | {a.name for a in axes}
+        variables = sizes | {a.name for a in axes}
         for node in walk(stage.expr):
-            problem = _node_problem(node, self.known, known)
+            problem = _node_problem(node, self.buffers, variables)
             if problem:
                 self.fail(stage, problem)
         ranges = {a.name: (0, a.extent - 1) for a in axes if isinstance(a.extent, int)}
         if all(high >= 0 for _, high in ranges.values()):
             for node in _unguarded(stage.expr):
-                problem = _outside(node.buffer, node.indices, self.known[node.buffer], ranges)
+                problem = _outside(node.buffer, node.indices, self.buffers[node.buffer], ranges)
                 if problem:
                     self.fail(stage, problem)
 
@@ -104,7 +104,7 @@ class _PrimVerifier:
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known where a statement stands."""
+    """Buffers, variables and loops that are visible to a statement."""
 
     buffers: dict[str, Buffer]
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class _NestVerifier:
 
     def loop(self, stmt: Loop, scope: _Scope) -> None:
         if stmt.kind not in tuple(LoopKind) or stmt.extent < 0:
-            self.fail(stmt, "this is no loop")
+            self.fail(stmt, "the loop has an unknown kind or a negative extent")
         if stmt.var in scope.ranges:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
         if stmt.extent == 0:
@@ -179,7 +179,7 @@ class _NestVerifier:
         self.body(stmt.body, inner)
 
     def let(self, stmt: Let, scope: _Scope) -> None:
-        self.known(stmt, stmt.value, scope)
+        self.check_variables(stmt, stmt.value, scope)
         inside = bounds(stmt.value, scope.ranges)
         if inside is None:
             self.fail(stmt, f"the range of {stmt.var} is not known")
@@ -193,9 +193,8 @@ class _NestVerifier:
         then, orelse = scope.inner(), scope.inner()
         self.narrow(then, stmt.condition, True)
         self.narrow(orelse, stmt.condition, False)
-        self.body(
-            stmt.then, then
-        )  # what it writes may be read in the other branch, an iteration later
+        # What this writes may be read in the other branch, an iteration later.
+        self.body(stmt.then, then)
         self.body(stmt.orelse, orelse)
 
     def narrow(self, scope: _Scope, condition: Expr, holds: bool) -> None:
@@ -206,14 +205,16 @@ class _NestVerifier:
                 scope.pinned |= {name} | scope.lets.get(name, frozenset())
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
-        """The place may lie anywhere; but there must be such a buffer."""
+        """The buffer must exist and not be written; the element may lie outside of it."""
         results = {o.buffer.name for o in self.nest.operands if o.role == Role.OUT}
         if stmt.buffer not in scope.buffers or stmt.buffer in results:
-            self.fail(stmt, f"{stmt.buffer} is no operand that is only read, nor a copy of one")
+            self.fail(
+                stmt, f"{stmt.buffer} is neither an operand that is only read nor a copy of one"
+            )
         if len(stmt.indices) != len(scope.buffers[stmt.buffer].shape):
             self.fail(stmt, f"{stmt.buffer} has other dimensions")
         for i in stmt.indices:
-            self.known(stmt, i, scope)
+            self.check_variables(stmt, i, scope)
 
     def store(self, stmt: Store | Accumulate, scope: _Scope) -> None:
         if stmt.buffer not in scope.buffers:
@@ -224,7 +225,7 @@ class _NestVerifier:
         if len(stmt.indices) != len(buffer.shape):
             self.fail(stmt, f"{buffer.name} has {len(buffer.shape)} dimensions")
         for i in stmt.indices:
-            self.known(stmt, i, scope)
+            self.check_variables(stmt, i, scope)
         self.dtype(stmt, stmt.value.dtype, buffer)
         self.expression(stmt, stmt.value, scope)
         if isinstance(stmt, Accumulate):
@@ -243,13 +244,13 @@ class _NestVerifier:
             self.fail(stmt, f"{buffer.name} is {buffer.dtype}, the value {dtype}")
 
     def race(self, stmt: Store | Accumulate, scope: _Scope) -> None:
-        """Iterations of a parallel loop must write to different places of what they share."""
-        own = set(scope.private.get(stmt.buffer, ()))
+        """Iterations of a parallel loop must write different elements of a shared buffer."""
+        private = set(scope.private.get(stmt.buffer, ()))
         moved: set[str] = set()
         for i in stmt.indices:
             moved |= _loops_of(i, scope)
         for loop in scope.parallel:
-            if loop not in own | moved | scope.pinned:
+            if loop not in private | moved | scope.pinned:
                 self.fail(
                     stmt, f"the iterations of the parallel loop {loop} write the same element"
                 )
@@ -266,7 +267,7 @@ class _NestVerifier:
             if problem:
                 self.fail(stmt, problem)
 
-    def known(self, stmt: Stmt, value: IntExpr, scope: _Scope) -> None:
+    def check_variables(self, stmt: Stmt, value: IntExpr, scope: _Scope) -> None:
         for name in _symbols(value):
             if name not in scope.ranges:
                 self.fail(stmt, f"no loop {name} around this statement")
@@ -286,8 +287,10 @@ def _symbols(value: IndexLike) -> frozenset[str]:
     return symbols(value) if isinstance(value, Dim) else frozenset()
 
 
-def _node_problem(node: Expr, buffers: Mapping[str, Buffer], known: Container[str]) -> str | None:
-    """What is wrong with one node where these buffers and index variables are known."""
+def _node_problem(
+    node: Expr, buffers: Mapping[str, Buffer], variables: Container[str]
+) -> str | None:
+    """Returns the problem of a node that may use these buffers and variables; None if fine."""
     names: set[str] = set()
     if isinstance(node, Index):
         names |= symbols(node.value)
@@ -302,7 +305,7 @@ def _node_problem(node: Expr, buffers: Mapping[str, Buffer], known: Container[st
         for i in node.indices:
             names |= _symbols(i)
     for name in sorted(names):
-        if name not in known:
+        if name not in variables:
             return f"no loop or size {name} is known here"
     return None
 
@@ -324,10 +327,10 @@ def _unguarded(root: Expr) -> Iterator[Read]:
 
 
 def _outside(name: str, indices: Sequence[IndexLike], buffer: Buffer, ranges: Ranges) -> str | None:
-    """What is wrong with an access if some iteration of the loops makes it outside the buffer.
+    """Returns the problem of an access that some iteration makes outside the buffer; None if none.
 
-    Bounds of an index that is no sum of loop variables need not be reached, so such an index is
-    refused only if it lies outside in every iteration.
+    Bounds are exact only for sums of loop variables; any other index is refused only if it lies
+    outside in every iteration.
     """
     for i, size in zip(indices, buffer.shape, strict=True):
         if not isinstance(i, int | Dim) or isinstance(size, Dim):
@@ -360,14 +363,14 @@ def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
 
 def _narrowed(ranges: Ranges, condition: Expr, holds: bool) -> dict[str, tuple[int, int]]:
     """The ranges where ``variable < constant`` holds, or does not."""
-    found = dict(ranges)
+    narrowed = dict(ranges)
     if not isinstance(condition, Op) or condition.name != "less":
-        return found
+        return narrowed
     left, right = condition.args
     if isinstance(left, Index) and isinstance(right, Const) and len(symbols(left.value)) == 1:
         (name,) = symbols(left.value)
-        if str(left.value) == name and name in found:
-            low, high = found[name]
+        if str(left.value) == name and name in narrowed:
+            low, high = narrowed[name]
             limit = int(right.value)
-            found[name] = (low, min(high, limit - 1)) if holds else (max(low, limit), high)
-    return found
+            narrowed[name] = (low, min(high, limit - 1)) if holds else (max(low, limit), high)
+    return narrowed

@@ -21,10 +21,10 @@ _LONG_NUMBER = re.compile("[0-9]{100}")
 
 def workload_text(prim: PrimFunc) -> str:
     """The text of a PrimFunc on one line, with names by place: the names it has do not matter."""
-    found = prim.derived.get("workload")
-    if found is None:
-        found = prim.derived["workload"] = _text(canonical_names(prim))
-    return found
+    text = prim.derived.get("workload")
+    if text is None:
+        text = prim.derived["workload"] = _text(canonical_names(prim))
+    return text
 
 
 def _text(prim: PrimFunc) -> str:

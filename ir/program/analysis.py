@@ -1,4 +1,4 @@
-"""What the names of a program stand for, and which instruction touches what."""
+"""Memory behind the names of a program, and the instructions that access it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Bytes ``begin`` to ``end`` (exclusive) of the memory of ``root``, which is no alias."""
+    """Bytes ``begin`` to ``end`` (exclusive) of the memory of ``root``, which is not an alias."""
 
     root: str
     begin: int
@@ -33,17 +33,17 @@ class Place:
 
 
 def places(program: Program) -> dict[str, Place]:
-    """Where each name of the program lies; aliases are followed to their root."""
-    found = {r.name: Place(r.name, 0, r.nbytes) for r in fixed_regions(program)}
+    """Returns the place of each name of the program; aliases are resolved to their root."""
+    by_name = {r.name: Place(r.name, 0, r.nbytes) for r in fixed_regions(program)}
     for instr in program.body:
         if isinstance(instr, Alloc):
             region = instr.region
-            found[region.name] = Place(region.name, 0, region.nbytes)
+            by_name[region.name] = Place(region.name, 0, region.nbytes)
         elif isinstance(instr, Alias):
-            source = found[instr.source]
+            source = by_name[instr.source]
             begin = source.begin + instr.offset
-            found[instr.region.name] = Place(source.root, begin, begin + instr.region.nbytes)
-    return found
+            by_name[instr.region.name] = Place(source.root, begin, begin + instr.region.nbytes)
+    return by_name
 
 
 def fixed_regions(program: Program) -> tuple[Region, ...]:
@@ -72,12 +72,12 @@ def accesses(instr: Instr) -> Iterator[tuple[str, Access]]:
 def spans(program: Program) -> dict[str, tuple[int, int]]:
     """The indices of the first and the last instruction that touch each root, both inclusive."""
     where = places(program)
-    found: dict[str, tuple[int, int]] = {}
+    by_root: dict[str, tuple[int, int]] = {}
     for index, instr in enumerate(program.body):
         for name, _ in accesses(instr):
             root = where[name].root
-            found[root] = (found.get(root, (index, index))[0], index)
-    return found
+            by_root[root] = (by_root.get(root, (index, index))[0], index)
+    return by_root
 
 
 def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
@@ -101,16 +101,16 @@ def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
 
 
 def merge(program: Program, into: Mapping[str, str]) -> Program:
-    """The program with each allocation named in ``into`` put into the memory of another root.
+    """The program with each allocation named in ``into`` moved to the memory of another root.
 
     Both have equally many bytes. Where shape and dtype agree the name is replaced as well, else it
-    becomes an alias. Allocations and frees are left for ``place_lifetimes`` to set right.
+    becomes an alias. ``place_lifetimes`` has to follow: it corrects allocations and frees.
     """
-    known = regions(program)
+    by_name = regions(program)
     names = {
         gone: root
         for gone, root in into.items()
-        if (known[gone].shape, known[gone].dtype) == (known[root].shape, known[root].dtype)
+        if (by_name[gone].shape, by_name[gone].dtype) == (by_name[root].shape, by_name[root].dtype)
     }
     body: list[Instr] = []
     for instr in program.body:

@@ -102,11 +102,11 @@ class _Sharing:
         source, target = (self.where[call.operands[k].name] for k in (i, o))
         whole = self.where[source.root] == source and self.where[target.root] == target
         memory = self.memory(source.root)
-        # What updates an input must not be written while the input is still read.
-        early = target.root in self.homes and self.first[memory] < self.homes[target.root]
+        # The new value of an input must not be written while the input is still read.
+        overwrites = target.root in self.homes and self.first[memory] < self.homes[target.root]
         return (
             whole
-            and not early
+            and not overwrites
             and source.end == target.end
             and memory in self.allocated
             and self.last[memory] == index

@@ -28,12 +28,13 @@ def interpret(
     constants: Mapping[str, Array] | None = None,
     update: bool = False,
 ) -> list[Array]:
-    """Run the program; the arrays of its outputs. ``constants`` are used where it has no values.
+    """Run the program and return the arrays of its outputs.
 
-    With ``update`` the inputs, which have to be dense then, get their new values.
+    ``constants`` are values by name, which replace those in the program. With ``update`` the
+    inputs, which have to be dense then, get their new values.
 
-    Scratch memory is filled with a pattern before and after its life, and a planned program runs in
-    one arena, so that a wrong lifetime or plan shows in the result.
+    Allocations are filled with a pattern before and after their lifetime, and a planned program
+    runs in one arena, so that a wrong lifetime or plan changes the result.
     """
     memory: dict[str, Array] = {}
     for region, array in zip(program.inputs, inputs, strict=True):
@@ -45,7 +46,7 @@ def interpret(
         if value is None:
             raise InternalError(f"the constant {constant.region} has no value")
         memory[constant.region.name] = _bytes(value)
-    known = {c.region.name: c.region for c in program.constants}
+    regions = {c.region.name: c.region for c in program.constants}
     for region in program.outputs:
         memory[region.name] = _poisoned(region.nbytes)
     updates = program.updates if update else ()
@@ -57,16 +58,16 @@ def interpret(
             begin *= shapes[one.target].dtype.bytes
             size = memory[one.source].size
             memory[one.source] = memory[one.target][begin : begin + size]
-    known |= {r.name: r for r in (*program.inputs, *program.outputs)}
+    regions |= {r.name: r for r in (*program.inputs, *program.outputs)}
     arena = _poisoned(program.arena or 0)
 
     def array_of(name: str) -> Array:
-        return _typed(memory[name], known[name])
+        return _typed(memory[name], regions[name])
 
     for instr in program.body:
         match instr:
             case Alloc(region, offset):
-                known[region.name] = region
+                regions[region.name] = region
                 if offset is None:
                     memory[region.name] = _poisoned(region.nbytes)
                 else:
@@ -75,7 +76,7 @@ def interpret(
             case Free(name):
                 memory.pop(name)[...] = _POISON
             case Alias(region, source, offset):
-                known[region.name] = region
+                regions[region.name] = region
                 memory[region.name] = memory[source][offset : offset + region.nbytes]
             case Copy(source, target):
                 memory[target][...] = memory[source]

@@ -39,7 +39,7 @@ def place_lifetimes(program: Program) -> Program:
           free %b
         }
     """
-    known = regions(program)
+    by_name = regions(program)
     allocated = {i.region.name for i in program.body if isinstance(i, Alloc)}
     sources = {i.region.name: i for i in program.body if isinstance(i, Alias)}
     ends: dict[int, list[str]] = {}
@@ -57,7 +57,7 @@ def place_lifetimes(program: Program) -> Program:
         while name not in declared and (name in sources or name in allocated):
             declared.add(name)
             alias = sources.get(name)
-            chain.append(Alloc(known[name]) if alias is None else alias)
+            chain.append(Alloc(by_name[name]) if alias is None else alias)
             name = name if alias is None else alias.source
         body.extend(reversed(chain))
 

@@ -91,7 +91,7 @@ class Constant:
 
 
 class Access(StrEnum):
-    """What a call does to an operand."""
+    """Kind of access of a call to an operand."""
 
     IN = "in"
     OUT = "out"

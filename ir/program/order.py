@@ -73,9 +73,9 @@ def order_calls(program: Program) -> Program:
 
 class _Order:
     def __init__(self, program: Program, steps: list[Call | Copy]) -> None:
-        where, known = places(program), regions(program)
+        where, by_name = places(program), regions(program)
         allocated = {i.region.name for i in program.body if isinstance(i, Alloc)}
-        self.sizes = {name: known[name].nbytes for name in allocated}
+        self.sizes = {name: by_name[name].nbytes for name in allocated}
         self.roots = [{where[name].root for name, _ in accesses(step)} for step in steps]
         self.uses: dict[str, int] = {}
         self.followers: list[list[int]] = [[] for _ in steps]
@@ -103,11 +103,11 @@ class _Order:
 
     def order(self) -> list[int]:
         ready = [k for k, waits in enumerate(self.waits) if waits == 0]
-        found: list[int] = []
+        order: list[int] = []
         while ready:
             k = min(ready, key=lambda k: (self.growth(k), k))
             ready.remove(k)
-            found.append(k)
+            order.append(k)
             for root in self.roots[k]:
                 self.live.add(root)
                 self.uses[root] -= 1
@@ -117,7 +117,7 @@ class _Order:
                 self.waits[follower] -= 1
                 if self.waits[follower] == 0:
                     ready.append(follower)
-        return found
+        return order
 
     def growth(self, k: int) -> int:
         """Bytes that begin to live with step ``k``, less those that die with it."""

@@ -66,8 +66,8 @@ class _Parser:
         return self.tokens[self.position][0] if self.position < len(self.tokens) else ""
 
     def wrong(self, wanted: str) -> ParseError:
-        found = repr(self.peek()) if self.peek() else "the end"
-        return ParseError(f"line {self.line()}: expected {wanted}, found {found}")
+        token = repr(self.peek()) if self.peek() else "the end"
+        return ParseError(f"line {self.line()}: expected {wanted}, found {token}")
 
     def line(self) -> int:
         at_end = self.position >= len(self.tokens)

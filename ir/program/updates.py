@@ -42,10 +42,10 @@ def update_in_place(program: Program, safe: InPlaceRule, reads: ElementsRead) ->
     """
     if not program.updates:
         return program
-    known = regions(program)
+    by_name = regions(program)
     where = places(program)
     updates = tuple(
-        replace(u, in_place=_may_be_in_place(program, u, known, where, safe, reads))
+        replace(u, in_place=_may_be_in_place(program, u, by_name, where, safe, reads))
         for u in program.updates
     )
     return program if updates == program.updates else replace(program, updates=updates)
@@ -54,12 +54,12 @@ def update_in_place(program: Program, safe: InPlaceRule, reads: ElementsRead) ->
 def _may_be_in_place(
     program: Program,
     update: Update,
-    known: Mapping[str, Region],
+    by_name: Mapping[str, Region],
     where: Mapping[str, Place],
     safe: InPlaceRule,
     reads: ElementsRead,
 ) -> bool:
-    target, source = known[update.target], known[update.source]
+    target, source = by_name[update.target], by_name[update.source]
     begin = dense_offset(target.shape, update.window)
     if begin is None or (source.nbytes and _meets_another(program, update)):
         return False

@@ -1,7 +1,7 @@
-"""What makes a program wrong.
+"""Verifier of programs.
 
-``verify`` walks the instructions once and keeps what is alive, which bytes have been written, and
-where in the arena they lie. Anything it finds is a mistake of the compiler.
+``verify`` walks the instructions once and tracks the live names, the bytes that have been written,
+and their places in the arena. Any error it raises is a mistake of the compiler.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class _Verifier:
         target = {r.name: r for r in program.inputs}.get(update.target)
         source = {r.name: r for r in program.outputs}.get(update.source)
         if target is None or source is None:
-            raise self.wrong(f"{update}: that is no input, or no output")
+            raise self.wrong(
+                f"{update}: %{update.target} is not an input, or %{update.source} is not an output"
+            )
         window = update.window or tuple((0, 1, size) for size in target.shape)
         sizes = tuple(n for _, _, n in window)
         inside = len(window) == len(target.shape) and all(
@@ -85,7 +87,7 @@ class _Verifier:
             for (b, s, n), size in zip(window, target.shape, strict=True)
         )
         if not inside or (sizes, target.dtype) != (source.shape, source.dtype):
-            raise self.wrong(f"{update}: {source.type_text} is no part of {target.type_text}")
+            raise self.wrong(f"{update}: {source.type_text} is not a window of {target.type_text}")
         if update.in_place and dense_offset(target.shape, update.window) is None:
             raise self.wrong(f"{update}: the elements are apart from one another")
 
@@ -144,7 +146,7 @@ class _Verifier:
     def free(self, instr: Free) -> None:
         self.find(instr.name)
         if instr.name not in self.live:
-            raise self.wrong(f"%{instr.name} is no allocation")
+            raise self.wrong(f"%{instr.name} is not an allocation")
         del self.live[instr.name]
         self.freed.add(instr.name)
 

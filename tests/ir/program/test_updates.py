@@ -107,12 +107,12 @@ def test_the_pass_changes_nothing_twice() -> None:
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        ("update %o with %o", "that is no input, or no output"),
-        ("update %x[0:2, 0:4] with %o", r"float32\[4, 4\] is no part of float32\[4, 4\]"),
-        ("update %x[1:5, 0:4] with %o", "is no part of"),
-        ("update %x[0:4] with %o", "is no part of"),
+        ("update %o with %o", "%o is not an input, or %o is not an output"),
+        ("update %x[0:2, 0:4] with %o", r"float32\[4, 4\] is not a window of float32\[4, 4\]"),
+        ("update %x[1:5, 0:4] with %o", "is not a window of"),
+        ("update %x[0:4] with %o", "is not a window of"),
         ("update %x with %o update %y with %o", "not with the last outputs"),
-        ("update %x[0:7:2, 0:4] with %o in place", "is no part of"),
+        ("update %x[0:7:2, 0:4] with %o in place", "is not a window of"),
     ],
 )
 def test_what_is_no_update(update: str, message: str) -> None:

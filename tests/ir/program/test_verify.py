@@ -50,7 +50,7 @@ def test_a_right_program_passes():
             "%a = alloc float32[4]\n%v = alias %a as float32[4]\nfree %a\ncall @f(@out %v)",
             "%v is used after free",
         ),
-        ("free %x", "%x is no allocation"),
+        ("free %x", "%x is not an allocation"),
         ("call @f(@in %x)", "the output %y is not written"),
         ("copy @in %x, @out %x", "%x and %x share bytes that are written"),
         ("call @f(@in %x, @inout %x)", "%x and %x share bytes that are written"),
@@ -108,7 +108,7 @@ def test_bytes_written_in_parts_are_written():
 
 def test_the_instruction_at_fault_is_shown():
     assert _message("copy @in %x, @out %y\nfree %x") == (
-        "program @f: %x is no allocation\n  instruction 1: free %x"
+        "program @f: %x is not an allocation\n  instruction 1: free %x"
     )
 
 

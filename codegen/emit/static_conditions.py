@@ -1,7 +1,7 @@
-"""Conditions on indices that are known while the code is written, lane by lane.
+"""Conditions on indices whose value in each lane is constant in the emitted code.
 
-The border of an image is such a condition once the loops that reach it are unrolled: of a row it
-is true or false, of a column it is a mask.
+The test for the border of an image is one, once the loops that reach it are unrolled: true or false
+for a row, a mask for a column.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from ...ir.loop.decide import COMPARISONS
 from ...ir.loop.expr import Const, Expr, Op, index_value
 from .memory import Env
 
-__all__ = ["Known"]
+__all__ = ["StaticConditions"]
 
 _COMPARISONS = {**COMPARISONS, "not_equal": operator.ne}
 
 _Linear = tuple[dict[str, int], int]
 
 
-class Known:
-    """Works conditions out by the values that an Env gives the unrolled loops."""
+class StaticConditions:
+    """Evaluates conditions with the values that an Env gives the unrolled loops."""
 
     def __init__(self) -> None:
         self.differences: dict[int, tuple[Op, _Linear | None]] = {}  # by the identity of the Op
 
     def mask(self, condition: Expr, env: Env) -> tuple[bool, ...] | None:
-        """The condition as one bool per lane (one alone outside of a vector loop), or
-        None if that is not known."""
+        """Returns the condition as one bool per lane (a single one outside of a vector loop), or
+        None if it is not constant."""
         lanes = env.lanes.lanes if env.lanes is not None else 1
         if isinstance(condition, Const):
             return (bool(condition.value),) * lanes
@@ -56,23 +56,23 @@ class Known:
         return tuple(holds(value + stride * lane, 0) for lane in range(lanes))
 
     def _difference(self, condition: Op) -> _Linear | None:
-        """What is compared with zero, as coefficients and a constant; None if it is not linear."""
-        found = self.differences.get(id(condition))
-        if found is None:
+        """Returns left - right as coefficients and a constant; None if it is not linear."""
+        entry = self.differences.get(id(condition))
+        if entry is None:
             left, right = (index_value(a) for a in condition.args)
             parts = None if left is None or right is None else linear(left - right)
-            found = condition, parts
-            self.differences[id(condition)] = found
-        return found[1]
+            entry = condition, parts
+            self.differences[id(condition)] = entry
+        return entry[1]
 
     def _joined(self, condition: Op, env: Env) -> tuple[bool, ...] | None:
         decisive = condition.name == "logical_or"
-        one, other = (self.mask(a, env) for a in condition.args)
-        for known in (one, other):
-            if known is not None and all(k == decisive for k in known):
-                return known
-        if one is None or other is None:
+        left, right = (self.mask(a, env) for a in condition.args)
+        for mask in (left, right):
+            if mask is not None and all(k == decisive for k in mask):
+                return mask
+        if left is None or right is None:
             return None
         if decisive:
-            return tuple(a or b for a, b in zip(one, other, strict=True))
-        return tuple(a and b for a, b in zip(one, other, strict=True))
+            return tuple(a or b for a, b in zip(left, right, strict=True))
+        return tuple(a and b for a, b in zip(left, right, strict=True))
