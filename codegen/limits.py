@@ -34,8 +34,7 @@ LOOP = 12
 
 
 def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
-    """ScheduleError if a nest of ``prim`` makes too many instructions, or takes too many bytes of
-    workspace."""
+    """Raises ScheduleError if a nest of ``prim`` has too much code or workspace."""
     held = [s for s in statements(nest.body) if isinstance(s, Alloc) and s.scope == Scope.TILES]
     most = max(LIMITS.instructions, 8 * sum(_size(s.expr) for s in prim.stages))
     _Count(target.lanes(4), most, {s.buffer.name for s in held}).body(nest.body, 1, None)
@@ -44,8 +43,9 @@ def check_limits(prim: PrimFunc, nest: Nest, target: Target) -> None:
 
 
 def check_text(text: str) -> None:
-    """ScheduleError if LLVM would take too long for a module: too many instructions with those of
-    functions that are put in the place of their calls, or too many loads and stores in a row."""
+    """Raises ScheduleError if LLVM would take too long for a module: too many instructions (inlined
+    functions included), or too many loads and stores in a row.
+    """
     if text.count("\n") < _SHORT_TEXT:
         return
     functions: dict[str, str] = {}
@@ -88,7 +88,7 @@ def check_text(text: str) -> None:
             )
 
 
-_SHORT_TEXT = 300  # lines of a module that are too few to look at
+_SHORT_TEXT = 300  # modules of fewer lines are not checked
 _BYTE_STORE = "\n  store i8 "
 _ACCESSES = ("= load ", "\n  store ", "@llvm.masked.")
 _LABEL = re.compile(r"\n[\w.]+:")

@@ -77,8 +77,9 @@ class MachineModel:
     at: float = 0.0
 
     def seen_by(self, target: Target) -> Target:
-        """``target`` with the last-level cache that was measured: a CPU names all of its own, and
-        a guest on it has a part."""
+        """Returns ``target`` with the measured last-level cache: a CPU reports its whole cache, of
+        which a guest has a part.
+        """
         measured = self.measured and 0 < self.last_cache < target.l3
         return replace(target, l3=self.last_cache) if measured else target
 

@@ -1,7 +1,6 @@
 """A module whose ``main`` only calls groups becomes a program: values become memory.
 
-This stands in ``codegen`` because it sees both the graph and the program, which do not know each
-other.
+It is in ``codegen`` because it imports both the graph and the program IR, which are independent.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ class _Conversion:
             "main", tuple(inputs), tuple(outputs), regions, tuple(self.body), None, written
         )
         program = place_lifetimes(program)
-        # Values last: a constant that is only used packed is never laid out itself.
+        # Values last: a constant that is used only in packed form is never copied itself.
         used = spans(program)
         constants = tuple(
             program_nodes.Constant(c.region, laid_out(*self.constants[c.region.name]))
@@ -288,7 +287,8 @@ class _Conversion:
 
 
 def laid_out(value: Array, pack: PackInterface | None = None) -> Array:
-    """A constant as native code reads it: dense, aligned, and packed if a kernel wants it so.
+    """Returns a constant as native code reads it: dense, aligned, and packed if a kernel requires
+    it.
 
     Programs built from the same constant share the result.
     """

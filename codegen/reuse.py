@@ -36,7 +36,9 @@ def reuse_distances(program: Program) -> list[list[int]]:
 
 
 def _distance(touched: Sequence[dict[str, int]], start: int, root: str, step: int) -> int:
-    """Bytes of the calls from ``start`` on, forwards or backwards, up to one that has ``root``."""
+    """Returns the bytes of the calls from ``start`` on, forwards or backwards, up to one with
+    ``root``.
+    """
     seen = dict(touched[start])
     for n in range(1, len(touched) + 1):
         other = touched[(start + step * n) % len(touched)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["CACHE_LINE", "FEATURES", "ISA_LEVELS", "IsaLevel", "Target", "allow_tiles"]
 
-CACHE_LINE = 64  # bytes, on every x86-64 there is
+CACHE_LINE = 64  # bytes, on every x86-64
 
 # Linux on x86-64: the call that asks for the state of the tile registers.
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
@@ -29,8 +29,8 @@ class IsaLevel:
     vector_registers: int
     fma: bool
     masks: bool
-    cpu_flags: frozenset[str]  # what /proc/cpuinfo must show for code of this level to run
-    tuning: str = ""  # what LLVM is told beside the level's name
+    cpu_flags: frozenset[str]  # flags in /proc/cpuinfo that code of this level requires
+    tuning: str = ""  # LLVM features besides the level's name
 
 
 ISA_LEVELS: dict[str, IsaLevel] = {
@@ -160,9 +160,8 @@ def _features(flags: frozenset[str]) -> frozenset[str]:
 
 @functools.cache
 def allow_tiles() -> bool:
-    """Ask the system for the tile registers, which a process may use only when it was told so.
-
-    Holds for all threads of the process. False where there are none.
+    """Requests the tile registers from the system, for all threads of the process; Linux lets no
+    process use them without. Returns False if there are none.
     """
     flags, _ = _cpuinfo()
     if not FEATURES["amx-int8"][1] <= flags:

@@ -38,7 +38,7 @@ LEVELS = ("l1", "l2", "l3", "dram")
 """Sources and destinations of bytes: l1 is the traffic between registers and L1, and so on."""
 
 Ranges = Mapping[str, tuple[int, int]]
-MOST_COUNTED = 1 << 16  # iterations of a condition's loops, up to which they are enumerated
+MOST_COUNTED = 1 << 16  # iterations of a condition's loops are enumerated up to this many
 
 
 @dataclass(frozen=True, slots=True)

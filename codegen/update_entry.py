@@ -26,7 +26,7 @@ def update_arena(program: Program) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An update; where its result lies: so many bytes into the input, or into the arena."""
+    """An update, and the byte offset of its result in the input or in the arena."""
 
     update: Update
     offset: int

@@ -21,7 +21,7 @@ from .writer import Value
 __all__ = ["MAX_WINDOWS", "SPARSE_BLOCK", "cover", "lane_offsets"]
 
 MAX_WINDOWS = 4  # vectors loaded for one
-SPARSE_BLOCK = 4  # a block is transposed if at least one part of so many holds elements
+SPARSE_BLOCK = 4  # a block is transposed if at least 1 / SPARSE_BLOCK of it is used
 
 
 def lane_offsets(
@@ -50,11 +50,11 @@ def cover(
     env: Env,
     ranges: Mapping[str, tuple[int, int]],
 ) -> Value:
-    """Lane l holds element ``flat + offsets[l]``, ``flat`` at lane 0; of lanes that are not in
-    ``offsets`` nothing is said.
+    """Returns a vector whose lane l holds element ``flat + offsets[l]``, ``flat`` taken at lane 0;
+    lanes that are not in ``offsets`` are undefined.
 
-    Touches no element before the first or behind the last that is wanted, unless it is known to
-    lie in the buffer.
+    Loads no element before the first or behind the last of these, unless it is known to lie in the
+    buffer.
     """
     assert env.lanes is not None
     lanes = env.lanes.lanes

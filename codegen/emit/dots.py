@@ -22,9 +22,10 @@ def dot_product(w: FunctionWriter, total: Value, unsigned: Value, signed: Value)
 
 
 def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
-    """Store all iterations of an unrolled loop inside a vector loop at once, if they fill the gaps
-    between the lanes: four iterations store lanes that are four elements apart."""
-    if len(loop.body) != 1:  # none, where what it would add is zero
+    """Stores all iterations of an unrolled loop inside a vector loop at once, if together they are
+    contiguous: four iterations store lanes with a stride of four elements.
+    """
+    if len(loop.body) != 1:  # no statement is left where the addend is zero
         return False
     stmt, lanes, count = loop.body[0], env.lanes, loop.extent
     if not isinstance(stmt, Store) or stmt.stream or lanes is None:
@@ -33,7 +34,7 @@ def store_interleaved(e: ValueEmitter, loop: Loop, env: Env) -> bool:
     if place is None or count not in (2, 4):
         return False
     if count * lanes.lanes * place.buffer.dtype.bytes > e.target.vector_bytes:
-        return False  # LLVM takes apart what is longer, element by element
+        return False  # LLVM splits longer vectors into single elements
     flat = e.memory.flat_index(place, stmt.indices)
     if stride_along(flat, loop.var) != 1 or e.memory.lane_stride(flat, env) != count:
         return False
@@ -59,8 +60,10 @@ def interleave(w: FunctionWriter, vectors: list[Value]) -> Value:
 
 
 def emit_dot(e: ValueEmitter, loop: Intrinsic, env: Env) -> bool:
-    """Write the sum of a group; False if the sums are not kept in vectors that the instruction
-    takes: its loop is unrolled then."""
+    """Emits the sum of a group by the instruction.
+
+    Returns False if the sums are not in vectors that it takes; the loop is unrolled then.
+    """
     dot, lanes = dot_of(loop), env.lanes
     held = e.registers.get(dot.stmt.buffer) if dot else None
     if dot is None or held is None or lanes is None or lanes.lanes not in (4, 8, 16):

@@ -23,7 +23,7 @@ def divide_integers(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DTy
 
 
 def _literal(value: Value) -> int | None:
-    """The number that stands in all lanes, if it is written in the text."""
+    """Returns the literal in all lanes; None if the value is not a literal."""
     text = value.name.removeprefix("splat (").removesuffix(")").split()[-1]
     return int(text) if text.lstrip("-").isdigit() else None
 
@@ -33,7 +33,7 @@ def _integer(w: FunctionWriter, value: int, like: Value) -> Value:
 
 
 def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DType) -> Value:
-    """The quotient by a constant that is not negative, or what it leaves."""
+    """Returns the quotient by a constant that is not negative, or the remainder."""
 
     def integer(value: int) -> Value:
         return _integer(w, value, a)

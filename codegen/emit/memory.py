@@ -143,9 +143,9 @@ class Memory:
         return entry[1]
 
     def _total(self, terms: list[tuple[Value, int]]) -> Value:
-        """The sum of scaled values: first those of outer loops.
+        """Returns the sum of scaled values, those of outer loops added first.
 
-        A sum lives where its deepest term does; whoever can name the terms can name the sum.
+        A sum is emitted at the level of its deepest term, so it is visible wherever its terms are.
         """
         key = tuple((value.name, coefficient) for value, coefficient in terms)
         total = self.sums.get(key)
@@ -229,8 +229,9 @@ class Memory:
     def load_some(
         self, place: Place, address: Value, wanted: tuple[bool, ...], other: Value
     ) -> Value:
-        """Neighbours from ``address`` on, of which only those ``wanted`` are touched; the other
-        lanes hold ``other``."""
+        """Loads neighbours from ``address`` on, but touches only the lanes ``wanted``; the others
+        hold ``other``.
+        """
         lanes = len(wanted)
         if self.target.has_masks:
             return self.masked(place, address, self.mask_of(wanted), other)
@@ -294,8 +295,11 @@ class Memory:
         return self.w.convert("trunc", value, "i1") if place.buffer.dtype.is_bool else value
 
     def prefetch(self, address: Value) -> None:
-        """Prefetch the line of an address into all caches, once an iteration of the loops that the
-        address depends on. It need not be valid."""
+        """Prefetches the line of an address into all caches, once per iteration of the loops that
+        the address depends on.
+
+        The address need not be valid.
+        """
         self.w.calls.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         text = f"call void @llvm.prefetch.p0({address}, i32 0, i32 3, i32 1)"
         self.w.once(text, address.depth)

@@ -1,4 +1,4 @@
-"""Loop nest to LLVM text: walks the statements and writes what they say.
+"""Emits LLVM text for the statements of a loop nest.
 
 Unrolled and vectorised loops are unrolled here, with vectors of the target's native width; register
 buffers become SSA values, carried through serial loops by phis. A parallel loop becomes a function
@@ -73,7 +73,7 @@ class NestEmitter(ValueEmitter):
         self.stack_bytes = 0
         self.stack: dict[str, tuple[int, Place]] = {}  # bytes and place, by a private buffer's name
         self.native = target.lanes(4)
-        # What statements say of themselves, by their identity: they are written again and again.
+        # Caches by the identity of a statement: unrolled loops emit it many times.
         self.moving: dict[int, frozenset[str]] = {}
         self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
         self.borders: dict[int, list[Op]] = {}
@@ -131,7 +131,7 @@ class NestEmitter(ValueEmitter):
         if inside is not None:
             self.ranges[stmt.var] = inside
         else:
-            self.ranges.pop(stmt.var, None)  # of an earlier variable of that name
+            self.ranges.pop(stmt.var, None)  # a loop may reuse a variable's name
 
     def alloc(self, stmt: Alloc, rest: Sequence[Stmt]) -> None:
         buffer = stmt.buffer
@@ -171,7 +171,7 @@ class NestEmitter(ValueEmitter):
         return held
 
     def _lanes_for(self, width: int) -> int:
-        """Lanes of the shortest vectors that hold so many elements, at most those of a native."""
+        """Lanes of the shortest vector with room for ``width`` elements, or of a native one."""
         lanes = self.native
         while lanes // 2 >= width:
             lanes //= 2
@@ -271,7 +271,7 @@ class NestEmitter(ValueEmitter):
         self.touch(written)
 
     def touch(self, names: set[str]) -> None:
-        """Forget loads from these buffers, which may have changed."""
+        """Invalidates cached loads from these buffers, which may have changed."""
         for name in names:
             if name in self.places:
                 self.places[name].version += 1
@@ -298,7 +298,7 @@ class NestEmitter(ValueEmitter):
                 self.vector_statement(inner, vector)
 
     def lanes_of(self, stmt: Loop) -> int:
-        """The lanes of the vectors that a vector loop is written with."""
+        """Returns the number of lanes of the vectors of a vector loop."""
         width = stmt.extent
         for name in self._moving_with(stmt):
             if name in self.registers:
@@ -344,7 +344,7 @@ class NestEmitter(ValueEmitter):
         for offset in range(0, loop.extent, lanes):
             active = min(lanes, loop.extent - offset)
             inside = Env(env.values, Lanes(loop.var, offset, lanes, active))
-            for stmt, here in self._written_out(loop.body, inside):
+            for stmt, here in self._unrolled_reductions(loop.body, inside):
                 combiner, dtype = COMBINERS[stmt.combiner], stmt.value.dtype
                 value = self.w.splat(self.value(stmt.value, here), lanes)
                 if active < lanes:
@@ -361,7 +361,9 @@ class NestEmitter(ValueEmitter):
             joined = self.scalars.combine(op, old, joined, dtype)
             self.assign(stmt.buffer, stmt.indices, joined, here)
 
-    def _written_out(self, body: Sequence[Stmt], env: Env) -> Iterator[tuple[Accumulate, Env]]:
+    def _unrolled_reductions(
+        self, body: Sequence[Stmt], env: Env
+    ) -> Iterator[tuple[Accumulate, Env]]:
         """The reductions in the unrolled loops of a vector loop, in order."""
         for stmt in body:
             if isinstance(stmt, Accumulate):
@@ -369,7 +371,7 @@ class NestEmitter(ValueEmitter):
             elif isinstance(stmt, Loop) and stmt.kind == LoopKind.UNROLL:
                 self.ranges[stmt.var] = (0, stmt.extent - 1)
                 for i in range(stmt.extent):
-                    yield from self._written_out(stmt.body, env.bind(stmt.var, i))
+                    yield from self._unrolled_reductions(stmt.body, env.bind(stmt.var, i))
             elif not isinstance(stmt, Prefetch):
                 raise ScheduleError(NOT_IN_VECTORS)
 
@@ -423,12 +425,11 @@ class NestEmitter(ValueEmitter):
         self.assign(stmt.buffer, stmt.indices, new, env)
 
     def prefetch(self, stmt: Prefetch, env: Env) -> None:
-        """Prefetch the line of the first lane; the others are on it, or too many to prefetch.
-
-        Of vectors on one line, the first one prefetches it.
+        """Prefetches the line of the first lane; the others are on it, or too many to prefetch.
+        Only the first of several vectors on a line prefetches it.
         """
         place = self.places.get(stmt.buffer)
-        if place is None:  # a copy so small that it is in registers
+        if place is None:  # a packed copy that is small enough for registers
             return
         flat = self.memory.flat_index(place, stmt.indices)
         parts = linear(flat)

@@ -19,7 +19,7 @@ class ParallelWriter:
         self.context: Value | None = None
 
     def write(self, outer: NestEmitter, loop: Loop) -> None:
-        """The call in ``outer``, and the function it hands to ``lw_parallel_for``."""
+        """Emits the function of the loop, and in ``outer`` its call by ``lw_parallel_for``."""
         names = [n for n, p in outer.places.items() if p.base.depth == 0]
         w = outer.w
         if self.context is None:

@@ -59,8 +59,9 @@ class Registers:
     # -- reading -------------------------------------------------------------------------------
 
     def read(self, w: FunctionWriter, at: int, lanes: int = 1, active: int = 1) -> Value:
-        """``lanes`` neighbours from element ``at`` on; those from ``active`` on are of no meaning,
-        but of some value."""
+        """Returns ``lanes`` neighbours from element ``at`` on; lanes from ``active`` on are
+        arbitrary but not poison.
+        """
         pieces = self._pieces(at, active)
         vectors = [self._vector(w, number, lane, count) for number, lane, count in pieces]
         lane = pieces[0][1]
@@ -96,7 +97,7 @@ class Registers:
     # -- writing -------------------------------------------------------------------------------
 
     def write(self, w: FunctionWriter, at: int, value: Value, active: int = 1) -> None:
-        """Set ``active`` elements from ``at`` on to the first lanes of ``value``."""
+        """Sets ``active`` elements from ``at`` on to the first lanes of ``value``."""
         start = 0
         for number, lane, count in self._pieces(at, active):
             real = min(self.lanes, self.width - number % self.vectors * self.lanes)
@@ -130,7 +131,7 @@ class Registers:
         return as_int(self.buffer.size) // max(1, self.width)
 
     def leave(self, depth: int) -> None:
-        """After a loop: what was written in it lives where the loop stands."""
+        """Moves values written inside a loop to the level of the code around it, when it ends."""
         for number, value in self.values.items():
             if value.depth > depth:
                 self.values[number] = value._replace(depth=depth)

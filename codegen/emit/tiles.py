@@ -62,7 +62,7 @@ class TileSums:
             self._store(e, env)
 
     def _clear(self, e: ValueEmitter) -> None:
-        """Give the registers their shapes, and set those of the sums to zero."""
+        """Configures the registers' shapes and sets those of the sums to zero."""
         e.w.configure_tiles(self.configuration())
         for i, j in self.pieces():
             e.w.effect("llvm.x86.tilezero", _register(SIDE * i + j))
@@ -107,8 +107,9 @@ def _register(number: int) -> Value:
 
 
 def tile_sums(e: ValueEmitter, alloc: Alloc, rest: Sequence[Stmt]) -> TileSums | None:
-    """The loops that add to a buffer by instructions; None if there are none, or this target has
-    not got them. ``rest`` are the statements behind the allocation."""
+    """Returns the loops that add to a buffer by tile instructions; None if there are none, or the
+    target lacks the instructions. ``rest`` are the statements behind the allocation.
+    """
     if not e.target.has_tiles:
         return None
     buffers = {name: place.buffer for name, place in e.places.items()}

@@ -132,7 +132,7 @@ def _compute(
     vectors: Sequence[Env],
     memos: Sequence[dict[object, Value]],
 ) -> None:
-    """Compute what is always needed of an expression, each operator for all vectors at once."""
+    """Emits the operators that an expression always needs, each for all vectors at once."""
     todo = [expr]
     while todo:
         node = todo[-1]

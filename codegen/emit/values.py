@@ -38,10 +38,10 @@ class ValueEmitter:
         self.memory = Memory(writer, target)
         self.scalars = ScalarEmitter(writer, target, functions)
         self.ranges: dict[str, tuple[int, int]] = {}
-        self.conditions: dict[str, Expr] = {}  # what the guards of reads say, by their names
+        self.conditions: dict[str, Expr] = {}  # conditions of guards by SSA name
         self.static = StaticConditions()
         self.reads: dict[int, tuple[Expr, frozenset[Read]]] = {}  # by the identity of the Expr
-        self.chosen: list[tuple[Expr, bool]] = []  # what the branches written now depend on
+        self.chosen: list[tuple[Expr, bool]] = []  # branches around the code
         self.register_keys: dict[object, IntExpr] = {}
 
     def value(
@@ -51,14 +51,13 @@ class ValueEmitter:
         guard: Value | None = None,
         memo: dict[object, Value] | None = None,
     ) -> Value:
-        """The value of an expression, a vector if it differs from lane to lane.
+        """Returns the value of an expression, a vector if it differs between lanes.
 
-        ``guard`` is the condition under which it is wanted; reads that may lie outside their buffer
-        are made only where it holds.
+        Reads that may lie outside their buffer are made only where ``guard`` holds.
         """
         memo = {} if memo is None else memo
         under = guard.name if guard else ""
-        todo = [expr]  # and not by recursion, which chains of hundreds of operators would exhaust
+        todo = [expr]  # recursion would exceed its limit on chains of hundreds of operators
         while todo:
             node = todo[-1]
             if (id(node), under) not in memo:
@@ -128,7 +127,7 @@ class ValueEmitter:
         guard: Value | None,
         memo: dict[object, Value],
     ) -> Value:
-        """A ``where`` whose condition is known, lane by lane, while the code is written."""
+        """Returns a ``where`` whose condition is constant in every lane."""
         if all(sure) or not any(sure):
             return self._choice(expr, sure[0], env, guard, memo)
         then, orelse = expr.args[1], expr.args[2]
@@ -171,7 +170,7 @@ class ValueEmitter:
     def _covered(
         self, place: Place, flat: IntExpr, stride: int | None, mask: tuple[bool, ...], env: Env
     ) -> Value | None:
-        """A strided vector from the whole vectors around it, if it takes few of them."""
+        """Returns a strided vector, picked from few whole ones around it; None if it takes many."""
         if place.buffer.dtype.is_bool or len(mask) < 2:
             return None
         if sum(mask) < 2 or (stride is not None and abs(stride) > MAX_WINDOWS):
@@ -344,8 +343,11 @@ class ValueEmitter:
     def _iterations_chosen(
         self, env: Env, name: str, iteration: int, reach: range
     ) -> tuple[int, int]:
-        """The iterations of an unrolled loop around one in which all that was chosen is chosen as
-        well: the first, and how many. In others the element may lie outside of its buffer."""
+        """Returns the first of the iterations of an unrolled loop around ``iteration`` that take
+        the same branches, and their number.
+
+        In others the element may lie outside its buffer.
+        """
         assert env.lanes is not None
         active = env.lanes.active
 

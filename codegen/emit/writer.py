@@ -57,7 +57,7 @@ class _Level:
 class FunctionWriter:
     """One function under construction; ``levels[0]`` is its entry block.
 
-    It raises ScheduleError at the first of more than ``most`` values.
+    Raises ScheduleError when there are more than ``most`` values.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class FunctionWriter:
 
     @property
     def guard_depth(self) -> int:
-        """The innermost level that only runs under a condition: loads must not rise above it."""
+        """Depth of the innermost level under a condition: loads must not be hoisted above it."""
         return self.levels[-1].guard
 
     def fresh(self, prefix: str = "v") -> str:
@@ -154,7 +154,7 @@ class FunctionWriter:
         )
 
     def call(self, symbol: str, *args: Value, type: str, lanes: int, flags: str = "") -> Value:
-        """Call a function without effects; intrinsics are declared by ``declaration``."""
+        """Emits a call of a function without effects; intrinsics are declared as well."""
         result = Value("", type, lanes).full_type
         if symbol not in self._declared and symbol.startswith("llvm."):
             self._declared.add(symbol)
@@ -235,7 +235,9 @@ class FunctionWriter:
         )
 
     def fence(self, value: Value) -> Value:
-        """The same value; of floats, LLVM does not look through it. It costs no instruction."""
+        """Returns the value behind an ``arithmetic.fence`` if it is a float: LLVM does not optimise
+        across it, and it costs no instruction.
+        """
         if not LLVM_TYPES[value.type].is_float:
             return value
         return self.intrinsic("arithmetic.fence", value)

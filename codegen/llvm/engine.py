@@ -43,9 +43,9 @@ def _features(target: Target) -> str:
 
 @cache
 def _machine(target: Target, level: int = 3) -> llvm.TargetMachine:
-    """LLVM's machine of a target and a level of optimisation. A new one works the tables of its
-    processor out anew for the first function it sees, which takes as long as a small kernel: it is
-    made once."""
+    """Returns LLVM's machine of a target and an optimisation level, made once: a new one computes
+    its processor's tables at its first function, which takes as long as a small kernel.
+    """
     _initialise()
     triple = llvm.get_process_triple()
     return llvm.Target.from_triple(triple).create_target_machine(
@@ -59,8 +59,10 @@ def _machine(target: Target, level: int = 3) -> llvm.TargetMachine:
 
 
 def _parsed(text: str) -> llvm.ModuleRef:
-    """The module of a text. ScheduleError if it is none: whatever schedule the code was made for,
-    another one is to be used."""
+    """Returns the module of a text.
+
+    Raises ScheduleError if LLVM rejects it, so that another schedule is used.
+    """
     try:
         module = llvm.parse_assembly(text)
         module.verify()

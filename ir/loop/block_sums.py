@@ -1,4 +1,4 @@
-"""Long sums in blocks: an accumulator is added to few times, whatever the length of the sum.
+"""Blocked sums: the number of additions to an accumulator is bounded, whatever the sum's length.
 
 ::
 
@@ -57,7 +57,7 @@ SHORT_BLOCK, SHORT_SUM = 16, 64
 sum that is left alone."""
 LONG_BLOCK, LONG_SUM = 64, 128
 """The same where they are many: a block's end costs a load, an addition and a store for each."""
-LANES = 16  # of a vector loop that joins its lanes, about so many are joined in a tree
+LANES = 16  # about the lanes that a reduction over a vector loop joins in a tree
 ACCUMULATOR_BYTES = 1 << 17  # of an accumulator that gets a second one on the stack
 MOST_UNROLLED = 4096  # elements of an accumulator in registers
 
@@ -123,7 +123,7 @@ class _Sum:
     """A private accumulator, and how often it may be added to."""
 
     alloc: Alloc
-    many: bool  # more elements than registers can hold twice
+    many: bool  # more elements than fit the registers twice
     blocks: int = 0  # made so far
 
     @property

@@ -1,4 +1,4 @@
-"""Sums of tiles in blocks: what a loop adds to memory, tile by tile, it adds to few times.
+"""Blocked sums of tiles: bounds the additions to an element in loops that add tiles to memory.
 
 ::
 
@@ -266,7 +266,7 @@ def _as_sum(stmt: Stmt) -> Stmt:
 
 
 def _replaced(stmt: Stmt, instead: Mapping[int, Stmt]) -> Stmt:
-    """A statement with others, found by their identity, replaced."""
+    """Returns a statement in which others, identified by object, are replaced."""
     if id(stmt) in instead:
         return instead[id(stmt)]
     return map_bodies(stmt, lambda s: _replaced(s, instead))

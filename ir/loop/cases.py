@@ -30,8 +30,8 @@ from .expr import Expr, Index, Op, Read, index_value, walk
 __all__ = ["divisors", "flips", "inside", "longest_piece", "pieces"]
 
 Ranges = Mapping[str, tuple[int, int]]
-MAX_FORMS = 16  # linear forms of one index, and values of one quotient, that are looked at
-SHORT = 8  # a quotient by less flips too often
+MAX_FORMS = 16  # most linear forms of one index, and values of one quotient
+SHORT = 8  # quotients by smaller divisors flip too often
 
 
 def inside(expr: Expr, ranges: Ranges) -> Expr:

@@ -1,4 +1,4 @@
-"""Expressions where the loops have their values: what the ranges decide is worked out.
+"""Simplifies expressions by the ranges of the loops around them.
 
 So are conditions at the border of an image. A padded convolution reads ``where(inside, x[..], 0)``,
 a padded pool the least value instead of 0; where the condition never holds, nothing is accumulated.
@@ -57,7 +57,7 @@ def decide(name: str, left: Expr, right: Expr, ranges: Ranges) -> Expr:
 
 
 def join(name: str, left: Expr, right: Expr) -> Expr:
-    """``logical_and`` or ``logical_or``, worked out where one side is known."""
+    """Returns ``logical_and`` or ``logical_or``, simplified where one side is constant."""
     decisive = name == "logical_or"
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Const):

@@ -187,7 +187,7 @@ def op(name: str, *args: Expr) -> Expr:
 
 
 def cast(value: Expr, dtype: DType) -> Expr:
-    """``value`` converted as ``ndarray.astype`` does; nothing happens if it has the dtype."""
+    """Returns ``value`` converted as ``ndarray.astype`` does; itself if it has the dtype."""
     if value.dtype == dtype:
         return value
     if isinstance(value, Const) and not (isinstance(value.value, float) and not dtype.is_float):
@@ -286,7 +286,7 @@ def expr_text(root: Expr) -> str:
     return "; ".join([*lines, texts[id(root)]])
 
 
-LONG_EXPRESSION = 128  # operators and operands; beyond, what is shared is printed once
+LONG_EXPRESSION = 128  # operators and operands; in longer texts shared expressions are named
 
 
 def statement_text(root: Expr) -> str:
@@ -323,7 +323,7 @@ def _node_text(node: Expr, texts: dict[int, str]) -> str:
 def _literal(value: bool | int | float, dtype: DType) -> str:
     if dtype.is_bool:
         return str(value)
-    text = str(dtype.numpy.type(value))  # the shortest that reads back as the same number
+    text = str(dtype.numpy.type(value))  # the shortest text that parses to the same number
     return text if dtype in (INT64, FLOAT32) else f"{text}:{dtype}"
 
 

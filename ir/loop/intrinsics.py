@@ -165,7 +165,7 @@ def is_vnni(loop: Loop, lane: str | None, buffers: Buffers) -> bool:
 
 
 def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
-    """The roles of the loops of an ``amx.dot``; None if they are not what it does."""
+    """Returns the roles of the loops of an ``amx.dot``; None if the instruction cannot run them."""
     path, sums = chain(block)
     dot = dot_of(path[-1])
     kinds = [loop.kind for loop in path]
@@ -196,7 +196,7 @@ def tile_dot_of(block: Loop, buffers: Buffers) -> TileDot | None:
 def _factor(
     node: Read, names: tuple[str | None, ...], buffers: Buffers, columns: bool
 ) -> Factor | None:
-    """A read as rows of a tile register; None if its elements do not lie so."""
+    """Returns a read as rows of a tile register; None if its elements have another layout."""
     flat = _flat(node, buffers)
     if flat is None:
         return None

@@ -1,4 +1,4 @@
-"""The words of the nest's language that name a kind of thing: each is its own text."""
+"""Enumerations of the nest's grammar; each member is its own text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scope(StrEnum):
 
 
 class Instruction(StrEnum):
-    """Instructions that run a whole loop; ``intrinsics`` says what each means."""
+    """Instructions that run a whole loop; ``intrinsics`` defines their meaning."""
 
     VNNI = "vnni"
     AMX_ZERO = "amx.zero"

@@ -4,7 +4,7 @@
 
     t0[b, i, j] = sum(k) x0[b, i, k] * x1[b, k, j]        b: any number of axes, or none
 
-It is read off the strides at which its axes walk the operands, whatever the operator was called: a
+It is recognised by the strides of its axes in the operands, whatever the operator was called: a
 product with either operand transposed, a contraction of several axes that lie next to each other, a
 1x1 convolution.
 """
@@ -35,7 +35,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An axis of products: how far each operand moves from one to the next."""
+    """An axis of products: the stride of each operand from one product to the next."""
 
     extent: int
     left: int
@@ -45,8 +45,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """``out = left @ right``, ``rows`` x ``terms`` by ``terms`` x ``columns``, for every index of
-    ``batch``. Elements of ``out`` that follow each other lie in a row, or it has one column."""
+    """``out = left @ right``, for every index of ``batch``.
+
+    The sizes are ``rows`` x ``terms`` by ``terms`` x ``columns``. The rows of ``out`` are
+    contiguous, or it has one column.
+    """
 
     stage: Stage
     rows: int
@@ -178,7 +181,7 @@ def _joined(axes: Iterable[_Axis]) -> list[_Axis]:
 
 
 def _main(axes: list[_Axis]) -> tuple[_Axis, list[_Axis]]:
-    """The axis that a matrix has, and those that make more matrices."""
+    """Returns the axis of one matrix, and the axes over several matrices."""
     if not axes:
         return _Axis(1, 0, 0, 0), []
     main = max(axes, key=lambda a: (a.out == 1, a.extent))

@@ -102,7 +102,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``stream``: by a non-temporal store, for results that nobody reads soon."""
+    """``stream`` asks for a non-temporal store, for results that are not read soon."""
 
     buffer: str
     indices: tuple[IntExpr, ...]
@@ -122,7 +122,7 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Ask for the cache line of an element, which need not exist. Changes no result."""
+    """Prefetches the cache line of an element, which need not exist. Changes no result."""
 
     buffer: str
     indices: tuple[IntExpr, ...]
@@ -160,7 +160,8 @@ class Pack:
 
     @staticmethod
     def of(source: Buffer, dim: int, tile: int, group: tuple[int, int] | None = None) -> Pack:
-        """Pack dimension ``dim`` of ``source`` in panels of ``tile``, what is left over is zero.
+        """Packs dimension ``dim`` of ``source`` in panels of ``tile``, the last one padded with
+        zeros.
 
         >>> from loopwright.ir.dtype import FLOAT32
         >>> print(Pack.of(Buffer("w", (4, 8), FLOAT32), 1, 2).stage.text(output=True))
@@ -216,7 +217,7 @@ class Pack:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """All that decides where each element goes; the name of the source does not."""
+        """Everything that determines the position of each element; the source's name does not."""
         return self.shape, self.dim, self.tile, self.group, self.shifted
 
     @property
@@ -238,7 +239,7 @@ class Pack:
         target = packed
         if self.group is not None:
             along, count = self.group
-            at = along - (along > self.dim)  # its place among the other dimensions
+            at = along - (along > self.dim)  # its position among the other dimensions
             moved = _grouped(moved, at, count)
             target = np.moveaxis(packed, -1, at + 2)  # beside the groups, behind the panels
         target = np.moveaxis(target, 0, -2)  # the other dimensions, panels, tile
@@ -275,7 +276,7 @@ def _grouped(values: Array, axis: int, count: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A buffer that the kernel is handed; ``pack`` says how a packed one is made."""
+    """A buffer that is passed to the kernel; ``pack`` is the layout of a packed one."""
 
     buffer: Buffer
     role: Role
@@ -293,7 +294,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """``workspace`` buffers are handed to the kernel as one block of scratch memory."""
+    """``workspace`` buffers are passed to the kernel as one block of scratch memory."""
 
     name: str
     operands: tuple[Operand, ...]

@@ -1,7 +1,7 @@
 """Reading PrimFuncs and loop nests back from their text.
 
-The grammars stand where the nodes are: expressions in ``expr.py``, PrimFuncs in ``prim.py``, nests
-in ``nest.py``. What prints parses back to an equal object; comments (``/* ... */``) are skipped.
+The grammars are next to the nodes: expressions in ``expr.py``, PrimFuncs in ``prim.py``, nests in
+``nest.py``. What prints parses back to an equal object; comments (``/* ... */``) are skipped.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def parse_prim(text: str, file: str = "<text>") -> PrimFunc:
 
 
 def read_prim(scan: Scanner) -> PrimFunc:
-    """The PrimFunc that stands at the place of ``scan`` in a longer text, which may go on."""
+    """Returns the PrimFunc at the position of ``scan``; text may follow it."""
     return _Parser(scan).prim()
 
 
@@ -93,8 +93,8 @@ class _Parser:
     def __init__(self, scan: Scanner) -> None:
         self.scan = scan
         self.dtypes: dict[str, DType] = {}  # of the buffers declared so far
-        self.values: dict[str, Expr] = {}  # what "let" has named in this expression
-        self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain stand-in
+        self.values: dict[str, Expr] = {}  # names bound by "let" in this expression
+        self.fused: dict[str, str] = {}  # names with a "*" in them, by a plain substitute
 
     # -- headers -------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class _Parser:
         return Stage(buffer, axes, expr, tuple(over), combiner)
 
     def _combiner(self) -> str | None:
-        """A combiner and its opening parenthesis, if that is what comes next."""
+        """Returns the combiner, if one and its opening parenthesis follow; else None."""
         start = self.scan.skip()
         match = self.scan.match(_NAME)
         if match is not None and match[0] in COMBINERS and self.scan.accept("("):

@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """``buffer[axes] = combiner over reduce_axes of expr``, or just ``expr`` without a combiner."""
+    """``buffer[axes] = combiner over reduce_axes of expr``; ``expr`` alone without a combiner."""
 
     buffer: Buffer
     axes: tuple[Axis, ...]
@@ -83,9 +83,9 @@ class Stage:
 class PrimFunc:
     """Parameters are read, outputs are stages by name, other stages are intermediate.
 
-    ``stages`` are in order: each reads only parameters and stages before it. ``derived`` holds what
-    is computed from a PrimFunc again and again, such as its workload's text and its last loop
-    nests, by name; it takes no part in equality and is not pickled.
+    ``stages`` are in order: each reads only parameters and stages before it. ``derived`` caches
+    values computed from a PrimFunc, such as its workload's text and its last loop nests, by name;
+    it takes no part in equality and is not pickled.
     """
 
     name: str

@@ -227,8 +227,8 @@ SCALAR_OPS: dict[str, ScalarOp] = {row.name: row for row in _ROWS}
 class Combiner:
     """Operation that joins values of a reduction: a scalar operator, and NumPy's ufunc for an axis.
 
-    ``neutral`` is the number that changes nothing, before it is limited to a dtype; ``sign`` is the
-    assignment that prints and parses one step.
+    ``neutral`` is the identity as a number, before it is limited to a dtype; ``sign`` is the
+    assignment operator of one step in the text.
     """
 
     name: str
@@ -238,7 +238,7 @@ class Combiner:
     sign: str
 
     def identity(self, dtype: DType) -> bool | int | float:
-        """The value of that dtype that changes nothing."""
+        """Returns the identity element in that dtype."""
         if dtype.is_float:
             return float(self.neutral)
         if dtype.is_bool:

@@ -1,7 +1,7 @@
 """Bringing a PrimFunc into canonical form: fewer axes, the same loops under one name, plain names.
 
 In order: axes of size 1 disappear; a tensor that is only transposed stays so; stages that read each
-other at the same index share the axis's name; axes that are always walked together become one; then
+other at the same index share the axis's name; axes that every access walks as one are merged; then
 everything is renamed.
 """
 
@@ -157,7 +157,7 @@ def _walks_in_order(stage: Stage) -> bool:
 
 
 def merge_axes(prim: PrimFunc) -> PrimFunc:
-    """Make one axis of two that every access walks as one; the same object if there are none.
+    """Merges two axes that every access walks as one; the same object if there are none.
 
     ::
 
@@ -428,7 +428,7 @@ def _in_order(prim: PrimFunc, stage: Stage, reader: Stage, order: list[int]) -> 
 
 
 def plain_symbol(i: IndexLike) -> str | None:
-    """The name of the axis that ``i`` is, None if it is more than that.
+    """Returns the axis that ``i`` consists of; None if it is another expression.
 
     >>> from loopwright.ir.dims import symbol
     >>> plain_symbol(symbol("i")), plain_symbol(symbol("i") + 1)

@@ -11,8 +11,8 @@ __all__ = ["flat_index", "row_major", "stride_along", "stride_within", "without_
 
 
 def stride_along(index: IntExpr, var: str) -> int | None:
-    """The distance that ``index`` moves whenever ``var`` moves by one; None if it varies, or if
-    that is not known: where ``var`` stands inside a division, a remainder, a minimum or a product.
+    """Returns the change of ``index`` when ``var`` grows by one; None if it varies, or if ``var``
+    is inside a division, a remainder, a minimum or a product.
 
     >>> from loopwright.ir.dims import mod, symbol
     >>> i, j = symbol("i"), symbol("j")
@@ -67,7 +67,7 @@ def row_major(buffer: Buffer) -> tuple[int, ...]:
 
 
 def without_mod(expr: IntExpr) -> IntExpr:
-    """``expr`` with ``a % b`` written as ``a - b * (a // b)``: a split index joins again."""
+    """Returns ``expr`` with ``a - b * (a // b)`` for ``a % b``, which merges split indices."""
     if not isinstance(expr, Dim):
         return expr
     total: IntExpr = 0

@@ -25,8 +25,10 @@ __all__ = ["exchanged", "symmetric_axes"]
 
 
 def symmetric_axes(stage: Stage) -> tuple[str, str] | None:
-    """The first two axes in which a reduction is symmetric, None if there are none. Axes that do
-    not move what is read do not count."""
+    """The first two axes in which a reduction is symmetric, None if there are none.
+
+    Axes that no read depends on are ignored.
+    """
     if stage.combiner is None:
         return None
     for a, b in combinations(stage.axes, 2):
@@ -36,7 +38,7 @@ def symmetric_axes(stage: Stage) -> tuple[str, str] | None:
 
 
 def exchanged(expr: Expr, a: str, b: str) -> Expr:
-    """The expression with each of two index variables in the place of the other."""
+    """Returns the expression with two index variables exchanged."""
     values: dict[str, IndexLike] = {a: symbol(b), b: symbol(a)}
     return substitute_indices(expr, values)
 
@@ -49,8 +51,10 @@ def _is_symmetric(stage: Stage, a: Axis, b: Axis) -> bool:
 
 @dataclass
 class _Comparison:
-    """Compares expressions; ``zeros_alike`` says that the sign of a zero does not matter: a sum
-    that begins with 0.0 forgets it."""
+    """Compares expressions.
+
+    ``zeros_alike`` ignores the sign of a zero, which a sum that begins with 0.0 loses.
+    """
 
     zeros_alike: bool
     signs: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])

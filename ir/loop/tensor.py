@@ -1,4 +1,4 @@
-"""Tensor expressions: how an operator says what one element of its result is.
+"""Tensor expressions, by which an operator defines one element of its result.
 
 An operator's ``compute`` is handed a ``Tensor`` per operand, which it calls with indices to read an
 element, and answers with a ``Map`` or a ``Reduction``. Nothing is stored until fusion decides so: a

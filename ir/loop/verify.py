@@ -142,7 +142,7 @@ class _NestVerifier:
         self.body(self.nest.body, _Scope(buffers))
 
     def body(self, body: Sequence[Stmt], scope: _Scope) -> None:
-        """Check statements; ``scope`` is theirs, and changed by what they declare."""
+        """Checks statements in ``scope``, to which their declarations are added."""
         for stmt in body:
             if isinstance(stmt, Loop):
                 self.loop(stmt, scope)
@@ -311,7 +311,7 @@ def _node_problem(
 
 
 def _unguarded(root: Expr) -> Iterator[Read]:
-    """The reads that are made whatever the data: those in no branch of a ``where``."""
+    """Yields the reads outside of every branch of a ``where``, which happen whatever the data."""
     stack: list[Expr] = [root]
     seen: set[int] = set()
     while stack:
@@ -355,7 +355,7 @@ def _is_exact(value: IntExpr) -> bool:
 
 
 def _loops_of(value: IntExpr, scope: _Scope) -> frozenset[str]:
-    """The loops that an index moves with, those behind a let included."""
+    """Returns the loops on which an index depends, directly or through a let."""
     names = _symbols(value)
     behind = [scope.lets[n] for n in names if n in scope.lets]
     return names.union(*behind) if behind else names

@@ -5,8 +5,8 @@
     out[i] = exp(x[i]) * 0.5              float32
     out[i] = exp(x[i]) * 0.5:float64      float64
 
-Evaluated on the same inputs, cast to float64, it says what the result would be without rounding,
-to within 2**-53 a step: the measure of every other way to compute it.
+Evaluated on the same inputs, cast to float64, it gives the result without float32's rounding (to
+within 2**-53 a step): the reference for every other way to compute it.
 """
 
 from __future__ import annotations

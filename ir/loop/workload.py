@@ -1,4 +1,4 @@
-"""The identity of a workload: what two kernels must share to share their schedules.
+"""The identity of a workload, by which kernels share schedules.
 
 The text is the PrimFunc in canonical form without its name. The hash of it is what logs hold, so
 the text may never change for a PrimFunc that an old log knows; fixtures in the tests freeze it.
@@ -40,7 +40,7 @@ def workload_hash(prim: PrimFunc) -> str:
 
 
 def parse_workload(text: str, name: str = "kernel") -> PrimFunc:
-    """The PrimFunc that a workload text says, under ``name``; ParseError if it says none.
+    """Returns the PrimFunc of a workload's text, called ``name``; raises ParseError for other text.
 
     It is all that a log has to hold for its schedules to be shown, ranked or measured again.
 

@@ -1,4 +1,4 @@
-"""Program IR: what is done to memory, in which order, and where everything lies.
+"""Program IR: operations on memory, their order, and the place of every buffer.
 
 The third language of the compiler: address-only instructions on typed regions, after the graph's
 values have become buffers and before the whole becomes native code.

@@ -124,7 +124,7 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
 
 
 def max_live_bytes(program: Program, alignment: int = 1) -> int:
-    """The most bytes that are allocated at one time: no plan can do with less."""
+    """Returns the most bytes that are allocated at one time, a lower bound of every plan."""
     sizes: dict[str, int] = {}
     live = most = 0
     for instr in program.body:

@@ -1,4 +1,4 @@
-"""Write results where they are wanted instead of copying them there."""
+"""Compute results in place of the outputs that they are copied to."""
 
 from __future__ import annotations
 

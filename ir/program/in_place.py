@@ -59,8 +59,9 @@ def share_in_place(program: Program, safe: InPlaceRule) -> Program:
 
 
 class _Sharing:
-    """``into`` says whose memory a root has been put into; ``last`` is the last use of a memory;
-    ``homes`` is by output the last use of the input that it updates."""
+    """``into`` maps a root to the root whose memory it shares, ``last`` a memory to its last use,
+    and ``homes`` an output to the last use of the input that it updates.
+    """
 
     def __init__(self, program: Program) -> None:
         self.where = places(program)

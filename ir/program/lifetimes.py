@@ -13,7 +13,7 @@ __all__ = ["place_lifetimes"]
 def place_lifetimes(program: Program) -> Program:
     """Move each ``alloc`` to its first use and each ``free`` behind its last; drop unused names.
 
-    A plan that is already there is forgotten if anything changes. Before::
+    An existing plan is discarded if anything changes. Before::
 
         program @main(@in %x: float32[4], @out %y: float32[4]) {
           %a = alloc float32[4]

@@ -84,7 +84,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A region whose content is known before the program runs. A parsed one has no ``value``."""
+    """A region whose content is constant. A parsed one has no ``value``."""
 
     region: Region
     value: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)

@@ -1,4 +1,4 @@
-"""Put the calls into an order that needs less memory at one time."""
+"""Order the calls to lower peak memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ those that could come next."""
 
 @optional(level=2)
 def order_calls(program: Program) -> Program:
-    """Let results be used up before others are begun, where that lowers the memory alive at once.
+    """Reorder calls to consume results before others are computed, where that lowers peak memory.
 
     Before::
 
@@ -120,7 +120,7 @@ class _Order:
         return order
 
     def growth(self, k: int) -> int:
-        """Bytes that begin to live with step ``k``, less those that die with it."""
+        """Returns the bytes whose life begins with step ``k`` minus those that end with it."""
         grown = 0
         for root in self.roots[k]:
             size = self.sizes.get(root, 0)

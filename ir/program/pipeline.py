@@ -40,7 +40,7 @@ def default_pipeline(
     elements of an operand a kernel reads (see ``updates``).
     """
     return [
-        place_lifetimes,  # the other passes want to know when memory dies
+        place_lifetimes,  # the other passes need the lifetimes
         eliminate_copies,  # before sharing: outputs take in what is copied to them
         order_calls,  # outputs cost nothing by now; sharing goes by who dies when
         partial(share_in_place, safe=safe),
@@ -56,5 +56,5 @@ def optimise(
     reads: ElementsRead = _everything,
     passes: PassContext | None = None,
 ) -> Program:
-    """The program with as little memory and as few copies as the passes reach, and planned."""
+    """Returns the program after all passes: fewer copies, less memory, and planned."""
     return (passes or PassContext()).run(program, default_pipeline(safe, reads), PROGRAM)

@@ -107,7 +107,7 @@ def _place(blocks: Sequence[_Block]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     ordered = all(a.begin <= b.begin for a, b in pairwise(blocks))
     for block in blocks:
-        if ordered:  # what has ended will not meet any later block either
+        if ordered:  # a block that has ended cannot overlap later ones either
             placed = [p for p in placed if p[3] > block.begin]
         offsets[block.index] = offset = _best_gap(block, placed)
         insort(placed, (offset, block.size, block.begin, block.end))

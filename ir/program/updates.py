@@ -1,4 +1,4 @@
-"""Let results that are new values of inputs be computed where the inputs lie."""
+"""Compute new values of inputs in the memory of the inputs."""
 
 from __future__ import annotations
 

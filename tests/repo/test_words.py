@@ -21,8 +21,8 @@ FOLDERS = ("autotune", "codegen", "ir", "loopwright", "tracer", "tools", "docs")
 # What still stands below each folder. A number may only fall; the end is an empty table.
 ALLOWED: dict[str, int] = {
     "autotune": 0,
-    "codegen": 51,
-    "ir": 95,
+    "codegen": 0,
+    "ir": 0,
     "loopwright": 0,
     "tracer": 0,
     "tools": 0,
