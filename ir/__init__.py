@@ -1,4 +1,4 @@
-"""The languages of the compiler. Nothing here stands on another part of it.
+"""The languages of the compiler. Nothing here imports another part of it.
 
 ::
 

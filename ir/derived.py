@@ -1,4 +1,4 @@
-"""Arrays computed from constants: computed once, and shared as long as somebody holds them.
+"""Arrays computed from constants: computed once, and shared as long as they are referenced.
 
 Tuning builds a program many times. Each build folds the same constants and packs most of them in
 the same layouts; without sharing, every build would hold a copy of all weights.
@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def derived(sources: Sequence[Array], how: Hashable, make: Callable[[], Array]) -> Array:
-    """``make()``, or what it returned before for the same ``sources`` (by identity) and ``how``.
+    """Returns ``make()``, or its last result for the same ``sources`` (by identity) and ``how``.
 
     ``how`` says what is computed: equal values must mean equal results. The sources must not
     change while the result is in use. Neither they nor the result are kept alive from here.
@@ -71,7 +71,7 @@ class _Forget:
 
 
 def interned(array: Array) -> Array:
-    """An array of the same shape, dtype and bytes that somebody holds already, or ``array``.
+    """Returns a live array of the same shape, dtype and bytes, or ``array``.
 
     Nobody writes to ``array`` any more. A function that is traced again gets the constants of its
     first build so, whatever the arrays are that it reads. An array that is not dense is itself.

@@ -1,4 +1,4 @@
-"""The lowest versions of the packages this one stands on; `make floors` runs with exactly these."""
+"""The lowest versions of the required packages; `make floors` runs with exactly these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver of all passes: it decides which run, and verifies, times and writes down what they do.
+"""The driver of all passes: it selects those that run, verifies and times them, and dumps the IR.
 
 Every list of passes of the compiler runs here: those over graph modules (``graph/pipeline.py``),
 those over programs (``program/pipeline.py``), in a build, in the variants that tuning compares, and
@@ -36,7 +36,7 @@ _level_of: dict[str, int] = {}
 
 
 def optional(level: int) -> Callable[[F], F]:
-    """Declare a pass that code generation can do without; it runs from ``level`` on."""
+    """Declares an optional pass, which runs from ``level`` on."""
 
     def declare(function: F) -> F:
         _level_of[function.__name__] = level
@@ -47,7 +47,7 @@ def optional(level: int) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class Language(Generic[T]):
-    """An IR that passes rewrite: its name, its text, and what raises if it is malformed."""
+    """An IR that passes rewrite: its name, its text, and a check that raises if it is malformed."""
 
     name: str
     text: Callable[[T], str]

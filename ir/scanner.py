@@ -27,7 +27,7 @@ class Scanner:
         self.position, self.end = 0, len(text)
 
     def skip(self) -> int:
-        """Go to the next piece; its place."""
+        """Skips to the next piece; returns its place."""
         match = _SPACE.match(self.text, self.position, self.end)
         assert match is not None
         self.position = match.end()
@@ -67,7 +67,7 @@ class Scanner:
         return match
 
     def balanced(self, stop: str) -> str:
-        """The text up to the first character of ``stop`` that is in no bracket or string."""
+        """Returns the text up to the first of ``stop`` outside of brackets and strings."""
         start = at = self.skip()
         depth = 0
         while at < self.end:

@@ -11,8 +11,8 @@ Window: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def dense_offset(shape: tuple[int, ...], window: Window | None) -> int | None:
-    """The number of elements before a window that is one piece of row-major memory; None if it is
-    none. No window stands for all of the array.
+    """Returns the number of elements before a window that is contiguous in row-major memory, None
+    if it is not. Without a window, the whole array is meant.
 
     >>> dense_offset((4, 5), ((1, 1, 2), (0, 1, 5)))
     5

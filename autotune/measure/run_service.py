@@ -361,6 +361,8 @@ class RunService:
             extra[name] = buffer
             return buffer
 
+        # All candidates share the buffers of outputs and inputs; other operands, such as packed
+        # constants, live as long as the candidate is loaded.
         arrays = self.toolchain.prepare(built, self._inputs)
         for number, (operand, array) in enumerate(zip(built.operands, arrays)):
             name = operand.buffer.name
@@ -377,6 +379,7 @@ class RunService:
                 operands.append(Operand(f"own {number}", buffer, True, False))
         workspace = place("the workspace", built.workspace_bytes)
         operands.append(Operand("the workspace", workspace, False, False))
+        # The harness looks for writes outside of any of these buffers after a run.
         guarded = [*self._outside.values(), *extra.values()]
         guarded += [buffer for i in self._inside.values() for buffer in i.buffers]
         self._harness.set_guards(pair for buffer in guarded for pair in buffer.guards)

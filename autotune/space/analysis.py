@@ -155,7 +155,7 @@ class Group:
 
 
 def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
-    """The distinct reads in an expression."""
+    """Returns the distinct reads in an expression, with the stride along each axis."""
     buffers = prim.buffers
     accesses: list[Access] = []
     for node in walk(expr):
@@ -167,6 +167,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
         irregular: set[str] = set()
         runs: dict[str, int] = {}
         for i, size in reversed(list(zip(node.indices, buffer.shape, strict=True))):
+            # An index from data has no stride along the axes that its look-up depends on.
             if not isinstance(i, int | Dim):
                 looked_up = {
                     name
@@ -179,6 +180,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                 irregular |= looked_up
                 runs.update(dict.fromkeys(looked_up, 1))
             elif isinstance(i, Dim):
+                # Quotients and remainders have none either, but may stay over runs of an axis.
                 parts = linear(i)
                 if parts is None:
                     irregular |= symbols(i)

@@ -120,12 +120,14 @@ def _tiling_features(
     packed = np.isin(v["pack"], PACKS_VECTORS).astype(float)
     if tiling.always_packed:
         packed = np.ones_like(packed)
+    # Bytes packed in each call: constants are packed when the kernel is compiled.
     runtime = sum(
         a.size * a.element_bytes
         for a in group.accesses[group.main.name]
         for name, constant in tiling.packable
         if a.buffer == name and not constant
     )
+    # Time of one core: cycles of its arithmetic, and of what it moves from each level of memory.
     share = tiling.share(v)
     moved = {level: share * moved for level, moved in traffic_features(tiling, v).items()}
     cycles = share * inner["cycles"]
@@ -285,7 +287,7 @@ def _tail(extent: int, tile: IntArray) -> FloatArray:
 
 
 def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArray]:
-    """The innermost loop of the main stage: loads, live registers, trips, modelled cycles."""
+    """Returns loads, live registers, trips and modelled cycles of the main stage's inner loop."""
     group = tiling.group
     main = group.main
     axis = tiling.inner_axis
@@ -294,6 +296,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
     reached = np.minimum(v["vectors"] * lanes, width)
     vectors = -(-reached // lanes)
     packed = {name for name, _ in tiling.packable}
+    # Loads of one step: an operand is loaded once per vector or row of the tile that moves it.
     loads = np.zeros(len(reached))
     gathers = np.zeros(len(reached))
     live = np.zeros(len(reached))
@@ -311,6 +314,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
             gathers += np.where(smoothed, 0.0, count * lanes)
         loads += count
         live += vectors if moves else 1.0
+    # Steps of the whole stage: the reduced points, for each tile, for each point of other axes.
     depth = 1
     for reduced in main.reduce_axes:
         depth *= as_int(reduced.extent)
@@ -324,6 +328,7 @@ def _inner_loop(tiling: Tiling, v: Mapping[str, IntArray]) -> dict[str, FloatArr
         * -(-tiling.extent(tiling.second_row_axis) // v["second_rows"])
     )
     steps = float(depth) if tiling.in_tiles else depth / max(1, width)
+    # A step takes as long as its slowest unit; a tile that does not fit the registers spills.
     chains = vectors * v["rows"] * v["second_rows"]
     work = np.full(len(reached), max(1.0, expression_cost(main) / 2.0))
     if tiling.kind == Kind.DOTS:  # four products of a lane at once, or sixteen in tile registers

@@ -168,6 +168,7 @@ def composite(
         if "\n" not in text and pattern == Pattern.ELEMENTWISE:
             text = elementwise_doc(name, text, params, dtypes)
 
+        # Without a rule or reference, they are derived from tracing the body.
         def decompose(b: Builder, args: Sequence[Atom], attrs: Attrs) -> Atom:
             result = body(*(Value(b, a) for a in args), **attrs)
             if isinstance(result, Value):

@@ -3,9 +3,9 @@
 ::
 
     steps        the data: printed as Python, logged as JSON
-    primitives   what each step means, and when it is illegal      state   what has been decided
+    primitives   what each step means, and when it is illegal      state   decisions so far
     borders      primitives for the edges of images          packing, panels   packed operands
     tensorize    loops that a machine instruction runs
-    version1     what old schedules left unsaid, frozen
+    version1     steps that old schedules implied, frozen
     tree, apply  the decisions written as a loop nest
 """

@@ -81,7 +81,7 @@ def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
 
 
 def completed(prim: PrimFunc, schedule: Schedule) -> Schedule:
-    """The schedule with all steps that version 1 left unsaid. Raises as ``apply_schedule``."""
+    """Returns the schedule with the steps that version 1 implied. Raises as ``apply_schedule``."""
     state, said = run_steps(prim, schedule)
     if state.tensorized or not multiplies_bytes(prim):
         return said
@@ -101,14 +101,14 @@ def _operands(prim: PrimFunc, state: State) -> tuple[Operand, ...]:
 
 @dataclass(frozen=True)
 class _Local:
-    """A private buffer: indices are relative to what the loops around it have fixed."""
+    """A private buffer; its indices are relative to the point that the loops around it fix."""
 
     buffer: Buffer
     fixed: tuple[IntExpr, ...]
 
 
 def _only_if(condition: Expr, stmts: Sequence[Stmt]) -> list[Stmt]:
-    """The statements under a condition, if it is not known."""
+    """Returns the statements under a condition, unless it is decided."""
     if isinstance(condition, Const):
         return [*stmts] if condition.value else []
     return [If(condition, tuple(stmts))]
@@ -131,7 +131,7 @@ class _Writer(LoopWriter):
     def items(
         self, items: Sequence[Branch | Leaf], values: Values, limits: Limits, local: Locals
     ) -> list[Stmt]:
-        """The statements of what stands in one loop body, in order."""
+        """Returns the statements of one loop body, in order."""
         written: list[Stmt] = []
         for item in items:
             if isinstance(item, Leaf):

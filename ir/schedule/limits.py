@@ -1,9 +1,9 @@
-"""Limits of what a schedule may ask for, for everything that makes code of schedules.
+"""Limits on the code and memory that a schedule may require.
 
 A schedule of a log, of a user or of the search is data from outside, and a single number in it can
-ask for code of gigabytes (``unroll`` of a long loop) or memory of gigabytes (``pack`` into wide
-panels). The primitives, ``apply_schedule`` and ``codegen/limits.py`` refuse what goes beyond these
-limits with a ScheduleError, before anything of that size is made.
+require code of gigabytes (``unroll`` of a long loop) or memory of gigabytes (``pack`` into wide
+panels). The primitives, ``apply_schedule`` and ``codegen/limits.py`` raise ScheduleError
+beyond these limits, before anything of that size is made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LIMITS", "Limits", "buffer_bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one kernel. Where the plain nest is long, a multiple of it is the limit."""
+    """The limits of one kernel. A long plain nest has a multiple of its length as the limit."""
 
     loops: int = 4_000
     """Loops in the nest: applying a schedule takes some 0.1 ms for each."""
@@ -58,5 +58,5 @@ LIMITS = Limits()
 
 
 def buffer_bytes(buffers: Iterable[Buffer]) -> int:
-    """The bytes of all these buffers together."""
+    """Returns the total bytes of some buffers."""
     return sum(as_int(b.size) * b.dtype.bytes for b in buffers)

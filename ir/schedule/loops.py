@@ -115,7 +115,7 @@ class LoopWriter:
         limits: Limits,
         body: Body,
     ) -> list[Stmt]:
-        """A loop around ``body``, which is written again where the axis has a rest or is cut."""
+        """Returns a loop around ``body``; each piece or remainder of the axis has a further one."""
         if name in self.state.fused:
             return self.fused_loop(name, values, limits, body)
         kind = self.state.kinds.get(name, LoopKind.FOR)
@@ -140,7 +140,7 @@ class LoopWriter:
     def enter(
         self, name: str, run: Run, value: IntExpr, values: Values, limits: Limits
     ) -> tuple[Values, Limits]:
-        """Values and limits in the iterations of a run; ``value`` counts from its piece's first."""
+        """Returns values and limits in a run; ``value`` counts from the first of its piece."""
         axis = self.state.axis_of(name)
         if run.start:
             values = {**values, _start_of(axis): run.start}
@@ -154,7 +154,7 @@ class LoopWriter:
         limits: Limits,
         body: Body,
     ) -> list[Stmt]:
-        """The body of any iteration, with conditions that find out the run it belongs to."""
+        """Returns the body of any iteration, with conditions that select its run."""
         run, *others = loop_runs
         self.ranges[name] = (run.first, run.last)
         value = symbol(name) - run.base if run.count > 1 else run.first - run.base

@@ -1,7 +1,7 @@
 """Primitives that pack a whole operand into panels, and the steps that arrange its copy.
 
 A constant operand is packed when the kernel is compiled. Any other is packed at the start of each
-call by a stage ``x.packed`` of its own, whose loops are scheduled like all others::
+call by a separate stage ``x.packed``, whose loops are scheduled like all others::
 
     pack("x", "i", 32)                                  panels x.packed.o, rows x.packed.0, ...
     split("x.packed.0", (63, 16))                       ... and x.packed.i within a panel
@@ -107,7 +107,7 @@ def _packed(state: State, step: Step) -> State:
 
 
 def copy_steps(made: Pack, rows: int, shared: int) -> list[Step]:
-    """Steps for the loops that pack an operand at run time, which read lines of it to their end.
+    """Returns the steps for loops that pack an operand at run time, reading whole cache lines.
 
     Where a panel's elements are contiguous in the source, ``rows`` rows of each panel are copied in
     a row. Where they are strided, the loop over so many rows is unrolled, so that square blocks are

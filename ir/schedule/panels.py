@@ -1,7 +1,7 @@
-"""Panels of an operand that are made inside of a loop: ``pack_at``, and how it is written.
+"""``pack_at``: panels of an operand that are made inside of a loop.
 
-What the loops inside of a loop read of the operand is copied at the start of each iteration, into a
-private buffer that lives there. The piece is read off the statements of the loop: indices have a
+The part of the operand that the loops inside read is copied at the start of each iteration, into a
+private buffer. Its extents follow from the statements of the loop: indices have a
 part that the loops around fix, and one that the loops inside move within known bounds (GotoBLAS:
 Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
 """
@@ -89,7 +89,7 @@ def packed_inside(panels: Panels, body: Sequence[Stmt], around: Ranges) -> list[
 
 
 def _reads(name: str, body: Sequence[Stmt], ranges: Ranges) -> Iterator[tuple[Read, Ranges]]:
-    """The reads of a buffer, each with the bounds of the loops inside."""
+    """Yields the reads of a buffer, each with the bounds of the loops inside."""
     for stmt in body:
         if isinstance(stmt, Loop):
             yield from _reads(name, stmt.body, {**ranges, stmt.var: (0, stmt.extent - 1)})
@@ -136,7 +136,7 @@ def _at_most(value: int, size: IntExpr) -> bool:
 
 
 def _parts(index: object, ranges: Ranges) -> tuple[IntExpr, int, int]:
-    """The part of an index that the loops around fix, and the bounds of the rest."""
+    """Returns the part of an index that the loops around fix, and the bounds of the rest."""
     parts = linear(index) if isinstance(index, int | Dim) else None
     if parts is None:
         raise ScheduleError("pack_at: an index is not linear in the loops")
@@ -197,7 +197,7 @@ def _copy(piece: _Piece) -> list[Stmt]:
     def each_panel(
         steps: Mapping[int, IntExpr], wrap: Sequence[tuple[LoopKind, str, int]]
     ) -> list[Stmt]:
-        """The vectors of all panels, with the loops of ``wrap`` between panel and vector."""
+        """Returns the vectors of all panels, with the loops of ``wrap`` around each vector."""
         made: list[Stmt] = []
         many: IntExpr = symbol(panel) if whole > 1 else 0
         for at, width, count in ((many, panels.tile, whole), (whole, rest, min(1, rest))):

@@ -56,7 +56,7 @@ def read_schedule(scan: Scanner) -> Schedule:
 
 
 def _values(scan: Scanner) -> list[Any]:
-    """The values up to the closing bracket, which is taken."""
+    """Reads the values up to and including the closing bracket."""
     values: list[Any] = []
     while not scan.accept(")"):
         if match := scan.match(_STRING):

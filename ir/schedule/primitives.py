@@ -83,7 +83,7 @@ def reorder(state: State, loops: tuple[str, ...]) -> State:
 
 
 def fuse(state: State, loops: tuple[str, ...]) -> State:
-    """Make one loop of several that stand directly inside one another.
+    """Make one loop of several that are directly inside one another.
 
     ::
 
@@ -354,12 +354,12 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
 
 
 def state_of(prim: PrimFunc, schedule: Schedule) -> State:
-    """The state after all steps; raises ScheduleError that names the step refused."""
+    """Returns the state after all steps; raises ScheduleError, naming the illegal step."""
     return run_steps(prim, schedule)[0]
 
 
 def run_steps(prim: PrimFunc, schedule: Schedule) -> tuple[State, Schedule]:
-    """The state after all steps, and the schedule with those that version 1 left unsaid about
+    """Returns the state after all steps, and the schedule with those that version 1 implied for
     packed operands. Raises as ``state_of``."""
     state, steps = State.of(prim), list[Step]()
     for number, step in enumerate(schedule.steps):

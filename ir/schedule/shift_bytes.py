@@ -29,7 +29,7 @@ SHIFT = 128
 
 
 def shift_bytes(state: State, name: str, packed: str) -> State:
-    """Shift the packed bytes that a sum of products reads by 128, and take off what that adds.
+    """Shift the packed bytes that a sum of products reads by 128, and subtract the excess.
 
     ::
 

@@ -111,7 +111,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A tuple of steps, in order. ``Schedule()`` is the plain nest, every stage on its own."""
+    """A tuple of steps, in order. ``Schedule()`` is the plain nest: separate loops per stage."""
 
     steps: tuple[Step, ...] = ()
 
@@ -254,7 +254,7 @@ def cache_write(stage: str, scope: str, at: str) -> Step:
 
 
 def rfactor(stage: str, loop: str) -> Step:
-    """Give every iteration of a reduced loop an accumulator of its own."""
+    """Give every iteration of a reduced loop a separate accumulator."""
     return Step("rfactor", (stage, loop))
 
 
@@ -277,7 +277,7 @@ def pack_grouped(buffer: str, axis: str, tile: int, along: str, group: int) -> S
 
 
 def shift_bytes(stage: str, buffer: str) -> Step:
-    """Shift packed bytes by 128 and take what that adds off the sums of ``stage``."""
+    """Shift packed bytes by 128 and subtract the excess from the sums of ``stage``."""
     return Step("shift_bytes", (stage, buffer))
 
 
@@ -297,17 +297,17 @@ def prefetch(stage: str, buffer: str, loop: str, distance: int = 1) -> Step:
 
 
 def unpad(stage: str) -> Step:
-    """Keep what is inside of a padded stage; its readers ask where they are."""
+    """Keep only the inside of a padded stage; its readers test whether they are inside."""
     return Step("unpad", (stage,))
 
 
 def peel(loop: str, first: int, last: int) -> Step:
-    """Give the first and the last iterations of a loop bodies of their own."""
+    """Give the first and the last iterations of a loop separate bodies."""
     return Step("peel", (loop, int(first), int(last)))
 
 
 def cut(axis: str, points: Sequence[int]) -> Step:
-    """Run an axis in pieces, each with a body of its own: ``cut("i", (8, 92))``."""
+    """Run an axis in pieces, each with a separate body: ``cut("i", (8, 92))``."""
     return Step("cut", (axis, tuple(int(p) for p in points)))
 
 
@@ -322,12 +322,12 @@ def layout(stage: str, *axes: str) -> Step:
 
 
 def cache_read(buffer: str, *axes: str) -> Step:
-    """Copy what is read of a buffer into a stage that walks these axes."""
+    """Copy the part of a buffer that is read into a stage that walks these axes."""
     return Step("cache_read", (buffer, tuple(axes)))
 
 
 def own_axis(stage: str, axis: str) -> Step:
-    """Let a stage walk an axis in a loop of its own."""
+    """Let a stage walk an axis in a separate loop."""
     return Step("own_axis", (stage, axis))
 
 
@@ -337,5 +337,5 @@ def skip(stage: str, loop: str) -> Step:
 
 
 def mirror(stage: str, loop: str) -> Step:
-    """See ``mirror.mirror``."""
+    """Compute one triangle of the blocks of a symmetric stage and store each twice."""
     return Step("mirror", (stage, loop))

@@ -1,4 +1,4 @@
-"""Primitives on how values are kept: the order of a buffer, copies, loops of a stage's own.
+"""Primitives on storage: the order of a buffer's dimensions, copies, separate loops of a stage.
 
 They come before all steps on loops, since they change which axes there are.
 """
@@ -79,6 +79,7 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
     if buffer is None or len(nodes) != 1:
         raise ScheduleError(f"cache_read: {name} is not read at exactly one place")
     (node,) = nodes
+    # The copy reads every index, without the conditions around the read, so all must be inside.
     extents = state.extents
     ranges = {axis: (0, as_int(extent) - 1) for axis, extent in extents.items()}
     used: set[str] = set()
@@ -88,12 +89,12 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
         used |= symbols(i)
         reach = bounds(i, ranges)
         if reach is None or reach[0] < 0 or reach[1] >= as_int(size):
-            # The copy is made for every index, the condition around the read does not hold there.
             raise ScheduleError(f"cache_read: {name} is read outside of it, under a condition")
     if not used <= set(axes) or not set(axes) <= set(extents) or len(set(axes)) != len(axes):
         raise ScheduleError(
             f"cache_read: {name} is read along {', '.join(sorted(used))}, not {', '.join(axes)}"
         )
+    # Every reader must walk the axes of the copy.
     for stage in state.prim.stages:
         walked = {a.name for a in (*stage.axes, *stage.reduce_axes)}
         if node in walk(stage.expr) and not set(axes) <= walked:
@@ -107,6 +108,7 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
     def copied(node: Read) -> Expr | None:
         return instead if node.buffer == name else None
 
+    # The copy stands behind the stage it copies, and that of a parameter first.
     stages = [replace(s, expr=map_reads(s.expr, copied)) for s in state.prim.stages]
     made_by = [n for n, s in enumerate(stages) if s.name == name]
     stages.insert(made_by[0] + 1 if made_by else 0, copy)
@@ -114,7 +116,7 @@ def cache_read(state: State, name: str, axes: tuple[str, ...]) -> State:
 
 
 def own_axis(state: State, name: str, axis: str) -> State:
-    """Let a stage walk one of its axes in a loop of its own, which no other stage runs.
+    """Let a stage walk one of its axes in a separate loop, which no other stage runs.
 
     ::
 
@@ -143,13 +145,13 @@ def require_no_loops(state: State, step: str) -> None:
 
 
 def with_prim(state: State, prim: PrimFunc) -> State:
-    """The state of another PrimFunc, with what was said of buffers so far."""
+    """Returns the state of another PrimFunc, with the decisions on buffers so far."""
     new = State.of(prim)
     return replace(new, packs=state.packs, kinds=state.kinds, streams=state.streams)
 
 
 def walked_dimension(prim: PrimFunc, step: str, name: str, axis: str) -> int:
-    """The one dimension of a parameter that an axis walks."""
+    """Returns the one dimension of a parameter that an axis walks."""
     dims = {
         d
         for s in prim.stages

@@ -1,4 +1,4 @@
-"""Loops that one machine instruction runs: ``tensorize``, and how it is written into the nest."""
+"""``tensorize``: loops that one machine instruction runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTRUCTIONS = {"vnni": LoopKind.UNROLL, "amx": LoopKind.VECTORIZE}
 
 
 def tensorize(state: State, loop: str, instruction: str) -> State:
-    """Run a loop by a machine instruction, wherever its iterations are what the instruction does.
+    """Run a loop by a machine instruction, wherever its iterations match the instruction.
 
     ::
 

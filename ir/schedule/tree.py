@@ -21,7 +21,7 @@ __all__ = ["Branch", "Leaf", "build_forest"]
 
 @dataclass
 class Branch:
-    """A loop and what stands in its body; ``stores`` are stages whose private buffer lives here."""
+    """A loop and the items of its body; ``stores`` are stages whose private buffers live here."""
 
     loop: str
     items: list[Branch | Leaf] = field(default_factory=list)
@@ -30,10 +30,10 @@ class Branch:
 
 @dataclass
 class Leaf:
-    """A stage below the loops it may share; ``inner`` are the loops that are its own.
+    """A stage below the loops it may share; ``inner`` are its separate loops.
 
     For a reduction: ``outer_reductions`` are its reduced loops above the tile, ``stored`` says that
-    the tile is written to the stage's buffer, ``in_tile`` that readers find it in the tile.
+    the tile is written to the stage's buffer, ``in_tile`` that readers read it from the tile.
     """
 
     stage: Stage
@@ -50,7 +50,7 @@ class _Placed:
 
 
 def build_forest(state: State) -> list[Branch | Leaf]:
-    """The root nests in order. Raises ScheduleError for an order that would change the result."""
+    """Returns the root nests in order; ScheduleError if the order would change the result."""
     _check_loops(state)
     stages = state.prim.stages
     wanted: dict[str, set[str]] = {}  # stage -> loops of its nest at which later stages join
@@ -88,7 +88,7 @@ def build_forest(state: State) -> list[Branch | Leaf]:
 
 
 def _check_loops(state: State) -> None:
-    """The loops of an axis stand in their order, and no threads share what they accumulate."""
+    """Checks that the loops of an axis are in order, and that threads share no accumulator."""
     seen: dict[str, list[str]] = {}
     for loop in state.order:
         for part in state.parts(loop):
@@ -167,7 +167,7 @@ def _shared(a: tuple[Branch, ...], b: tuple[Branch, ...]) -> int:
 def _check_reads(
     state: State, stage: Stage, path: tuple[Branch, ...], placed: dict[str, _Placed]
 ) -> None:
-    """In shared loops a stage may only read what this very iteration made."""
+    """Checks that a stage in shared loops reads only values of the same iteration."""
     for node in walk(stage.expr):
         if not isinstance(node, Read) or node.buffer not in placed or node.buffer == stage.name:
             continue
@@ -189,7 +189,7 @@ def _check_reads(
 
 
 def _place_storage(state: State, stage: Stage, placed: dict[str, _Placed]) -> None:
-    """Decide between tile, private buffer and full buffer by where the readers stand."""
+    """Chooses between tile, private buffer and full buffer by the loops of the readers."""
     mine = placed[stage.name]
     readers = [
         p

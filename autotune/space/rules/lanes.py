@@ -70,6 +70,7 @@ class Lanes(Tiling):
             steps.append(split_step(r, self.extent(r), choices["rows"]))
             outer.append(f"{r}.0")
             rows = [f"{r}.1"]
+        # Each stage runs its own lanes axis as vectors; a reduction has an accumulator per lane.
         inner: list[str] = []
         vectors: list[str] = []
         after: list[Step] = []
@@ -91,6 +92,7 @@ class Lanes(Tiling):
             vectors.append(f"{axis}.1")
             if stage.combiner is not None:
                 after.append(rfactor(stage.name, f"{axis}.1"))
+        # Rows are unrolled inside of the loops over vectors, so that they share what is loaded.
         steps.append(reorder(*outer, *inner, *rows, *vectors))
         if outer:
             steps += [cache_write(s.name, "registers", outer[-1]) for s in group.reductions]
@@ -101,6 +103,7 @@ class Lanes(Tiling):
         if r is not None:
             steps += [prefetch(stage, name, f"{r}.0") for stage, name in self.waited_for]
         steps += parallel_steps(outer, choices["parallel"])
+        # Operands that the lanes would read with a stride are packed first.
         packs = [pack(name, axis, 1) for name, axis in _transposed_operands(group).items()]
         transposed = [s for step in packs for s in pack_steps(group, step)]
         return [*transposed, *steps, *non_temporal_steps(group, choices["non_temporal"])]

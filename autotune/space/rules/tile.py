@@ -272,7 +272,7 @@ def is_packable(group: Group, stage: Stage, access: Access, axis: str) -> bool:
 
 
 def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = None) -> Tile:
-    """The sketch with vectors along ``v``, and rows along the best axes, or the given ones."""
+    """Returns the sketch with vectors along ``v``, and rows along the best axes or ``rows``."""
     main = group.main
     reads = group.accesses[main.name]
     rows = _row_axes(group, v) if rows is None else rows
@@ -280,6 +280,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     row2 = rows[1] if len(rows) > 1 and main.combiner is not None else None
     k = _longest_reduced(group) if main.combiner is not None else None
     constants = {p.name: p.constant for p in group.prim.params}
+    # Packing at run time pays only if several rows reuse the panel.
     packable = [
         (a.buffer, constants[a.buffer])
         for a in reads
@@ -291,6 +292,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
     packable_rows = _packable_rows(group, row, v, k)
     if not packable:
         packable_rows = tuple((name, fixed) for name, fixed in packable_rows if fixed)
+    # Tables of the knobs, cut to the extents of this group.
     lanes = target.lanes(group.element_bytes)
     wide = -(-group.extents[v] // lanes)
     tall = group.extents[row] if row is not None else 1

@@ -23,7 +23,7 @@ __all__ = ["panel_loops", "tile_cycles", "tile_defaults"]
 
 
 def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> float:
-    """Estimated cycles of the whole main stage with this register tile."""
+    """Returns the estimated cycles of the whole main stage with this register tile."""
     lanes = tiling.lanes
     main = tiling.group.main
     reads = tiling.group.accesses[main.name]
@@ -33,8 +33,10 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> fl
     work = max(1.0, expression_cost(main) / 2.0)
     crowding = _crowding(tiling)
     total = 0.0
+    # A panel larger than half of L1 is loaded from L2 for each tile.
     panel = vectors * tiling.target.vector_bytes * depth
     line = tiling.core.far_load if panel > tiling.target.l1 // 2 else 0.0
+    # Full tiles and those at the ends of each axis are counted separately.
     for n_v, v in tail(tiling.extent(tiling.vector_axis), vectors * lanes):
         wide = -(-v // lanes)
         for n_r, r in tail(tiling.extent(tiling.row_axis), rows):
@@ -57,6 +59,7 @@ def tile_cycles(tiling: Tiling, vectors: int, rows: int, second_rows: int) -> fl
                     lines += count * moves
                     live += wide if moves and len(reads) > 1 else 1.0
                     walks += moves and _far(tiling, access)
+                # A step takes as long as its slowest unit, more if the tile spills.
                 chains = wide * r * q
                 spilled = max(0.0, chains + min(live, wide + 1) - registers)
                 cycles = (
@@ -122,10 +125,11 @@ def _crowding(tiling: Tiling) -> float:
 
 
 def tile_defaults(tiling: Tiling) -> list[Choices]:
-    """Choices for a group that reduces, best first by ``tile_cycles``."""
+    """Returns choices for a group that reduces, best first by ``tile_cycles``."""
     tables = tiling.knobs
     if tiling.row_axis is not None and _reads_all_once(tiling):
         return [_down_columns(tiling, vectors) for vectors in PRODUCTS.columns]
+    # Register tiles that fit, the fastest by the model first; of equal ones, the largest.
     ranked = sorted(
         (tile_cycles(tiling, v, r, q), -v * r * q, v, r, q)
         for v, r, q in itertools.product(tables["vectors"], tables["rows"], tables["second_rows"])
@@ -135,6 +139,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
     for _, _, v, r, q in ranked[: PRODUCTS.most]:
         c = {**tiling.base_choices(), "vectors": v, "rows": r, "second_rows": q}
         prefetched = False
+        # Packing: of constants always, of others if they are strided or reused often.
         if _is_skinny(tiling):
             if _prepared(tiling.packable) and tiling.extent(tiling.row_axis) > r:
                 _pass_over_pieces(tiling, c)
@@ -145,19 +150,21 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
             constant = all(fixed for _, fixed in tiling.packable)
             strided = _strided(tiling)
             prefetched = not constant and not strided and _prefetches(tiling, reuse)
-            lies_well = prefetched or _lies_well(tiling, v)
-            c["pack"] = int(constant or strided or (reuse >= PRODUCTS.reused and not lies_well))
+            in_place = prefetched or _is_read_in_place(tiling, v)
+            c["pack"] = int(constant or strided or (reuse >= PRODUCTS.reused and not in_place))
             if c["pack"] and _reuses_rows(tiling):
                 c["pack"] = 2
             elif not c["pack"] and _prepared(tiling.packable_rows):
                 c["pack"] = 3
         elif _prepared(tiling.packable_rows):
             c["pack"] = 3
+        # Cache tiles and the order of the loops around them; skinny products need none.
         small_rows = tiling.extent(tiling.row_axis) * tiling.extent(tiling.second_row_axis) <= r * q
         if not _is_skinny(tiling):
             c["vectors_outer"] = tables["vectors_outer"][-1] if not small_rows else 0
             _block(tiling, c)
             c["prefetch"] = PRODUCTS.ahead if prefetched else c["prefetch"]
+        # A small tile is unrolled along k, as the loop itself costs as much as its step.
         iterations = ceil(tiling.extent(tiling.k_axis) / c["k_blocks"])
         if v * r * q <= PRODUCTS.small_tile and len(tiling.group.main.reduce_axes) == 1:
             c["k_unroll"] = max(
@@ -165,6 +172,7 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
             )
         c["parallel"] = parallel_depth(tiling, c)
         c["non_temporal"] = non_temporal_choice(tiling)
+        # Panels packed at run time are made by the core that uses them, if they stay in its cache.
         in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
         if in_panels and not _prepared(tiling.packable):
             _pack_where_used(tiling, c)
@@ -257,7 +265,7 @@ def _down_columns(tiling: Tiling, vectors: int) -> Choices:
     return c
 
 
-def _lies_well(tiling: Tiling, vectors: int) -> bool:
+def _is_read_in_place(tiling: Tiling, vectors: int) -> bool:
     """True if operands that could be packed are read as they lie: a tile takes most of each of
     their rows, or all steps of the reduced axes are few pages that stay in L1."""
     names = {name for name, _ in tiling.packable}

@@ -372,6 +372,7 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
         seen.add(source.index)
         return source.op.name == name and _folds_rows(source, scores) and _reads(source, of)
 
+    # Follow softmax back: exp(scores - row maximum) / row sum.
     share = node(last.edges[0], "divide")
     power = node(share.edges[0], "exp") if share is not None else None
     if share is None or power is None or not row_of(share.edges[1], "sum", power):
@@ -382,6 +383,7 @@ def _is_chain(graph: Graph, first: Node, last: Node, members: set[int]) -> bool:
         return False
     if not row_of(below.edges[1], "max", graph.nodes[source]):
         return False
+    # All other members are maps of the scores that only the chain reads.
     for index in members - seen:
         member = graph.nodes[index]
         if member.pattern not in _MAPS or member.shape != scores or member.escapes:
