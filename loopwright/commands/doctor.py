@@ -195,13 +195,13 @@ def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK)
 
 
-def _own_log() -> Path | None:
+def _users_log() -> Path | None:
     name = os.environ.get("LOOPWRIGHT_LOG")
     return Path(name) if name and Path(name).is_file() else None
 
 
 def _log_problems() -> Iterator[str]:
-    log_file = _own_log()
+    log_file = _users_log()
     report = logtool.verify(log_file) if log_file else None
     if report is not None and not report.ok:
         yield (
@@ -217,7 +217,7 @@ def _log_problems() -> Iterator[str]:
 
 
 def _logs_text() -> str:
-    log_file = _own_log()
+    log_file = _users_log()
     if log_file is None:
         first = "none yet: `loopwright tune ... --log FILE` makes one"
     else:

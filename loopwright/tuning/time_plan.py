@@ -66,7 +66,7 @@ class TimePlan:
         return self.for_choices(min(self.settings.graph_seconds, share))
 
     @property
-    def again(self) -> float:
+    def close_choices(self) -> float:
         """Seconds for measuring close choices once more, when their kernels are tuned."""
         share = self.settings.graph_share * self.total / 3
         return self.for_choices(min(self.settings.graph_seconds / 3, share, 0.3 * self.left))
@@ -95,7 +95,7 @@ class TimePlan:
     def kept_back(self, choices: bool) -> float:
         """Seconds of the stages after the search, with or without choices in the graph."""
         least = LAST_CALLS * self.call + LAST_BUILDS * self.build
-        wanted = least + self.comparison + (self.again if choices else 0.0)
+        wanted = least + self.comparison + (self.close_choices if choices else 0.0)
         return min(wanted, MOST_KEPT_BACK * self.total)
 
     def search(self, choices: bool) -> Budget:

@@ -272,7 +272,7 @@ class _Session:
         self, decided: Decided, profile: Rounds | None, given: Mapping[str, Sequence[Any]]
     ) -> ProgramResult:
         """Tunes the kernels, and those that would be used if a close choice were made otherwise."""
-        contenders = decided.contenders if self.plan.again else ()
+        contenders = decided.contenders if self.plan.close_choices else ()
         prims = [*self.variants.of(decided.taken).prims, *contenders]
         tasks = self.tasks(prims, decided, profile)
         machine = known_machine(self.target)
@@ -313,9 +313,9 @@ class _Session:
     def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
         """Runs the first and the current program interleaved, and rolls back what is slower."""
         # Close choices once more, now that the kernels of all their options are tuned.
-        points = decided.points if self.plan.again else frozenset[str]()
+        points = decided.points if self.plan.close_choices else frozenset[str]()
         rechosen = self.choose(
-            "choices in the graph, again", decided.taken, self.plan.again, points
+            "choices in the graph, again", decided.taken, self.plan.close_choices, points
         )
         seconds = self.plan.comparison
         # The graph as it is now with the schedules from before: only schedules are compared.

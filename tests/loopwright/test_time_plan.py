@@ -36,7 +36,7 @@ def session(total: float, start: float, call: float, build: float, turn: float) 
     search = BudgetClock(budget, clock)
     while not search.spent:
         clock.run(turn)
-    clock.run(plan.again)
+    clock.run(plan.close_choices)
     clock.run(plan.comparison)
     clock.run(LAST_CALLS * call + LAST_BUILDS * build)
     return plan.elapsed
@@ -79,9 +79,9 @@ def test_slow_programs_leave_time_for_the_search() -> None:
 def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
     clock = Clock()
     plan = TimePlan(Budget(6.0), clock.seconds, clock, call=0.15, build=0.3)
-    assert plan.graph == plan.again == 0.0
+    assert plan.graph == plan.close_choices == 0.0
     plan.call, plan.build = 0.01, 0.1
-    assert plan.graph == pytest.approx(0.15 * 6) and plan.again > 0.0
+    assert plan.graph == pytest.approx(0.15 * 6) and plan.close_choices > 0.0
     clock.run(5.0)
     assert plan.fits(calls=50, builds=5) and not plan.fits(calls=60, builds=5)
 
@@ -89,7 +89,7 @@ def test_a_choice_that_takes_longer_than_its_share_is_not_begun() -> None:
 def test_without_a_limit_in_seconds_nothing_is_infinite() -> None:
     plan = TimePlan(Budget(trials=100), 0.0, Clock())
     assert plan.search(choices=True) == Budget(trials=100)
-    assert np.isfinite([plan.graph, plan.again, plan.comparison]).all()
+    assert np.isfinite([plan.graph, plan.close_choices, plan.comparison]).all()
 
 
 def test_what_was_spent_before_counts() -> None:

@@ -80,7 +80,7 @@ def worth_of(
 ) -> list[Worth]:
     """Returns the winner's decisions, the most valuable first; none if the rules cannot make it."""
     times = _times(records)
-    rows, costs = _known(space, records)
+    rows, costs = _measured(space, records)
     row = _row_of(space, winner)
     if row is None:
         return []
@@ -119,7 +119,7 @@ def reverted_schedules(
     space: ScheduleSpace, records: Sequence[MeasureRecord], winner: MeasureRecord
 ) -> list[tuple[Population, Schedule]]:
     """The schedules that ``worth_of`` asks about, to be measured."""
-    rows, costs = _known(space, records)
+    rows, costs = _measured(space, records)
     return [(r.row, space.schedule(r.row)) for r in _reverts(space, rows, costs, winner)]
 
 
@@ -148,7 +148,7 @@ def _compared(times: _Times, key: str, winner: str) -> tuple[float, float] | Non
     return None
 
 
-def _known(
+def _measured(
     space: ScheduleSpace, records: Sequence[MeasureRecord]
 ) -> tuple[Population, np.ndarray[Any, np.dtype[np.float64]]]:
     """Returns the rows of the space that were measured, and their seconds (inf: failed)."""
