@@ -151,6 +151,12 @@ class Function:
     def type(self) -> FuncType:
         return FuncType(tuple(p.type for p in self.params), self.body.result.type)
 
+    def with_body(self, body: Block) -> Function:
+        """Returns the function with another body; the same object if ``body`` is its own."""
+        if body is self.body:
+            return self
+        return Function(self.params, body, self.attrs, self.span)
+
     def __str__(self) -> str:
         return text_of(self)
 

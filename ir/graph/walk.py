@@ -155,10 +155,7 @@ class _Rewriter:
         self.instead: dict[Var, Atom] = {}
 
     def function(self, function: Function) -> Function:
-        body = self.block(function.body)
-        if body is function.body:
-            return function
-        return Function(function.params, body, function.attrs, function.span)
+        return function.with_body(self.block(function.body))
 
     def nested(self, value: Expr) -> Expr:
         """``value`` with the blocks inside it rewritten."""

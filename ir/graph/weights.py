@@ -47,7 +47,7 @@ def map_constants(module: Module, change: Callable[[Constant], Constant]) -> Mod
         return Block(tuple(Binding(b.var, expr(b.value)) for b in old.bindings), atom(old.result))
 
     def function(old: Function) -> Function:
-        return Function(old.params, block(old.body), old.attrs, old.span)
+        return old.with_body(block(old.body))
 
     def expr(old: Expr) -> Expr:
         new = map_operands(old, atom)

@@ -14,7 +14,7 @@ from typing import Any
 from ..autotune.log.record import target_key
 from ..ir.dtype import Array
 from ..ir.graph.choices import Choices
-from ..ir.graph.nodes import Binding, Block, Function, Module
+from ..ir.graph.nodes import Binding, Block, Module
 from ..ir.graph.pipeline import GRAPH, default_pipeline
 from ..ir.graph.types import TensorType
 from ..ir.pass_context import pass_name
@@ -92,7 +92,7 @@ def _first_changed(
         if not isinstance(binding.var.type, TensorType):
             continue
         body = Block(main.body.bindings[: n + 1], binding.var)
-        short = source.module.with_function("main", Function(main.params, body, main.attrs))
+        short = source.module.with_function("main", main.with_body(body))
         passes = _passes(source, built.parts.threads)
         after = source.passes.quiet(verify=True).run(short, passes, GRAPH)
         if _changed(short, after, arrays, bound).differs:

@@ -49,10 +49,7 @@ def eliminate_dead_code(module: Module) -> Module:
 
 def without_dead_code(function: Function) -> Function:
     """``function`` with only the bindings its result needs."""
-    body = _live_block(function.body, set())
-    if body is function.body:
-        return function
-    return Function(function.params, body, function.attrs, function.span)
+    return function.with_body(_live_block(function.body, set()))
 
 
 def _live_block(block: Block, live: set[Var]) -> Block:
@@ -78,10 +75,7 @@ def _live_expr(value: Expr, live: set[Var]) -> Expr:
             return value
         return If(value.condition, then, orelse, value.span)
     if isinstance(value, Function):
-        body = _live_block(value.body, live)
-        return (
-            value if body is value.body else Function(value.params, body, value.attrs, value.span)
-        )
+        return value.with_body(_live_block(value.body, live))
     return value
 
 

@@ -73,10 +73,7 @@ class _Fuser:
     limits: GraphLimits
 
     def function(self, function: Function) -> Function:
-        body = self.block(function.body)
-        if body is function.body:
-            return function
-        return Function(function.params, body, function.attrs, function.span)
+        return function.with_body(self.block(function.body))
 
     def block(self, block: Block) -> Block:
         block = self.nested(block)
