@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from kernels_in_numpy import writing
 from loopwright.codegen.program import compile_program, entry_text
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import InternalError
 from loopwright.ir.program import Constant, Program, optimise, parse_program
-from loopwright.ir.program.interpret import interpret, writing
+from loopwright.ir.program.interpret import interpret
 
 
 @dataclass(frozen=True)
