@@ -33,6 +33,9 @@ __all__ = ["chooses", "make_probes"]
 Array = npt.NDArray[Any]
 _CHOOSING = ("max", "min", "any", "all")
 _LEAST, _MOST = 4, 8
+_SMALL_WORK, _MOST_OF_SMALL = 50_000, 16
+"""Kernels with fewer scalar evaluations are run on more probes, which cost little there: a fault in
+one of a few rows shows only if the spike of that row is where the fault is."""
 _LOUD = {4: 256.0, 8: 1024.0}
 """Factor of loud probes, by the bytes of a float: ``exp`` overflows at 89 and 710."""
 _TAME = 0.25
@@ -48,7 +51,7 @@ def chooses(prim: PrimFunc) -> bool:
 
 
 def make_probes(
-    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST
+    prim: PrimFunc, inputs: Mapping[str, Array], seed: int, most: int = _MOST_OF_SMALL
 ) -> list[dict[str, Array]]:
     """Returns inputs beside ``inputs`` for kernels that select, with other values of what is not
     constant: at most ``most`` quiet ones and as many loud ones.
@@ -64,7 +67,8 @@ def make_probes(
     if not free:
         return []
     lines = min(inputs[name].size // max(inputs[name].shape) for name in free)
-    count = min(most, _LEAST if lines >= _MOST else _MOST)
+    count = _LEAST if lines >= _MOST else _MOST
+    count = min(most, _MOST_OF_SMALL if work <= _SMALL_WORK else count)
     probes = [
         {
             name: _spiked(values, number, rng) if name in free else values

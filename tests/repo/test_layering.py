@@ -56,7 +56,7 @@ MODULES = {sources.module_name(path) for path in sources.library_files()}
 # Commands are made of extras, and the face offers one to users.
 MAY_IMPORT_EXTRAS = ("loopwright/commands/", "loopwright/__init__.py")
 
-MOST_CORE_LINES = 65_350
+MOST_CORE_LINES = 65_291
 """Of the package without extras, as ``wc -l`` counts them. May only fall."""
 
 

@@ -74,10 +74,10 @@ def test_memory_that_is_not_used_for_long_is_given_back(run, monkeypatch):
     bins.seen.clear()
     run()
     bins.drop_unused()
-    clock[0] = buffers.IDLE_SECONDS / 2
+    clock[0] = buffers.BIN_IDLE_SECONDS / 2
     bins.drop_unused()
     assert buffers.idle_bytes() > 0
-    clock[0] = 2 * buffers.IDLE_SECONDS
+    clock[0] = 2 * buffers.BIN_IDLE_SECONDS
     bins.drop_unused()
     assert buffers.idle_bytes() == 0
 
