@@ -101,6 +101,20 @@ class Graph:
             atom = args[0] if args else None
         return atom, tuple(reversed(chain))
 
+    def paths(self, start: int, end: int, most: int) -> set[int] | None:
+        """Returns the nodes on the paths from ``start``, which all lead to ``end``, both included;
+        None if they are more than ``most``."""
+        between = {start, end}
+        work = [start]
+        while work:
+            for user in self.nodes[work.pop()].users:
+                if user not in between:
+                    between.add(user)
+                    work.append(user)
+            if len(between) > most:
+                return None
+        return between
+
 
 def build_graph(block: Block, limits: GraphLimits = DEFAULT_LIMITS) -> Graph:
     """Returns the graph of ``block``; nested blocks count as users of what they use."""

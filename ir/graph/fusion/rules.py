@@ -308,16 +308,9 @@ def find_chain(graph: Graph, above: list[int], first: int) -> set[int] | None:
         last = above[last]
     if last == EXIT or not _sizes_fit(graph.nodes[first], graph.nodes[last], graph.limits):
         return None
-    members: set[int] = {first, last}
-    work = [first]
-    while work:
-        for user in graph.nodes[work.pop()].users:
-            if user not in members:
-                members.add(user)
-                work.append(user)
-        if len(members) > _LONGEST:
-            return None
-    return members if _is_chain(graph, graph.nodes[first], graph.nodes[last], members) else None
+    members = graph.paths(first, last, _LONGEST)
+    ends = graph.nodes[first], graph.nodes[last]
+    return members if members is not None and _is_chain(graph, *ends, members) else None
 
 
 def _sizes_fit(first: Node, last: Node, limits: GraphLimits) -> bool:

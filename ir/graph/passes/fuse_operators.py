@@ -144,15 +144,8 @@ def _join(graph: Graph, groups: Groups, start: int, end: int, open_joins: OpenJo
     """Puts ``start``, ``end`` and all nodes on the paths between them into one group."""
     if groups.find(start) == groups.find(end):
         return True
-    between: set[int] = {start, end}
-    work = [start]
-    while work:
-        for user in graph.nodes[work.pop()].users:
-            if user not in between:
-                between.add(user)
-                work.append(user)
-        if len(between) > MOST_OPERATORS:
-            return False
+    if (between := graph.paths(start, end, MOST_OPERATORS)) is None:
+        return False
     members = groups.union(between)
     outputs = groups.outputs(members)
     if not may_fuse(graph, members, outputs=outputs):
