@@ -18,6 +18,7 @@ EXTRAS = (
     "loopwright.debug",
     "loopwright.inspect.report",
     "loopwright.inspect.roofline_svg",
+    "loopwright.tracer.frontends",
     "loopwright.tuning.elsewhere",
 )
 """Modules and packages that the core does without; see ``loopwright/extras.py``."""
