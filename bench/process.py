@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,18 +36,30 @@ class Worker:
     is started again for the next workload.
     """
 
-    def __init__(self, library: str, threads: int) -> None:
+    def __init__(
+        self,
+        library: str,
+        threads: int,
+        command: Sequence[str] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """``command`` starts the process if it is not ``bench.worker``, with ``variables``."""
         self.library = library
         self._threads = threads
+        self._command = command
+        self._variables = variables
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = dict(os.environ, **LIBRARIES[self.library].variables())
+        variables = self._variables
+        environment = dict(
+            os.environ, **(LIBRARIES[self.library].variables() if variables is None else variables)
+        )
         environment.update({name: str(self._threads) for name in _THREAD_VARIABLES})
         self._rest = b""
         return subprocess.Popen(
-            [*COMMAND, self.library],
+            [*(self._command or COMMAND), self.library],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from .idiomatic import KIND, PROGRAMS
 from .libraries import LIBRARIES, OURS, result_of
 from .workload import wrongness
 
-__all__ = ["FORGIVEN", "main", "time_round"]
+__all__ = ["FORGIVEN", "Prepare", "main", "serve", "time_round"]
 
 # A peer may be this many tolerances off: it may trade exactness for speed, but not everything.
 FORGIVEN = 16.0
+
+Prepare: TypeAlias = Callable[[str, dict[str, Any]], tuple[Callable[[], Any], dict[str, Any]]]
+"""Makes what a command names ready: a call of it, and what to answer."""
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
@@ -67,7 +70,12 @@ def _prepare(library: str, command: dict[str, Any]) -> tuple[Callable[[], Any], 
 
 
 def main(library: str) -> None:
-    """Serve commands until the input ends, or the process that started this one is gone."""
+    """Serves the commands for one library."""
+    serve(library, _prepare)
+
+
+def serve(name: str, prepare: Prepare) -> None:
+    """Serves commands until the input ends, or the process that started this one is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes elsewhere
@@ -77,7 +85,7 @@ def main(library: str) -> None:
         try:
             if command["do"] == "prepare":
                 call = None
-                call, answer = _prepare(library, command)
+                call, answer = prepare(name, command)
             else:
                 assert call is not None
                 answer = {"seconds": time_round(call, command["seconds"])}
