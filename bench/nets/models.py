@@ -25,7 +25,12 @@ class Made:
 def made(name: str) -> Made:
     """Returns a network; the same weights and inputs every time."""
     torch.manual_seed(0)
-    return NETS[name]()
+    net = NETS[name]()
+    with torch.no_grad():
+        for parameter in net.module.parameters():
+            if parameter.ndim == 1:  # biases of 0 and scales of 1 would fold away
+                parameter += 0.02 * torch.randn_like(parameter)
+    return net
 
 
 def _image(make: Callable[[], nn.Module]) -> Callable[[], Made]:
