@@ -13,7 +13,7 @@ array([[2.],
 ``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
-Python functions.
+Python functions, ``from_onnx`` compiles models.
 """
 
 import importlib
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .autotune.space.sketch import Sketch
     from .module import CompiledModule, build, parse
     from .module_builder import ModuleBuilder
+    from .onnx_model import from_onnx
 
 __version__ = "0.1.0"
 
@@ -80,6 +81,7 @@ __all__ = [
     "debug",
     "f32",
     "f64",
+    "from_onnx",
     "i8",
     "i16",
     "i32",
@@ -105,6 +107,7 @@ _LATE = {
     "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "build": (".module", "build"),
     "debug": (".debug", ""),
+    "from_onnx": (".onnx_model", "from_onnx"),
     "parse": (".module", "parse"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),

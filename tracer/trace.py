@@ -22,7 +22,7 @@ from .slices import Update
 from .spans import Decoded, span_of, user_frame
 from .storage import Memory
 
-__all__ = ["Trace", "active", "tracing"]
+__all__ = ["Trace", "active", "tracing", "untraced"]
 
 
 class Trace:
@@ -30,7 +30,8 @@ class Trace:
 
     ``origins`` says in words where an atom comes from ("argument x of layer"); ``span`` is the
     user's place while one of our functions runs, and None while the user's own code does. With
-    ``borrowed``, big arrays that are captured are read in place.
+    ``borrowed``, big arrays that are captured are read in place. ``names`` are those of arrays from
+    outside, where no variables hold them (a model's); None: they are looked up.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Trace:
         self.check_index = check_index
         self.bounds: list[Bounds] = []
         self.receives = False  # one of NumPy's arrays was to take a traced argument
+        self.names: dict[int, tuple[np.ndarray[Any, Any], str]] | None = None
         self._captured: dict[int, tuple[np.ndarray[Any, Any], Constant]] = {}
         self._cast: dict[tuple[int, DType], Constant] = {}
         self._names: set[str] = set()
@@ -115,6 +117,11 @@ class Trace:
         self.origins[constant] = origin
         return constant
 
+    def name_array(self, array: np.ndarray[Any, Any], name: str) -> None:
+        """Says what an array from outside is called."""
+        assert self.names is not None
+        self.names[id(array)] = (array, name)
+
     def captures(self) -> list[np.ndarray[Any, Any]]:
         """Returns the arrays that were captured."""
         return [array for array, _ in self._captured.values()]
@@ -140,6 +147,8 @@ class Trace:
 
     def _variable_of(self, array: np.ndarray[Any, Any]) -> str | None:
         """Returns the user's expression for exactly this array, if a variable holds it."""
+        if self.names is not None:
+            return self.names[id(array)][1] if id(array) in self.names else None
         frame = user_frame()
         seen: FrameType | None = frame
         while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] != (
@@ -205,5 +214,17 @@ def tracing(trace: Trace) -> Generator[Trace, None, None]:
     _STACK.traces.append(trace)
     try:
         yield trace
+    finally:
+        _STACK.traces.pop()
+
+
+@contextmanager
+def untraced() -> Generator[None, None, None]:
+    """Makes no trace active for the body: functions of ``nn`` compute with NumPy there."""
+    if not hasattr(_STACK, "traces"):
+        _STACK.traces = []
+    _STACK.traces.append(None)
+    try:
+        yield
     finally:
         _STACK.traces.pop()

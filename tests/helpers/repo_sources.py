@@ -18,6 +18,7 @@ EXTRAS = (
     "loopwright.debug",
     "loopwright.inspect.report",
     "loopwright.inspect.roofline_svg",
+    "loopwright.onnx_model",
     "loopwright.tracer.frontends",
     "loopwright.tuning.elsewhere",
 )

@@ -46,8 +46,9 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "tqdm": ("autotune.progress",),
     "dask": ("autotune.measure.dask_runner",),
     "distributed": ("autotune.measure.dask_runner",),
-    "onnx": ("tracer.frontends",),
-    "torch": ("tracer.frontends",),
+    "google": ("tracer.frontends.onnx",),  # protobuf, which comes with onnx
+    "onnx": ("tracer.frontends.onnx",),
+    "torch": ("tracer.frontends.torch",),
 }
 
 

@@ -1,1 +1,1 @@
-"""Other ways in than Python functions: readers of model files will stand here."""
+"""Other ways in than Python functions: readers of models. Each is an extra with its own library."""

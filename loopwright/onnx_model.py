@@ -1,0 +1,53 @@
+"""ONNX models as compiled modules; the extra ``[onnx]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .ir.errors import UnsupportedError
+from .module import CompiledModule
+from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from .tracer.frontends.onnx import Shapes, Source
+
+__all__ = ["from_onnx"]
+
+
+def from_onnx(model: Source, *, shapes: Shapes | None = None, **options: Any) -> CompiledModule:
+    """Compiles an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
+
+    Returns a compiled module, which is called with arrays by position, or with ``run`` by name;
+    ``inputs`` and ``outputs`` are the names. ``shapes`` gives the sizes of inputs that the model
+    leaves open, ``{"image": (1, 3, 224, 224)}``. ``options`` are those of ``lw.compile``. Compiling
+    happens at the first call, or at ``lower()``.
+
+    Operators have the meaning of the ONNX standard for the opsets that the model names, 7 to the
+    newest. Raises UnsupportedError, which lists all operators and attributes of the model that are
+    not supported, LoopwrightTypeError if sizes are open, and LoopwrightValueError if the model is
+    damaged.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> from onnx import TensorProto, helper
+    >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
+    >>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    >>> node = helper.make_node("Relu", ["x"], ["y"])
+    >>> f = lw.from_onnx(helper.make_model(helper.make_graph([node], "g", [x], [y])))
+    >>> f.run({"x": np.float32([-1, 0, 2])})
+    {'y': array([0., 0., 2.], dtype=float32)}
+    """
+    try:
+        try:
+            from .tracer.frontends.onnx import convert
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("onnx", "google"):
+                raise
+            raise UnsupportedError(
+                "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
+            ) from None
+        module, name = convert(model, shapes)
+        return CompiledModule(module, name, **options)
+    except Exception as error:
+        reported = for_user(error)
+    raise reported

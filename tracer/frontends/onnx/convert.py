@@ -1,0 +1,142 @@
+"""A whole model: its inputs become parameters, its outputs the results of ``main``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from onnx import ModelProto, TypeProto, ValueInfoProto
+
+from ....ir.dtype import dtype_of
+from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ....ir.graph.nodes import Module
+from ....ir.graph.types import TensorType
+from ...emitting import lift
+from ...proxy import Proxy
+from ...specs import Spec
+from ...trace import Trace, tracing
+from .places import Places
+from .reader import Model, read_model
+from .survey import check
+from .table import Value
+from .tensors import dtype_name, numpy_dtype
+from .walk import Walk
+
+__all__ = ["Shapes", "Source", "convert"]
+
+Source: TypeAlias = str | Path | bytes | ModelProto
+"""A model: the path of a file, its bytes, or what they hold."""
+
+Shapes: TypeAlias = Mapping[str, Sequence[int] | Spec]
+"""Sizes of inputs by name."""
+
+
+def convert(source: Source, shapes: Shapes | None = None) -> tuple[Module, str]:
+    """Returns the module of a model, and the model's name.
+
+    ``shapes`` gives sizes of inputs by name, where the model leaves them open. Results of ``main``
+    have the names of the model's outputs.
+    """
+    model = read_model(source)
+    check(model)
+    types = _input_types(model, shapes or {})
+    places = Places(model.file, model.graph, model.functions.values())
+    trace = Trace(Path(model.file).stem)
+    trace.names = {}
+    with tracing(trace):
+        walk = Walk(model, trace, places)
+        names: dict[str, Value] = {}
+        for name, type in types.items():
+            names[name] = Proxy(trace.param(name, type, name), trace)
+        results = [lift(value).atom for value in walk.graph(model.graph, names)]
+    outputs = tuple(each.name for each in model.graph.output)
+    result = results[0] if len(results) == 1 else trace.builder.make_tuple(results)
+    main = trace.builder.function(result, attrs={"outputs": outputs})
+    return Module({"main": main}), trace.name
+
+
+def _input_types(model: Model, shapes: Shapes) -> dict[str, TensorType]:
+    """Returns the types of the inputs by name. Raises one error for all sizes that are unknown."""
+    constants = {each.name for each in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in constants]
+    unknown = set(shapes) - {each.name for each in inputs}
+    if unknown:
+        raise LoopwrightValueError(
+            f"{model.file} has no input {min(unknown)!r}; its inputs are "
+            f"{', '.join(each.name for each in inputs) or 'none'}"
+        )
+    types: dict[str, TensorType] = {}
+    open_inputs: list[str] = []
+    for each in inputs:
+        kind = _tensor_type(model, each)
+        shape = _shape(each, kind, shapes.get(each.name))
+        if shape is None:
+            open_inputs.append(f"{each.name} : {_declared(kind)}")
+            continue
+        types[each.name] = TensorType(shape, _dtype(model, each, kind))
+    if open_inputs:
+        name, _, declared = open_inputs[0].partition(" : ")
+        dtype, _, sizes = declared.partition("[")
+        example = f"{dtype}[{', '.join(s if s.isdigit() else '1' for s in sizes[:-1].split(', '))}]"
+        raise LoopwrightTypeError(
+            f"{model.file} leaves sizes of its inputs open",
+            notes=tuple(open_inputs),
+            hint=f"--arg '{name}={example.replace(' ', '')}', or shapes={{{name!r}: (...)}} of "
+            "lw.from_onnx",
+        )
+    return types
+
+
+def _tensor_type(model: Model, each: ValueInfoProto) -> TypeProto.Tensor:
+    kind = each.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = (kind or "no type").removesuffix("_type")
+        raise UnsupportedError(f"input {each.name!r} of {model.file} is of type {what}")
+    return each.type.tensor_type
+
+
+def _dtype(model: Model, each: ValueInfoProto, kind: TypeProto.Tensor) -> Any:
+    try:
+        return dtype_of(numpy_dtype(kind.elem_type))
+    except (TypeError, UnsupportedError):
+        raise UnsupportedError(
+            f"input {each.name!r} of {model.file} has elements of {dtype_name(kind.elem_type)}"
+        ) from None
+
+
+def _shape(
+    each: ValueInfoProto, kind: TypeProto.Tensor, given: Sequence[int] | Spec | None
+) -> tuple[int, ...] | None:
+    """Returns the shape of an input; None if the model and ``given`` leave a size open."""
+    declared = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
+    if given is None:
+        if not kind.HasField("shape") or any(size is None or size < 0 for size in declared):
+            return None
+        return tuple(size for size in declared if size is not None)
+    sizes = tuple(given.shape) if isinstance(given, Spec) else tuple(given)
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise LoopwrightValueError(f"the sizes of input {each.name!r} are {sizes}, not ints")
+    fits = len(sizes) == len(declared) and all(
+        old in (None, -1, new) for old, new in zip(declared, sizes)
+    )
+    if kind.HasField("shape") and not fits:
+        raise LoopwrightValueError(
+            f"input {each.name!r} is {_declared(kind)} and cannot have the shape {sizes}"
+        )
+    return sizes
+
+
+def _declared(kind: TypeProto.Tensor) -> str:
+    """Returns a declared type as a spec: ``f32[batch, 3, ?]``."""
+    try:
+        name = dtype_of(numpy_dtype(kind.elem_type)).short
+    except (TypeError, UnsupportedError):
+        name = dtype_name(kind.elem_type)
+    if not kind.HasField("shape"):
+        return f"{name}[...]"
+    sizes = [
+        str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?"
+        for d in kind.shape.dim
+    ]
+    return f"{name}[{', '.join(sizes)}]"

@@ -1,0 +1,87 @@
+"""Reading models: a path, bytes or a ModelProto become a checked ``Model``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .tensors import Folder
+
+__all__ = ["OLDEST_OPSET", "Model", "read_model"]
+
+OLDEST_OPSET = 7
+"""Opsets before this one broadcast in another way, and no exporter in use writes them."""
+
+
+@dataclass(slots=True)
+class Model:
+    """A model file. ``opsets`` has the version of each domain, ``functions`` the model's own."""
+
+    file: str
+    """Name in messages."""
+    graph: GraphProto
+    opsets: dict[str, int]
+    folder: Folder
+    functions: dict[tuple[str, str, str], FunctionProto] = field(
+        default_factory=dict[tuple[str, str, str], FunctionProto]
+    )
+
+    def function_of(self, node: NodeProto) -> FunctionProto | None:
+        """Returns the model's own function that ``node`` calls, if it calls one."""
+        return self.functions.get((domain_of(node), node.op_type, node.overload))
+
+
+def domain_of(node: NodeProto) -> str:
+    """Returns the domain of a node; ``ai.onnx`` is another name of the empty one."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
+    """Returns the version of each domain that a model or function imports."""
+    return {
+        "" if each.domain == "ai.onnx" else each.domain: each.version for each in proto.opset_import
+    }
+
+
+def read_model(source: str | Path | bytes | ModelProto | Any) -> Model:
+    """Reads a model. Raises LoopwrightValueError if it is damaged, FileNotFoundError if there is no
+    file of this name."""
+    file, folder = "<model>", Folder(None)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        file, folder = path.name, Folder(path.parent)
+        source = path.read_bytes()
+    if isinstance(source, bytes | bytearray | memoryview):
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(bytes(source))
+        except DecodeError:
+            raise LoopwrightValueError(f"{file} is no ONNX model, or is damaged") from None
+    elif isinstance(source, ModelProto):
+        proto = source
+    else:
+        raise LoopwrightTypeError(
+            f"a path, bytes or an onnx.ModelProto is needed, not a {type(source).__name__}"
+        )
+    return _checked(proto, file, folder)
+
+
+def _checked(proto: ModelProto, file: str, folder: Folder) -> Model:
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise LoopwrightValueError(f"{file} has no graph with outputs: it is damaged, or no model")
+    opsets = opsets_of(proto)
+    version = opsets.get("")
+    if version is not None and version < OLDEST_OPSET:
+        raise UnsupportedError(
+            f"{file} has opset {version}, and those from {OLDEST_OPSET} on are supported",
+            hint="onnx.version_converter.convert_version(model, 17)",
+        )
+    functions = {
+        ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
+    }
+    return Model(file, proto.graph, opsets, folder, functions)

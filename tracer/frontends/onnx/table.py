@@ -1,0 +1,129 @@
+"""The table of converters: which function stands for which operator of ONNX, from which opset on.
+
+A converter is a function of values in NumPy's terms. A value is a ``Proxy``, if it depends on the
+model's inputs, or else a NumPy array. With arrays alone NumPy computes at once, so arithmetic on
+shapes needs nothing of its own::
+
+    @converter("LeakyRelu", since=6)
+    def _leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
+        return np.where(x >= 0, x, x * alpha)
+
+Positional parameters are the operator's inputs (None: an optional one that is absent), keyword-only
+ones its attributes. An attribute of a model that the function does not declare is reported as not
+supported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ....ir.dtype import Array
+from ....ir.errors import UnsupportedError
+from ...proxy import Proxy
+
+__all__ = ["Branch", "Node", "Row", "Value", "converter", "is_known", "known", "row_of"]
+
+Value: TypeAlias = Any
+"""A Proxy or a NumPy array; None where an optional input or output is absent."""
+
+Branch: TypeAlias = Callable[..., tuple[Value, ...]]
+"""A graph that is an attribute of a node, as a function of its inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a converter may ask of its node, if its first parameter is called ``node``.
+
+    ``outputs`` says of each output if the model uses it. ``opset`` is the model's version of the
+    operator's domain.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    opset: int
+    outputs: tuple[bool, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def wants(self, output: int) -> bool:
+        """True if the model uses the output of this number."""
+        return output < len(self.outputs) and self.outputs[output]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A converter for the opsets from ``since`` on, up to the next row of the same operator."""
+
+    since: int
+    function: Callable[..., Any]
+    takes_node: bool
+    least: int
+    """Inputs that have to be there."""
+    most: int | None
+    """Inputs that there may be; None: any number."""
+    attributes: frozenset[str]
+    required: frozenset[str]
+
+
+_ROWS: dict[tuple[str, str], list[Row]] = {}
+
+
+def converter(
+    name: str, *, since: int, domain: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enters the decorated function into the table for operator ``name`` of ``domain``."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        rows = _ROWS.setdefault((domain, name), [])
+        assert all(row.since != since for row in rows), f"{name} has two rows for opset {since}"
+        rows.append(_row(since, function))
+        rows.sort(key=lambda row: -row.since)
+        return function
+
+    return enter
+
+
+def _row(since: int, function: Callable[..., Any]) -> Row:
+    parameters = list(inspect.signature(function).parameters.values())
+    takes_node = bool(parameters) and parameters[0].name == "node"
+    parameters = parameters[takes_node:]
+    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    attributes = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return Row(
+        since,
+        function,
+        takes_node,
+        sum(p.default is p.empty for p in inputs),
+        None if variadic else len(inputs),
+        frozenset(p.name for p in attributes),
+        frozenset(p.name for p in attributes if p.default is p.empty),
+    )
+
+
+def row_of(domain: str, name: str, opset: int) -> Row | None:
+    """Returns the row of an operator that holds for ``opset``; None if there is none."""
+    return next((row for row in _ROWS.get((domain, name), ()) if row.since <= opset), None)
+
+
+def is_known(value: Value) -> bool:
+    """True if the elements of ``value`` are known while the model is converted."""
+    return type(value) is not Proxy
+
+
+def known(value: Value, what: str) -> Array:
+    """Returns the elements of an input called ``what``, which the code has to know.
+
+    Raises UnsupportedError if they depend on the inputs of the model.
+    """
+    if not is_known(value):
+        raise UnsupportedError(
+            f"its input {what} depends on the model's inputs, and has to be constant",
+            hint="export the model with fixed sizes, or run a constant folder on it",
+        )
+    return np.asarray(value)
