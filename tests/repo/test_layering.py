@@ -58,8 +58,9 @@ MODULES = {sources.module_name(path) for path in sources.library_files()}
 MAY_IMPORT_EXTRAS = ("loopwright/commands/", "loopwright/__init__.py")
 
 MOST_CORE_LINES = 72_000
-"""Of the package without extras, as ``wc -l`` counts them. It rose from 65,291 for what models need:
-operators with state, general convolutions, a cache of machine code, saved programs, profiles."""
+"""Of the package without extras, as ``wc -l`` counts them. It rose from 65,291 for what models
+need: operators with state, general convolutions, a cache of machine code, saved programs, profiles.
+"""
 
 
 def test_every_import_goes_down_the_table() -> None:
