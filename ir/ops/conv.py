@@ -1,12 +1,14 @@
-"""Convolution in two dimensions.
+"""Convolution in one, two and three dimensions.
 
-``nn.conv2d`` knows layouts, padding and groups. It is lowered to ``nn.pad``, transposes to NHWC and
-HWIO, and the primitive ``conv2d_valid``, whose innermost axis holds the output channels: in that
-order register tiles over columns and channels are fast.
+``nn.conv1d``, ``nn.conv2d`` and ``nn.conv3d`` know layouts, padding and groups. They are lowered to
+``nn.pad``, transposes that put the channels last (NHWC, HWIO), and a primitive (``conv2d_valid``),
+whose innermost axis holds the output channels: in that order register tiles over columns and
+channels are fast.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,27 +25,42 @@ from .declare import Reduce, attr, composite, in_float64, primitive
 from .rules import Attrs
 from .sampling import floats, ints, sample
 from .window import (
-    DILATION,
-    PADDING,
+    SPATIAL,
+    channel_axis,
+    dilation_attr,
+    layouts,
+    padding_attr,
     padding_of,
-    pair,
+    per_spatial_axis,
     spatial_axes,
     spatial_pads,
+    stride_attr,
     window_count,
     window_span,
 )
 from .winograd import ERROR_GROWTH, winograd
 
-__all__ = ["winograd_fits"]
+__all__ = ["GROUPS", "check_channels", "kernel_axes", "kernel_size", "winograd_fits"]
 
-_STRIDES = attr("distance of neighbouring windows, an int or one per axis", (1, 1))
-_GROUPS = attr("number of groups of channels, convolved separately", 1)
-_KERNEL_AXES = {"OIHW": (2, 3, 1, 0), "HWIO": (0, 1, 2, 3)}  # where height, width, in, out stand
+GROUPS = attr("number of groups of channels, convolved separately", 1)
 
 
-def _check_channels(
+def kernel_axes(layout: str, rank: int) -> tuple[int, ...]:
+    """Returns where a kernel's layout (OIHW, HWIO) has the spatial axes, the input and the output.
+
+    >>> kernel_axes("OIHW", 2)
+    (2, 3, 1, 0)
+    """
+    names = (f"OI{SPATIAL[rank]}", f"{SPATIAL[rank]}IO")
+    if layout not in names:
+        raise LoopwrightValueError(f"kernel_layout {layout!r} is none of {', '.join(names)}")
+    return tuple(layout.index(letter) for letter in names[1])
+
+
+def check_channels(
     x: TensorType, w: TensorType, channels: IntExpr, inputs: IntExpr, out: IntExpr, groups: Any
 ) -> None:
+    """Raises an error unless a kernel takes the channels of ``x``, in ``groups`` groups."""
     if not isinstance(groups, int) or groups < 1:
         raise LoopwrightValueError(f"groups {groups!r} is not a positive int")
     if inputs * groups != channels:
@@ -58,17 +75,18 @@ def _check_channels(
         )
 
 
-def _kernel_size(w: TensorType, axes: Sequence[int]) -> tuple[int, int]:
-    height, width = w.shape[axes[0]], w.shape[axes[1]]
-    if not isinstance(height, int) or not isinstance(width, int) or height < 1 or width < 1:
+def kernel_size(w: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
+    """Returns the sizes of the spatial axes of a kernel, which are known and at least 1."""
+    sizes = tuple(size for axis in axes if isinstance(size := w.shape[axis], int) and size > 0)
+    if len(sizes) != len(axes):
         raise LoopwrightTypeError(f"the kernel {w.short} needs a known height and width")
-    return height, width
+    return sizes
 
 
 def winograd_fits(w: TensorType, attrs: Attrs) -> bool:
     """True if a convolution with this kernel can be computed by Winograd's algorithm."""
-    plain = all(pair(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
-    order = _KERNEL_AXES.get(attrs["kernel_layout"], (0, 1, 2, 3))
+    plain = all(per_spatial_axis(key, attrs[key]) == (1, 1) for key in ("strides", "dilation"))
+    order = (0, 1) if attrs["kernel_layout"] == "HWIO" else (2, 3)
     square = w.rank == 4 and (w.shape[order[0]], w.shape[order[1]]) == (3, 3)
     return plain and square and w.dtype.is_float and attrs["groups"] == 1
 
@@ -98,26 +116,29 @@ def _rule(
     kernel_layout: str = "HWIO",
 ) -> TensorType:
     """Returns the type of a convolution; the defaults are those of ``conv2d_valid``."""
-    spatial = spatial_axes(data_layout, x)
-    if kernel_layout not in _KERNEL_AXES:
-        raise LoopwrightValueError(f"kernel_layout {kernel_layout!r} is none of OIHW, HWIO")
-    if w.rank != 4:
-        raise LoopwrightTypeError(f"the kernel needs the four axes {kernel_layout}, not {w.short}")
-    order = _KERNEL_AXES[kernel_layout]
-    channel_axis = ({1, 2, 3} - set(spatial)).pop()
-    kernel, inputs, out = _kernel_size(w, order), w.shape[order[2]], w.shape[order[3]]
-    _check_channels(x, w, x.shape[channel_axis], inputs, out, groups)
-    strides, dilation = pair("strides", strides), pair("dilation", dilation)
-    sides = padding_of(padding)
+    rank = len(data_layout) - 2 if len(data_layout) - 2 in SPATIAL else 2
+    spatial = spatial_axes(data_layout, x, rank)
+    order = kernel_axes(kernel_layout, rank)
+    if w.rank != rank + 2:
+        count = {3: "three", 4: "four", 5: "five"}[rank + 2]
+        raise LoopwrightTypeError(
+            f"the kernel needs the {count} axes {kernel_layout}, not {w.short}"
+        )
+    channel = channel_axis(data_layout)
+    kernel, inputs, out = kernel_size(w, order[:rank]), w.shape[order[-2]], w.shape[order[-1]]
+    check_channels(x, w, x.shape[channel], inputs, out, groups)
+    strides = per_spatial_axis("strides", strides, rank)
+    dilation = per_spatial_axis("dilation", dilation, rank)
+    sides = padding_of(padding, rank)
     shape = list(x.shape)
-    shape[channel_axis] = out
+    shape[channel] = out
     for n, axis in enumerate(spatial):
-        padded = x.shape[axis] + sides[n] + sides[n + 2]
+        padded = x.shape[axis] + sides[n] + sides[n + rank]
         shape[axis] = window_count(padded, window_span(kernel[n], dilation[n]), strides[n], x)
     return TensorType(tuple(shape), x.dtype)
 
 
-def _every_other(x: Value, axes: tuple[int, int], strides: tuple[int, int]) -> Value:
+def _every_other(x: Value, axes: Sequence[int], strides: Sequence[int]) -> Value:
     """Returns every ``strides``-th pixel of images."""
     steps = tuple(strides[axes.index(n)] if n in axes else 1 for n in range(x.rank))
     return F.strided_slice(x, begin=(0,) * x.rank, end=x.shape, strides=steps)
@@ -130,31 +151,32 @@ def _reference(
     dilation: Any,
     groups: int,
     padding: Any = 0,
-    data_layout: str = "NHWC",
-    kernel_layout: str = "HWIO",
+    data_layout: str | None = None,
+    kernel_layout: str | None = None,
     algorithm: str = "direct",
 ) -> Any:
     """The sum of shifted images, each times one element of the kernel."""
-    planar = data_layout == "NCHW"
-    x = x if planar else np.moveaxis(x, 3, 1)
-    w = w if kernel_layout == "OIHW" else np.transpose(w, (3, 2, 0, 1))
-    top, left, bottom, right = np.resize(np.atleast_1d(padding), 4)
-    (sh, sw), (dh, dw) = np.resize(strides, 2), np.resize(dilation, 2)
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    kernel_h, kernel_w = w.shape[2:]
-    rows = (x.shape[2] - (kernel_h - 1) * dh - 1) // sh + 1
-    columns = (x.shape[3] - (kernel_w - 1) * dw - 1) // sw + 1
-    images = np.split(x, groups, axis=1)
+    rank = x.ndim - 2
+    planar = data_layout == layouts(rank)[0]
+    x = x if planar else np.moveaxis(x, -1, 1)
+    w = w if (kernel_layout or "").startswith("OI") else np.moveaxis(w, (-1, -2), (0, 1))
+    sides = [int(s) for s in np.resize(np.atleast_1d(padding), 2 * rank)]
+    steps, spread = np.resize(strides, rank), np.resize(dilation, rank)
+    x = np.pad(x, ((0, 0), (0, 0), *zip(sides[:rank], sides[rank:], strict=True)))
+    kernel = w.shape[2:]
+    spans = (np.array(kernel) - 1) * spread + 1
+    counts = (np.array(x.shape[2:]) - spans) // steps + 1
     parts: list[Any] = []
-    for image, kernel in zip(images, np.split(w, groups, axis=0), strict=True):
-        total = np.zeros((x.shape[0], kernel.shape[0], rows, columns), x.dtype)
-        for i in range(kernel_h):
-            for j in range(kernel_w):
-                shifted = image[:, :, i * dh :: sh, j * dw :: sw][:, :, :rows, :columns]
-                total += np.einsum("ncyx,oc->noyx", shifted, kernel[:, :, i, j])
+    for image, weights in zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True):
+        total = np.zeros((x.shape[0], weights.shape[0], *counts), x.dtype)
+        for place in itertools.product(*map(range, kernel)):
+            begin = np.array(place) * spread
+            windows = (slice(b, b + (c - 1) * s + 1, s) for b, c, s in zip(begin, counts, steps))
+            shifted = image[(slice(None), slice(None), *windows)]
+            total += np.einsum("nc...,oc->no...", shifted, weights[(..., *place)])
         parts.append(total)
     result = np.concatenate(parts, axis=1)
-    return result if planar else np.moveaxis(result, 1, 3)
+    return result if planar else np.moveaxis(result, 1, -1)
 
 
 def _conv2d_samples(rng: np.random.Generator) -> list[Sample]:
@@ -189,6 +211,45 @@ def _conv2d_samples(rng: np.random.Generator) -> list[Sample]:
     ]
 
 
+def _lowered(
+    x: Value,
+    w: Value,
+    rank: int,
+    *,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    algorithm: str = "direct",
+) -> Value:
+    """A convolution as padding, transposes and ``conv2d_valid``, or Winograd's transforms."""
+    planar = data_layout == layouts(rank)[0]
+    order, sides = kernel_axes(kernel_layout, rank), padding_of(padding, rank)
+    padded = any(side != 0 for side in sides)
+    spatial = tuple(range(1, rank + 1))
+    # Where each result is made of one pixel, strides do no more than choose pixels.
+    pointwise = all(w.shape[axis] == 1 for axis in order[:rank]) and not padded
+    strides = per_spatial_axis("strides", strides, rank)
+    if any(stride > 1 for stride in strides) and pointwise:
+        x = _every_other(x, tuple(axis + planar for axis in spatial), strides)
+        strides = (1,) * rank
+    if planar:
+        x = F.transpose(x, axes=(0, *(axis + 1 for axis in spatial), 1))
+    if order != tuple(range(rank + 2)):
+        constant = w.fold(lambda array: np.ascontiguousarray(array.transpose(order)))
+        w = constant or F.transpose(w, axes=order)
+    if algorithm not in ("auto", "direct"):
+        result = winograd(x, w, algorithm, sides)
+    else:
+        if padded:
+            x = F.nn.pad(x, pad_width=spatial_pads(spatial, sides))
+        valid = getattr(F, f"conv{rank}d_valid")
+        result = valid(x, w, strides=strides, dilation=dilation, groups=groups)
+    return F.transpose(result, axes=(0, rank + 1, *spatial)) if planar else result
+
+
 @composite(
     "nn.conv2d",
     Pattern.CONTRACTION,
@@ -201,10 +262,10 @@ def _conv2d(
     x: Value,
     w: Value,
     *,
-    strides: Any = _STRIDES,
-    padding: Any = PADDING,
-    dilation: Any = DILATION,
-    groups: int = _GROUPS,
+    strides: Any = stride_attr(2),
+    padding: Any = padding_attr(2),
+    dilation: Any = dilation_attr(2),
+    groups: int = GROUPS,
     data_layout: str = attr("layout of x and of the result, NCHW or NHWC", "NCHW"),
     kernel_layout: str = attr("layout of w, OIHW or HWIO", "OIHW"),
     algorithm: str = attr(
@@ -227,84 +288,169 @@ def _conv2d(
           nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
         }
     """
-    planar = data_layout == "NCHW"
-    order, sides = _KERNEL_AXES[kernel_layout], padding_of(padding)
-    padded = any(side != 0 for side in sides)
-    # Where each result is made of one pixel, strides do no more than choose pixels.
-    pointwise = (w.shape[order[0]], w.shape[order[1]]) == (1, 1) and not padded
-    strides = pair("strides", strides)
-    if strides != (1, 1) and pointwise:
-        x = _every_other(x, (2, 3) if planar else (1, 2), strides)
-        strides = (1, 1)
-    if planar:
-        x = F.transpose(x, axes=(0, 2, 3, 1))
-    if kernel_layout != "HWIO":
-        constant = w.fold(lambda array: np.ascontiguousarray(array.transpose(order)))
-        w = constant or F.transpose(w, axes=order)
-    if algorithm not in ("auto", "direct"):
-        result = winograd(x, w, algorithm, sides)
-    else:
-        if padded:
-            x = F.nn.pad(x, pad_width=spatial_pads((1, 2), sides))
-        result = F.conv2d_valid(x, w, strides=strides, dilation=dilation, groups=groups)
-    return F.transpose(result, axes=(0, 3, 1, 2)) if planar else result
+    return _lowered(
+        x,
+        w,
+        2,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        algorithm=algorithm,
+    )
 
 
-def _conv2d_valid_samples(rng: np.random.Generator) -> list[Sample]:
-    def drawn(
-        x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32", **attrs: Any
-    ) -> Sample:
-        return sample(floats(rng, x, dtype), floats(rng, w, dtype), **attrs)
-
+def _samples_of_rank(rank: int) -> list[dict[str, Any]]:
+    """Shapes and attributes of convolutions, with channels first and last."""
+    letters = SPATIAL[rank]
+    last = {"data_layout": f"N{letters}C", "kernel_layout": f"{letters}IO"}
+    size, kernel = (9, 8, 7)[:rank], (3, 2, 3)[:rank]
     return [
-        drawn((1, 9, 8, 3), (3, 3, 3, 5)),
-        drawn((2, 7, 7, 4), (1, 1, 4, 3), "float64", strides=(2, 2)),
-        drawn((1, 9, 9, 6), (3, 2, 2, 9), groups=3, dilation=(2, 1)),
-        drawn((1, 5, 5, 7), (3, 3, 1, 7), groups=7),
-        drawn((0, 4, 4, 1), (2, 2, 1, 1)),
+        {"x": (2, 3, *size), "w": (4, 3, *kernel)},
+        {"x": (1, *size, 5), "w": (*kernel, 5, 3), "padding": 1, "strides": 2, **last},
+        {"x": (1, 6, *size), "w": (4, 3, *kernel), "groups": 2, "dilation": 2},
+        {"x": (1, *size, 5), "w": (*kernel, 1, 5), "groups": 5, "padding": 1, **last},
+        {"x": (1, 3, *size), "w": (2, 3, *(1,) * rank), "strides": 3},
+        {"x": (1, 2, *size), "w": (2, 2, *kernel), "padding": tuple(range(2 * rank))},
+        {"x": (0, 2, *size), "w": (2, 2, *kernel)},
     ]
 
 
-@primitive(
-    "conv2d_valid",
-    Pattern.CONTRACTION,
-    dtypes="iuf",
-    rule=_rule,
-    reference=in_float64(_reference),
-    samples=_conv2d_valid_samples,
-)
-def _conv2d_valid(
-    out: TensorType,
-    x: Tensor,
-    w: Tensor,
-    *,
-    strides: Any = _STRIDES,
-    dilation: Any = DILATION,
-    groups: int = _GROUPS,
-) -> Reduce:
-    """Convolution without padding, channels last: the primitive of ``nn.conv2d``.
+def _declare_convolution(rank: int) -> None:
+    channels_first, _ = layouts(rank)
+    letters = SPATIAL[rank]
+    kernel = f"OI{letters}"
+    axes = ", ".join(letters)
+    windows = ", ".join(f"K{letter}" for letter in letters)
+    typed = {1: "(1, 64, 100)", 3: "(1, 64, 8, 28, 28)"}[rank]
+    doc = f"""Convolution in {rank} dimension{"s" * (rank > 1)}: ``nn.conv2d`` for other arrays.
 
-    ``x`` of shape (N, H, W, C), ``w`` of (KH, KW, C / groups, O), of one integer or float dtype;
-    the result is (N, OH, OW, O). Errors as of ``nn.conv2d``.
+``x`` of shape (N, C, {axes}) or (N, {axes}, C), ``w`` of (O, C / groups, {windows}) or
+({windows}, C / groups, O), of one integer or float dtype; the result has that dtype, the
+layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
 
-        fn (
-          %x: Tensor[(1, 58, 58, 64), float32],
-          %w: Tensor[(3, 3, 64, 64), float32]
-        ) -> Tensor[(1, 28, 28, 64), float32] {
-          conv2d_valid(%x, %w, strides=[2, 2])
-        }
-    """
-    height, width, inputs, channels = w.shape
-    strides, dilation = pair("strides", strides), pair("dilation", dilation)
+    fn (
+      %x: Tensor[{typed}, float32],
+      %w: Tensor[(64, 64{", 3" * rank}), float32]
+    ) -> Tensor[{typed}, float32] {{
+      nn.conv{rank}d(%x, %w, padding=1)
+    }}
+"""
 
-    def element(*index: IndexLike) -> Expr:
-        n, row, column, o, i, j, c = index
-        y = index_add(index_mul(row, strides[0]), index_mul(i, dilation[0]))
-        z = index_add(index_mul(column, strides[1]), index_mul(j, dilation[1]))
-        channel = c
-        if groups > 1:
-            group = index_div(o, channels // groups)
-            channel = index_add(index_mul(group, inputs), c)
-        return op("multiply", x(n, y, z, channel), w(i, j, c, o))
+    def samples(rng: np.random.Generator) -> list[Sample]:
+        drawn = _samples_of_rank(rank)
+        return [sample(floats(rng, s.pop("x")), floats(rng, s.pop("w")), **s) for s in drawn]
 
-    return Reduce("sum", (height, width, inputs), element)
+    @composite(
+        f"nn.conv{rank}d",
+        Pattern.CONTRACTION,
+        dtypes="iuf",
+        rule=_rule,
+        reference=in_float64(_reference),
+        samples=samples,
+        doc=doc,
+    )
+    def _convolution(
+        x: Value,
+        w: Value,
+        *,
+        strides: Any = stride_attr(rank),
+        padding: Any = padding_attr(rank),
+        dilation: Any = dilation_attr(rank),
+        groups: int = GROUPS,
+        data_layout: str = attr(f"layout of x, {' or '.join(layouts(rank))}", channels_first),
+        kernel_layout: str = attr(f"layout of w, {kernel} or {letters}IO", kernel),
+    ) -> Value:
+        return _lowered(
+            x,
+            w,
+            rank,
+            strides=strides,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            data_layout=data_layout,
+            kernel_layout=kernel_layout,
+        )
+
+
+def _declare_valid(rank: int) -> None:
+    letters = ", ".join(SPATIAL[rank])
+    windows, results = (", ".join(f"{k}{c}" for c in SPATIAL[rank]) for k in "KO")
+    image, kernel = ", ".join(["58"] * rank), ", ".join(["3"] * rank)
+    doc = f"""Convolution without padding, channels last: the primitive of ``nn.conv{rank}d``.
+
+``x`` of shape (N, {letters}, C), ``w`` of ({windows}, C / groups, O), of one integer or float
+dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
+
+    fn (
+      %x: Tensor[(1, {image}, 64), float32],
+      %w: Tensor[({kernel}, 64, 64), float32]
+    ) -> Tensor[(1, {", ".join(["28"] * rank)}, 64), float32] {{
+      conv{rank}d_valid(%x, %w, strides=[{", ".join(["2"] * rank)}])
+    }}
+"""
+
+    def rule(x: TensorType, w: TensorType, **attrs: Any) -> TensorType:
+        last = {"data_layout": layouts(rank)[1], "kernel_layout": f"{SPATIAL[rank]}IO"}
+        return _rule(x, w, **attrs, **last)
+
+    def samples(rng: np.random.Generator) -> list[Sample]:
+        def drawn(
+            x: tuple[int, ...], w: tuple[int, ...], dtype: str = "float32", **attrs: Any
+        ) -> Sample:
+            return sample(floats(rng, x, dtype), floats(rng, w, dtype), **attrs)
+
+        size, window, point = (9, 8, 7)[:rank], (3, 3, 2)[:rank], (1,) * rank
+        return [
+            drawn((1, *size, 3), (*window, 3, 5)),
+            drawn((2, *size, 4), (*point, 4, 3), "float64", strides=(2,) * rank),
+            drawn((1, *size, 6), (*window, 2, 9), groups=3, dilation=(2, 1, 3)[:rank]),
+            drawn((1, *size, 7), (*window, 1, 7), groups=7),
+            drawn((0, *size, 1), (*window, 1, 1)),
+        ]
+
+    @primitive(
+        f"conv{rank}d_valid",
+        Pattern.CONTRACTION,
+        dtypes="iuf",
+        rule=rule,
+        reference=in_float64(_reference),
+        samples=samples,
+        doc=doc,
+    )
+    def _valid(
+        out: TensorType,
+        x: Tensor,
+        w: Tensor,
+        *,
+        strides: Any = stride_attr(rank),
+        dilation: Any = dilation_attr(rank),
+        groups: int = GROUPS,
+    ) -> Reduce:
+        *window, inputs, channels = w.shape
+        steps = per_spatial_axis("strides", strides, rank)
+        spread = per_spatial_axis("dilation", dilation, rank)
+
+        def element(*index: IndexLike) -> Expr:
+            n, o, c = index[0], index[rank + 1], index[-1]
+            at, place = index[1 : rank + 1], index[rank + 2 : -1]
+            pixel = [
+                index_add(index_mul(a, s), index_mul(p, d))
+                for a, p, s, d in zip(at, place, steps, spread, strict=True)
+            ]
+            channel = c
+            if groups > 1:
+                group = index_div(o, channels // groups)
+                channel = index_add(index_mul(group, inputs), c)
+            return op("multiply", x(n, *pixel, channel), w(*place, c, o))
+
+        return Reduce("sum", (*window, inputs), element)
+
+
+for _rank in SPATIAL:
+    _declare_valid(_rank)
+    if _rank != 2:
+        _declare_convolution(_rank)

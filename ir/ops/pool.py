@@ -19,12 +19,12 @@ from .compose import F, Value
 from .declare import DTYPE_WORDS, Element, PerAxis, Reduce, attr, composite, in_float64, primitive
 from .sampling import floats, ints, sample
 from .window import (
-    DILATION,
     LAYOUT,
-    PADDING,
     Padding,
+    dilation_attr,
+    padding_attr,
     padding_of,
-    pair,
+    per_spatial_axis,
     spatial_axes,
     spatial_pads,
     window_count,
@@ -151,9 +151,9 @@ class _Windows:
         count_include_pad: bool = False,
     ) -> None:
         self.axes = spatial_axes(layout, x)
-        self.window = pair("pool_size", pool_size)
-        self.strides = pair("strides", pool_size if strides is None else strides)
-        self.dilation = pair("dilation", dilation)
+        self.window = per_spatial_axis("pool_size", pool_size)
+        self.strides = per_spatial_axis("strides", pool_size if strides is None else strides)
+        self.dilation = per_spatial_axis("dilation", dilation)
         self.padding = padding_of(padding)
         shape = list(x.shape)
         beyond: list[IntExpr] = []
@@ -345,8 +345,8 @@ def _max_pool2d(
     *,
     pool_size: Any = _POOL_SIZE,
     strides: Any = _POOL_STRIDES,
-    padding: Any = PADDING,
-    dilation: Any = DILATION,
+    padding: Any = padding_attr(2),
+    dilation: Any = dilation_attr(2),
     layout: str = LAYOUT,
     ceil_mode: bool = _CEIL,
 ) -> Value:
@@ -372,8 +372,8 @@ def _avg_pool2d(
     *,
     pool_size: Any = _POOL_SIZE,
     strides: Any = _POOL_STRIDES,
-    padding: Any = PADDING,
-    dilation: Any = DILATION,
+    padding: Any = padding_attr(2),
+    dilation: Any = dilation_attr(2),
     layout: str = LAYOUT,
     count_include_pad: bool = attr("True if padding counts in the divisor", False),
     ceil_mode: bool = _CEIL,

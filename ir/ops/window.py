@@ -1,4 +1,8 @@
-"""Windows of convolution and pooling: their attributes, and the places where they fit."""
+"""Windows of convolution and pooling: their attributes, and the places where they fit.
+
+Images have one to three spatial axes, which a layout names: NCW, NCHW or NCDHW with the channels in
+front of them, NWC, NHWC or NDHWC with the channels behind.
+"""
 
 from __future__ import annotations
 
@@ -12,54 +16,99 @@ from .declare import attr
 from .rules import is_size
 
 __all__ = [
-    "DILATION",
     "LAYOUT",
-    "PADDING",
+    "SPATIAL",
     "Padding",
-    "pair",
+    "channel_axis",
+    "dilation_attr",
+    "layouts",
+    "padding_attr",
     "padding_of",
+    "per_spatial_axis",
     "spatial_axes",
     "spatial_pads",
+    "stride_attr",
     "window_count",
     "window_span",
 ]
 
-Padding: TypeAlias = tuple[IntExpr, IntExpr, IntExpr, IntExpr]
+Padding: TypeAlias = tuple[IntExpr, ...]
+"""The sides before each spatial axis, then those behind each."""
 
-PADDING = attr("an int, (vertical, horizontal) or (top, left, bottom, right)", (0,) * 4)
-DILATION = attr("distance of the elements of a window, an int or one per axis", (1, 1))
+SPATIAL: dict[int, str] = {1: "W", 2: "HW", 3: "DHW"}
+"""The letters of the spatial axes in layouts, by their number."""
+
+_COUNTS = {1: "one positive int", 2: "one positive int or two", 3: "one positive int or three"}
+_SIDES = {
+    1: "an int or (before, behind)",
+    2: "an int, (vertical, horizontal) or (top, left, bottom, right)",
+    3: "an int, (depth, height, width) or (front, top, left, back, bottom, right)",
+}
+
+
+def padding_attr(rank: int) -> Any:
+    """Declares the attribute ``padding`` of images with ``rank`` spatial axes."""
+    return attr(_SIDES[rank], (0,) * (2 * rank))
+
+
+def stride_attr(rank: int) -> Any:
+    """Declares the attribute ``strides``."""
+    return attr("distance of neighbouring windows, an int or one per axis", (1,) * rank)
+
+
+def dilation_attr(rank: int) -> Any:
+    """Declares the attribute ``dilation``."""
+    return attr("distance of the elements of a window, an int or one per axis", (1,) * rank)
+
+
 LAYOUT = attr("NCHW or NHWC", "NCHW")
 
 
-def pair(label: str, value: Any) -> tuple[int, int]:
-    """Returns an attribute that is one positive int or two as a pair."""
-    both = value if isinstance(value, tuple) else (value, value)
-    if len(both) != 2 or not all(isinstance(v, int) and v > 0 for v in both):
-        raise LoopwrightValueError(f"{label} {value!r} is not one positive int or two")
-    return both
+def layouts(rank: int) -> tuple[str, str]:
+    """Returns the layouts of images with ``rank`` spatial axes: channels first, channels last.
+
+    >>> layouts(2)
+    ('NCHW', 'NHWC')
+    """
+    return f"NC{SPATIAL[rank]}", f"N{SPATIAL[rank]}C"
 
 
-def padding_of(value: Any) -> Padding:
-    """Returns the attribute ``padding`` as (top, left, bottom, right)."""
+def per_spatial_axis(label: str, value: Any, rank: int = 2) -> tuple[int, ...]:
+    """Returns an attribute that is one positive int or ``rank`` of them as a tuple."""
+    given = value if isinstance(value, tuple) else (value,)
+    each = given * rank if len(given) == 1 else given
+    if len(each) != rank or not all(isinstance(v, int) and v > 0 for v in each):
+        raise LoopwrightValueError(f"{label} {value!r} is not {_COUNTS[rank]}")
+    return each
+
+
+def padding_of(value: Any, rank: int = 2) -> Padding:
+    """Returns the attribute ``padding`` with two sides per axis: (top, left, bottom, right)."""
     sides = value if isinstance(value, tuple) else (value,)
-    sides = sides * (4 // len(sides)) if len(sides) in (1, 2) else sides
-    if len(sides) != 4 or not all(is_size(s) and (isinstance(s, Dim) or s >= 0) for s in sides):
-        raise LoopwrightValueError(
-            f"padding {value!r} is not an int, (vertical, horizontal) or (top, left, bottom, right)"
-        )
+    sides = sides * (2 * rank // len(sides)) if len(sides) in (1, rank) else sides
+    fits = len(sides) == 2 * rank
+    if not fits or not all(is_size(s) and (isinstance(s, Dim) or s >= 0) for s in sides):
+        raise LoopwrightValueError(f"padding {value!r} is not {_SIDES[rank]}")
     return sides
 
 
-def spatial_axes(layout: str, x: TensorType) -> tuple[int, int]:
-    """Returns the axes of height and width of a tensor of rank 4."""
-    if layout not in ("NCHW", "NHWC"):
-        raise LoopwrightValueError(f"layout {layout!r} is none of NCHW, NHWC")
-    if x.rank != 4:
+def spatial_axes(layout: str, x: TensorType, rank: int = 2) -> tuple[int, ...]:
+    """Returns the spatial axes of a tensor of rank ``rank + 2``."""
+    if layout not in layouts(rank):
+        raise LoopwrightValueError(f"layout {layout!r} is none of {', '.join(layouts(rank))}")
+    if x.rank != rank + 2:
+        count = {3: "three", 4: "four", 5: "five"}[rank + 2]
         raise LoopwrightValueError(
-            f"needs the four axes {layout}, not {x.short}",
-            hint="expand_dims(x, 0) adds a batch of one" if x.rank == 3 else None,
+            f"needs the {count} axes {layout}, not {x.short}",
+            hint="expand_dims(x, 0) adds a batch of one" if x.rank == rank + 1 else None,
         )
-    return (2, 3) if layout == "NCHW" else (1, 2)
+    first = 1 if layout[-1] == "C" else 2
+    return tuple(range(first, first + rank))
+
+
+def channel_axis(layout: str) -> int:
+    """Returns the axis of the channels: 1 or the last."""
+    return layout.index("C")
 
 
 def window_span(size: int, dilation: int) -> int:
@@ -78,8 +127,9 @@ def window_count(size: IntExpr, window: int, stride: int, x: TensorType) -> IntE
 
 
 def spatial_pads(axes: Sequence[int], padding: Padding) -> tuple[tuple[IntExpr, IntExpr], ...]:
-    """``pad_width`` of a tensor of rank 4 for (top, left, bottom, right)."""
-    pads: list[tuple[IntExpr, IntExpr]] = [(0, 0)] * 4
-    top, left, bottom, right = padding
-    pads[axes[0]], pads[axes[1]] = (top, bottom), (left, right)
+    """Returns the ``pad_width`` of a tensor whose spatial axes get ``padding``."""
+    rank = len(axes)
+    pads: list[tuple[IntExpr, IntExpr]] = [(0, 0)] * (rank + 2)
+    for n, axis in enumerate(axes):
+        pads[axis] = (padding[n], padding[rank + n])
     return tuple(pads)

@@ -53,6 +53,19 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w: nn.conv2d(x, w, data_layout="NHWC"),
         (IMAGE.transpose(0, 2, 3, 1).copy(), KERNEL.transpose(2, 3, 1, 0).copy()),
     ),
+    "conv": (lambda x, w: nn.conv(x, w, strides=2, data_layout="NCHW"), (IMAGE, KERNEL)),
+    "conv1d": (
+        lambda x, w, b: nn.conv1d(x, w, b, padding=(1, 2), strides=2),
+        (IMAGE[:, :, 0], KERNEL[..., 0], R.normal(size=8)),
+    ),
+    "conv1d same": (
+        lambda x, w: nn.conv1d(x, w, padding="same", dilation=2, data_layout="NWC"),
+        (IMAGE[:, 0], R.normal(size=(3, 6, 5))),
+    ),
+    "conv3d": (
+        lambda x, w, b: nn.conv3d(x, w, b, padding=(1, 0, 1), groups=2),
+        (R.normal(size=(1, 4, 3, 5, 4)), R.normal(size=(6, 2, 2, 3, 1)), np.ones(6)),
+    ),
     "max_pool2d": (lambda x: nn.max_pool2d(x, 2), (IMAGE,)),
     "max_pool2d padded": (lambda x: nn.max_pool2d(x, 3, strides=2, padding=1), (IMAGE,)),
     "avg_pool2d": (lambda x: nn.avg_pool2d(x, (2, 3), strides=1), (IMAGE,)),
@@ -105,6 +118,26 @@ def test_layer_norm_of_symbolic_width() -> None:
     assert "full(shape=[n], fill_value=1.0)" in text
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_convolutions_of_other_ranks_by_their_formula(rank: int) -> None:
+    x = R.normal(size=(2, 4, 7, 6, 5)[: rank + 2])
+    w = R.normal(size=(6, 2, 3, 2, 3)[: rank + 2])
+    got = nn.conv(x, w, strides=2, dilation=2, padding=2, groups=2)
+    spread = tuple(2 * size - 1 for size in w.shape[2:])
+    axes = tuple(range(2, rank + 2))
+    x = np.pad(x, ((0, 0), (0, 0), *((2, 2),) * rank))
+    windows = np.lib.stride_tricks.sliding_window_view(x, spread, axis=axes)
+    windows = windows[(..., *(slice(None, None, 2),) * rank)]
+    windows = windows[(slice(None), slice(None), *(slice(None, None, 2),) * rank)]
+    left, right = (np.einsum("nc...i,oci->no...", _flat(a, rank), _flat(b, rank))
+                   for a, b in ((windows[:, :2], w[:3]), (windows[:, 2:], w[3:])))  # fmt: skip
+    np.testing.assert_allclose(got, np.concatenate([left, right], axis=1), atol=1e-12)
+
+
+def _flat(x: Any, rank: int) -> Any:
+    return x.reshape(*x.shape[:-rank], -1)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -113,6 +146,10 @@ def test_layer_norm_of_symbolic_width() -> None:
         (lambda: nn.conv2d(IMAGE, KERNEL, strides=(1, 2, 3)), "strides is one int or two"),
         (lambda: nn.conv2d(IMAGE, KERNEL, padding="same", strides=2), "needs strides of 1"),
         (lambda: nn.conv2d(IMAGE, KERNEL[:, :3]), "channels"),
+        (lambda: nn.conv1d(IMAGE, KERNEL), "needs the three axes NCW"),
+        (lambda: nn.conv(X, KERNEL), "x of a convolution has 3 to 5 axes, not 2"),
+        (lambda: nn.conv(IMAGE, KERNEL, data_layout="CHW"), "is none of NCW, NWC, NCHW"),
+        (lambda: nn.conv(IMAGE, KERNEL, padding=(1, 2, 3)), "padding is 1, 2 or 4 ints"),
     ],
 )
 def test_misuse(call: Callable[[], Any], message: str) -> None:

@@ -17,7 +17,7 @@ from loopwright.ir.loop import scalar
 from loopwright.ir.ops import Pattern, all_operators, elementwise, get, register
 from loopwright.ir.ops.compose import F
 from loopwright.ir.ops.declare import attr, composite, primitive
-from loopwright.tracer.nn import _declared
+from loopwright.tracer.nn.apply import declared
 from operators import (
     array_type,
     assert_agree,
@@ -59,7 +59,7 @@ def test_all_but_the_meaning_of_an_elementwise_composite_is_derived() -> None:
 
 
 def test_function_of_users_is_made_from_the_declaration() -> None:
-    function = _declared(softsign())
+    function = declared(softsign())
     assert function.__name__ == "softsign"
     np.testing.assert_allclose(function(np.float32([-1, 0, 3])), [-0.5, 0, 0.75])
     with pytest.raises(LoopwrightTypeError, match=r"nn.softsign: missing a required argument: 'x'"):

@@ -1,0 +1,58 @@
+"""``lw.nn``: what neural networks need and NumPy lacks.
+
+The functions take NumPy arrays or traced ones. On plain arrays they compute at once, with the
+operator's NumPy reference; in a compiled function they become one operator each. A function that
+adds nothing to its operator is not written here: it is made from the operator's declaration.
+
+>>> import numpy as np
+>>> from loopwright import nn
+>>> nn.relu(np.float32([-1, 0, 2])).tolist()
+[0.0, 0.0, 2.0]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ir.graph.operator import Operator
+from ...ir.loop.scalar import SCALAR_OPS
+from ...ir.ops import all_operators
+from .apply import declared
+from .basic import dense, one_hot, pad
+from .norms import layer_norm, rms_norm
+from .windows import avg_pool2d, conv, conv1d, conv2d, conv3d, max_pool2d
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A function made from its operator's declaration."""
+
+
+__all__ = [
+    "avg_pool2d",
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "dense",
+    "layer_norm",
+    "max_pool2d",
+    "one_hot",
+    "pad",
+    "rms_norm",
+]
+
+
+def _is_ours(op: Operator) -> bool:
+    """True if NumPy has no function that stands for ``op``."""
+    row = SCALAR_OPS.get(op.name)
+    return op.name.startswith("nn.") if row is None else row.is_ours
+
+
+_DECLARED = {
+    name: declared(op)
+    for op in all_operators().values()
+    if _is_ours(op) and (name := op.name.removeprefix("nn.")) not in __all__
+}
+globals().update(_DECLARED)
+__all__ += _DECLARED  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,234 @@
+"""Convolution and pooling of images with one to three spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ...ir.ops.window import SPATIAL, layouts
+from ..parameters import Ints, Pair, by_numpy, checked
+from .apply import apply
+
+__all__ = ["avg_pool2d", "conv", "conv1d", "conv2d", "conv3d", "max_pool2d"]
+
+
+@checked
+def conv(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    strides: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    data_layout: str | None = None,
+    kernel_layout: str | None = None,
+) -> Any:
+    """Convolution (cross-correlation) of images with one, two or three spatial axes.
+
+    ``x`` is ``(n, c, *sizes)``, or ``(n, *sizes, c)`` where ``data_layout`` (``"NWC"``, ``"NHWC"``,
+    ``"NDHWC"``) says so; everything else as in ``conv2d``, with as many strides and dilations and
+    twice as many sides as there are sizes.
+
+    >>> import numpy as np
+    >>> from loopwright import nn
+    >>> signal, smooth = np.float32([[[1, 2, 4, 8]]]), np.float32([[[0.5, 0.5]]])
+    >>> nn.conv(signal, smooth).tolist()
+    [[[1.5, 3.0, 6.0]]]
+    """
+    return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
+
+
+@checked
+def conv1d(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    strides: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str | None = None,
+) -> Any:
+    """One-dimensional convolution, of ``(n, c, w)`` or ``(n, w, c)``; see ``conv``."""
+    return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
+
+
+@checked
+def conv3d(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    strides: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str | None = None,
+) -> Any:
+    """Three-dimensional convolution of ``(n, c, d, h, w)`` or ``(n, d, h, w, c)``: see ``conv``."""
+    return _conv(x, w, bias, strides, padding, dilation, groups, data_layout, kernel_layout)
+
+
+@checked
+def conv2d(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    strides: Pair = 1,
+    padding: Ints | str = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str | None = None,
+    algorithm: str = "auto",
+) -> Any:
+    """Two-dimensional convolution (cross-correlation, as everywhere in deep learning).
+
+    ``x`` is ``(n, c, h, w)`` for ``data_layout="NCHW"``, ``(n, h, w, c)`` for ``"NHWC"``. ``w`` is
+    ``(out, c / groups, kh, kw)`` for ``kernel_layout="OIHW"`` (the default with NCHW) and
+    ``(kh, kw, c / groups, out)`` for ``"HWIO"`` (the default with NHWC). ``bias`` is ``(out,)``.
+    ``padding`` is one int, ``(vertical, horizontal)``, ``(top, left, bottom, right)``, ``"same"``
+    or ``"valid"``; the result has ``(h + top + bottom - dilation * (kh - 1) - 1) // stride + 1``
+    rows. ``algorithm`` is ``"direct"``, ``"winograd2"``, ``"winograd4"`` or ``"auto"``: what is
+    quickest within the ``precision`` of ``lw.compile``. Raises LoopwrightTypeError where shapes do
+    not fit.
+    """
+    windows = (strides, padding, dilation)
+    more = {"algorithm": algorithm}
+    return _conv(x, w, bias, *windows, groups, data_layout, kernel_layout, **more)
+
+
+def _conv(
+    x: Any,
+    w: Any,
+    bias: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str | None,
+    kernel_layout: str | None,
+    **more: Any,
+) -> Any:
+    """Convolution by the operator of its rank, which the layout or else ``x`` gives."""
+    rank = (len(data_layout) if data_layout else np.ndim(x)) - 2
+    if rank not in SPATIAL:
+        names = ", ".join(name for r in SPATIAL for name in layouts(r))
+        raise LoopwrightValueError(
+            f"x of a convolution has 3 to 5 axes, not {np.ndim(x)}"
+            if data_layout is None
+            else f"data_layout {data_layout!r} is none of {names}"
+        )
+    data = data_layout or layouts(rank)[0]
+    kernel = kernel_layout or (f"OI{SPATIAL[rank]}" if data[1] == "C" else f"{SPATIAL[rank]}IO")
+    step, spread = _each(strides, rank), _each(dilation, rank)
+    window = _window(np.shape(w), kernel, rank)
+    result = apply(
+        f"nn.conv{rank}d",
+        x,
+        w,
+        strides=step,
+        padding=sides_of(padding, window, spread, step),
+        dilation=spread,
+        groups=groups,
+        data_layout=data,
+        kernel_layout=kernel,
+        **more,
+    )
+    if bias is None:
+        return result
+    shaped = np.reshape(bias, (-1, *(1,) * rank)) if data[1] == "C" else bias
+    return by_numpy(np.add, result, shaped)
+
+
+def _window(shape: Sequence[Any], layout: str, rank: int) -> tuple[int, ...]:
+    if len(shape) != rank + 2 or len(layout) != rank + 2 or set(SPATIAL[rank]) - set(layout):
+        return (1,) * rank  # the operator's type rule says what is wrong
+    return tuple(int(shape[layout.index(letter)]) for letter in SPATIAL[rank])
+
+
+@checked
+def max_pool2d(
+    x: Any,
+    pool_size: Pair,
+    *,
+    strides: Pair | None = None,
+    padding: Ints | str = 0,
+    dilation: Pair = 1,
+    layout: str = "NCHW",
+    ceil_mode: bool = False,
+) -> Any:
+    """Returns the greatest element of each window; padding counts as minus infinity.
+
+    ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
+    """
+    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
+    return apply("nn.max_pool2d", x, floats=False, **attrs)
+
+
+@checked
+def avg_pool2d(
+    x: Any,
+    pool_size: Pair,
+    *,
+    strides: Pair | None = None,
+    padding: Ints | str = 0,
+    dilation: Pair = 1,
+    layout: str = "NCHW",
+    count_include_pad: bool = False,
+    ceil_mode: bool = False,
+) -> Any:
+    """Returns the mean of each window, of the real elements only unless ``count_include_pad``.
+
+    ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
+    """
+    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
+    return apply("nn.avg_pool2d", x, count_include_pad=count_include_pad, **attrs)
+
+
+def _windows(
+    pool_size: Any, strides: Any, padding: Any, dilation: Any, **rest: Any
+) -> dict[str, Any]:
+    """Returns the attributes of a pooling operator."""
+    window, spread = _each(pool_size, 2), _each(dilation, 2)
+    step = window if strides is None else _each(strides, 2)
+    pads = sides_of(padding, window, spread, step)
+    return {"pool_size": window, "strides": step, "padding": pads, "dilation": spread, **rest}
+
+
+def _each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Returns one int as one per axis; several stay as they are."""
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
+def sides_of(
+    padding: Ints | str, window: Sequence[int], spread: Sequence[int], step: Sequence[int]
+) -> tuple[int, ...]:
+    """Returns the padding as the sides before each axis, then those behind."""
+    rank = len(window)
+    if padding == "valid":
+        return (0,) * (2 * rank)
+    if padding == "same":
+        if any(stride != 1 for stride in step):
+            raise LoopwrightValueError('padding="same" needs strides of 1', hint="ints for padding")
+        whole = [d * (k - 1) for d, k in zip(spread, window, strict=True)]
+        return (*(side // 2 for side in whole), *(side - side // 2 for side in whole))
+    if isinstance(padding, str):
+        raise LoopwrightValueError(f'padding {padding!r} is neither "same" nor "valid"')
+    if isinstance(padding, int):
+        return (padding,) * (2 * rank)
+    given = tuple(padding)
+    if len(given) in (rank, 2 * rank):
+        return given * (2 * rank // len(given))
+    counts = sorted({1, rank, 2 * rank})
+    words = f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}"
+    raise LoopwrightTypeError(f"padding is {words} ints, not {padding!r}")
