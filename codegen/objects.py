@@ -1,10 +1,19 @@
-"""Object code of LLVM texts, compiled once per process and shared by all programs that use it."""
+"""Object code of LLVM texts, compiled once per process and shared by all programs that use it.
+
+LLVM runs without the GIL. ``begin_object`` leaves a text to a thread beside the caller, which goes
+on writing the next kernel in the meantime; ``object_code`` waits for what has been begun. It is one
+thread, since llvmlite lets only one in at a time, and one keeps up with the Python part.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 from .llvm.engine import compile_object
@@ -13,14 +22,20 @@ from .runtime import pool
 from .runtime.blas import numpy_blas
 from .target import Target
 
-__all__ = ["code_hash", "loaded_code", "object_code", "remember_object"]
+__all__ = ["begin_object", "code_hash", "loaded_code", "object_code", "remember_object"]
 
 KEPT_OBJECTS = 4096
 """Object files remembered; the one not used for the longest time goes first (a few KB each)."""
 
+SWITCH_INTERVAL = 1e-4
+"""Seconds after which a thread that runs Python hands the GIL to one that waits for it, while LLVM
+is at work: it takes the GIL some twenty times per kernel, and Python's 5 ms would stop it."""
+
+Key = tuple[str, Target]
+
 _lock = threading.Lock()
-_objects: OrderedDict[tuple[str, Target], bytes] = OrderedDict()
-_loaded: WeakValueDictionary[tuple[str, Target], LoadedObject] = WeakValueDictionary()
+_objects: OrderedDict[Key, bytes] = OrderedDict()
+_loaded: WeakValueDictionary[Key, LoadedObject] = WeakValueDictionary()
 
 
 def code_hash(*codes: bytes | str) -> str:
@@ -33,16 +48,100 @@ def code_hash(*codes: bytes | str) -> str:
     return digest.hexdigest()
 
 
-def object_code(text: str, target: Target) -> bytes:
-    """Returns the object code of an LLVM module text; compiled the first time only."""
-    key = (text, target)
+class _Background:
+    """Compiles texts in a thread that lives as long as there are any."""
+
+    def __init__(self, compile: Callable[[Key], bytes]) -> None:
+        self._compile = compile
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[Key, None] = OrderedDict()
+        self._running: Key | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, key: Key) -> None:
+        """Leaves a text to the thread."""
+        with self._changed:
+            self._waiting[key] = None
+            if self._thread is None:
+                # Not a daemon: the process must not leave while LLVM is at work.
+                self._thread = threading.Thread(target=self._work, name="loopwright-llvm")
+                self._thread.start()
+
+    def finish(self, key: Key) -> None:
+        """Returns when nothing is going to be done for ``key`` in the thread any more; what it has
+        not begun is left to the caller."""
+        with self._changed:
+            self._waiting.pop(key, None)
+            while self._running == key:
+                self._changed.wait()
+
+    def _work(self) -> None:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(interval, SWITCH_INTERVAL))
+        try:
+            while self._take():
+                key = self._running
+                assert key is not None
+                with contextlib.suppress(Exception):  # arises again, where the code is asked for
+                    self._compile(key)
+        finally:
+            sys.setswitchinterval(interval)
+
+    def _take(self) -> bool:
+        """Takes the next text; False if there is none, and the thread ends."""
+        with self._changed:
+            self._running = None
+            self._changed.notify_all()
+            if not self._waiting or not threading.main_thread().is_alive():
+                self._waiting.clear()
+                self._thread = None
+                return False
+            self._running, _ = self._waiting.popitem(last=False)
+            return True
+
+
+def _compiled(key: Key) -> bytes:
+    """Returns object code that is remembered, or is from now on."""
+    code = _remembered(key)
+    if code is None:
+        code = compile_object(*key)
+        remember_object(*key, code)
+    return code
+
+
+def _remembered(key: Key) -> bytes | None:
     with _lock:
         code = _objects.get(key)
         if code is not None:
             _objects.move_to_end(key)
-            return code
-    code = compile_object(text, target)
-    remember_object(text, target, code)
+        return code
+
+
+_background = _Background(_compiled)
+
+
+def _forget_background() -> None:
+    global _background, _lock
+    _lock = threading.Lock()
+    _background = _Background(_compiled)  # its thread is not in a forked process
+
+
+os.register_at_fork(after_in_child=_forget_background)
+
+
+def begin_object(text: str, target: Target) -> None:
+    """Compiles an LLVM module text beside the caller, who asks ``object_code`` for it later."""
+    if _remembered((text, target)) is None:
+        _background.begin((text, target))
+
+
+def object_code(text: str, target: Target) -> bytes:
+    """Returns the object code of an LLVM module text; compiled the first time only."""
+    key = (text, target)
+    code = _remembered(key)
+    if code is None:
+        _background.finish(key)
+        code = _compiled(key)
     return code
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,13 @@ from .autotune.workload import kernel_symbol, workload_of
 from .codegen.kernel import Kernel, compile_kernel
 from .codegen.library import library_kernel
 from .codegen.machine import cache_folder
-from .codegen.objects import object_code
+from .codegen.objects import begin_object, object_code
 from .codegen.target import Target
 from .ir.errors import InternalError, ScheduleError
 from .ir.loop.prim import PrimFunc
 from .ir.schedule.steps import Schedule
 
-__all__ = ["by_library", "checked_kernels", "remember_kernel"]
+__all__ = ["begin_kernel", "by_library", "checked_kernels", "remember_kernel"]
 
 KEPT_KERNELS = 1024  # kernels remembered, so that compiling again after tuning costs little
 FOREIGN = frozenset(Origin) - {Origin.RULES, Origin.LIBRARY}
@@ -97,6 +98,14 @@ def _next_best(
     else:
         raise InternalError(f"the code of {prim.name} is refused under its plain loops: {reason}")
     return replace(new, refused=(*old.refused, reason))
+
+
+def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> None:
+    """Begins to compile the kernel of a PrimFunc beside the caller, whom ``checked_kernels`` gives
+    it later."""
+    # What is wrong with a schedule is found, and replaced, there.
+    with contextlib.suppress(ScheduleError):
+        begin_object(_kernel(prim, workload_of(prim).hash, chosen, target).text, target)
 
 
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()

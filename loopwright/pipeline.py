@@ -59,7 +59,7 @@ from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
 from .ir.schedule.apply import apply_schedule
 from .ir.schedule.steps import Schedule
-from .kernels import by_library, checked_kernels
+from .kernels import begin_kernel, by_library, checked_kernels
 from .precision import Precision, error_growth
 from .tuning.plain_numpy import PlainNumpy, numpy_name, program_key
 
@@ -365,6 +365,8 @@ def build(
                 by_workload[workload] = Chosen(schedule, Origin.GIVEN, "given")
             else:
                 by_workload[workload] = choose_schedule(prim, target, used, logs)
+            # LLVM works on this kernel while a schedule for the next is chosen.
+            begin_kernel(prim, by_workload[workload], target)
         chosen[name] = by_workload[workload]
     check = Config.read().check if check is None else check
     source = Source(

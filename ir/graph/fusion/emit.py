@@ -217,8 +217,8 @@ def readings_of(
     contractions = [m for m in members if graph.nodes[m].pattern == Pattern.CONTRACTION]
     for member in contractions:
         node = graph.nodes[member]
-        one_array = len({edge.root for edge in node.edges}) == 1
-        if len(contractions) == 1 and one_array and is_symmetric(node):
+        with_itself = len(node.edges) > 1 and len({edge.root for edge in node.edges}) == 1
+        if len(contractions) == 1 and with_itself and is_symmetric(node):
             both: Reading = (node.index, "both")
             readings.update({(member, n): both for n in range(len(node.edges))})
             continue
