@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from .llvm.engine import compile_object
@@ -153,21 +153,26 @@ def remember_object(text: str, target: Target, code: bytes) -> None:
             _objects.popitem(last=False)
 
 
-def loaded_code(text: str, target: Target) -> LoadedObject:
+def loaded_code(
+    text: str, target: Target, replaced: Mapping[str, int] | None = None
+) -> LoadedObject:
     """Returns the object code linked into the process, shared while anyone holds it.
 
     It may call functions of the runtime, such as ``lw_parallel_for``, and the routines of NumPy's
-    BLAS if it enters that.
+    BLAS if it enters that. ``replaced`` has addresses of functions to call in place of the
+    runtime's, by symbol; such code is not shared.
     """
     key = (text, target)
     with _lock:
         loaded = _loaded.get(key)
-    if loaded is not None:
+    if loaded is not None and replaced is None:
         return loaded
-    symbols = dict(pool.symbols())
+    symbols = {**pool.symbols(), **(replaced or {})}
     if "@lw_blas_enter(" in text:
         blas = numpy_blas()
         symbols.update(blas.symbols if blas is not None else {})
     made = load_object(object_code(text, target), symbols)
+    if replaced is not None:
+        return made
     with _lock:
         return _loaded.setdefault(key, made)

@@ -105,13 +105,15 @@ def link_program(
     more: Sequence[Array] = (),
     threads: int | None = None,
     update: bool = False,
+    replaced: Mapping[str, int] | None = None,
 ) -> Executable:
     """The entry's object code with its kernels, ready to run; with ``update``, to write inputs.
 
-    ``more`` are arrays that the entry finds behind the program's constants.
+    ``more`` are arrays that the entry finds behind the program's constants. ``replaced`` are
+    functions that kernels call in place of the runtime's; see ``loaded_code``.
     """
     symbols = called_symbols(program, kernels)
-    loaded = {name: loaded_code(kernels[name].text, target) for name in symbols}
+    loaded = {name: loaded_code(kernels[name].text, target, replaced) for name in symbols}
     code = load_object(
         entry,
         {symbol: loaded[name].address(kernels[name].name) for name, symbol in symbols.items()},

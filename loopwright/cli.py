@@ -16,7 +16,7 @@ from textwrap import indent
 from typing import NoReturn
 
 from .autotune.log.log_file import LogError
-from .commands import bench, debug, doctor, explain, log, report, show, tune
+from .commands import bench, debug, doctor, explain, log, profile, report, show, tune
 from .commands.usage import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -33,6 +33,7 @@ examples:
   LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
+  loopwright profile net.py:predict --trace trace.json     which lines take the time?
   loopwright debug net.py:predict --log net.jsonl          is every operation right?
   loopwright report net.jsonl -o report.html               how did the search go? as one page
   loopwright log best net.jsonl                            which schedules won?
@@ -40,7 +41,7 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, debug, report, log, bench, doctor)
+_COMMANDS = (tune, show, explain, profile, debug, report, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

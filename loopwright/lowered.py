@@ -21,7 +21,11 @@ from .user_errors import for_user
 
 if TYPE_CHECKING:
     from . import pipeline
+    from .codegen.machine import MachineModel
     from .inspect.explain import Explanation
+    from .inspect.memory import Memory
+    from .inspect.profile import Profile
+    from .ir.graph.nodes import Module
 
 __all__ = ["Compiled", "Lowered", "refuse_other_kind"]
 
@@ -79,12 +83,33 @@ class Lowered:
         Returns what bounds each, and how much of that it reaches; it prints as a table.
         ``seconds`` is the time to spend on it, beside that of measuring the machine once.
         """
-        from .codegen.machine import measured_machine
         from .inspect.explain import explain
 
-        parts, arrays = self.built.parts, self.operands(*args, **kwargs)
-        machine = measured_machine(None if parts is None else parts.target)
-        return explain(self.built, arrays, machine, seconds, self.traced.name)
+        arrays = self.operands(*args, **kwargs)
+        return explain(self.built, arrays, self._machine(), seconds, self.traced.name)
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        """Times every kernel call in a call with these arguments; see ``CompiledFunction.profile``.
+
+        Raises LoopwrightTypeError for specs in the place of arrays.
+        """
+        from .inspect.profile import profile
+
+        arrays = self.operands(*args, **kwargs)
+        return profile(self.built, arrays, self._machine(), seconds, self.traced.name, record=True)
+
+    def memory(self, *held: Module) -> Memory:
+        """Returns what memory a call takes; see ``CompiledFunction.memory``. Constants of modules
+        that are ``held`` beside the code count as originals of its weights."""
+        from .inspect.memory import memory_of
+
+        return memory_of(self.built, (self.traced.module, *held), self.traced.name)
+
+    def _machine(self) -> MachineModel:
+        from .codegen.machine import measured_machine
+
+        parts = self.built.parts
+        return measured_machine(None if parts is None else parts.target)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         traced = self.traced

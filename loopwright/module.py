@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .compile import CompiledFunction
 from .ir.dtype import Array
@@ -29,6 +29,9 @@ from .pipeline import own_schedules
 from .tracer import ArraySpec, Request, Spec, Traced
 from .tracer.pytree import LEAF, Node, Structure
 from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from .inspect.memory import Memory
 
 __all__ = ["CompiledModule", "build", "parse"]
 
@@ -144,6 +147,11 @@ class CompiledModule(CompiledFunction):
         from then on the fastest is used, which the log holds.
         """
         return super().tune(*self._declared(args, kwargs), **kwargs)
+
+    def memory(self, *args: Any, **kwargs: Any) -> Memory:
+        """Returns what memory a call takes; arguments may be left out. The constants of ``module``
+        count as originals of the weights, as far as they are not the same arrays."""
+        return self._code_in_use(self._declared(args, kwargs), kwargs)[0].memory(self.module)
 
     def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns ``args``, or specs of main's parameters if no arguments are given."""

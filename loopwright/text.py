@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["bytes_text", "rate_text", "seconds_text", "table"]
+__all__ = ["bytes_text", "rate_text", "seconds_text", "shortened", "table"]
 
 
 def seconds_text(seconds: float | None) -> str:
@@ -40,6 +40,15 @@ def rate_text(rate: float, unit: str) -> str:
     '118.2 GFLOP/s'
     """
     return f"{rate / 1e9:.1f} G{unit}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Returns a text of at most ``width`` characters, its end replaced by dots if it is longer.
+
+    >>> shortened("conv2d_add_relu", 8)
+    'conv2...'
+    """
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:

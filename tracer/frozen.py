@@ -16,6 +16,7 @@ import dis
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -201,7 +202,8 @@ def _comparable(state: Any) -> Any:
 class Watch:
     """The variables from outside that a traced function has read, as they were.
 
-    ``captured`` are arrays among them.
+    ``captured`` are arrays among them. An array that owns its memory is not kept alive from here:
+    once nobody else has it, nobody can change it.
     """
 
     def __init__(
@@ -209,15 +211,16 @@ class Watch:
     ) -> None:
         self.calls = 0
         self.functions = _functions(function)
-        self.reads = [
+        reads = [
             read
             for each in self.functions
             for read in _names(each)
             if isinstance(read.value, _VALUES)
         ]
-        arrays = [*captured, *(r.value for r in self.reads if isinstance(r.value, np.ndarray))]
+        arrays = [*captured, *(r.value for r in reads if isinstance(r.value, np.ndarray))]
         writeable = {id(a): a for a in arrays if a.flags.writeable and a.size and a.dtype != object}
-        self.samples = [(array, _sample(array)) for array in writeable.values()]
+        self.samples = [(_reference(array), _sample(array)) for array in writeable.values()]
+        self.reads = [(read.path, read.look, _reference(read.value)) for read in reads]
 
     def look(self, name: str) -> None:
         """Warns of what has changed, in the first, second, fourth ... of such calls."""
@@ -227,10 +230,11 @@ class Watch:
 
     def tell(self, name: str) -> None:
         """Warns of what has changed since."""
-        changed = [read.path for read in self.reads if read.look() is not read.value]
-        for array, sample in self.samples:
-            if _sample(array) != sample:
-                paths = [read.path for read in self.reads if read.value is array]
+        changed = [path for path, look, value in self.reads if look() is not value()]
+        for reference, sample in self.samples:
+            array = reference()
+            if array is not _GONE and _sample(array) != sample:
+                paths = [path for path, _, value in self.reads if value() is array]
                 changed.append(paths[0] if paths else f"an array {array.dtype}{list(array.shape)}")
         for path in changed:
             code = self.functions[0].__code__ if self.functions else None
@@ -240,6 +244,26 @@ class Watch:
                 f"it as an argument, or call {name}.cache_clear()"
             )
             _warn(message, *place)
+
+
+_GONE = object()
+"""Stands for an array that has been freed."""
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    """Returns a function that gives ``value``, or ``_GONE`` for an array that has been freed.
+
+    Views are kept alive: a traced function may have made one of an array that it changes later.
+    """
+    if not isinstance(value, np.ndarray) or value.base is not None:
+        return lambda: value
+    reference = weakref.ref(value)
+
+    def given() -> Any:
+        array = reference()
+        return _GONE if array is None else array
+
+    return given
 
 
 def _sample(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:

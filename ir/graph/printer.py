@@ -49,7 +49,7 @@ from .nodes import (
 )
 from .operator import Operator
 
-__all__ = ["as_text", "constants_of", "scalar_text", "value_text"]
+__all__ = ["as_text", "constants_of", "scalar_text", "span_text", "value_text"]
 
 _COMMENT_COLUMN = 48
 _WIDTH = 100
@@ -194,7 +194,7 @@ class _Printer:
             remarks.append(f"<-- {mark}")
         span = getattr(value, "span", None) or (getattr(var, "span", None) if end else None)
         if self.spans and span is not None:
-            remarks.append(_span_text(span))
+            remarks.append(span_text(span))
         if remarks:
             lines[-1] = f"{lines[-1]:<{_COMMENT_COLUMN}} /* {'  '.join(remarks)} */"
         yield from lines
@@ -284,7 +284,7 @@ def _without_defaults(op: Operator, attrs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _span_text(span: Span) -> str:
+def span_text(span: Span) -> str:
     """Returns the line, and its text if the file can be read."""
     text = str(span)
     if span.column >= 0 and span.end_column >= 0 and span.end_line in (-1, span.line):

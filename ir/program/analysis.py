@@ -11,6 +11,7 @@ __all__ = [
     "Place",
     "accesses",
     "fixed_regions",
+    "live_bytes",
     "max_live_bytes",
     "merge",
     "places",
@@ -123,16 +124,23 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
     return replace(program, body=tuple(body))
 
 
-def max_live_bytes(program: Program, alignment: int = 1) -> int:
-    """Returns the most bytes that are allocated at one time, a lower bound of every plan."""
+def live_bytes(program: Program, alignment: int = 1) -> list[int]:
+    """Returns the bytes that are allocated after each instruction of the body; a buffer counts as a
+    multiple of ``alignment``."""
     sizes: dict[str, int] = {}
-    live = most = 0
+    live = 0
+    after: list[int] = []
     for instr in program.body:
         if isinstance(instr, Alloc):
             size = -(-instr.region.nbytes // alignment) * alignment
             sizes[instr.region.name] = size
             live += size
-            most = max(most, live)
         elif isinstance(instr, Free):
             live -= sizes[instr.name]
-    return most
+        after.append(live)
+    return after
+
+
+def max_live_bytes(program: Program, alignment: int = 1) -> int:
+    """Returns the most bytes that are allocated at one time, a lower bound of every plan."""
+    return max(live_bytes(program, alignment), default=0)

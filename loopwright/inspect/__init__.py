@@ -1,1 +1,1 @@
-"""Explains what was compiled and tuned: ``explain`` and its roofline, the report of a log."""
+"""Explains what was compiled and tuned: profiles, ``explain``, memory, the report of a log."""

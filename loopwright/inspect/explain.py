@@ -1,99 +1,50 @@
-"""Measures the kernels of a call, and compares each with what the machine allows.
+"""Explains a program kernel by kernel: its time, what the machine allows, and its schedule.
 
 ::
 
-    build, arguments -> timed program -> seconds of each kernel
-    loop nests -> traffic -> the roof of each                       -> Explanation
+    profile: times and work of each kernel call -> by kernel, with schedules -> Explanation
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from ..autotune.log.lookup import LookupResult, related
 from ..autotune.log.record import target_key
 from ..autotune.select import Chosen, Origin
-from ..autotune.space.least_work import least_flops
 from ..autotune.space.space import ScheduleSpace
 from ..autotune.space.tiling import UNUSED
 from ..autotune.workload import workload_of
-from ..codegen.kernel import Kernel
 from ..codegen.machine import MachineModel
-from ..codegen.reuse import reuse_distances
-from ..codegen.roofline import COMPUTE, Roof, Work
-from ..codegen.target import Target
-from ..codegen.timed_program import timed_program
-from ..codegen.traffic import LEVELS, Traffic, traffic_of
-from ..ir.dims import as_int
-from ..ir.dtype import FLOAT64
-from ..ir.errors import UnsupportedError
-from ..ir.loop.expr import Read, walk
+from ..codegen.roofline import Roof
+from ..codegen.traffic import LEVELS
+from ..ir.dtype import Array
 from ..ir.loop.prim import PrimFunc
-from ..ir.program.nodes import Call
 from ..ir.schedule.steps import Schedule
 from ..pipeline import Built, Parts
 from ..text import bytes_text, rate_text, seconds_text, table
+from .kernel_calls import KernelCall, Timed, bound_text
+from .profile import profile
 
-__all__ = ["Explained", "Explanation", "explain", "explanation_text", "work_of"]
-
-Array = np.ndarray[Any, Any]
+__all__ = ["Explained", "Explanation", "explain", "explanation_text"]
 
 FAR_BELOW = 0.6
 """Share of its roof below which a kernel gets a remark."""
 
-LIMIT_NOISE = 1.1
-"""Greatest share of its limit that a kernel may seem to reach by noise."""
-
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """One kernel: ``seconds`` of all its ``calls`` together, and the work of one.
+class Explained(Timed):
+    """One kernel: the work of its first call stands for that of each.
 
-    ``roof`` is that of the threads it runs on. ``source`` says where the schedule came from,
-    ``choices`` what it is made of, and ``nest`` is the loop nest it gives.
+    ``source`` says where the schedule came from, ``choices`` what it is made of, and ``nest`` is
+    the loop nest it gives.
     """
 
-    name: str
-    calls: int
-    seconds: float
-    work: Work
-    roof: Roof
     source: str
     sketch: str
     choices: Mapping[str, int]
     nest: str
-
-    @property
-    def bound(self) -> str:
-        """The bound of the kernel: "compute" or a level of memory."""
-        return self.roof.bound(self.work)[0]
-
-    @property
-    def limit(self) -> float:
-        """Least seconds of all calls by the roof."""
-        return self.roof.bound(self.work)[1] * self.calls
-
-    @property
-    def share(self) -> float:
-        """Share of its roof that the kernel reaches; nan above ``LIMIT_NOISE``.
-
-        There the roof does not bound it: the machine was slower when it was measured, or the kernel
-        moves less than its loops say.
-        """
-        share = self.limit / self.seconds
-        return min(1.0, share) if share <= LIMIT_NOISE else math.nan
-
-    @property
-    def flops_per_second(self) -> float:
-        """Measured rate."""
-        return self.work.flops * self.calls / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,106 +86,28 @@ def explain(
     ``name`` is what the text calls the program. Times are the best of all runs, since whatever
     disturbs them only makes them longer.
     """
+    measured = profile(built, arrays, machine, seconds, name)
     parts = built.parts
-    if parts is None:
-        raise UnsupportedError("this build does not say what it is made of")
-    per_call, between = _measure(parts, arrays, seconds)
-    spent: defaultdict[str, float] = defaultdict(float)
-    calls: Counter[str] = Counter()
-    for kernel, took in per_call:
-        spent[kernel] += took
-        calls[kernel] += 1
-    far = _distances(parts)
-    kernels = tuple(
-        _explained(parts, k, built.chosen[k], calls[k], spent[k], machine, far[k]) for k in calls
-    )
-    return Explanation(kernels, between, machine, parts.threads, name)
+    assert parts is not None
+    by_kernel: dict[str, list[KernelCall]] = {}
+    for call in measured.calls:
+        by_kernel.setdefault(call.name, []).append(call)
+    kernels = tuple(_explained(parts, k, built.chosen[k], by_kernel[k]) for k in by_kernel)
+    return Explanation(kernels, measured.between, machine, parts.threads, name)
 
 
-def _measure(
-    parts: Parts, arrays: Sequence[Array], seconds: float
-) -> tuple[list[tuple[str, float]], float]:
-    """Returns the least seconds of every call, by kernel, and the seconds between calls of
-    kernels."""
-    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
-    best = timed.run(arrays)
-    between = np.inf
-    end = time.perf_counter() + seconds
-    runs = 0
-    while runs < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        took = timed.run(arrays)
-        between = min(between, time.perf_counter() - start - took.sum())
-        best = np.minimum(best, took)
-        runs += 1
-    names = [call.kernel for call in timed.calls]
-    return [(n, max(float(s), 1e-9)) for n, s in zip(names, best)], max(0.0, float(between))
-
-
-def _distances(parts: Parts) -> dict[str, dict[str, float]]:
-    """Returns the reuse distances of each kernel's operands, at its first call."""
-    calls = [i for i in parts.program.body if isinstance(i, Call)]
-    by_kernel: dict[str, dict[str, float]] = {}
-    for call, distances in zip(calls, reuse_distances(parts.program)):
-        names = [o.buffer.name for o in parts.kernels[call.kernel].operands]
-        by_kernel.setdefault(call.kernel, dict(zip(names, map(float, distances))))
-    return by_kernel
-
-
-def work_of(
-    prim: PrimFunc,
-    kernel: Kernel,
-    target: Target,
-    threads: int = 1,
-    distances: Mapping[str, float] | None = None,
-) -> Work:
-    """Returns the work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
-    wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
-    used = threads if kernel.parallel else 1
-    moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
-    rate = target.byte_products if _sums_bytes(prim) else 1
-    return Work(least_flops(prim), moved, 8 if wide else 4, rate)
-
-
-def _sums_bytes(prim: PrimFunc) -> bool:
-    """True if a kernel sums products of bytes, for which there are instructions."""
-    buffers = prim.buffers
-    for stage in prim.stages:
-        reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
-        if stage.combiner == "sum" and reads:
-            return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
-    return False
-
-
-def _once(kernel: Kernel) -> dict[str, Traffic]:
-    """Returns the traffic of a kernel whose loops are unknown: every operand once, at least."""
-    moved = Traffic()
-    for operand in kernel.operands:
-        size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)
-        moved += Traffic(written=size) if operand.role == "out" else Traffic(read=size)
-    return dict.fromkeys(LEVELS, moved)
-
-
-def _explained(
-    parts: Parts,
-    name: str,
-    chosen: Chosen,
-    calls: int,
-    seconds: float,
-    machine: MachineModel,
-    distances: Mapping[str, float],
-) -> Explained:
-    prim, kernel = parts.prims[name], parts.kernels[name]
+def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
+    prim = parts.prims[name]
     return Explained(
         name=name,
-        calls=calls,
-        seconds=seconds,
-        work=work_of(prim, kernel, machine.seen_by(parts.target), parts.threads, distances),
-        roof=Roof(machine, parts.threads if kernel.parallel else 1),
+        calls=len(calls),
+        seconds=sum(call.seconds for call in calls),
+        work=calls[0].work,
+        roof=calls[0].roof,
         source=_source(parts, prim, chosen),
         sketch=chosen.sketch,
         choices=_choices(prim, parts, chosen.schedule),
-        nest=str(kernel.nest),
+        nest=str(parts.kernels[name].nest),
     )
 
 
@@ -313,19 +186,13 @@ def _kernel_table(explanation: Explanation) -> str:
             f"{kernel.seconds / explanation.in_kernels:.0%}",
             _count(kernel.work.flops * kernel.calls),
             *(_bytes(kernel.work.traffic[n].total * kernel.calls) for n in LEVELS),
-            bound_text(kernel, explanation),
+            bound_text(kernel, explanation.threads),
             seconds_text(kernel.limit),
             f"{kernel.share:.0%}" if kernel.share == kernel.share else "-",
         )
         for kernel in explanation.kernels
     ]
     return table(head, rows, left=(0, 8))
-
-
-def bound_text(kernel: Explained, explanation: Explanation) -> str:
-    """Returns what bounds a kernel, and its number of threads if it does not run on all."""
-    what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
-    return what if kernel.roof.threads == explanation.threads else f"{what} of one thread"
 
 
 def _count(number: float) -> str:

@@ -17,7 +17,7 @@ from loopwright.codegen.runtime import pool
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import timed_program
 from loopwright.codegen.traffic import LEVELS, Traffic
-from loopwright.inspect import explain as explain_module
+from loopwright.inspect import profile as profile_module
 from loopwright.inspect.explain import Explained, Explanation, explain, explanation_text
 from loopwright.inspect.roofline_svg import roofline_svg
 from loopwright.ir.loop.parser import parse_prim
@@ -77,8 +77,8 @@ def _arrays() -> list[Any]:
 
 
 def test_the_text(built: Built, monkeypatch: pytest.MonkeyPatch, golden: Any) -> None:
-    times = ([("product", 2e-4), ("doubled", 1.2e-5), ("doubled", 8e-6)], 5e-6)
-    monkeypatch.setattr(explain_module, "_measure", lambda *_: times)
+    times = np.array([2e-4, 1.2e-5, 8e-6]), 5e-6
+    monkeypatch.setattr(profile_module, "_measure", lambda *_: times)
     golden(explanation_text("net.py:f", explain(built, [], MACHINE)) + "\n", "explain.txt")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -164,3 +165,38 @@ def test_nan_is_what_it_was() -> None:
     f = lw.compile(lambda x: x + holes)
     for _ in range(3):
         f(X)
+
+
+def test_captured_weights_are_not_kept_alive() -> None:
+    weights = np.ones((64, 64), np.float32)
+    kept = weakref.ref(weights)
+    holder = [weights]
+    f = lw.compile(lambda x: x @ holder[0])
+    f(np.ones((4, 64), np.float32))
+    holder.clear()
+    del weights
+    assert kept() is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            f(np.ones((4, 64), np.float32))
+
+
+def test_a_captured_name_that_is_bound_anew_is_told_though_its_array_is_gone() -> None:
+    def enclosing() -> Any:
+        weights = np.ones((8, 8), np.float32)
+        f = lw.compile(lambda x: x @ weights)
+
+        def rebind() -> None:
+            nonlocal weights
+            weights = np.zeros((8, 8), np.float32)
+
+        return f, rebind
+
+    f, rebind = enclosing()
+    x = np.ones((4, 8), np.float32)
+    f(x)
+    rebind()
+    with pytest.warns(lw.FrozenWarning, match="weights has changed"):
+        for _ in range(4):
+            f(x)

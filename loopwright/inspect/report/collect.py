@@ -31,7 +31,8 @@ from ...codegen.roofline import Roof
 from ...codegen.target import Target
 from ...ir.errors import LoopwrightError
 from ...ir.schedule.steps import Schedule
-from ..explain import Explained, Explanation, work_of
+from ..explain import Explained, Explanation
+from ..kernel_calls import work_of
 from .worth import Worth, worth_of
 
 __all__ = ["KernelReport", "Point", "Report", "Run", "collect", "explanation"]

@@ -1,0 +1,168 @@
+"""The kernel calls of a program with their times, work and roofs.
+
+::
+
+    loop nest -> traffic -> the work of a call
+    program   -> its operands, line and place   -> KernelCall
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..autotune.space.least_work import least_flops
+from ..codegen.kernel import Kernel
+from ..codegen.machine import MachineModel
+from ..codegen.reuse import reuse_distances
+from ..codegen.roofline import COMPUTE, Roof, Work
+from ..codegen.target import Target
+from ..codegen.traffic import LEVELS, Traffic, traffic_of
+from ..ir.dims import as_int
+from ..ir.dtype import FLOAT64, Array
+from ..ir.loop.expr import Read, walk
+from ..ir.loop.prim import PrimFunc
+from ..ir.program.analysis import live_bytes, regions
+from ..ir.program.nodes import Call, Program
+from ..ir.span import Span
+from ..pipeline import Parts
+
+__all__ = ["KernelCall", "Timed", "bound_text", "kernel_calls", "work_of"]
+
+LIMIT_NOISE = 1.1
+"""Greatest share of its limit that a kernel may seem to reach by noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A kernel: ``seconds`` of all its ``calls`` together, and the work of one.
+
+    ``roof`` is that of the threads it runs on.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+    work: Work
+    roof: Roof
+
+    @property
+    def bound(self) -> str:
+        """The bound of the kernel: "compute" or a level of memory."""
+        return self.roof.bound(self.work)[0]
+
+    @property
+    def limit(self) -> float:
+        """Least seconds of all calls by the roof."""
+        return self.roof.bound(self.work)[1] * self.calls
+
+    @property
+    def share(self) -> float:
+        """Share of its roof that the kernel reaches; nan above ``LIMIT_NOISE``.
+
+        There the roof does not bound it: the machine was slower when it was measured, or the kernel
+        moves less than its loops say.
+        """
+        share = self.limit / self.seconds
+        return min(1.0, share) if share <= LIMIT_NOISE else math.nan
+
+    @property
+    def flops_per_second(self) -> float:
+        """Measured rate."""
+        return self.work.flops * self.calls / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall(Timed):
+    """One call of a kernel in the program.
+
+    ``nbytes`` is the size of its operands, each counted once. ``span`` is the user's line, or the
+    node of the imported model, whose result the kernel computes; None if that is not known.
+    ``live`` is the size of the arena's buffers that hold values while it runs.
+    """
+
+    nbytes: int
+    span: Span | None
+    live: int
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Operand bytes over the measured time."""
+        return self.nbytes / self.seconds
+
+
+def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[KernelCall, ...]:
+    """Returns the kernel calls of a build's program in order; ``took`` are their seconds."""
+    program = parts.program
+    region = regions(program)
+    live = live_bytes(program)
+    target = machine.seen_by(parts.target)
+    works: dict[tuple[str, tuple[int, ...]], Work] = {}
+    calls: list[KernelCall] = []
+    for n, (index, call, distances) in enumerate(_calls(program)):
+        prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
+        key = call.kernel, tuple(distances)
+        if key not in works:
+            names = (o.buffer.name for o in kernel.operands)
+            far = dict(zip(names, map(float, distances)))
+            works[key] = work_of(prim, kernel, target, parts.threads, far)
+        calls.append(
+            KernelCall(
+                name=call.kernel,
+                calls=1,
+                seconds=float(took[n]),
+                work=works[key],
+                roof=Roof(machine, parts.threads if kernel.parallel else 1),
+                nbytes=sum(region[o.name].nbytes for o in call.operands),
+                span=call.span,
+                live=live[index],
+            )
+        )
+    return tuple(calls)
+
+
+def _calls(program: Program) -> list[tuple[int, Call, list[int]]]:
+    """Returns the kernel calls with their indices in the program and their reuse distances."""
+    calls = [(i, instr) for i, instr in enumerate(program.body) if isinstance(instr, Call)]
+    return [(i, call, d) for (i, call), d in zip(calls, reuse_distances(program), strict=True)]
+
+
+def work_of(
+    prim: PrimFunc,
+    kernel: Kernel,
+    target: Target,
+    threads: int = 1,
+    distances: Mapping[str, float] | None = None,
+) -> Work:
+    """Returns the work of one call, as the kernel's loop nest does it; see ``traffic_of``."""
+    wide = any(o.buffer.dtype == FLOAT64 for o in kernel.operands)
+    used = threads if kernel.parallel else 1
+    moved = _once(kernel) if kernel.library else traffic_of(kernel.nest, target, used, distances)
+    rate = target.byte_products if _sums_bytes(prim) else 1
+    return Work(least_flops(prim), moved, 8 if wide else 4, rate)
+
+
+def _sums_bytes(prim: PrimFunc) -> bool:
+    """True if a kernel sums products of bytes, for which there are instructions."""
+    buffers = prim.buffers
+    for stage in prim.stages:
+        reads = [node for node in walk(stage.expr) if isinstance(node, Read)]
+        if stage.combiner == "sum" and reads:
+            return all(buffers[r.buffer].dtype.bytes == 1 for r in reads)
+    return False
+
+
+def _once(kernel: Kernel) -> dict[str, Traffic]:
+    """Returns the traffic of a kernel whose loops are unknown: every operand once, at least."""
+    moved = Traffic()
+    for operand in kernel.operands:
+        size = float(as_int(operand.buffer.size) * operand.buffer.dtype.bytes)
+        moved += Traffic(written=size) if operand.role == "out" else Traffic(read=size)
+    return dict.fromkeys(LEVELS, moved)
+
+
+def bound_text(kernel: Timed, threads: int) -> str:
+    """Returns what bounds a kernel, and its number of threads if it does not run on all."""
+    what = kernel.bound if kernel.bound == COMPUTE else kernel.bound.upper()
+    return what if kernel.roof.threads == threads else f"{what} of one thread"

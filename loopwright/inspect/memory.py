@@ -1,0 +1,196 @@
+"""Sums up the memory that calls of compiled code take: arena, weights, arguments, results.
+
+::
+
+    planned program -> sizes and lifetimes of its buffers
+    constants       -> weights as the kernels read them, and originals that are still held -> Memory
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..codegen.update_entry import update_arena
+from ..ir.dtype import Array
+from ..ir.errors import UnsupportedError
+from ..ir.graph.nodes import Constant, Module
+from ..ir.graph.weights import map_constants
+from ..ir.program.analysis import accesses, live_bytes, places, spans
+from ..ir.program.nodes import Alloc, Call, Program
+from ..ir.program.planner import lower_bound
+from ..pipeline import Built
+from ..text import bytes_text, table
+
+__all__ = ["Buffer", "Memory", "memory_of"]
+
+MOST_ROWS = 40
+"""Buffers in the table, the largest; the rest are counted."""
+
+CHART_WIDTH = 60
+"""Columns of the chart of the arena."""
+
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer of the arena: ``nbytes`` at ``offset``, alive from the kernel call number ``begin``
+    to the call ``end``, both inclusive and from 0. ``kernel`` writes it first; empty if a copy
+    does."""
+
+    name: str
+    nbytes: int
+    offset: int
+    begin: int
+    end: int
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a call takes, and what is held between calls.
+
+    ``weights`` are constants as the kernels read them, packed once; ``originals`` are constants
+    that modules held by the compiled function still have beside them, those in mapped files not
+    counted. One ``arena`` holds all ``buffers``; no plan can be smaller than its ``lower_bound``,
+    the most bytes alive at one time. Calls that run at the same time have an arena each. ``live``
+    are the bytes alive in each kernel call. ``str`` is a table.
+    """
+
+    name: str
+    weights: int
+    originals: int
+    arguments: int
+    results: int
+    arena: int
+    lower_bound: int
+    buffers: tuple[Buffer, ...]
+    live: tuple[int, ...]
+
+    @property
+    def held(self) -> int:
+        """Bytes that stay between calls: weights, originals, and the arena for the next call."""
+        return self.weights + self.originals + self.arena
+
+    @property
+    def peak(self) -> int:
+        """Most bytes during a call, its arguments and results included."""
+        return self.held + self.arguments + self.results
+
+    def __str__(self) -> str:
+        return _text(self)
+
+
+def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory:
+    """Returns the memory of a build whose compiled function also holds ``modules``.
+
+    Raises UnsupportedError for a build that does not say what it is made of.
+    """
+    if built.parts is None:
+        raise UnsupportedError("this build does not say what it is made of")
+    program = built.parts.program
+    source = () if built.source is None else (built.source.module, built.source.lowered)
+    packed = _memories(c.value for c in program.constants if c.value is not None)
+    originals = _memories(value for m in (*source, *modules) for value in _constants(m))
+    calls = [i for i, instr in enumerate(program.body) if isinstance(instr, Call)]
+    live = live_bytes(program)
+    return Memory(
+        name=name,
+        weights=sum(packed.values()),
+        originals=sum(size for owner, size in originals.items() if owner not in packed),
+        arguments=sum(region.nbytes for region in program.inputs),
+        results=sum(region.nbytes for region in program.outputs),
+        arena=(program.arena or 0) if built.update is None else update_arena(program),
+        lower_bound=lower_bound(program),
+        buffers=tuple(_buffers(program, calls)),
+        live=tuple(live[i] for i in calls),
+    )
+
+
+def _constants(module: Module) -> list[Array]:
+    values: list[Array] = []
+
+    def noted(constant: Constant) -> Constant:
+        values.append(constant.value)
+        return constant
+
+    map_constants(module, noted)
+    return values
+
+
+def _memories(arrays: Iterable[Array]) -> dict[int, int]:
+    """Returns the size of the memory behind arrays by the identity of its owner, once for arrays
+    that share it. Pages of mapped files are the system's."""
+    sizes: dict[int, int] = {}
+    for array in arrays:
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if not isinstance(owner.base, mmap.mmap):
+            sizes[id(owner)] = owner.nbytes
+    return sizes
+
+
+def _buffers(program: Program, calls: Sequence[int]) -> Iterator[Buffer]:
+    touched = spans(program)
+    roots = places(program)
+    writer: dict[str, str] = {}
+    for instr in program.body:
+        for name, access in accesses(instr):
+            if access.writes:
+                kernel = instr.kernel if isinstance(instr, Call) else ""
+                writer.setdefault(roots[name].root, kernel)
+    for instr in program.body:
+        if isinstance(instr, Alloc):
+            region = instr.region
+            first, last = np.searchsorted(calls, touched[region.name]).tolist()
+            kernel = writer.get(region.name, "")
+            yield Buffer(region.name, region.nbytes, instr.offset or 0, first, last, kernel)
+
+
+def _text(memory: Memory) -> str:
+    count = len(memory.buffers)
+    bound = memory.lower_bound
+    over = f", {memory.arena / bound:.0%} of the lower bound {bytes_text(bound)}" if bound else ""
+    totals = [
+        ("weights", memory.weights, "as the kernels read them"),
+        ("originals", memory.originals, "of weights, still held beside them"),
+        ("arena", memory.arena, f"{count} buffer{'' if count == 1 else 's'}{over}"),
+        ("arguments", memory.arguments, ""),
+        ("results", memory.results, ""),
+    ]
+    width = max(len(bytes_text(size)) for _, size, _ in totals)
+    lines = [
+        f"{name:<10} {bytes_text(size):>{width}}   {what}".rstrip() for name, size, what in totals
+    ]
+    parts = [f"{memory.name}   {bytes_text(memory.peak)} during a call", "\n".join(lines)]
+    if count:
+        parts += [_chart(memory), _buffer_table(memory)]
+    return "\n\n".join(parts)
+
+
+def _chart(memory: Memory) -> str:
+    """Returns the bytes alive over the kernel calls as a line of bars."""
+    columns = min(CHART_WIDTH, len(memory.live))
+    highest = [int(max(part)) for part in np.array_split(memory.live, columns)]
+    most = max(highest) or 1
+    bars = "".join(BARS[-(-size * (len(BARS) - 1) // most)] for size in highest)
+    return (
+        f"arena in use, kernel call 0 to {len(memory.live) - 1}: at most {bytes_text(most)}\n{bars}"
+    )
+
+
+def _buffer_table(memory: Memory) -> str:
+    head = ("buffer", "size", "at", "from", "to", "first written by")
+    largest = sorted(memory.buffers, key=lambda b: -b.nbytes)[:MOST_ROWS]
+    rows = [
+        (f"%{b.name}", bytes_text(b.nbytes), str(b.offset), str(b.begin), str(b.end), b.kernel)
+        for b in sorted(largest, key=lambda b: (b.begin, b.offset))
+    ]
+    text = table(head, rows, left=(0, 5))
+    rest = len(memory.buffers) - len(rows)
+    return text + (f"\nand {rest} smaller ones" if rest else "")

@@ -1,0 +1,99 @@
+"""The memory that calls take: sums, lifetimes, and what the process really holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import loopwright as lw
+import numpy as np
+
+W = np.ones((256, 256), np.float32)
+
+
+def _net(x):
+    hidden = np.maximum(x @ W, 0)
+    return lw.nn.softmax(hidden @ W) @ W
+
+
+def test_sums_and_lifetimes() -> None:
+    x = np.ones((128, 256), np.float32)
+    f = lw.compile(_net, threads=1)
+    memory = f.memory(x)
+    assert W.nbytes <= memory.weights < 3.5 * W.nbytes, "packed once for each layout"
+    assert memory.arguments == memory.results == x.nbytes
+    assert memory.lower_bound <= memory.arena == max(b.offset + b.nbytes for b in memory.buffers)
+    calls = len(memory.live)
+    for n in range(calls):
+        alive = [b for b in memory.buffers if b.begin <= n <= b.end]
+        assert sum(b.nbytes for b in alive) == memory.live[n]
+        alive.sort(key=lambda b: b.offset)
+        assert all(a.offset + a.nbytes <= b.offset for a, b in pairwise(alive))
+    assert max(memory.live) <= memory.lower_bound
+    assert memory.peak == memory.held + memory.arguments + memory.results
+    assert {b.kernel for b in memory.buffers} <= {*f.lower(x).built.kernels}
+
+
+def test_specs_do_for_arguments() -> None:
+    assert lw.compile(_net).memory(lw.f32[128, 256]).weights >= W.nbytes
+
+
+def test_originals_are_what_a_module_still_holds() -> None:
+    weights = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    text = "def @main(%x: Tensor[(64, 256), float32]) { nn.matmul(%x, meta[w]) }"
+    f = lw.build(lw.parse(text, constants={"w": weights}))
+    assert f.memory().originals < 1.1 * weights.nbytes
+    function = lw.compile(lambda x: x @ weights)
+    function(np.ones((64, 256), np.float32))
+    assert function.memory(lw.f32[64, 256]).originals < 1000
+
+
+def test_the_text() -> None:
+    text = str(lw.compile(_net, threads=1).memory(lw.f32[128, 256]))
+    assert text.startswith("_net   ")
+    assert "KiB   as the kernels read them" in text
+    assert "of the lower bound" in text and "arena in use, kernel call 0 to" in text
+    assert "first written by" in text and "matmul_maximum" in text
+    small = str(lw.compile(lambda x: x + 1).memory(lw.f32[4]))
+    assert "0 buffers" in small and "first written by" not in small
+
+
+_RESIDENT = """
+import gc, numpy as np, loopwright as lw
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+x = np.ones((1024, 2048), np.float32)
+lw.compile(lambda x: x @ np.float32(np.eye(8)))(np.ones((8, 8), np.float32))
+before = resident()
+
+def make():
+    weights = [np.full((2048, 2048), n + 1, np.float32) for n in range(4)]
+    def net(x):
+        for w in weights:
+            x = np.exp(x @ w)
+        return x
+    f = lw.compile(net, threads=1)
+    result = f(x)
+    weights.clear()
+    return f, result
+
+f, result = make()
+gc.collect()
+after = resident()
+memory = f.memory(lw.f32[1024, 2048])
+print(after - before, memory.held + memory.results)
+"""
+
+
+def test_sums_agree_with_the_resident_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _RESIDENT], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    resident, told = map(int, done.stdout.split())
+    assert told > 64e6
+    assert abs(resident - told) < 0.25 * told, (resident, told)
