@@ -1,0 +1,10 @@
+"""PyTorch: graphs of ATen operators become modules.
+
+::
+
+    table       one row per overload of an operator; rows/ has them by family
+    tensors     tensors as arrays and back
+    importer    a walk over an FX graph on a trace
+    exported    torch.export: a module and its example arguments, with weights as constants
+    dynamo      torch.compile: forward and backward graphs by aot_autograd
+"""

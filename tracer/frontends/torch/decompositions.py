@@ -1,0 +1,25 @@
+"""Which operators PyTorch takes apart before the table sees them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+
+from .table import ROWS
+
+__all__ = ["decompositions"]
+
+
+@functools.cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Returns the decompositions to core ATen, without those of operators that have a row."""
+    return {op: rule for op, rule in core_aten_decompositions().items() if not _has_row(op)}
+
+
+def _has_row(op: Any) -> bool:
+    named = isinstance(op, torch._ops.OpOverload)
+    return named and str(op).removeprefix("aten.") in ROWS

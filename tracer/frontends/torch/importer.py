@@ -1,0 +1,348 @@
+"""Imports an FX graph of ATen operators: walks its nodes on a trace and gives a module.
+
+::
+
+    placeholder      an argument of the module's ``main``; or a constant, if its tensor is given
+    get_attr         a constant
+    call_function    the converter of the overload's row, or a Python function of sizes
+    output           the results of ``main``: see ``Result``
+
+Sizes are those of the tensors at hand: a graph with symbolic sizes is imported for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import fx
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+from ....ir.dtype import dtype_of
+from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
+from ....ir.graph.nodes import Atom, Module
+from ....ir.graph.types import TensorType
+from ....ir.span import Span
+from ...emitting import lift
+from ...explain import locate
+from ...frozen import Borrowed
+from ...proxy import Proxy
+from ...trace import Trace, tracing
+from . import rows as rows  # fills the table
+from .table import ROWS, Value
+from .tensors import NUMPY_DTYPES, array_of, storage_order
+
+__all__ = ["Argument", "Computed", "Fixed", "Imported", "Passed", "Result", "import_graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A tensor that is an argument of ``main``: the array has the axes of the tensor in the order
+    ``order``, so that it is contiguous."""
+
+    position: int  # of the placeholder
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A result of ``main``; the tensor has its axes in the order that ``order`` undoes."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A placeholder that is handed out as it is."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A result that does not depend on the arguments: a number, None, or a tensor."""
+
+    value: Any
+
+
+Result: TypeAlias = Computed | Passed | Fixed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Imported:
+    """A graph as a module. ``main`` takes the arrays of ``arguments`` in order; ``results`` are
+    those of the graph, and ``borrowed`` the constants that are tensors' memory."""
+
+    module: Module
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    borrowed: Borrowed
+
+
+_SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    "sym_size.int": lambda x, dim: x.shape[dim],
+    "sym_numel.default": lambda x: math.prod(x.shape),
+}
+"""Operators whose results are Python numbers."""
+
+
+def import_graph(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    constants: Mapping[int, str] | None = None,
+    name: str = "graph",
+) -> Imported:
+    """Returns ``graph`` as a module for ``inputs``: tensors, numbers or None by placeholder.
+
+    ``constants`` are the positions of tensors whose values of this moment become constants, with
+    their names. Raises UnsupportedError that lists everything that the table does not have.
+    """
+    refuse_unsupported(graph, name)
+    borrowed = Borrowed()
+    return _Importer(graph, inputs, constants or {}, name, borrowed).imported()
+
+
+def refuse_unsupported(graph: fx.GraphModule, name: str) -> None:
+    """Raises UnsupportedError with all operators and dtypes of ``graph`` that are not supported."""
+    problems = list(unsupported(graph))
+    if problems:
+        listed = dict.fromkeys(f"{what} ({_place(node)})" for node, what in problems)
+        raise UnsupportedError(f"{name} needs what is not supported: {', '.join(listed)}")
+
+
+def unsupported(graph: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
+    """Yields the nodes that cannot be imported, each with the reason."""
+    for node in graph.graph.nodes:
+        if node.op in ("call_module", "call_method"):
+            yield node, f"{node.op} {node.target}"
+        elif node.op == "call_function" and _function_of(node) is None:
+            yield node, str(node.target)
+        for value in _tensors(node.meta.get("val")):
+            if value.dtype not in NUMPY_DTYPES:
+                yield node, str(value.dtype)
+            elif value.layout != torch.strided:
+                yield node, str(value.layout)
+
+
+def _place(node: fx.Node) -> str:
+    span = _span(node)
+    return f"node {node.name}" + ("" if span.line < 0 else f", {span}")
+
+
+def _key(target: Any) -> str:
+    return str(target).removeprefix("aten.")
+
+
+def _function_of(node: fx.Node) -> Callable[..., Any] | None:
+    """Returns what computes a node, None if nothing does."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        row = ROWS.get(_key(target))
+        return row.function if row is not None else _SIZE_FUNCTIONS.get(_key(target))
+    home = getattr(target, "__module__", "") or ""
+    plain = home in ("_operator", "operator", "math", "builtins")
+    return target if plain or home.startswith("torch.fx.experimental.sym_node") else (
+        _SYMBOLIC.get(target)
+    )
+
+
+_SYMBOLIC: dict[Any, Callable[..., Any]] = {
+    torch.sym_max: max,
+    torch.sym_min: min,
+    torch.sym_float: float,
+    torch.sym_int: int,
+    torch.sym_not: operator.not_,
+}
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+def _span(node: fx.Node) -> Span:
+    """Returns the user's line that a node was traced from; its name alone if that is not known."""
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    if not frames:
+        return Span(f"node {node.name}", -1)
+    inner = frames[-1]
+    return Span(inner["file"], int(inner["line"]), function=inner["function"])
+
+
+class _Importer:
+    """The walk over one graph."""
+
+    def __init__(
+        self,
+        graph: fx.GraphModule,
+        inputs: Sequence[Any],
+        constants: Mapping[int, str],
+        name: str,
+        borrowed: Borrowed,
+    ) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.constants = constants
+        self.trace = Trace(name, borrowed=borrowed)
+        self.borrowed = borrowed
+        self.values: dict[fx.Node, Any] = {}
+        self.arguments: list[Argument] = []
+        self.positions: dict[fx.Node, int] = {}
+        self.results: list[Result] = []
+        self.atoms: list[Atom] = []
+
+    def imported(self) -> Imported:
+        trace = self.trace
+        with tracing(trace):
+            for node in self.graph.graph.nodes:
+                trace.span = _span(node)
+                try:
+                    self._step(node)
+                except LoopwrightError as error:
+                    locate(error, trace)
+                    error.notes = (*error.notes, f"node {node.name}: {node.target}")
+                    raise
+            trace.span = None
+        atoms = self.atoms
+        result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
+        module = Module({"main": trace.builder.function(result)})
+        return Imported(module, tuple(self.arguments), tuple(self.results), self.borrowed)
+
+    def _step(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            position = self.positions[node] = len(self.positions)
+            self.values[node] = self._input(node, position)
+        elif node.op == "get_attr":
+            self.values[node] = self._attribute(str(node.target))
+        elif node.op == "output":
+            for value in node.args[0]:  # pyright: ignore
+                self.results.append(self._result(value))
+        else:
+            self.values[node] = self._call(node)
+
+    def _input(self, node: fx.Node, position: int) -> Any:
+        value = self.inputs[position]
+        if not isinstance(value, torch.Tensor):
+            return value
+        if position in self.constants:
+            return self._constant(value, self.constants[position])
+        shape = tuple(map(int, value.shape))
+        order = storage_order(shape, value.stride()) or tuple(range(len(shape)))
+        dtype = NUMPY_DTYPES[value.dtype]
+        stored = tuple(shape[a] for a in order)
+        name = re.sub(r"\W", "_", node.name)
+        var = self.trace.param(name, TensorType(stored, dtype_of(dtype)), name)
+        self.arguments.append(Argument(position, shape, dtype, order))
+        return _in_axes(Proxy(var, self.trace), order)
+
+    def _constant(self, tensor: torch.Tensor, name: str) -> Value:
+        array = array_of(tensor)
+        self.trace.capture(array, re.sub(r"\W", "_", name))
+        return array
+
+    def _attribute(self, path: str) -> Any:
+        value: Any = self.graph
+        for part in path.split("."):
+            value = getattr(value, part)
+        return self._constant(value, path) if isinstance(value, torch.Tensor) else value
+
+    def _call(self, node: fx.Node) -> Any:
+        function = _function_of(node)
+        assert function is not None
+        args = fx.map_arg(node.args, self._value)
+        kwargs = fx.map_arg(node.kwargs, self._value)
+        row = None
+        if isinstance(node.target, torch._ops.OpOverload):
+            row = ROWS.get(_key(node.target))
+        if row is not None and row.promote:
+            dtype = _computing_dtype(row.promote, node)
+            args = fx.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
+        result = function(*args, **kwargs)  # pyright: ignore
+        return result if row is None else _as_declared(result, node.meta.get("val"), node)
+
+    def _value(self, node: fx.Node) -> Any:
+        return self.values[node]
+
+    def _result(self, node: Any) -> Result:
+        if not isinstance(node, fx.Node):
+            return Fixed(node)
+        if node.op == "placeholder":
+            return Passed(self.positions[node])
+        value = self.values[node]
+        if isinstance(value, np.ndarray | np.generic) and type(value) is not Proxy:
+            return Fixed(torch.from_numpy(np.array(value)))
+        if not isinstance(value, Proxy):
+            return Fixed(value)
+        shape = tuple(int(s) for s in value.shape)
+        order = tuple(range(len(shape)))
+        made = node.meta.get("val")
+        if isinstance(made, torch.Tensor) and not _is_symbolic(made):
+            order = storage_order(shape, made.stride()) or order
+        if order != tuple(range(len(shape))):
+            value = np.transpose(value, order)
+        self.atoms.append(lift(value).atom)
+        dtype = next(t for t, d in NUMPY_DTYPES.items() if d == value.dtype)
+        return Computed(len(self.atoms) - 1, shape, dtype, order)
+
+
+def _is_symbolic(tensor: torch.Tensor) -> bool:
+    return any(isinstance(s, torch.SymInt) for s in (*tensor.shape, *tensor.stride()))
+
+
+def _in_axes(stored: Proxy, order: tuple[int, ...]) -> Value:
+    """Returns the tensor whose axes in the order ``order`` are those of ``stored``."""
+    if order == tuple(range(len(order))):
+        return stored
+    return np.transpose(stored, np.argsort(order))  # pyright: ignore
+
+
+def _computing_dtype(promote: str, node: fx.Node) -> np.dtype[Any]:
+    if promote == "result":
+        return NUMPY_DTYPES[next(_tensors(node.meta["val"])).dtype]
+    operands = fx.map_arg(node.args, lambda n: n.meta["val"])
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
+    return NUMPY_DTYPES[elementwise_dtypes(*operands, type_promotion_kind=kind)[0]]  # pyright: ignore
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    is_tensor = isinstance(value, np.ndarray | np.generic)
+    return value.astype(dtype) if is_tensor and value.dtype != dtype else value
+
+
+def _as_declared(result: Any, declared: Any, node: fx.Node) -> Any:
+    """Returns the result of a converter with PyTorch's dtypes; numbers become arrays.
+
+    Raises InternalError if a shape is not PyTorch's.
+    """
+    if isinstance(declared, list | tuple):
+        if len(result) != len(declared):
+            raise InternalError(f"{node.target} has {len(declared)} results, not {len(result)}")
+        return [_as_declared(r, d, node) for r, d in zip(result, declared)]
+    if not isinstance(declared, torch.Tensor):
+        return result
+    dtype = NUMPY_DTYPES[declared.dtype]
+    if not isinstance(result, Proxy):
+        result = np.asarray(result)
+    if result.dtype != dtype:
+        result = result.astype(dtype)
+    expected = tuple(declared.shape)
+    if not _is_symbolic(declared) and tuple(result.shape) != expected:
+        raise InternalError(f"{node.target} has the shape {expected}, not {tuple(result.shape)}")
+    return result

@@ -1,0 +1,105 @@
+"""Tensors from nothing but sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..table import Value, aten
+
+__all__: list[str] = []
+
+
+@aten("full.default", "new_full.default")
+def _full(*args: Any, **kwargs: Any) -> Value:
+    """The last two positions are the sizes and the value."""
+    return np.full(tuple(args[-2]), args[-1])
+
+
+@aten("full_like.default")
+def _full_like(self: Value, fill_value: Any, **kwargs: Any) -> Value:
+    return np.full(self.shape, fill_value)
+
+
+@aten(
+    "zeros.default",
+    "empty.memory_format",
+    "new_zeros.default",
+    "new_empty.default",
+    "empty_permuted.default",
+)
+def _zeros(*args: Any, **kwargs: Any) -> Value:
+    sizes = args[1] if isinstance(args[0], np.ndarray) else args[0]
+    return np.zeros(tuple(sizes))
+
+
+@aten("empty_strided.default", "new_empty_strided.default")
+def _empty_strided(*args: Any, **kwargs: Any) -> Value:
+    return np.zeros(tuple(args[-2]))
+
+
+@aten("ones.default")
+def _ones(size: Sequence[int], **kwargs: Any) -> Value:
+    return np.ones(tuple(size))
+
+
+@aten("new_ones.default")
+def _new_ones(self: Value, size: Sequence[int], **kwargs: Any) -> Value:
+    return np.ones(tuple(size))
+
+
+@aten("zeros_like.default", "empty_like.default")
+def _zeros_like(self: Value, **kwargs: Any) -> Value:
+    return np.zeros(self.shape)
+
+
+@aten("ones_like.default")
+def _ones_like(self: Value, **kwargs: Any) -> Value:
+    return np.ones(self.shape)
+
+
+@aten("scalar_tensor.default")
+def _scalar_tensor(s: Any, **kwargs: Any) -> Value:
+    return np.asarray(s)
+
+
+@aten("arange.default")
+def _arange(end: Any, **kwargs: Any) -> Value:
+    return np.arange(end)
+
+
+@aten("arange.start")
+def _arange_start(start: Any, end: Any, **kwargs: Any) -> Value:
+    return np.arange(start, end)
+
+
+@aten("arange.start_step")
+def _arange_step(start: Any, end: Any, step: Any = 1, **kwargs: Any) -> Value:
+    return np.arange(start, end, step)
+
+
+@aten("prims.iota.default")
+def _iota(length: int, *, start: int, step: int, **kwargs: Any) -> Value:
+    return np.arange(length) * step + start
+
+
+@aten("eye.default")
+def _eye(n: int, **kwargs: Any) -> Value:
+    return np.eye(n)
+
+
+@aten("eye.m")
+def _eye_m(n: int, m: int, **kwargs: Any) -> Value:
+    return np.eye(n, m)
+
+
+@aten("tril.default")
+def _tril(self: Value, diagonal: int = 0) -> Value:
+    return np.tril(self, diagonal)
+
+
+@aten("triu.default")
+def _triu(self: Value, diagonal: int = 0) -> Value:
+    return np.triu(self, diagonal)

@@ -1,0 +1,241 @@
+"""Operators that arrange elements: views, joins, pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .....ir.errors import UnsupportedError
+from .... import nn
+from ..table import Value, aten
+
+__all__: list[str] = []
+
+
+@aten(
+    "alias.default",
+    "detach.default",
+    "lift_fresh_copy.default",
+    "lift_fresh.default",
+    "contiguous.default",
+)
+def _same(self: Value) -> Value:
+    return self
+
+
+@aten("view.default", "_unsafe_view.default", "reshape.default", "view_copy.default")
+def _view(self: Value, size: Sequence[int]) -> Value:
+    return np.reshape(self, tuple(size))
+
+
+@aten("permute.default")
+def _permute(self: Value, dims: Sequence[int]) -> Value:
+    return np.transpose(self, tuple(dims)) if dims else self
+
+
+@aten("t.default")
+def _t(self: Value) -> Value:
+    return np.transpose(self)
+
+
+@aten("transpose.int")
+def _transpose(self: Value, dim0: int, dim1: int) -> Value:
+    return np.swapaxes(self, dim0, dim1) if self.ndim else self
+
+
+@aten("expand.default")
+def _expand(self: Value, size: Sequence[int], *, implicit: bool = False) -> Value:
+    kept = len(size) - self.ndim
+    shape = [self.shape[i - kept] if s == -1 else s for i, s in enumerate(size)]
+    return np.broadcast_to(self, tuple(shape))
+
+
+@aten("squeeze.default")
+def _squeeze_all(self: Value) -> Value:
+    return np.reshape(self, tuple(s for s in self.shape if s != 1))
+
+
+@aten("squeeze.dim", "squeeze.dims")
+def _squeeze(self: Value, dim: Any) -> Value:
+    dims = [dim] if isinstance(dim, int) else dim
+    axes = {d % max(self.ndim, 1) for d in dims}
+    shape = (s for a, s in enumerate(self.shape) if a not in axes or s != 1)
+    return np.reshape(self, tuple(shape))
+
+
+@aten("unsqueeze.default")
+def _unsqueeze(self: Value, dim: int) -> Value:
+    return np.expand_dims(self, dim)
+
+
+def _bounds(length: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """Returns a slice's bounds counted from the front, inside of the axis."""
+    first, last, _ = slice(start, end).indices(length)
+    return first, max(first, last)
+
+
+def _along(axis: int, part: Any) -> Any:
+    """Returns an index that takes ``part`` of one axis, and the others whole."""
+    return (slice(None),) * axis + (part,)
+
+
+@aten("slice.Tensor")
+def _slice(
+    self: Value, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Value:
+    axis = dim % self.ndim
+    first, last = _bounds(self.shape[axis], start, end)
+    return self[_along(axis, slice(first, last, step))]
+
+
+@aten("select.int")
+def _select(self: Value, dim: int, index: int) -> Value:
+    return self[_along(dim % self.ndim, index)]
+
+
+@aten("slice_scatter.default")
+def _slice_scatter(
+    self: Value,
+    src: Value,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Value:
+    """Each position is in the slice, at a place that is known, or keeps its element."""
+    axis = dim % self.ndim
+    length = self.shape[axis]
+    first, last = _bounds(length, start, end)
+    positions = range(first, last, step)
+    if not positions:
+        return self
+    if step == 1:
+        parts = [self[_along(axis, slice(0, first))], src, self[_along(axis, slice(last, length))]]
+        return np.concatenate([p for p in parts if p.shape[axis]], axis=axis)
+    place, inside = np.zeros(length, np.int64), np.zeros(length, bool)
+    place[positions], inside[positions] = np.arange(len(positions)), True
+    mask = inside.reshape([-1 if a == axis else 1 for a in range(self.ndim)])
+    return np.where(mask, np.take(src, place, axis=axis), self)
+
+
+@aten("select_scatter.default")
+def _select_scatter(self: Value, src: Value, dim: int, index: int) -> Value:
+    axis = dim % self.ndim
+    at = index % self.shape[axis]
+    return _slice_scatter(self, np.expand_dims(src, axis), axis, at, at + 1)
+
+
+@aten("cat.default")
+def _cat(tensors: Sequence[Value], dim: int = 0) -> Value:
+    """Tensors of one axis without elements are left out, whatever the rank of the others is."""
+    full = [t for t in tensors if t.ndim != 1 or t.shape[0] != 0]
+    return np.concatenate(full or list(tensors[:1]), axis=dim)
+
+
+@aten("stack.default")
+def _stack(tensors: Sequence[Value], dim: int = 0) -> Value:
+    return np.stack(list(tensors), axis=dim)
+
+
+@aten("split_with_sizes.default")
+def _split_with_sizes(self: Value, split_sizes: Sequence[int], dim: int = 0) -> list[Value]:
+    axis, start, parts = dim % self.ndim, 0, list[Value]()
+    for size in split_sizes:
+        parts.append(self[_along(axis, slice(start, start + size))])
+        start += size
+    return parts
+
+
+@aten("split.Tensor")
+def _split(self: Value, split_size: int, dim: int = 0) -> list[Value]:
+    length = self.shape[dim % self.ndim]
+    starts = range(0, length, split_size) if length else range(1)
+    return _split_with_sizes(self, [min(split_size, length - s) for s in starts], dim)
+
+
+@aten("unbind.int")
+def _unbind(self: Value, dim: int = 0) -> list[Value]:
+    axis = dim % self.ndim
+    return [self[_along(axis, i)] for i in range(self.shape[axis])]
+
+
+@aten("repeat.default")
+def _repeat(self: Value, repeats: Sequence[int]) -> Value:
+    shape = (1,) * (len(repeats) - self.ndim) + tuple(self.shape)
+    if 0 in repeats:
+        return np.zeros([s * r for s, r in zip(shape, repeats)], self.dtype)
+    return np.tile(np.reshape(self, shape), tuple(repeats))
+
+
+@aten("flip.default")
+def _flip(self: Value, dims: Sequence[int]) -> Value:
+    return np.flip(self, tuple(dims)) if dims and self.ndim else self
+
+
+@aten("roll.default")
+def _roll(self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    return np.roll(self, tuple(shifts), tuple(dims)) if dims else np.roll(self, shifts[0])
+
+
+@aten("diagonal.default", "diagonal_copy.default")
+def _diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    return np.diagonal(self, offset, dim1, dim2)
+
+
+def _pads(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
+    """Returns PyTorch's widths, last axis first, as NumPy's."""
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
+
+
+@aten("constant_pad_nd.default")
+def _constant_pad(self: Value, pad: Sequence[int], value: float = 0) -> Value:
+    """A negative width cuts elements off."""
+    pads = _pads(pad, self.ndim)
+    if any(w < 0 for pair in pads for w in pair):
+        cut = tuple(slice(max(0, -a), s - max(0, -b)) for s, (a, b) in zip(self.shape, pads))
+        self, pads = self[cut], [(max(0, a), max(0, b)) for a, b in pads]
+    if not any(w for pair in pads for w in pair):
+        return self
+    return np.pad(self, pads, constant_values=value)
+
+
+@aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+def _reflection_pad(self: Value, padding: Sequence[int]) -> Value:
+    return nn.pad(self, _pads(padding, self.ndim), mode="reflect")
+
+
+@aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def _replication_pad(self: Value, padding: Sequence[int]) -> Value:
+    return nn.pad(self, _pads(padding, self.ndim), mode="edge")
+
+
+@aten("unfold.default")
+def _unfold(self: Value, dimension: int, size: int, step: int) -> Value:
+    """Windows of one axis; their elements are a new last axis."""
+    if not self.ndim:
+        return np.reshape(self, (size,))
+    axis = dimension % self.ndim
+    count = (self.shape[axis] - size) // step + 1
+    starts = np.arange(count)[:, None] * step + np.arange(size)
+    return np.moveaxis(np.take(self, starts, axis=axis), axis + 1, -1)
+
+
+@aten("as_strided.default")
+def _as_strided(
+    self: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Value:
+    """Elements by their places in the memory of ``self``, which is taken to be contiguous."""
+    place = np.full((), storage_offset or 0)
+    for axis, (length, step) in enumerate(zip(size, stride)):
+        shape = [-1 if a == axis else 1 for a in range(len(size))]
+        place = place + (np.arange(length) * step).reshape(shape)
+    place = np.broadcast_to(place, tuple(size))
+    total = int(np.prod(self.shape))
+    if place.size and place.max() >= total:
+        raise UnsupportedError("as_strided reads memory outside of the tensor")
+    if place.size == total and np.array_equal(place.reshape(-1), np.arange(total)):
+        return np.reshape(self, tuple(size))
+    return np.take(np.reshape(self, (-1,)), place)

@@ -1,0 +1,51 @@
+"""The table of ATen operators: one row per overload, written as a function of NumPy's arrays.
+
+A converter is a plain Python function. Its parameters have the names and defaults of the operator's
+schema; a tensor is a traced array, or a NumPy array if its values are known while the graph is
+imported. It is written with NumPy, Python's operators and ``lw.nn``, as a user would write it. The
+importer casts its results to the dtypes that PyTorch has for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+__all__ = ["ROWS", "Row", "Value", "aten"]
+
+Value: TypeAlias = Any
+"""A traced array or a NumPy array."""
+
+Converter: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Converter)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The converter of an operator.
+
+    ``promote`` says in which dtype PyTorch computes: ``"result"`` that of the result,
+    ``"operands"`` the common dtype of the operands (comparisons); empty where they have one dtype
+    or where it does not matter.
+    """
+
+    name: str
+    function: Converter
+    promote: str = ""
+
+
+ROWS: dict[str, Row] = {}
+"""Rows by the name of an overload: ``add.Tensor``, or ``prims.iota.default`` outside of ATen."""
+
+
+def aten(*names: str, promote: str = "") -> Callable[[F], F]:
+    """Enters the decorated converter for each of the overloads ``names``."""
+
+    def enter(function: F) -> F:
+        for name in names:
+            assert name not in ROWS, name
+            ROWS[name] = Row(name, function, promote)
+        return function
+
+    return enter

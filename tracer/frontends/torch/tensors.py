@@ -1,0 +1,66 @@
+"""Tensors as arrays and back, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....ir.errors import UnsupportedError
+
+__all__ = ["NUMPY_DTYPES", "array_of", "numpy_dtype", "storage_order", "tensor_of"]
+
+NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    getattr(torch, name): np.dtype(name)
+    for name in (
+        *("bool", "float32", "float64", "int8", "int16", "int32", "int64"),
+        *("uint8", "uint16", "uint32", "uint64"),
+    )
+}
+"""The dtypes that the language has."""
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """Returns NumPy's name of ``dtype``. Raises UnsupportedError for bfloat16 and its like."""
+    known = NUMPY_DTYPES.get(dtype)
+    if known is None:
+        raise UnsupportedError(f"{dtype} is not supported", hint="model.float()")
+    return known
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Returns the tensor's memory as an array, read-only to NumPy.
+
+    Raises UnsupportedError for what is no dense tensor in this machine's memory.
+    """
+    numpy_dtype(tensor.dtype)
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        raise UnsupportedError(
+            f"a tensor of layout {tensor.layout} on {tensor.device} is not supported",
+            hint="dense tensors on the CPU",
+        )
+    return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+def tensor_of(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """Returns ``array`` as a tensor in the same memory, if it may be written; else a copy."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def storage_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """Returns the axes from the slowest to the fastest if they fill dense memory, else None.
+
+    >>> storage_order((2, 3, 4, 5), (60, 1, 15, 3))
+    (0, 2, 3, 1)
+    """
+    order = sorted(range(len(shape)), key=lambda a: (-strides[a], shape[a] == 1, a))
+    expected = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != expected:
+            return None
+        expected *= shape[axis]
+    # Axes of size 1 lie anywhere: if all others are in order, nothing is transposed.
+    large = [axis for axis in order if shape[axis] != 1]
+    return tuple(range(len(shape))) if large == sorted(large) else tuple(order)
