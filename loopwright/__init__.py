@@ -13,7 +13,7 @@ array([[2.],
 ``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
-Python functions, ``from_onnx`` compiles models.
+Python functions, ``from_onnx`` and ``from_torch`` compile models.
 """
 
 import importlib
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .module import CompiledModule, build, parse
     from .module_builder import ModuleBuilder
     from .onnx_model import from_onnx
+    from .torch_model import from_torch
 
 __version__ = "0.1.0"
 
@@ -82,6 +83,7 @@ __all__ = [
     "f32",
     "f64",
     "from_onnx",
+    "from_torch",
     "i8",
     "i16",
     "i32",
@@ -108,6 +110,7 @@ _LATE = {
     "build": (".module", "build"),
     "debug": (".debug", ""),
     "from_onnx": (".onnx_model", "from_onnx"),
+    "from_torch": (".torch_model", "from_torch"),
     "parse": (".module", "parse"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),

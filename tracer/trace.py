@@ -86,9 +86,8 @@ class Trace:
                 self.origins[converted] = self.origins[atom]
         return converted
 
-    def capture(self, array: np.ndarray[Any, Any], named: str | None = None) -> Constant:
-        """Returns the constant for an array from outside: it is ``named`` so, or after the variable
-        that holds it.
+    def capture(self, array: np.ndarray[Any, Any]) -> Constant:
+        """Returns the constant for an array from outside, named after the variable that holds it.
 
         Its values are those of this moment: a writeable array is copied, unless ``borrowed`` says
         that nobody writes to it before the code is made.
@@ -97,7 +96,7 @@ class Trace:
         if earlier is not None and _is_unchanged(earlier[1].value, array):
             return earlier[1]
         dtype = dtype_of(array.dtype)
-        held = self._variable_of(array) if named is None else named
+        held = self._variable_of(array)
         base = array.base if held is None and isinstance(array.base, np.ndarray) else None
         owner = self._variable_of(base) if base is not None else None
         if held is not None:

@@ -19,6 +19,7 @@ EXTRAS = (
     "loopwright.inspect.report",
     "loopwright.inspect.roofline_svg",
     "loopwright.onnx_model",
+    "loopwright.torch_model",
     "loopwright.tracer.frontends",
     "loopwright.tuning.elsewhere",
 )

@@ -1,4 +1,4 @@
-"""Which operators PyTorch takes apart before the table sees them."""
+"""The decompositions of PyTorch that run before the table sees a graph."""
 
 from __future__ import annotations
 

@@ -14,69 +14,77 @@ from torch.utils import _pytree as pytree
 
 from ....ir.errors import LoopwrightTypeError, UnsupportedError
 from .decompositions import decompositions
-from .importer import Computed, Imported, Passed, import_graph
-from .tensors import tensor_of
+from .importer import Computed, Imported, Passed, Result, import_graph, refuse_unsupported
+from .tensors import array_of, in_order, tensor_of
 
 __all__ = ["Exported", "export"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exported:
-    """A program without its weights: how arguments and results are laid out."""
+    """An imported program, and how the arguments and results of its calls are laid out.
+
+    ``arguments`` is the structure of (args, kwargs), and ``places`` are the placeholders of its
+    leaves.
+    """
 
     imported: Imported
     arguments: pytree.TreeSpec
     result: pytree.TreeSpec
-    places: tuple[int | None, ...]
-    names: tuple[str, ...]
+    places: tuple[int, ...]
 
-    def arrays(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], bool]:
-        """Returns the arrays of ``main`` for a call, and whether they came from tensors.
+    def takes(self, keyword: str) -> bool:
+        """True if calls have an argument of that name."""
+        return keyword in self.arguments.child(1).context
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+        """Returns a call with these arguments.
 
         Raises LoopwrightTypeError for arguments of another structure.
         """
+        names = self.arguments.child(1).context
+        if set(names) == set(kwargs):
+            kwargs = {name: kwargs[name] for name in names}
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
         if structure != self.arguments:
-            leaves = self._reordered(args, kwargs)
-        given = {p: leaf for p, leaf in zip(self.places, leaves, strict=True) if p is not None}
-        wanted = [given[a.position] for a in self.imported.arguments]
-        tensors = any(isinstance(leaf, torch.Tensor) for leaf in leaves)
-        arrays = []
-        for leaf, argument in zip(wanted, self.imported.arguments):
-            array = leaf.detach().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
-            ordered = argument.order != tuple(range(len(argument.order)))
-            arrays.append(array.transpose(argument.order) if ordered else array)
-        return arrays, tensors
-
-    def _reordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Returns the leaves of a call whose keywords stand in another order."""
-        spec = self.arguments.child(1)
-        names = list(spec.context)
-        if set(names) != set(kwargs):
             raise LoopwrightTypeError(
-                f"the model was exported for the keywords {names}, not {sorted(kwargs)}"
+                "the model was exported for arguments of another structure: "
+                f"{self.arguments}, not {structure}"
             )
-        leaves, structure = pytree.tree_flatten((tuple(args), {n: kwargs[n] for n in names}))
-        if structure != self.arguments:
-            raise LoopwrightTypeError("the model was exported for other arguments")
-        return leaves
+        return Call(self, dict(zip(self.places, leaves, strict=True)))
 
-    def output(self, arrays: Sequence[Any], leaves: Sequence[Any], tensors: bool) -> Any:
+
+class Call:
+    """One call: its leaves by placeholder, and the arrays that ``main`` takes.
+
+    ``tensors`` says whether results are tensors, as the arguments are.
+    """
+
+    def __init__(self, exported: Exported, leaves: Mapping[int, Any]) -> None:
+        self.exported = exported
+        self.leaves = leaves
+        wanted = [leaves[a.position] for a in exported.imported.arguments]
+        self.tensors = not wanted or any(isinstance(leaf, torch.Tensor) for leaf in wanted)
+        self.arrays = [
+            in_order(array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf, argument.order)
+            for leaf, argument in zip(wanted, exported.imported.arguments)
+        ]
+
+    def output(self, arrays: Sequence[Any]) -> Any:
         """Returns the result of the module, given those of ``main``."""
-        results: list[Any] = []
-        for result in self.imported.results:
-            if isinstance(result, Computed):
-                array = arrays[result.number]
-                if result.order != tuple(range(len(result.order))):
-                    array = array.transpose(np.argsort(result.order))
-                results.append(tensor_of(array) if tensors else array)
-            elif isinstance(result, Passed):
-                results.append(leaves[result.position])
-            else:
-                value = result.value
-                fixed = isinstance(value, torch.Tensor) and not tensors
-                results.append(value.numpy() if fixed else value)
-        return pytree.tree_unflatten(results, self.result)
+        leaves = [self._leaf(result, arrays) for result in self.exported.imported.results]
+        return pytree.tree_unflatten(leaves, self.exported.result)
+
+    def _leaf(self, result: Result, arrays: Sequence[Any]) -> Any:
+        if isinstance(result, Passed):
+            return self.leaves[result.position]
+        if isinstance(result, Computed):
+            array = in_order(arrays[result.number], np.argsort(result.order))
+            return tensor_of(array) if self.tensors else array
+        value = result.value
+        if isinstance(value, torch.Tensor):
+            return value.clone() if self.tensors else value.numpy().copy()
+        return value
 
 
 def export(
@@ -99,6 +107,7 @@ def export(
             program = torch.export.export(model, tensors[0], tensors[1], strict=False)
     program = program.run_decompositions(decompositions())
     signature = program.graph_signature
+    refuse_unsupported(program.graph_module, name)
     _refuse_writes(signature, name)
     inputs: list[Any] = []
     constants: dict[int, str] = {}
@@ -121,18 +130,23 @@ def export(
     imported = import_graph(graph, inputs, constants, name)
     structure, result = program.call_spec.in_spec, program.call_spec.out_spec
     assert structure is not None and result is not None
-    return Exported(imported, structure, result, tuple(user), signature.user_outputs)
+    return Exported(imported, structure, result, tuple(user))
 
 
 def _as_tensor(leaf: Any) -> Any:
     return torch.from_numpy(np.ascontiguousarray(leaf)) if isinstance(leaf, np.ndarray) else leaf
 
 
+_WRITES = (
+    OutputKind.BUFFER_MUTATION,
+    OutputKind.PARAMETER_MUTATION,
+    OutputKind.USER_INPUT_MUTATION,
+)
+
+
 def _refuse_writes(signature: Any, name: str) -> None:
     written = [
-        spec.target or spec.arg.name
-        for spec in signature.output_specs
-        if spec.kind is not OutputKind.USER_OUTPUT
+        spec.target or spec.arg.name for spec in signature.output_specs if spec.kind in _WRITES
     ]
     if written:
         raise UnsupportedError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from ....ir.dtype import dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Atom, Module
+from ....ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 from ....ir.graph.types import TensorType
 from ....ir.span import Span
 from ...emitting import lift
@@ -82,12 +84,11 @@ Result: TypeAlias = Computed | Passed | Fixed
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
     """A graph as a module. ``main`` takes the arrays of ``arguments`` in order; ``results`` are
-    those of the graph, and ``borrowed`` the constants that are tensors' memory."""
+    those of the graph. Constants are the memory of their tensors."""
 
     module: Module
     arguments: tuple[Argument, ...]
     results: tuple[Result, ...]
-    borrowed: Borrowed
 
 
 _SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -109,8 +110,7 @@ def import_graph(
     their names. Raises UnsupportedError that lists everything that the table does not have.
     """
     refuse_unsupported(graph, name)
-    borrowed = Borrowed()
-    return _Importer(graph, inputs, constants or {}, name, borrowed).imported()
+    return _Importer(graph, inputs, constants or {}, name).imported()
 
 
 def refuse_unsupported(graph: fx.GraphModule, name: str) -> None:
@@ -152,8 +152,10 @@ def _function_of(node: fx.Node) -> Callable[..., Any] | None:
         return row.function if row is not None else _SIZE_FUNCTIONS.get(_key(target))
     home = getattr(target, "__module__", "") or ""
     plain = home in ("_operator", "operator", "math", "builtins")
-    return target if plain or home.startswith("torch.fx.experimental.sym_node") else (
-        _SYMBOLIC.get(target)
+    return (
+        target
+        if plain or home.startswith("torch.fx.experimental.sym_node")
+        else (_SYMBOLIC.get(target))
     )
 
 
@@ -174,6 +176,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
+_TORCH = os.path.dirname(torch.__file__)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
@@ -182,8 +185,22 @@ def _span(node: fx.Node) -> Span:
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     if not frames:
         return Span(f"node {node.name}", -1)
-    inner = frames[-1]
+    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    inner = (users or frames)[-1]
     return Span(inner["file"], int(inner["line"]), function=inner["function"])
+
+
+class _InPlace(Borrowed):
+    """Reads the memory of tensors in place, however large they are: who hands them over says that
+    nobody writes to them."""
+
+    def borrow(self, array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any] | None:
+        dense = array.flags.c_contiguous or array.flags.f_contiguous
+        if not dense or array.flags.owndata:
+            return None
+        view = array.view()
+        view.flags.writeable = False
+        return view
 
 
 class _Importer:
@@ -195,13 +212,12 @@ class _Importer:
         inputs: Sequence[Any],
         constants: Mapping[int, str],
         name: str,
-        borrowed: Borrowed,
     ) -> None:
         self.graph = graph
         self.inputs = inputs
         self.constants = constants
-        self.trace = Trace(name, borrowed=borrowed)
-        self.borrowed = borrowed
+        self.trace = Trace(name, borrowed=_InPlace())
+        self.trace.names = {}
         self.values: dict[fx.Node, Any] = {}
         self.arguments: list[Argument] = []
         self.positions: dict[fx.Node, int] = {}
@@ -222,8 +238,8 @@ class _Importer:
             trace.span = None
         atoms = self.atoms
         result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
-        module = Module({"main": trace.builder.function(result)})
-        return Imported(module, tuple(self.arguments), tuple(self.results), self.borrowed)
+        module = eliminate_dead_code(Module({"main": trace.builder.function(result)}))
+        return Imported(module, tuple(self.arguments), tuple(self.results))
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -254,7 +270,7 @@ class _Importer:
 
     def _constant(self, tensor: torch.Tensor, name: str) -> Value:
         array = array_of(tensor)
-        self.trace.capture(array, re.sub(r"\W", "_", name))
+        self.trace.name_array(array, re.sub(r"\W", "_", name))
         return array
 
     def _attribute(self, path: str) -> Any:
@@ -273,7 +289,7 @@ class _Importer:
             row = ROWS.get(_key(node.target))
         if row is not None and row.promote:
             dtype = _computing_dtype(row.promote, node)
-            args = fx.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
+            args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
         result = function(*args, **kwargs)  # pyright: ignore
         return result if row is None else _as_declared(result, node.meta.get("val"), node)
 

@@ -10,7 +10,7 @@ import torch
 
 from ....ir.errors import UnsupportedError
 
-__all__ = ["NUMPY_DTYPES", "array_of", "numpy_dtype", "storage_order", "tensor_of"]
+__all__ = ["NUMPY_DTYPES", "array_of", "in_order", "numpy_dtype", "storage_order", "tensor_of"]
 
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     getattr(torch, name): np.dtype(name)
@@ -24,16 +24,15 @@ NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """Returns NumPy's name of ``dtype``. Raises UnsupportedError for bfloat16 and its like."""
-    known = NUMPY_DTYPES.get(dtype)
-    if known is None:
+    if dtype not in NUMPY_DTYPES:
         raise UnsupportedError(f"{dtype} is not supported", hint="model.float()")
-    return known
+    return NUMPY_DTYPES[dtype]
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Returns the tensor's memory as an array, read-only to NumPy.
 
-    Raises UnsupportedError for what is no dense tensor in this machine's memory.
+    Raises UnsupportedError unless the tensor is dense and on the CPU.
     """
     numpy_dtype(tensor.dtype)
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
@@ -64,3 +63,9 @@ def storage_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ..
     # Axes of size 1 lie anywhere: if all others are in order, nothing is transposed.
     large = [axis for axis in order if shape[axis] != 1]
     return tuple(range(len(shape))) if large == sorted(large) else tuple(order)
+
+
+def in_order(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Returns ``array`` with its axes in the order ``order``."""
+    ordered = all(axis == place for place, axis in enumerate(order))
+    return array if ordered else array.transpose(order)

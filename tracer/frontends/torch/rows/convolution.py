@@ -80,9 +80,9 @@ def _transposed(
         x, pads = x[(slice(None), slice(None), *cut)], [(max(a, 0), max(b, 0)) for a, b in pads]
     outs, ins = weight.shape[0] // groups, weight.shape[1]
     grouped = np.reshape(weight, (groups, outs, ins, *window))
-    turned = np.reshape(np.swapaxes(grouped, 1, 2), (groups * ins, outs, *window))
-    turned = np.flip(turned, tuple(range(2, 2 + len(window))))
-    return _conv(x, turned, (1,) * len(stride), pads, dilation, groups)
+    adjoint = np.reshape(np.swapaxes(grouped, 1, 2), (groups * ins, outs, *window))
+    adjoint = np.flip(adjoint, tuple(range(2, 2 + len(window))))
+    return _conv(x, adjoint, (1,) * len(stride), pads, dilation, groups)
 
 
 @aten("convolution.default")

@@ -33,7 +33,10 @@ def _batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Value, Value, Value]:
-    ones, zeros = np.ones(running_mean.shape, input.dtype), np.zeros(running_mean.shape, input.dtype)
+    ones, zeros = (
+        np.ones(running_mean.shape, input.dtype),
+        np.zeros(running_mean.shape, input.dtype),
+    )
     result = nn.batch_norm(
         input,
         ones if weight is None else weight,

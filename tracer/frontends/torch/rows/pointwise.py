@@ -226,9 +226,9 @@ for _name, _join in {
     "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
 }.items():
-    aten(f"{_name}.Tensor", *([f"{_name}.Scalar"] if "shift" not in _name else []), promote="result")(
-        lambda self, other, join=_join: join(self, other)
-    )
+    aten(
+        f"{_name}.Tensor", *([f"{_name}.Scalar"] if "shift" not in _name else []), promote="result"
+    )(lambda self, other, join=_join: join(self, other))
 
 
 @aten("clamp.default", "clamp.Tensor", promote="result")

@@ -128,9 +128,7 @@ def _variance(self: Value, dim: Any, correction: Any, keepdim: bool) -> Value:
 
 
 @aten("var.correction")
-def _var(
-    self: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Value:
+def _var(self: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Value:
     return _variance(self, dim, correction, keepdim)
 
 

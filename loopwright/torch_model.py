@@ -1,0 +1,88 @@
+"""PyTorch's models as compiled modules; the extra ``[torch]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .compile import CompiledFunction
+from .ir.errors import UnsupportedError
+from .module import CompiledModule
+from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from .tracer.frontends.torch.exported import Exported
+
+__all__ = ["TorchModule", "from_torch"]
+
+
+def from_torch(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    **options: Any,
+) -> TorchModule:
+    """Compiles a ``torch.nn.Module`` for arguments like ``args`` and ``kwargs``.
+
+    ``model`` may also be an ``ExportedProgram`` of ``torch.export``. The result is called as the
+    module is, with tensors or NumPy arrays of the same shapes, and answers in kind: tensors for
+    tensors, in the structure (tuples, dicts, dataclasses) that the module gives. The weights are
+    frozen: they are constants, packed for the kernels, and a later change of the module does not
+    show. ``torch.compile(model, backend="loopwright")`` sees changes, and trains. ``options`` are
+    those of ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
+
+    Raises UnsupportedError, which lists all operators and dtypes of the model that are not
+    supported, and for modules that write their buffers (batch normalisation while training).
+
+    >>> import torch
+    >>> import loopwright as lw
+    >>> f = lw.from_torch(torch.nn.Softplus(), (torch.zeros(2),))
+    >>> f(torch.zeros(2))
+    tensor([0.6931, 0.6931])
+    """
+    try:
+        try:
+            from .tracer.frontends.torch.exported import export
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "torch":
+                raise
+            raise UnsupportedError(
+                "PyTorch's models need the package torch", hint="pip install loopwright[torch]"
+            ) from None
+        name = name or type(model).__name__
+        return TorchModule(export(model, args, kwargs, name), name, **options)
+    except Exception as error:
+        reported = for_user(error)
+    raise reported
+
+
+class TorchModule(CompiledModule):
+    """A compiled module that is called as the PyTorch module it was made of."""
+
+    def __init__(self, exported: Exported, name: str, **options: Any) -> None:
+        super().__init__(exported.imported.module, name, **options)
+        self.exported = exported
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the module's result; ``threads=2`` as for compiled functions."""
+        threads = None if self.exported.takes("threads") else kwargs.pop("threads", None)
+        try:
+            call = self.exported.bind(args, kwargs)
+        except Exception as error:
+            reported = for_user(error)
+        else:
+            function = self if threads is None else self.with_threads(threads)
+            results = CompiledModule.__call__(function, *call.arrays)
+            return call.output(results if isinstance(results, tuple) else (results,))
+        raise reported
+
+    def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Returns the arrays of a call, or specs of main's parameters for no call."""
+        if not args:
+            return self.specs
+        return tuple(self.exported.bind(args, kwargs).arrays)
+
+    def _for_threads(self, count: int) -> CompiledFunction:
+        return TorchModule(self.exported, self._name, **{**self._options, "threads": count})

@@ -1,0 +1,111 @@
+"""``lw.from_torch``: modules of PyTorch called as they are, against PyTorch in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch.export about its own parts
+
+from torch import nn  # noqa: E402
+
+
+class Net(nn.Module):
+    """Convolution, normalisation, pooling and a product; keywords and a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.norm = nn.BatchNorm2d(8)
+        self.head = nn.Linear(8, 5)
+        self.register_buffer("shift", torch.arange(5.0))
+
+    def forward(self, x: Any, *, scale: Any = None) -> dict[str, Any]:
+        y = torch.relu(self.norm(self.conv(x)))
+        y = self.head(nn.functional.max_pool2d(y, 3, 2, 1).mean((2, 3))) + self.shift
+        return {"y": y if scale is None else y * scale, "nothing": None, "three": 3}
+
+
+def _net() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def test_tensors_give_tensors_and_arrays_give_arrays() -> None:
+    net, x, scale = _net(), torch.randn(2, 3, 12, 12), torch.tensor(2.0)
+    f = lw.from_torch(net, (x,), {"scale": scale})
+    expected = net.double()(x.double(), scale=scale.double())["y"].detach()
+    result = f(x, scale=scale)
+    assert list(result) == ["y", "nothing", "three"]
+    assert result["nothing"] is None and result["three"] == 3
+    assert isinstance(result["y"], torch.Tensor)
+    np.testing.assert_allclose(result["y"], expected, rtol=1e-4, atol=1e-5)
+    arrays = f(x.numpy(), scale=np.float32(2))
+    assert isinstance(arrays["y"], np.ndarray)
+    np.testing.assert_array_equal(arrays["y"], result["y"])
+
+
+def test_weights_are_the_tensors_memory() -> None:
+    wide = nn.Linear(64, 512)
+    f = lw.from_torch(wide, (torch.zeros(2, 64),))
+    constants = [
+        a
+        for b in f.module.main.body.bindings
+        for a in getattr(b.value, "args", ())
+        if type(a).__name__ == "Constant"
+    ]
+    assert len(constants) == 2
+    for constant in constants:
+        assert any(np.shares_memory(constant.value, p.detach().numpy()) for p in wide.parameters())
+
+
+def test_all_that_is_missing_is_one_error() -> None:
+    class Odd(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.inv(x), x.bfloat16()
+
+    with pytest.raises(lw.UnsupportedError) as caught:
+        lw.from_torch(Odd(), (torch.eye(3),))
+    assert "linalg_inv_ex" in str(caught.value)
+    assert "bfloat16" in str(caught.value)
+    assert "test_from_torch.py:" in str(caught.value)
+
+
+def test_a_module_that_writes_its_buffers_is_refused() -> None:
+    with pytest.raises(lw.UnsupportedError, match="writes running_mean"):
+        lw.from_torch(nn.BatchNorm1d(3), (torch.zeros(4, 3),))
+
+
+def test_arguments_of_another_structure_are_refused() -> None:
+    f = lw.from_torch(nn.ReLU(), (torch.zeros(3),))
+    with pytest.raises(lw.LoopwrightTypeError, match="another structure"):
+        f(torch.zeros(3), torch.zeros(3))
+    with pytest.raises(lw.LoopwrightTypeError):
+        f(torch.zeros(4))
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+def test_dataclasses_and_channels_last() -> None:
+    torch.export.register_dataclass(Pair, serialized_type_name="loopwright.test.Pair")
+
+    class Both(nn.Module):
+        def forward(self, x: Any) -> Pair:
+            return Pair(x * 2, x.permute(0, 2, 3, 1).contiguous())
+
+    x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    pair = lw.from_torch(Both(), (x,))(x)
+    assert isinstance(pair, Pair)
+    assert pair.first.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(pair.first, x * 2)
+    torch.testing.assert_close(pair.second, x.permute(0, 2, 3, 1))
