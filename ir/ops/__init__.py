@@ -15,6 +15,7 @@ samples ``sampling``. The declarations::
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
+    conv_transpose     nn.conv2d_transpose, ...
 
 ``to_tensor`` turns a primitive operator into a PrimFunc, ``to_prim`` a fused group of them.
 """
@@ -24,6 +25,7 @@ from . import (  # noqa: F401  (each declares its operators)
     activation,
     arg_extreme,
     conv,
+    conv_transpose,
     create,
     einsum,
     elementwise,

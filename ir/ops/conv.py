@@ -21,7 +21,7 @@ from ..graph.types import TensorType
 from ..loop.expr import Expr, IndexLike, op
 from ..loop.tensor import Tensor, index_add, index_div, index_mul
 from .compose import F, Value
-from .declare import Reduce, attr, composite, in_float64, primitive
+from .declare import Ints, Reduce, attr, composite, in_float64, primitive
 from .rules import Attrs
 from .sampling import floats, ints, sample
 from .window import (
@@ -356,9 +356,9 @@ layout of ``x`` and O channels. Errors as of ``nn.conv2d``.
         x: Value,
         w: Value,
         *,
-        strides: Any = stride_attr(rank),
-        padding: Any = padding_attr(rank),
-        dilation: Any = dilation_attr(rank),
+        strides: Ints = stride_attr(rank),
+        padding: Ints = padding_attr(rank),
+        dilation: Ints = dilation_attr(rank),
         groups: int = GROUPS,
         data_layout: str = attr(f"layout of x, {' or '.join(layouts(rank))}", channels_first),
         kernel_layout: str = attr(f"layout of w, {kernel} or {letters}IO", kernel),
@@ -426,8 +426,8 @@ dtype; the result is (N, {results}, O). Errors as of ``nn.conv{rank}d``.
         x: Tensor,
         w: Tensor,
         *,
-        strides: Any = stride_attr(rank),
-        dilation: Any = dilation_attr(rank),
+        strides: Ints = stride_attr(rank),
+        dilation: Ints = dilation_attr(rank),
         groups: int = GROUPS,
     ) -> Reduce:
         *window, inputs, channels = w.shape

@@ -53,6 +53,7 @@ from .sampling import elementwise_samples
 __all__ = [
     "DTYPE_WORDS",
     "Element",
+    "Ints",
     "PerAxis",
     "Reduce",
     "attr",
@@ -71,6 +72,9 @@ Samples: TypeAlias = "Callable[[np.random.Generator], Sequence[Sample]]"  # load
 
 PerAxis: TypeAlias = Any
 """The annotation of an attribute that is a tuple with one entry per axis of the operand."""
+
+Ints: TypeAlias = Any
+"""The annotation of an attribute that is an int or a tuple of ints."""
 
 
 class Reduce(NamedTuple):

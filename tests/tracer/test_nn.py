@@ -66,6 +66,22 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w, b: nn.conv3d(x, w, b, padding=(1, 0, 1), groups=2),
         (R.normal(size=(1, 4, 3, 5, 4)), R.normal(size=(6, 2, 2, 3, 1)), np.ones(6)),
     ),
+    "conv_transpose": (
+        lambda x, w, b: nn.conv_transpose(x, w, b, strides=2, padding=1, output_padding=1),
+        (IMAGE, KERNEL[:4, :3], np.arange(3)),
+    ),
+    "conv1d_transpose": (
+        lambda x, w: nn.conv1d_transpose(x, w, strides=3),
+        (IMAGE[:, :, 0], KERNEL[:4, 0]),
+    ),
+    "conv2d_transpose": (
+        lambda x, w: nn.conv2d_transpose(x, w, data_layout="NHWC", dilation=(2, 1)),
+        (IMAGE.transpose(0, 2, 3, 1).copy(), KERNEL[:4]),
+    ),
+    "conv3d_transpose": (
+        lambda x, w: nn.conv3d_transpose(x, w, strides=(1, 2, 1), groups=2),
+        (R.normal(size=(1, 4, 3, 2, 4)), R.normal(size=(4, 2, 2, 3, 1))),
+    ),
     "max_pool2d": (lambda x: nn.max_pool2d(x, 2), (IMAGE,)),
     "max_pool2d padded": (lambda x: nn.max_pool2d(x, 3, strides=2, padding=1), (IMAGE,)),
     "avg_pool2d": (lambda x: nn.avg_pool2d(x, (2, 3), strides=1), (IMAGE,)),

@@ -192,8 +192,10 @@ def test_hints(operation: str, left: Any, right: Any, hint: str | None) -> None:
 
 
 MODULES = [
-    f"loopwright.tracer.{m.name}" for m in pkgutil.iter_modules(loopwright.tracer.__path__)
-] + ["loopwright", "loopwright.config"]
+    *(f"loopwright.tracer.{m.name}" for m in pkgutil.iter_modules(loopwright.tracer.__path__)),
+    *(f"loopwright.tracer.nn.{m.name}" for m in pkgutil.iter_modules(loopwright.nn.__path__)),
+    *("loopwright", "loopwright.config"),
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -20,7 +20,7 @@ from ...ir.ops import all_operators
 from .apply import declared
 from .basic import dense, one_hot, pad
 from .norms import layer_norm, rms_norm
-from .windows import avg_pool2d, conv, conv1d, conv2d, conv3d, max_pool2d
+from .windows import avg_pool2d, conv, conv1d, conv2d, conv3d, conv_transpose, max_pool2d
 
 if TYPE_CHECKING:
 
@@ -34,6 +34,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_transpose",
     "dense",
     "layer_norm",
     "max_pool2d",

@@ -12,7 +12,7 @@ from ...ir.ops.window import SPATIAL, layouts
 from ..parameters import Ints, Pair, by_numpy, checked
 from .apply import apply
 
-__all__ = ["avg_pool2d", "conv", "conv1d", "conv2d", "conv3d", "max_pool2d"]
+__all__ = ["avg_pool2d", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "max_pool2d"]
 
 
 @checked
@@ -120,15 +120,7 @@ def _conv(
     **more: Any,
 ) -> Any:
     """Convolution by the operator of its rank, which the layout or else ``x`` gives."""
-    rank = (len(data_layout) if data_layout else np.ndim(x)) - 2
-    if rank not in SPATIAL:
-        names = ", ".join(name for r in SPATIAL for name in layouts(r))
-        raise LoopwrightValueError(
-            f"x of a convolution has 3 to 5 axes, not {np.ndim(x)}"
-            if data_layout is None
-            else f"data_layout {data_layout!r} is none of {names}"
-        )
-    data = data_layout or layouts(rank)[0]
+    rank, data = _rank_and_layout(x, data_layout)
     kernel = kernel_layout or (f"OI{SPATIAL[rank]}" if data[1] == "C" else f"{SPATIAL[rank]}IO")
     step, spread = _each(strides, rank), _each(dilation, rank)
     window = _window(np.shape(w), kernel, rank)
@@ -144,9 +136,68 @@ def _conv(
         kernel_layout=kernel,
         **more,
     )
+    return _with_bias(result, bias, rank, data)
+
+
+@checked
+def conv_transpose(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    strides: Ints = 1,
+    padding: Ints | str = 0,
+    output_padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    data_layout: str | None = None,
+) -> Any:
+    """Transposed convolution of images with one, two or three spatial axes.
+
+    ``x`` is ``(n, c, *sizes)`` or, for ``"NWC"``, ``"NHWC"`` and ``"NDHWC"``, ``(n, *sizes, c)``;
+    ``w`` is ``(c, out / groups, *window)``, ``bias`` is ``(out,)``. The result has
+    ``(size - 1) * stride + dilation * (window - 1) + 1 + output_padding`` elements on an axis, less
+    the padding of both sides. Raises LoopwrightTypeError where shapes do not fit.
+
+    >>> import numpy as np
+    >>> from loopwright import nn
+    >>> signal, twice = np.float32([[[1, 2, 3]]]), np.float32([[[1, 1]]])
+    >>> nn.conv_transpose(signal, twice, strides=2).tolist()
+    [[[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]]
+    """
+    rank, data = _rank_and_layout(x, data_layout)
+    spread, step = _each(dilation, rank), _each(strides, rank)
+    result = apply(
+        f"nn.conv{rank}d_transpose",
+        x,
+        w,
+        strides=step,
+        padding=sides_of(padding, (1,) * rank, spread, step),
+        output_padding=_each(output_padding, rank),
+        dilation=spread,
+        groups=groups,
+        data_layout=data,
+    )
+    return _with_bias(result, bias, rank, data)
+
+
+def _rank_and_layout(x: Any, layout: str | None) -> tuple[int, str]:
+    """Returns the number of spatial axes and the layout, which is channels first by default."""
+    rank = (len(layout) if layout else np.ndim(x)) - 2
+    if rank not in SPATIAL:
+        names = ", ".join(name for r in SPATIAL for name in layouts(r))
+        raise LoopwrightValueError(
+            f"x of a convolution has 3 to 5 axes, not {np.ndim(x)}"
+            if layout is None
+            else f"data_layout {layout!r} is none of {names}"
+        )
+    return rank, layout or layouts(rank)[0]
+
+
+def _with_bias(result: Any, bias: Any, rank: int, layout: str) -> Any:
     if bias is None:
         return result
-    shaped = np.reshape(bias, (-1, *(1,) * rank)) if data[1] == "C" else bias
+    shaped = np.reshape(bias, (-1, *(1,) * rank)) if layout[1] == "C" else bias
     return by_numpy(np.add, result, shaped)
 
 
