@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..ir.dims import Dim, IntExpr, as_int, bounds, symbol
 from ..ir.loop.expr import IndexLike, Read, walk
 from ..ir.loop.prim import Buffer, PrimFunc, Stage
+from ..ir.loop.procedure import Procedure
 from ..ir.program.in_place import InPlaceRule
 from ..ir.program.nodes import Call
 from ..ir.program.updates import ElementsRead
@@ -22,7 +23,7 @@ def in_place_rule(prims: Mapping[str, PrimFunc]) -> InPlaceRule:
     @functools.cache
     def shares(kernel: str, read: int, written: int, begin: int) -> bool:
         prim = prims.get(kernel)
-        if prim is None or read >= len(prim.params):
+        if prim is None or isinstance(prim, Procedure) or read >= len(prim.params):
             return False
         output = written - len(prim.params)
         return 0 <= output < len(prim.outputs) and may_share(prim, read, output, begin)
@@ -39,7 +40,7 @@ def elements_read(prims: Mapping[str, PrimFunc]) -> ElementsRead:
 
     def reads(call: Call, operand: int) -> tuple[int, int] | None:
         prim = prims.get(call.kernel)
-        if prim is None or operand >= len(prim.params):
+        if prim is None or isinstance(prim, Procedure) or operand >= len(prim.params):
             return None
         param = prim.params[operand]
         spans = [

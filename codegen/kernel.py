@@ -19,6 +19,7 @@ from ..ir.loop.block_sums import block_sums
 from ..ir.loop.kinds import Role
 from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import PrimFunc
+from ..ir.loop.procedure import Procedure
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .emit.memory import Place
@@ -65,6 +66,8 @@ def compile_kernel(
 def compile_nest(prim: PrimFunc, nest: Nest, target: Target, name: str | None = None) -> Kernel:
     """The kernel of a loop nest of ``prim``, as ``compile_kernel`` makes it of its schedule."""
     check_limits(prim, nest, target)
+    if isinstance(prim, Procedure):  # its sums have the order that it states
+        return emit_kernel(nest, target, name or f"lw_{prim.name}")
     blocked = block_sums(nest, target.vector_registers * target.vector_bytes // 4)
     # What is left over behind whole blocks is written once more.
     most = text_limit(nest) * (2 if blocked is not nest else 1)

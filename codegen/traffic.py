@@ -28,7 +28,7 @@ import numpy as np
 from ..ir.dims import Dim, FloorDiv, IntExpr, Mod, as_int, bounds, linear, symbols
 from ..ir.loop.expr import Const, Expr, Index, Op, Read, index_value, walk
 from ..ir.loop.kinds import LoopKind, Scope
-from ..ir.loop.nest import Accumulate, Alloc, If, Let, Loop, Nest, Stmt, Store, statements
+from ..ir.loop.nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Stmt, Store, statements
 from ..ir.loop.prim import Buffer
 from .target import CACHE_LINE, Target
 
@@ -139,7 +139,11 @@ class _Reader:
         ranges = dict(ranges)
         parts: list[_Part] = []
         for stmt in body:
-            if isinstance(stmt, Loop):
+            if isinstance(stmt, At):  # one iteration, which data chooses
+                inside = {**ranges, stmt.var: (0, stmt.extent - 1)}
+                parts += self.reads(stmt.value, ranges, lets)
+                parts += self.body(stmt.body, inside, lets)
+            elif isinstance(stmt, Loop):
                 inside = {**ranges, stmt.var: (0, stmt.extent - 1)}
                 parts.append(_Repeated(stmt, 1.0, self.body(stmt.body, inside, lets)))
             elif isinstance(stmt, Let):

@@ -17,7 +17,7 @@
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,
-                 reductions, shaping, joining, indexing, linear, creation
+                 reductions, ordering, shaping, joining, indexing, linear, creation
     fits         checks of Python ints and of indices that calls make
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
@@ -37,6 +37,7 @@ from . import (
     joining,
     linear,
     nn,
+    ordering,
     reductions,
     shaping,
     ufuncs,
@@ -86,6 +87,7 @@ __all__ = [
     "linear",
     "located",
     "nn",
+    "ordering",
     "parse_spec",
     "placements",
     "quick_key",

@@ -19,13 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...codegen.kernel import compile_kernel
+from ...codegen.one_kernel import run_kernel
+from ...codegen.target import Target
 from ...ir.dims import Dim, as_int, symbols
 from ...ir.dtype import DType
 from ...ir.loop.evaluate import evaluate_points, evaluate_prim
 from ...ir.loop.expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from ...ir.loop.nest import At, statements
 from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.loop.widen import widened
+from ...ir.schedule.steps import Schedule
 from ...ir.tolerance import tolerance
 from ...ir.traits import Trait
 from ..settings import DEFAULT_SETTINGS, TuneSettings
@@ -48,6 +54,9 @@ Array = npt.NDArray[Any]
 
 _OPERATIONS = 16
 """Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
+INTERPRETED = 20_000
+"""Stores of a procedure up to which the interpreter runs it. Longer ones run as machine code without
+a schedule, since that is what a schedule must not change."""
 _MOST_ELEMENTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 
@@ -108,6 +117,13 @@ def make_inputs(prim: PrimFunc, seed: int) -> dict[str, Array]:
 def index_ranges(prim: PrimFunc) -> dict[str, int]:
     """Returns the length of the axis that a parameter's elements index, the shortest of several."""
     lengths: dict[str, int] = {}
+    given = {p.name for p in prim.params}
+    if isinstance(prim, Procedure):
+        for at in statements(prim.body):
+            for node in walk(at.value) if isinstance(at, At) else ():
+                if isinstance(node, Read) and node.buffer in given and node.dtype.is_integer:
+                    least = min(at.extent, np.iinfo(node.dtype.numpy).max + 1)
+                    lengths[node.buffer] = max(1, min(lengths.get(node.buffer, least), least))
     nodes = [node for s in prim.stages for node in walk(s.expr)]
     for node in nodes:
         if not isinstance(node, Read):
@@ -141,6 +157,9 @@ class Reference:
         self._points: dict[str, Array] = {}
         self._values: dict[str, Array] = {}
         self._measures: dict[str, tuple[Array, Array, Array]] = {}  # right values, scale, scratch
+        if isinstance(prim, Procedure) and _work(prim) > INTERPRETED:
+            self._whole = _run_plain(prim, inputs)
+            return
         if is_evaluated_whole(prim, settings):
             self._whole = evaluate_prim(_exact(prim), inputs)
             return
@@ -260,7 +279,15 @@ class Reference:
 
 def is_evaluated_whole(prim: PrimFunc, settings: TuneSettings) -> bool:
     """True if every element of the results is evaluated, instead of some."""
-    return _work(prim) <= settings.reference_work
+    return isinstance(prim, Procedure) or _work(prim) <= settings.reference_work
+
+
+def _run_plain(prim: Procedure, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the outputs of a procedure without a schedule, as machine code on one thread."""
+    target = Target.host()
+    kernel = compile_kernel(prim, Schedule(), target)
+    outputs = run_kernel(kernel, inputs, target, 1)
+    return {b.name: values for b, values in zip(prim.results, outputs, strict=True)}
 
 
 @functools.lru_cache(maxsize=16)
@@ -355,6 +382,8 @@ def _as_float(values: Array) -> Array:
 
 def _work(prim: PrimFunc) -> int:
     """Returns the scalar evaluations of the whole PrimFunc."""
+    if isinstance(prim, Procedure):
+        return executions(prim.body)
     return sum(math.prod(as_int(a.extent) for a in (*s.axes, *s.reduce_axes)) for s in prim.stages)
 
 

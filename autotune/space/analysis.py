@@ -14,6 +14,7 @@ from ...ir.dims import Dim, FloorDiv, as_int, linear, symbol, symbols
 from ...ir.loop.cases import flips, inside, longest_piece
 from ...ir.loop.expr import Expr, Op, Read, walk
 from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.procedure import Procedure, executions
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from .settings import SPACE
 
@@ -234,6 +235,8 @@ def stage_flops(stage: Stage) -> float:
 
 def prim_flops(prim: PrimFunc) -> float:
     """Arithmetic instructions of one call: twice the multiply-adds for a matmul."""
+    if isinstance(prim, Procedure):
+        return float(executions(prim.body))
     return sum(stage_flops(s) for s in prim.stages)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ...codegen.target import CACHE_LINE, Target
 from ...ir.dims import as_int
 from ...ir.loop.prim import PrimFunc
+from ...ir.loop.procedure import Procedure
 from ...ir.schedule.steps import Schedule, Step
 from ..protocols import Population
 from .analysis import expression_cost, prim_bytes, prim_flops, stage_flops
@@ -63,6 +64,14 @@ def space_features(space: Space, rows: Population) -> npt.NDArray[np.float32]:
 
 def _absolute(space: Space, rows: Population) -> npt.NDArray[np.float32]:
     out = np.zeros((len(rows), ABSOLUTE), np.float32)
+    if isinstance(space.prim, Procedure):  # its knobs, beside what is the same for all its rows
+        out[:, FEATURE_NAMES.index("flops")] = _log(prim_flops(space.prim))
+        out[:, FEATURE_NAMES.index("bytes")] = _log(prim_bytes(space.prim))
+        values = space.values(rows, 0)
+        for name in ("parallel", "vectors"):
+            if name in values:
+                out[:, FEATURE_NAMES.index(name)] = _log(values[name] + 1)
+        return out
     whole = {"flops": prim_flops(space.prim), "bytes": prim_bytes(space.prim)}
     for number in sorted(set(rows[:, 0].tolist())):  # np.unique would import numpy.ma
         mine = np.flatnonzero(rows[:, 0] == number)

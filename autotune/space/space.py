@@ -21,6 +21,7 @@ from ...codegen.target import Target
 from ...ir.dims import as_int
 from ...ir.errors import ScheduleError
 from ...ir.loop.prim import PrimFunc
+from ...ir.loop.procedure import Procedure
 from ...ir.schedule.apply import apply_schedule, completed
 from ...ir.schedule.primitives import state_of
 from ...ir.schedule.steps import Schedule, Step, compute_inline, own_axis, split_reduction
@@ -29,7 +30,7 @@ from .analysis import Group, groups_of
 from .core_features import core_features
 from .features import space_features
 from .layouts import transposed_layouts
-from .rules import chain_sketches, sketches_of, user_sketches
+from .rules import chain_sketches, procedure_sketch, sketches_of, user_sketches
 from .rules.tile_defaults import tile_cycles
 from .rules.window import is_windowed
 from .settings import SPACE
@@ -232,7 +233,11 @@ def _preparation(schedule: Schedule) -> list[tuple[object, ...]]:
 
 def _variants(prim: PrimFunc, target: Target) -> Iterator[Variant]:
     """Yields the variants of the built-in rules, most promising first, then of users' rules."""
-    yield from _built_in(prim, target)
+    if isinstance(prim, Procedure):
+        sketch = procedure_sketch(prim, target)
+        yield Variant(sketch.name, (), sketch)
+    else:
+        yield from _built_in(prim, target)
     for sketch in user_sketches(prim, target):
         variant = Variant(sketch.name, (), sketch)
         if _works(prim, variant, target):

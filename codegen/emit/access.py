@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.dims import Dim, symbols
-from ...ir.loop.expr import Const, Index, Read, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, walk
 from ...ir.loop.kinds import LoopKind
-from ...ir.loop.nest import Accumulate, If, Loop, Stmt, Store, statements
+from ...ir.loop.nest import Accumulate, At, If, Loop, Stmt, Store, statements
 from ...ir.loop.prim import Buffer
 from ...ir.loop.stride import stride_along
 
-__all__ = ["element_bytes", "is_smooth", "mentions", "register_axis"]
+__all__ = ["element_bytes", "is_below", "is_smooth", "mentions", "register_axis"]
 
 
 def element_bytes(stmt: Stmt) -> int:
@@ -26,7 +26,7 @@ def element_bytes(stmt: Stmt) -> int:
 def is_smooth(stmt: Stmt, var: str) -> bool:
     """True if each place of a statement stays, or moves on by one element, where ``var`` does."""
     if not isinstance(stmt, Store | Accumulate):
-        return not isinstance(stmt, If)
+        return not isinstance(stmt, At | If)
     places: list[Sequence[object]] = [stmt.indices]
     for node in walk(stmt.value):
         if isinstance(node, Index) and mentions(node.value, var):
@@ -48,6 +48,28 @@ def mentions(expr: object, var: str) -> bool:
     return isinstance(expr, Dim) and var in symbols(expr)
 
 
+def is_below(value: Expr, extent: int) -> bool:
+    """True if an expression is one of 0 to ``extent - 1`` by its last operators.
+
+    >>> from loopwright.ir.dtype import INT64
+    >>> from loopwright.ir.loop.expr import const, op, read
+    >>> is_below(op("bitwise_and", read("x", (0,), INT64), const(255, INT64)), 256)
+    True
+    """
+    if isinstance(value, Const):
+        return 0 <= value.value < extent
+    if isinstance(value, Op) and value.name == "cast" and value.args[0].dtype.is_integer:
+        inner = value.args[0].dtype
+        if inner.bits >= value.dtype.bits:
+            return False
+        wide = inner.is_signed or 1 << inner.bits > extent
+        return not wide or is_below(value.args[0], extent)
+    if isinstance(value, Op) and value.name == "bitwise_and":
+        masks = [a.value for a in value.args if isinstance(a, Const)]
+        return any(0 <= mask < extent for mask in masks)
+    return False
+
+
 def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | None:
     """Returns the axis along which registers hold the buffer, and True if vector loops use it.
 
@@ -56,12 +78,13 @@ def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | No
     kinds: dict[str, LoopKind] = {}
     uses: list[Sequence[object]] = []
     for stmt in statements(tuple(rest)):
-        if isinstance(stmt, Loop):
-            kinds[stmt.var] = stmt.kind
-        elif isinstance(stmt, If):
-            inside = (*statements(stmt.then), *statements(stmt.orelse))
+        if isinstance(stmt, At | If):  # nothing but memory carries results out of a branch
+            bodies = (stmt.body,) if isinstance(stmt, At) else (stmt.then, stmt.orelse)
+            inside = tuple(s for body in bodies for s in statements(body))
             if any(isinstance(s, Store | Accumulate) and s.buffer == buffer.name for s in inside):
                 return None
+        elif isinstance(stmt, Loop):
+            kinds[stmt.var] = stmt.kind
         elif isinstance(stmt, Store | Accumulate):
             if stmt.buffer == buffer.name:
                 uses.append(stmt.indices)

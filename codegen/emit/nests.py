@@ -19,6 +19,7 @@ from ...ir.loop.kinds import Instruction, LoopKind, Scope
 from ...ir.loop.nest import (
     Accumulate,
     Alloc,
+    At,
     If,
     Intrinsic,
     Let,
@@ -33,7 +34,7 @@ from ...ir.loop.scalar import COMBINERS
 from ...ir.loop.stride import stride_along
 from ...ir.schedule.limits import LIMITS
 from ..target import CACHE_LINE, Target
-from .access import element_bytes, is_smooth, mentions, register_axis
+from .access import element_bytes, is_below, is_smooth, mentions, register_axis
 from .dots import emit_dot, store_interleaved
 from .memory import Env, Lanes, Place
 from .registers import Registers
@@ -107,6 +108,8 @@ class NestEmitter(ValueEmitter):
             elif isinstance(stmt, Let):
                 env = env.bind(stmt.var, self._known(stmt.value, env))
                 self._let_range(stmt)
+            elif isinstance(stmt, At):
+                self.at(stmt, env)
             elif isinstance(stmt, Loop):
                 self.loop(stmt, env)
             elif isinstance(stmt, If):
@@ -374,6 +377,22 @@ class NestEmitter(ValueEmitter):
                     yield from self._unrolled_reductions(stmt.body, env.bind(stmt.var, i))
             elif not isinstance(stmt, Prefetch):
                 raise ScheduleError(NOT_IN_VECTORS)
+
+    def at(self, stmt: At, env: Env) -> None:
+        """Write the chosen iteration, under the condition that there is one."""
+        chosen = self.value(stmt.value, env)
+        inner = env.bind(stmt.var, chosen)
+        ranges = dict(self.ranges)
+        self.ranges[stmt.var] = (0, stmt.extent - 1)
+        if is_below(stmt.value, stmt.extent):
+            self.body(stmt.body, inner)
+        else:
+            written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+            self.touch(written)
+            test = self.w.op("icmp ult", chosen, self.w.int(stmt.extent), type="i1")
+            self.w.branch(test, lambda: self.body(stmt.body, inner), None)
+            self.touch(written)
+        self.ranges = ranges
 
     def condition(self, stmt: If, env: Env) -> None:
         test = self.value(stmt.condition, env)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InternalError, LoopwrightTypeError, LoopwrightValueError
-from ..loop.tensor import Map, Reduction, Tensor
+from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
 from .types import TensorType, Type
 
@@ -109,9 +109,10 @@ class Operator:
     reference: Callable[[Sequence[Any], Mapping[str, Any]], Any]
     samples: Callable[[np.random.Generator], Sequence[Sample]]
     attrs: tuple[Attr, ...] = ()
-    compute: Callable[[Sequence[Tensor], Mapping[str, Any], TensorType], Map | Reduction] | None = (
-        None
-    )
+    compute: (
+        Callable[[Sequence[Tensor], Mapping[str, Any], TensorType], Map | Reduction | Statements]
+        | None
+    ) = None
     decompose: Callable[..., Any] | None = None
     numpy: Callable[[Sequence[Any], Mapping[str, Any]], Any] | None = None
     dtypes: str = "biuf"

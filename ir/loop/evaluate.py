@@ -22,7 +22,9 @@ from ..dims import Dim, FloorDiv, IntExpr, Max, Min, Mod, Symbol, evaluate, symb
 from ..dtype import Array, DType
 from ..errors import InternalError, LoopwrightValueError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
+from .interpret import interpret
 from .prim import Axis, PrimFunc, Stage
+from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS, SCALAR_OPS
 from .sum_of_products import sum_of_products
 
@@ -44,6 +46,10 @@ def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Arra
     inputs = {name: np.asarray(array) for name, array in inputs.items()}
     sizes = _bind_sizes(prim, inputs)
     buffers: dict[str, Array] = {p.name: inputs[p.name] for p in prim.params}
+    if isinstance(prim, Procedure):
+        for b in prim.results:
+            buffers[b.name] = np.empty([evaluate(s, sizes) for s in b.shape], b.dtype.numpy)
+        interpret(plain_nest(prim), buffers)
     for stage in prim.stages:
         buffers[stage.name] = evaluate_stage(stage, buffers, sizes)
     return {name: buffers[name] for name in prim.outputs}
@@ -139,6 +145,8 @@ def evaluate_points(
     matrices cost milliseconds. Inputs may be whatever has a shape and a dtype and gives elements at
     arrays of indices. Raises as ``evaluate_prim`` does.
     """
+    if isinstance(prim, Procedure):
+        return evaluate_prim(prim, inputs)[output][tuple(np.asarray(points, np.int64).T)]
     sizes = _bind_sizes(prim, inputs)
     buffers: dict[str, Any] = {p.name: inputs[p.name] for p in prim.params}
     for stage in prim.stages:

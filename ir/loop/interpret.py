@@ -14,7 +14,7 @@ import numpy as np
 from ..dims import Dim, IntExpr, as_int, evaluate
 from ..dtype import Array, DType
 from .expr import Const, Expr, Index, Read
-from .nest import Accumulate, Alloc, If, Let, Loop, Nest, Prefetch, Stmt
+from .nest import Accumulate, Alloc, At, If, Let, Loop, Nest, Prefetch, Stmt
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["interpret"]
@@ -34,7 +34,11 @@ def _run(body: tuple[Stmt, ...], env: dict[str, int], arrays: dict[str, Array]) 
     arrays = dict(arrays)
     for stmt in body:
         if isinstance(stmt, Loop):
-            for i in range(stmt.extent):
+            iterations = range(stmt.extent)
+            if isinstance(stmt, At):
+                chosen = int(_value(stmt.value, env, arrays, {}))
+                iterations = range(chosen, chosen + 1) if chosen in iterations else range(0)
+            for i in iterations:
                 env[stmt.var] = i
                 _run(stmt.body, env, arrays)
             env.pop(stmt.var, None)

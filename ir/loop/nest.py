@@ -12,6 +12,7 @@
               | buffer "[" int_expr, ... "]" combiner"=" Expr   Accumulate
               | "prefetch" buffer "[" int_expr, ... "]"
               | "if" Expr ":" Stmt* ["else:" Stmt*]
+              | "at" var "in" extent "=" Expr ":" Stmt*         At
     kind    ::= "for" | "parallel" | "vectorize" | "unroll"
 
 One statement a line, and what it holds indented by two spaces. Every extent is a constant: where a
@@ -49,6 +50,7 @@ __all__ = [
     "SHIFTED",
     "Accumulate",
     "Alloc",
+    "At",
     "If",
     "Intrinsic",
     "Let",
@@ -61,6 +63,7 @@ __all__ = [
     "Store",
     "chain",
     "map_bodies",
+    "statement_lines",
     "statements",
     "substituted",
 ]
@@ -84,6 +87,21 @@ class Intrinsic(Loop):
     """A loop that one instruction runs as a whole: see ``intrinsics``."""
 
     instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class At(Loop):
+    """The one iteration ``var`` of a loop that ``value``, int64, chooses; none if it is outside.
+
+    Data decides in this way where something is written, and nothing is ever written outside of a
+    buffer: ``var`` lies in the range of the loop, for everything that asks for ranges.
+    """
+
+    value: Expr
+
+    @staticmethod
+    def of(var: str, extent: int, value: Expr, *body: Stmt) -> At:
+        return At(LoopKind.FOR, var, extent, body, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,27 +339,31 @@ class Nest:
         yield f"prim @{self.name}({operands}) -> {outs} {{", None
         for buffer in self.workspace:
             yield f"  workspace {buffer}", None
-        yield from _lines(self.body, 1)
+        yield from statement_lines(self.body, 1)
         yield "}", None
 
 
-def _lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | None]]:
+def statement_lines(body: tuple[Stmt, ...], depth: int) -> Iterator[tuple[str, Stmt | None]]:
+    """The lines of statements at a depth, each with the statement that begins on it."""
     pad = "  " * depth
     for stmt in body:
         if isinstance(stmt, Loop):
-            how = f" by {stmt.instruction}" if isinstance(stmt, Intrinsic) else ""
-            yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{how}:", stmt
-            yield from _lines(stmt.body, depth + 1)
+            if isinstance(stmt, At):
+                yield f"{pad}at {stmt.var} in {stmt.extent} = {statement_text(stmt.value)}:", stmt
+            else:
+                how = f" by {stmt.instruction}" if isinstance(stmt, Intrinsic) else ""
+                yield f"{pad}{stmt.kind} {stmt.var} in {stmt.extent}{how}:", stmt
+            yield from statement_lines(stmt.body, depth + 1)
         elif isinstance(stmt, Let):
             yield f"{pad}let {stmt.var} = {stmt.value}", stmt
         elif isinstance(stmt, Alloc):
             yield f"{pad}{stmt.scope} {stmt.buffer}", stmt
         elif isinstance(stmt, If):
             yield f"{pad}if {statement_text(stmt.condition)}:", stmt
-            yield from _lines(stmt.then, depth + 1)
+            yield from statement_lines(stmt.then, depth + 1)
             if stmt.orelse:
                 yield f"{pad}else:", None
-                yield from _lines(stmt.orelse, depth + 1)
+                yield from statement_lines(stmt.orelse, depth + 1)
         elif isinstance(stmt, Prefetch):
             yield f"{pad}prefetch {stmt.buffer}[{', '.join(map(str, stmt.indices))}]", stmt
         else:
@@ -365,7 +387,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """The loops that hold nothing but one statement, outermost first, and that statement."""
     loops: list[Loop] = []
-    while isinstance(stmt, Loop) and len(stmt.body) == 1:
+    while isinstance(stmt, Loop) and not isinstance(stmt, At) and len(stmt.body) == 1:
         loops.append(stmt)
         stmt = stmt.body[0]
     return loops, stmt
@@ -387,6 +409,8 @@ def substituted(stmt: Stmt, values: Mapping[str, IntExpr]) -> Stmt:
         if isinstance(changed, If):
             condition = substitute_indices(changed.condition, dict(values))
             return replace(changed, condition=condition)
+        if isinstance(changed, At):
+            return replace(changed, value=substitute_indices(changed.value, dict(values)))
         return changed
     if isinstance(stmt, Let):
         return replace(stmt, value=substitute(stmt.value, values))

@@ -21,6 +21,7 @@ from .nest import (
     SHIFTED,
     Accumulate,
     Alloc,
+    At,
     If,
     Intrinsic,
     Let,
@@ -33,6 +34,7 @@ from .nest import (
     Store,
 )
 from .prim import Axis, Buffer, PrimFunc, Stage
+from .procedure import procedure
 from .scalar import COMBINERS, SCALAR_OPS
 
 __all__ = ["parse_nest", "parse_prim", "read_prim"]
@@ -49,7 +51,7 @@ _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, re
 _SIGN = re.compile("|".join(re.escape(s) for s in sorted([*_SIGNS, "="], key=len, reverse=True)))
 _KIND = re.compile(rf"({'|'.join(LoopKind)})\b(?!\s*[\[.])")
 _SCOPE = re.compile(rf"({'|'.join(Scope)})\b(?!\s*[\[.])")
-_WORD = re.compile(r"(let|if|else|prefetch|stream)\b(?!\s*[\[.])")
+_WORD = re.compile(r"(let|if|else|at|prefetch|stream)\b(?!\s*[\[.])")
 INDENT = 2
 
 
@@ -183,6 +185,9 @@ class _Parser:
                 param = Buffer(param.name, param.shape, param.dtype, True)
             params.append(param)
         outputs = {b.name: b for b in self.outputs()}
+        if self.word("procedure"):
+            workspace, body = self.statements()
+            return procedure(name, tuple(params), tuple(outputs.values()), workspace, body)
         self.scan.expect("{")
         stages: list[Stage] = []
         while not self.scan.accept("}"):
@@ -248,6 +253,11 @@ class _Parser:
                 self.scan.expect(",")
             operands.append(self.operand())
         operands += [Operand(b, Role.OUT) for b in self.outputs()]
+        workspace, body = self.statements()
+        return Nest(name, tuple(operands), workspace, body)
+
+    def statements(self) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
+        """The workspace and the statements in braces, which stand a line each."""
         self.scan.expect("{")
         lines = self.lines()
         workspace: list[Buffer] = []
@@ -261,7 +271,7 @@ class _Parser:
             self.scan.fail("this line is indented further than the one before allows")
         self.scan.position, self.scan.end = self.close, len(self.scan.text)
         self.scan.expect("}")
-        return Nest(name, tuple(operands), tuple(workspace), body)
+        return tuple(workspace), body
 
     def operand(self) -> Operand:
         buffer = self.buffer()
@@ -357,6 +367,14 @@ class _Parser:
         word = self.scan.match(_WORD)
         if word is None:
             return self.store()
+        if word[1] == "at":
+            var = self.loop_name()
+            if not self.word("in"):
+                self.scan.fail(f"expected 'in', found {self.scan.found()}")
+            extent = self.integer()
+            self.scan.expect("=")
+            chosen = self.expression()
+            return At(LoopKind.FOR, var, extent, self.inner(lines, depth), chosen)
         if word[1] == "let":
             var = self.loop_name()
             self.scan.expect("=")

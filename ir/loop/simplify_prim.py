@@ -26,6 +26,7 @@ from .expr import (
     walk,
 )
 from .prim import Axis, Buffer, PrimFunc, Stage
+from .procedure import Procedure
 
 __all__ = [
     "canonical_names",
@@ -40,6 +41,8 @@ __all__ = [
 
 def canonical_prim(prim: PrimFunc) -> PrimFunc:
     """``prim`` in canonical form; it computes the same, on buffers of the same elements."""
+    if isinstance(prim, Procedure):
+        return prim
     prim = squeeze(prim)
     prim = lay_out(prim)
     prim = share_axes(prim)
@@ -292,12 +295,18 @@ def canonical_names(prim: PrimFunc) -> PrimFunc:
     ::
 
         y[a] = w[a] + 1    =>    out[i] = x0[i] + 1
+
+    A procedure keeps its names.
     """
+    if isinstance(prim, Procedure):
+        return prim
     return rename(prim, *names_by_place(prim))
 
 
 def names_by_place(prim: PrimFunc) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the canonical names of the axes, and of the buffers, by the names they have."""
+    if isinstance(prim, Procedure):
+        return {}, {}
     axes: dict[str, str] = {}
     counts = {True: 0, False: 0}
     sizes = {name for b in prim.buffers.values() for size in b.shape for name in symbols(size)}

@@ -1,9 +1,9 @@
 """Tensor expressions, by which an operator defines one element of its result.
 
 An operator's ``compute`` is handed a ``Tensor`` per operand, which it calls with indices to read an
-element, and answers with a ``Map`` or a ``Reduction``. Nothing is stored until fusion decides so: a
-map in front of a consumer is just a function that the consumer's indices are put into, which is why
-transposes, slices and pads cost nothing there.
+element, and answers with a ``Map``, a ``Reduction`` or ``Statements``. Nothing is stored until
+fusion decides so: a map in front of a consumer is just a function that the consumer's indices are
+put into, which is why transposes, slices and pads cost nothing there.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from ..dims import Dim, IntExpr, floordiv, int_max, int_min, mod
 from ..dtype import BOOL, INT64, DType
 from .expr import Const, Expr, Index, IndexLike, cast, const, index, op, within
+from .nest import Stmt
+from .prim import Buffer
 
 __all__ = [
     "Map",
     "Reduction",
+    "Statements",
     "Tensor",
     "index_add",
     "index_div",
@@ -69,6 +72,20 @@ class Reduction:
     over: tuple[IntExpr, ...]
     combiner: str
     element: Callable[..., Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """A result that statements write, for what is no map and no reduction; see ``procedure``.
+
+    ``body(out)`` gives the statements that write every element of the buffer of that name;
+    they may use the ``workspace``, and read operands as the other kinds do.
+    """
+
+    shape: tuple[IntExpr, ...]
+    dtype: DType
+    body: Callable[[str], tuple[Stmt, ...]]
+    workspace: tuple[Buffer, ...] = ()
 
 
 def index_expr(value: IndexLike) -> Expr:

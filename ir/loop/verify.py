@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ..dims import Dim, IntExpr, Symbol, bounds, symbols
-from ..dtype import DType
+from ..dtype import INT64, DType
 from ..errors import InternalError
 from .expr import Const, Expr, Index, IndexLike, Op, Read, walk
 from .intrinsics import is_instance
 from .kinds import LoopKind, Role
-from .nest import Accumulate, Alloc, If, Intrinsic, Let, Loop, Nest, Prefetch, Stmt, Store
+from .nest import Accumulate, Alloc, At, If, Intrinsic, Let, Loop, Nest, Prefetch, Stmt, Store
 from .prim import Axis, Buffer, PrimFunc, Stage
+from .procedure import Procedure, plain_nest
 from .scalar import COMBINERS
 
 __all__ = ["verify_nest", "verify_prim"]
@@ -30,9 +31,13 @@ def verify_prim(prim: PrimFunc) -> None:
     """Check a PrimFunc. Raises InternalError that shows its text with the bad stage marked.
 
     An axis has one extent, a stage has the shape of its axes and the dtype of its expression, and
-    reads only parameters and stages before it, with as many indices as they have dimensions.
+    reads only parameters and stages before it, with as many indices as they have dimensions. The
+    statements of a procedure are those of a nest that is verified.
     """
-    _PrimVerifier(prim).run()
+    if isinstance(prim, Procedure):
+        verify_nest(plain_nest(prim))
+    else:
+        _PrimVerifier(prim).run()
 
 
 def verify_nest(nest: Nest) -> None:
@@ -166,6 +171,10 @@ class _NestVerifier:
             self.fail(stmt, "the loop has an unknown kind or a negative extent")
         if stmt.var in scope.ranges:
             self.fail(stmt, f"{stmt.var} is the variable of a loop around this one")
+        if isinstance(stmt, At):
+            self.expression(stmt, stmt.value, scope)
+            if stmt.value.dtype != INT64:
+                self.fail(stmt, f"{stmt.var} is chosen by {stmt.value.dtype}, not by int64")
         if stmt.extent == 0:
             return
         if isinstance(stmt, Intrinsic) and not is_instance(stmt, scope.lane, scope.buffers):

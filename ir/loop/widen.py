@@ -22,7 +22,7 @@ __all__ = ["widened"]
 def widened(prim: PrimFunc) -> PrimFunc:
     """``prim`` with float64 in the place of float32, ``prim`` itself if it has none.
 
-    Literals keep the value that float32 gave them.
+    Literals keep the value that float32 gave them. A procedure stays as it is.
     """
     params = tuple(_wide_buffer(p) for p in prim.params)
     stages = tuple(_wide_stage(s) for s in prim.stages)

@@ -12,6 +12,7 @@ import re
 from ..errors import ParseError
 from .parser import parse_prim
 from .prim import PrimFunc
+from .procedure import Procedure
 from .simplify_prim import canonical_names
 
 __all__ = ["parse_workload", "workload_hash", "workload_text"]
@@ -20,7 +21,10 @@ _LONG_NUMBER = re.compile("[0-9]{100}")
 
 
 def workload_text(prim: PrimFunc) -> str:
-    """The text of a PrimFunc on one line, with names by place: the names it has do not matter."""
+    """The text of a PrimFunc, with names by place: the names it has do not matter.
+
+    It is one line, but for a procedure, which keeps the names of its loops and buffers.
+    """
     text = prim.derived.get("workload")
     if text is None:
         text = prim.derived["workload"] = _text(canonical_names(prim))
@@ -30,6 +34,8 @@ def workload_text(prim: PrimFunc) -> str:
 def _text(prim: PrimFunc) -> str:
     params = ", ".join(f"{p}{' const' if p.constant else ''}" for p in prim.params)
     outputs = ", ".join(map(str, prim.output_buffers))
+    if isinstance(prim, Procedure):
+        return f"({params}) -> {outputs} procedure {{\n{prim.statements_text}\n}}"
     stages = "; ".join(s.text(s.name in prim.outputs) for s in prim.stages)
     return f"({params}) -> {outputs} {{ {stages} }}"
 

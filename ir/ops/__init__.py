@@ -12,6 +12,7 @@ samples ``sampling``. The declarations::
     update             strided_set
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
+    scan               cumsum, cumprod
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
@@ -36,6 +37,7 @@ from . import (  # noqa: F401  (each declares its operators)
     pad,
     pool,
     reduce,
+    scan,
     shape,
     softmax,
     update,

@@ -44,7 +44,9 @@ from ..graph.nodes import Atom
 from ..graph.operator import REQUIRED, Attr, Operator, Pattern, Sample, register
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr
-from ..loop.tensor import Map, Reduction, Tensor
+from ..loop.nest import Stmt
+from ..loop.prim import Buffer
+from ..loop.tensor import Map, Reduction, Statements, Tensor
 from ..traits import Trait
 from .compose import Value
 from .rules import ANY, Attrs, require_kind, same_dtype, tensors
@@ -52,6 +54,7 @@ from .sampling import elementwise_samples
 
 __all__ = [
     "DTYPE_WORDS",
+    "Body",
     "Element",
     "Ints",
     "PerAxis",
@@ -88,6 +91,16 @@ class Reduce(NamedTuple):
     element: Element
 
 
+class Body(NamedTuple):
+    """The meaning of an operator with state: statements that write a buffer of a given name.
+
+    Its pattern is OPAQUE: it is a kernel of its own (see ``ir/loop/procedure.py``).
+    """
+
+    statements: Callable[[str], Sequence[Stmt]]
+    workspace: tuple[Buffer, ...] = ()
+
+
 def attr(doc: str, default: Any = REQUIRED) -> Any:
     """Declares an attribute, as the default of a keyword-only parameter."""
     return Attr("", doc, default)
@@ -108,7 +121,7 @@ def primitive(
     terms: int = 1,
     params: tuple[str, ...] = (),
     doc: str = "",
-) -> Callable[[Callable[..., Element | Reduce]], Operator]:
+) -> Callable[[Callable[..., Element | Reduce | Body]], Operator]:
     """Declares a primitive operator; the function's first parameter is the type of the result.
 
     Without ``rule`` the result has the type of the one operand. ``numpy`` is NumPy's own function
@@ -116,11 +129,18 @@ def primitive(
     else both are read off the function.
     """
 
-    def declare(body: Callable[..., Element | Reduce]) -> Operator:
+    def declare(body: Callable[..., Element | Reduce | Body]) -> Operator:
         operands, attrs = (("out", *params), ()) if params else _signature(name, body)
 
-        def compute(inputs: Sequence[Tensor], attrs: Attrs, out: TensorType) -> Map | Reduction:
+        def compute(
+            inputs: Sequence[Tensor], attrs: Attrs, out: TensorType
+        ) -> Map | Reduction | Statements:
             meaning = body(out, *inputs, **attrs)
+            if isinstance(meaning, Body):
+                written = meaning.statements
+                return Statements(
+                    out.shape, out.dtype, lambda name: tuple(written(name)), meaning.workspace
+                )
             if isinstance(meaning, Reduce):
                 return Reduction(out.shape, out.dtype, meaning[1], meaning[0], meaning[2])
             return Map(out.shape, out.dtype, meaning)

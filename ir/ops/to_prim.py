@@ -22,9 +22,9 @@ from ..loop.hoist_factors import hoist_factors
 from ..loop.prim import Axis, Buffer, PrimFunc, Stage
 from ..loop.scalar import SCALAR_OPS
 from ..loop.simplify_prim import canonical_prim
-from ..loop.tensor import Map, Reduction, Tensor
+from ..loop.tensor import Map, Reduction, Statements, Tensor
 from .causal_mask import causal_mask
-from .to_tensor import apply_compute, placeholder
+from .to_tensor import apply_compute, placeholder, procedure_of
 
 __all__ = ["group_to_prim"]
 
@@ -49,6 +49,8 @@ def group_to_prim(
     Raises InternalError if an operator in the group is not a primitive.
     """
     lowering = _Lowering(group, frozenset(constant))
+    if any(_operator(call).pattern == Pattern.OPAQUE for _, call in lowering.calls):
+        return lowering.procedure(name)
     if lowering.contractions > 1:
         for position, offset in (causal or {}).items():
             lowering.mask(position, offset)
@@ -106,6 +108,21 @@ class _Lowering:
                 stage = self._copy(result)
             outputs.append(stage)
         return PrimFunc(name, tuple(self.params), tuple(outputs), tuple(self.stages))
+
+    def procedure(self, name: str) -> PrimFunc:
+        """The procedure of a group that ends with an operator with state: maps in front of it are
+        computed where it reads them."""
+        for var, call in self.calls:
+            inputs = [self._tensor(a) for a in call.args]
+            result = apply_compute(_operator(call), inputs, call.attrs, var.type)
+            if isinstance(result, Statements):
+                if [var] != self.results:
+                    raise InternalError(f"{_operator(call).name} is not the end of its group")
+                return procedure_of(name, tuple(self.params), result)
+            if isinstance(result, Reduction):
+                raise InternalError("a reduction in front of an operator with state")
+            self.values[id(var)] = _Value(_remembering(result))
+        raise InternalError("a group without an operator with state")
 
     def _copy(self, result: Atom) -> str:
         """A stage that only copies, for a result that is a parameter or occurs twice."""
@@ -183,6 +200,7 @@ class _Lowering:
     def _lower(self, var: Var, call: Call) -> None:
         inputs = [self._tensor(a) for a in call.args]
         result = apply_compute(_operator(call), inputs, call.attrs, var.type)
+        assert not isinstance(result, Statements)
         name = self.stored.get(id(var))
         if name is not None or isinstance(result, Reduction):
             self.values[id(var)] = _Value(placeholder(self._store(name or f"r{id(var)}", result)))

@@ -11,14 +11,15 @@ from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
 from ..loop.expr import Expr, IndexLike, read
 from ..loop.prim import Axis, Buffer, Stage
-from ..loop.tensor import Map, Reduction, Tensor
+from ..loop.procedure import Procedure, procedure
+from ..loop.tensor import Map, Reduction, Statements, Tensor
 
-__all__ = ["apply_compute", "placeholder", "stage_of"]
+__all__ = ["apply_compute", "placeholder", "procedure_of", "stage_of"]
 
 
 def apply_compute(
     op: Operator, inputs: Sequence[Tensor], attrs: Mapping[str, Any], out_type: Type
-) -> Map | Reduction:
+) -> Map | Reduction | Statements:
     """Returns the tensor expression of a primitive operator on ``inputs``; ``attrs`` are complete.
 
     Raises InternalError if the operator is not a primitive, or if its expression does not have the
@@ -40,6 +41,12 @@ def placeholder(buffer: Buffer) -> Tensor:
         return read(buffer.name, indices, buffer.dtype)
 
     return Tensor(buffer.shape, buffer.dtype, element)
+
+
+def procedure_of(name: str, params: tuple[Buffer, ...], result: Statements) -> Procedure:
+    """Returns the procedure that writes ``result`` to a buffer called ``out``."""
+    out = Buffer("out", result.shape, result.dtype)
+    return procedure(name, params, (out,), result.workspace, result.body(out.name))
 
 
 def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:

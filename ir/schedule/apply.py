@@ -26,11 +26,13 @@ from ..loop.expr import (
 from ..loop.kinds import LoopKind, Role, Scope
 from ..loop.nest import Accumulate, Alloc, If, Loop, Nest, Operand, Prefetch, Stmt, Store
 from ..loop.prim import Buffer, PrimFunc, Stage
+from ..loop.procedure import Procedure
 from ..loop.scalar import COMBINERS
 from .loops import Body, Limits, LoopWriter, Values
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
 from .primitives import run_steps, state_of
+from .procedures import scheduled
 from .skipping import constants_of, is_needed
 from .state import State
 from .steps import Schedule
@@ -53,7 +55,10 @@ def apply_schedule(prim: PrimFunc, schedule: Schedule) -> Nest:
     nests: dict[Schedule, Nest] = prim.derived.setdefault("nests", {})
     nest = nests.get(schedule)
     if nest is None:
-        nest = _applied(prim, schedule)
+        if isinstance(prim, Procedure):
+            nest = scheduled(prim, schedule)
+        else:
+            nest = _applied(prim, schedule)
         while len(nests) >= NESTS_KEPT:
             del nests[next(iter(nests))]
         nests[schedule] = nest
@@ -82,6 +87,9 @@ def _applied(prim: PrimFunc, schedule: Schedule) -> Nest:
 
 def completed(prim: PrimFunc, schedule: Schedule) -> Schedule:
     """Returns the schedule with the steps that version 1 implied. Raises as ``apply_schedule``."""
+    if isinstance(prim, Procedure):
+        apply_schedule(prim, schedule)
+        return schedule
     state, said = run_steps(prim, schedule)
     if state.tensorized or not multiplies_bytes(prim):
         return said

@@ -15,8 +15,11 @@ from loopwright.ir.graph.nodes import Atom, Call, Constant, Tuple, TupleGetItem,
 from loopwright.ir.graph.operator import Operator
 from loopwright.ir.graph.types import TensorType, Type
 from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.nest import Accumulate, statements
 from loopwright.ir.loop.prim import Buffer, PrimFunc
-from loopwright.ir.ops.to_tensor import apply_compute, placeholder, stage_of
+from loopwright.ir.loop.procedure import Procedure
+from loopwright.ir.loop.tensor import Statements
+from loopwright.ir.ops.to_tensor import apply_compute, placeholder, procedure_of, stage_of
 from loopwright.ir.tolerance import tolerance
 from loopwright.ir.traits import Trait
 
@@ -102,6 +105,9 @@ def evaluate_operator(op: Operator, arrays: Sequence[Any], attrs: Mapping[str, A
             (prod(as_int(a.extent) for a in s.reduce_axes) for s in prim.stages), default=0
         )
         reduces = any(s.combiner is not None for s in prim.stages)
+        if isinstance(prim, Procedure):
+            reduces = any(isinstance(s, Accumulate) for s in statements(prim.body))
+            length = max((a.size for a in arrays), default=0)
         return Evaluated(value, length if reduces else 0)
     return _evaluate_decomposed(op, arrays, types, complete)
 
@@ -153,4 +159,7 @@ def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str,
     out_type = op.infer(tuple(types), complete)
     params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types))
     result = apply_compute(op, [placeholder(p) for p in params], complete, out_type)
-    return PrimFunc(op.name.replace(".", "_"), params, ("out",), (stage_of("out", result),))
+    name = op.name.replace(".", "_")
+    if isinstance(result, Statements):
+        return procedure_of(name, params, result)
+    return PrimFunc(name, params, ("out",), (stage_of("out", result),))

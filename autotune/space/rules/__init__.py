@@ -10,6 +10,7 @@
     dots            products of bytes, by the instructions that add them up in fours
     lanes           vectors along each stage's own innermost axis, joined at the end
     chain           fused attention: contraction, softmax, contraction, block by block
+    procedure       procedures: which independent loop runs on threads, which in vector lanes
     user            rules that users add with ``lw.sketch_rule``
 
 Rules see structure, not operators. A rule is a function ``sketches(group, target)`` that yields
@@ -23,9 +24,10 @@ from ..analysis import Group
 from ..sketch import Sketch
 from . import dots, lanes, mirror, pick, tile, window
 from .chain import chain_sketches
+from .procedure import procedure_sketch
 from .user import user_sketches
 
-__all__ = ["RULES", "chain_sketches", "sketches_of", "user_sketches"]
+__all__ = ["RULES", "chain_sketches", "procedure_sketch", "sketches_of", "user_sketches"]
 
 RULES = (tile, mirror, dots, lanes, window, pick)
 

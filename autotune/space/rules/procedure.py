@@ -1,0 +1,120 @@
+"""The ``procedure`` rule: which independent loops of a procedure run on threads and in lanes.
+
+The rule sees loops alone. The outermost independent loop of each statement may be shared among the
+threads; the innermost one whose body data does not decide runs in vectors of the target, some at a
+time. Everything that is written in another way already stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ....codegen.target import Target
+from ....ir.dims import Dim
+from ....ir.loop.expr import Read, walk
+from ....ir.loop.kinds import LoopKind
+from ....ir.loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store, statements
+from ....ir.loop.procedure import Procedure, executions
+from ....ir.loop.stride import stride_along
+from ....ir.schedule.procedures import MAX_LANES, independent
+from ....ir.schedule.steps import Step, parallel, split, vectorize
+from ..sketch import Sketch
+
+__all__ = ["procedure_sketch"]
+
+WORTH_THREADS = 50_000  # stores from which a loop is shared among the threads
+VECTORS = (4, 1, 2, 8)  # vectors of a block, the default first
+
+Ranges = dict[str, tuple[int, int]]
+
+
+def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
+    """Returns the sketch of a procedure's schedules."""
+    shared = [loop for stmt in prim.body for loop in _outermost(stmt, {})]
+    lanes = [loop for stmt in prim.body for loop in _lane_loops(stmt, {})]
+    widths = {loop.var: target.lanes(_element_bytes(loop)) for loop in lanes}
+    split_loops = {
+        loop.var for loop in lanes for n in VECTORS if loop.extent > n * widths[loop.var]
+    }
+    longest = max((executions((loop,)) for loop in shared), default=0)
+
+    def build(**choices: int) -> Iterator[Step]:
+        taken: set[str] = set()
+        for loop in lanes:
+            width = choices["vectors"] * widths[loop.var]
+            if loop.extent > width:
+                yield split(loop.var, (-(-loop.extent // width), width))
+                yield vectorize(f"{loop.var}.1")
+                taken.add(loop.var)
+            elif loop.extent <= MAX_LANES:
+                yield vectorize(loop.var)
+                taken.add(loop.var)
+        for loop in shared if choices["parallel"] else ():
+            if loop.var not in taken:
+                yield parallel(loop.var)
+            elif loop.extent > choices["vectors"] * widths[loop.var]:
+                yield parallel(f"{loop.var}.0")
+
+    knobs: dict[str, Sequence[int]] = {
+        "vectors": VECTORS if split_loops else (1,),
+        "parallel": ((1, 0) if longest >= WORTH_THREADS else (0, 1)) if shared else (0,),
+    }
+    return Sketch("procedure", build, **knobs)
+
+
+def _outermost(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
+    """Yields the outermost independent loop of a statement, if it has one at its top."""
+    if isinstance(stmt, Loop) and stmt.kind == LoopKind.FOR and not isinstance(stmt, At):
+        if stmt.extent > 1 and independent(stmt, ranges):
+            yield stmt
+        elif stmt.extent == 1:
+            inner = {**ranges, stmt.var: (0, 0)}
+            for below in stmt.body:
+                yield from _outermost(below, inner)
+
+
+def _lane_loops(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:
+    """Yields the innermost loops that may run in lanes: independent, of more than one iteration,
+    and along which most of what they touch is contiguous."""
+    if isinstance(stmt, If):
+        for below in (*stmt.then, *stmt.orelse):
+            yield from _lane_loops(below, ranges)
+    if not isinstance(stmt, Loop) or stmt.kind not in (LoopKind.FOR, LoopKind.PARALLEL):
+        return
+    inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+    below = [loop for s in stmt.body for loop in _lane_loops(s, inner)]
+    if below:
+        yield from below
+    elif not isinstance(stmt, At) and stmt.extent > 1 and _in_lanes(stmt, ranges):
+        yield stmt
+
+
+def _in_lanes(loop: Loop, ranges: Ranges) -> bool:
+    inside = tuple(statements(loop.body))
+    if any(isinstance(s, At | If) for s in inside):
+        return False
+    if any(isinstance(s, Loop) and s.kind == LoopKind.VECTORIZE for s in inside):
+        return False
+    return independent(loop, ranges) and _is_contiguous(loop, inside)
+
+
+def _is_contiguous(loop: Loop, inside: Sequence[Stmt]) -> bool:
+    """True if stores move by one element from lane to lane."""
+    own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+    for stmt in inside:
+        if isinstance(stmt, Store | Accumulate) and stmt.buffer not in own:
+            steps = [stride_along(i, loop.var) if isinstance(i, Dim) else 0 for i in stmt.indices]
+            if any(s != 0 for s in steps[:-1]) or steps[-1:] != [1]:
+                return False
+    return True
+
+
+def _element_bytes(loop: Loop) -> int:
+    sizes = [
+        node.dtype.bytes
+        for s in statements(loop.body)
+        if isinstance(s, Store | Accumulate)
+        for node in walk(s.value)
+        if isinstance(node, Read)
+    ]
+    return max([4, *sizes])

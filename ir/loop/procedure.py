@@ -1,0 +1,96 @@
+"""Procedure: a PrimFunc whose meaning is a body of statements, for what keeps a state.
+
+::
+
+    Procedure ::= "prim @" name "(" Param, ... ")" "->" Buffer "procedure" "{"
+                      ["workspace" Buffer]* Stmt*
+                  "}"
+
+A scan, a sort or a scatter is no map and no reduction: what an element becomes depends on the order
+in which others were written. Its operator gives the statements of a loop nest (see ``nest``), in
+the plainest order, one a line. A schedule changes their loops only where their iterations are
+independent (``ir/schedule/procedures.py``). Everything else that handles a PrimFunc handles this
+one: it has no stages, its text is its workload, and the interpreter of nests is its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .kinds import Role
+from .nest import Accumulate, At, If, Loop, Nest, Operand, Stmt, Store, statement_lines
+from .prim import Buffer, PrimFunc
+
+__all__ = ["Procedure", "executions", "plain_nest", "procedure"]
+
+
+@dataclass(frozen=True)
+class Procedure(PrimFunc):
+    """``body`` writes every element of ``results``; ``workspace`` buffers are scratch memory."""
+
+    results: tuple[Buffer, ...]
+    workspace: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.name, self.params, self.results, self.workspace, self.body
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        fields = ("name", "params", "results", "workspace", "body")
+        for name, value in zip(fields, state, strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "outputs", tuple(b.name for b in self.results))
+        object.__setattr__(self, "stages", ())
+        self.__post_init__()
+
+    @property
+    def output_buffers(self) -> tuple[Buffer, ...]:
+        return self.results
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        return {b.name: b for b in (*self.params, *self.results, *self.workspace)}
+
+    @property
+    def statements_text(self) -> str:
+        """The body as it prints, with the workspace above it."""
+        lines = [f"  workspace {b}" for b in self.workspace]
+        return "\n".join([*lines, *(line for line, _ in statement_lines(self.body, 1))])
+
+    def __str__(self) -> str:
+        params = ", ".join(f"{p}" + (" const" if p.constant else "") for p in self.params)
+        outs = ", ".join(map(str, self.results))
+        return f"prim @{self.name}({params}) -> {outs} procedure {{\n{self.statements_text}\n}}"
+
+
+def procedure(
+    name: str,
+    params: tuple[Buffer, ...],
+    results: tuple[Buffer, ...],
+    workspace: tuple[Buffer, ...],
+    body: tuple[Stmt, ...],
+) -> Procedure:
+    """Returns the procedure of these parts."""
+    return Procedure(name, params, tuple(b.name for b in results), (), results, workspace, body)
+
+
+def plain_nest(prim: Procedure) -> Nest:
+    """Returns the nest that a procedure is without a schedule."""
+    operands = [Operand(p, Role.CONST if p.constant else Role.IN) for p in prim.params]
+    operands += [Operand(b, Role.OUT) for b in prim.results]
+    return Nest(prim.name, tuple(operands), prim.workspace, prim.body)
+
+
+def executions(body: Sequence[Stmt]) -> int:
+    """Returns how often the stores of some statements run, all branches taken."""
+    count = 0
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            count += (1 if isinstance(stmt, At) else stmt.extent) * executions(stmt.body)
+        elif isinstance(stmt, If):
+            count += executions(stmt.then) + executions(stmt.orelse)
+        else:
+            count += isinstance(stmt, Store | Accumulate)
+    return count

@@ -1,0 +1,235 @@
+"""Schedules of procedures: steps that change loops whose iterations are independent.
+
+Before, and after ``split("j", (2, 16))`` and ``vectorize("j.1")``::
+
+    for j in 32:                            for j.0 in 2:
+      registers sum: float32[1]               registers sum: float32[1, 16]
+      sum[0] = 0.0                            vectorize j.1 in 16:
+      for k in 9:                               sum[0, j.1] = 0.0
+        sum[0] += x[k, j]                     for k in 9:
+        out[k, j] = sum[0]                      vectorize j.1 in 16:
+                                                  sum[0, j.1] += x[k, 16 * j.0 + j.1]
+                                                vectorize j.1 in 16:
+                                                  out[k, 16 * j.0 + j.1] = sum[0, j.1]
+
+Iterations are independent if each touches elements of its own in every buffer that the loop writes
+and does not declare. They may then run in any order: on threads (``parallel``), or statement by
+statement in vector lanes, with a copy of the loop's own buffers for each lane (``vectorize``).
+``split`` and ``unroll`` keep the order, and are legal for every loop. A split that leaves a rest
+gives it a loop of its own behind, called as the last part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..dims import Dim, IntExpr, bounds, linear, substitute, symbol, symbols
+from ..errors import ScheduleError
+from ..loop.expr import Expr, IndexLike, Read, map_reads, read, walk
+from ..loop.kinds import LoopKind
+from ..loop.nest import (
+    Accumulate,
+    Alloc,
+    At,
+    If,
+    Let,
+    Loop,
+    Nest,
+    Prefetch,
+    Stmt,
+    Store,
+    map_bodies,
+    statements,
+    substituted,
+)
+from ..loop.prim import Buffer
+from ..loop.procedure import Procedure, plain_nest
+from .steps import Schedule
+
+__all__ = ["MAX_UNROLLED", "independent", "scheduled"]
+
+MAX_UNROLLED = 64  # iterations that a step may write out one by one
+MAX_LANES = 256  # iterations that a step may run in vector lanes
+
+Ranges = dict[str, tuple[int, int]]
+
+
+def scheduled(prim: Procedure, schedule: Schedule) -> Nest:
+    """Returns the nest of a procedure under a schedule; ScheduleError if a step is illegal."""
+    nest = plain_nest(prim)
+    for step in schedule.steps:
+        rewrite = _STEPS.get(step.name)
+        if rewrite is None:
+            raise ScheduleError(f"{step.name}: @{prim.name} is a procedure, which has loops alone")
+        done: list[str] = []
+        body = _rewritten(nest.body, {}, step.args, rewrite, done)
+        if not done:
+            raise ScheduleError(f"{step.name}: @{prim.name} has no loop {step.args[0]}")
+        nest = replace(nest, body=body)
+    return nest
+
+
+Rewrite = Callable[[Loop, Ranges, tuple[object, ...]], list[Stmt]]
+
+
+def _rewritten(
+    body: Sequence[Stmt],
+    ranges: Ranges,
+    args: tuple[object, ...],
+    rewrite: Rewrite,
+    done: list[str],
+) -> tuple[Stmt, ...]:
+    """``body`` with every loop called ``args[0]`` rewritten."""
+    ranges, result = dict(ranges), []
+    for stmt in body:
+        if isinstance(stmt, Let):
+            inside = bounds(stmt.value, ranges)
+            if inside is not None:
+                ranges[stmt.var] = inside
+        if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.var == args[0]:
+            if stmt.kind != LoopKind.FOR:
+                raise ScheduleError(f"{stmt.var} is a {stmt.kind} loop already")
+            done.append(stmt.var)
+            result += rewrite(stmt, ranges, args)
+        elif isinstance(stmt, Loop):
+            inner = {**ranges, stmt.var: (0, stmt.extent - 1)}
+            result.append(replace(stmt, body=_rewritten(stmt.body, inner, args, rewrite, done)))
+        elif isinstance(stmt, If):
+            then = _rewritten(stmt.then, ranges, args, rewrite, done)
+            orelse = _rewritten(stmt.orelse, ranges, args, rewrite, done)
+            result.append(replace(stmt, then=then, orelse=orelse))
+        else:
+            result.append(stmt)
+    return tuple(result)
+
+
+# -- independence -----------------------------------------------------------------------------
+
+
+def independent(loop: Loop, ranges: Ranges) -> bool:
+    """True if no iteration of a loop touches an element that another one writes.
+
+    Buffers that are declared in the loop belong to the iteration. Of any other one that is written
+    there must be a dimension in which all accesses are those of one iteration alone: ``c * var``
+    and a rest that spans less than ``c``.
+    """
+    inside = tuple(statements(loop.body))
+    own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+    written = {s.buffer for s in inside if isinstance(s, Store | Accumulate)} - own
+    places: dict[str, list[Sequence[IndexLike]]] = {name: [] for name in written}
+    # Loops around this one stand still while it runs.
+    known: Ranges = dict.fromkeys(ranges, (0, 0))
+    lets: dict[str, IntExpr] = {}
+    for stmt in inside:
+        if isinstance(stmt, Loop):
+            known[stmt.var] = (0, stmt.extent - 1)
+        if isinstance(stmt, Let):
+            lets[stmt.var] = substitute(stmt.value, lets)
+        if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
+            places[stmt.buffer].append(stmt.indices)
+        for expr in _expressions(stmt):
+            for node in walk(expr):
+                if isinstance(node, Read) and node.buffer in places:
+                    places[node.buffer].append(node.indices)
+    return all(
+        any(
+            all(_is_own(indices[dim], loop.var, lets, known) for indices in accesses)
+            for dim in range(len(accesses[0]))
+        )
+        for accesses in places.values()
+    )
+
+
+def _is_own(index: IndexLike, var: str, lets: dict[str, IntExpr], ranges: Ranges) -> bool:
+    """True if iterations of ``var`` have different values of an index, whatever else moves it."""
+    if not isinstance(index, Dim):
+        return False
+    index = substitute(index, lets)
+    parts = linear(index) if isinstance(index, Dim) else None
+    step = abs(parts[0].get(var, 0)) if parts is not None else 0
+    rest = bounds(substitute(index, {var: 0}), ranges)
+    return step > 0 and rest is not None and rest[1] - rest[0] < step
+
+
+def _expressions(stmt: Stmt) -> list[Expr]:
+    if isinstance(stmt, Store | Accumulate | At):
+        return [stmt.value]
+    return [stmt.condition] if isinstance(stmt, If) else []
+
+
+# -- steps ------------------------------------------------------------------------------------
+
+
+def _parallel(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+    if not independent(loop, ranges):
+        raise ScheduleError(f"parallel: the iterations of {loop.var} depend on one another")
+    return [replace(loop, kind=LoopKind.PARALLEL)]
+
+
+def _unroll(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+    if loop.extent > MAX_UNROLLED:
+        raise ScheduleError(f"unroll: {loop.var} has {loop.extent} iterations")
+    return [replace(loop, kind=LoopKind.UNROLL)]
+
+
+def _split(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+    factors = args[1]
+    if not isinstance(factors, tuple) or len(factors) != 2 or factors[1] < 1:
+        raise ScheduleError(f"split: {loop.var} is split in two, not by {factors}")
+    width = min(factors[1], loop.extent)
+    count, rest = divmod(loop.extent, width) if width else (0, 0)
+    outer, inner = f"{loop.var}.0", f"{loop.var}.1"
+
+    def part(extent: int, begin: IntExpr) -> Loop:
+        place = {loop.var: begin + symbol(inner)}
+        return Loop(loop.kind, inner, extent, tuple(substituted(s, place) for s in loop.body))
+
+    parts: list[Stmt] = []
+    if count:
+        parts.append(Loop(loop.kind, outer, count, (part(width, symbol(outer) * width),)))
+    return [*parts, part(rest, count * width)] if rest else parts
+
+
+def _vectorize(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stmt]:
+    if loop.extent > MAX_LANES:
+        raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
+    if not independent(loop, ranges):
+        raise ScheduleError(f"vectorize: the iterations of {loop.var} depend on one another")
+    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+    return [_in_lanes(stmt, loop, own) for stmt in loop.body]
+
+
+def _in_lanes(stmt: Stmt, loop: Loop, own: set[str]) -> Stmt:
+    """A statement of a loop, run by all its iterations at once; each has its part of ``own``."""
+    if isinstance(stmt, Alloc):
+        buffer = stmt.buffer
+        wide = Buffer(buffer.name, (*buffer.shape, loop.extent), buffer.dtype)
+        return Alloc(wide, stmt.scope)
+    if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.kind != LoopKind.VECTORIZE:
+        return map_bodies(stmt, lambda s: _in_lanes(s, loop, own))
+    if isinstance(stmt, Store | Accumulate):
+        lane = symbol(loop.var)
+
+        def mine(node: Read) -> Expr | None:
+            if node.buffer not in own:
+                return None
+            return read(node.buffer, (*node.indices, lane), node.dtype)
+
+        changed = replace(stmt, value=map_reads(stmt.value, mine))
+        if stmt.buffer in own:
+            changed = replace(changed, indices=(*stmt.indices, lane))
+        return Loop(LoopKind.VECTORIZE, loop.var, loop.extent, (changed,))
+    if isinstance(stmt, Let) and loop.var not in symbols(stmt.value):
+        return stmt
+    if isinstance(stmt, Prefetch):
+        return stmt
+    raise ScheduleError(f"vectorize: data decides which statements an iteration of {loop.var} runs")
+
+
+_STEPS: dict[str, Rewrite] = {
+    "parallel": _parallel,
+    "split": _split,
+    "unroll": _unroll,
+    "vectorize": _vectorize,
+}

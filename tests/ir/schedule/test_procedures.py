@@ -1,0 +1,94 @@
+"""Steps on the loops of procedures: what they make, and when they are illegal."""
+
+import numpy as np
+import pytest
+from loopwright.codegen.kernel import compile_nest
+from loopwright.codegen.one_kernel import run_kernel
+from loopwright.codegen.target import Target
+from loopwright.ir.errors import ScheduleError
+from loopwright.ir.loop.evaluate import evaluate_prim
+from loopwright.ir.loop.interpret import interpret
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.loop.verify import verify_nest
+from loopwright.ir.schedule.apply import apply_schedule
+from loopwright.ir.schedule.steps import Schedule, parallel, reorder, split, unroll, vectorize
+
+COLUMNS = parse_prim("""\
+prim @scan(x0: float32[9, 21]) -> out: float32[9, 21] procedure {
+  for j in 21:
+    registers sum: float32[1]
+    sum[0] = 0.0
+    for k in 9:
+      sum[0] += x0[k, j]
+      out[k, j] = sum[0]
+}""")
+
+ROWS = parse_prim("""\
+prim @scatter(x0: float32[6, 40], x1: int32[6]) -> out: float32[5, 40] procedure {
+  for i in 5:
+    for j in 40:
+      out[i, j] = 1.0
+  for r in 6:
+    at k in 5 = int64(x1[r]):
+      for c in 40:
+        out[k, c] max= x0[r, c]
+}""")
+
+
+def inputs_of(prim):
+    rng = np.random.default_rng(3)
+    arrays = {}
+    for p in prim.params:
+        values = 4 * rng.standard_normal(p.shape)
+        arrays[p.name] = values.astype(p.dtype.numpy)
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("prim", "steps"),
+    [
+        (COLUMNS, ()),
+        (COLUMNS, (split("j", (2, 16)), vectorize("j.1"), parallel("j.0"))),
+        (COLUMNS, (vectorize("j"), unroll("k"))),
+        (COLUMNS, (split("k", (2, 4)), unroll("k.1"), parallel("j"))),
+        (ROWS, (split("c", (3, 16)), vectorize("c.1"), vectorize("j"), parallel("i"))),
+        (ROWS, (split("r", (2, 4)), unroll("r.1"))),
+    ],
+)
+def test_scheduled_procedures_compute_the_same(prim, steps):
+    arrays = inputs_of(prim)
+    expected = evaluate_prim(prim, arrays)["out"]
+    nest = apply_schedule(prim, Schedule(steps))
+    verify_nest(nest)
+    out = np.zeros_like(expected)
+    interpret(nest, {**arrays, "out": out})
+    np.testing.assert_array_equal(out, expected)
+    target = Target.host()
+    for isa in ("x86-64", "x86-64-v3", None):
+        here = target.with_isa(isa) if isa else target
+        (out,) = run_kernel(compile_nest(prim, nest, here), arrays, here, 2)
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_vectors_take_the_loops_own_buffers_apart():
+    nest = apply_schedule(COLUMNS, Schedule.of(split("j", (2, 16)), vectorize("j.1")))
+    text = str(nest)
+    assert "registers sum: float32[1, 16]" in text
+    assert "        sum[0, j.1] += x0[k, 16 * j.0 + j.1]" in text
+    assert "\n  for k in 9:\n    vectorize j.1 in 5:\n      sum[0, j.1] += x0[k, j.1 + 16]" in text
+
+
+@pytest.mark.parametrize(
+    ("prim", "step", "message"),
+    [
+        (ROWS, parallel("r"), "the iterations of r depend on one another"),
+        (COLUMNS, parallel("k"), "the iterations of k depend on one another"),
+        (COLUMNS, vectorize("k"), "the iterations of k depend on one another"),
+        (COLUMNS, parallel("q"), "no loop q"),
+        (COLUMNS, split("j", (1, 2, 3)), "split in two"),
+        (COLUMNS, reorder("k", "j"), "is a procedure"),
+    ],
+)
+def test_steps_that_could_change_the_result_are_illegal(prim, step, message):
+    with pytest.raises(ScheduleError, match=message):
+        apply_schedule(prim, Schedule.of(step))

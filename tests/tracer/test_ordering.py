@@ -1,0 +1,39 @@
+"""Scans, sorts and searches in traced functions, against NumPy."""
+
+import loopwright as lw
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(12)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.cumsum(x, axis=0),
+        lambda x: np.cumsum(x),
+        lambda x: x.cumsum(axis=-1),
+        lambda x: np.cumprod(x, axis=1),
+        lambda x: x.cumprod(axis=0, dtype=np.float64),
+        lambda x: np.nancumsum(np.where(x > 1, np.nan, x), axis=1),
+        lambda x: np.cumulative_sum(x, axis=1, include_initial=True),
+        lambda x: np.cumsum((x * 10).astype(np.int8), axis=1),
+        lambda x: np.cumsum(x > 0, axis=0),
+        lambda x: np.cumsum(x.T, axis=0)[::-1] * 2 + np.cumsum(x, axis=1).T,
+    ],
+)
+@pytest.mark.parametrize("shape", [(5, 7), (33, 40)])
+def test_scans_are_numpys(function, shape):
+    x = RNG.standard_normal(shape).astype(np.float32)
+    expected, result = function(x), lw.compile(function)(x)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_scans_are_tuned_like_any_kernel(tmp_path):
+    f = lw.compile(lambda x: np.cumsum(x, axis=0), log=tmp_path / "log.jsonl")
+    x = RNG.standard_normal((50, 70)).astype(np.float32)
+    f.tune(x, budget="2s")
+    records = (tmp_path / "log.jsonl").read_text()
+    assert "procedure" in records
+    np.testing.assert_allclose(f(x), np.cumsum(x, axis=0), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,81 @@
+"""NumPy's functions whose results depend on an order: scans, sorts, searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import LoopwrightValueError
+from .dispatch import implements, method
+from .elementwise import where
+from .emitting import dtype_argument, emit, lift
+from .proxy import Proxy
+from .reductions import normalise_axis
+from .shaping import reshape
+
+__all__: list[str] = []
+
+
+def _scan(name: str) -> Callable[..., Proxy]:
+    """A cumulative sum or product: dtypes as of the sum or product of all elements."""
+
+    def scan(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
+        x = lift(a)
+        if axis is None:
+            x, axis = reshape(x, (x.size,)), 0
+        if dtype is not None:
+            return emit(name, lift(x, dtype_argument(dtype)), axis=normalise_axis(axis, x.ndim))
+        wide = x if x.type.dtype.is_float else lift(x, x.type.dtype.accumulator)
+        return emit(name, wide, axis=normalise_axis(axis, x.ndim))
+
+    return scan
+
+
+_cumsum = implements(np.cumsum)(method("cumsum")(_scan("cumsum")))
+_cumprod = implements(np.cumprod)(method("cumprod")(_scan("cumprod")))
+
+
+@implements(np.nancumsum)
+def _nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
+    return _cumsum(_without_nan(a, 0), axis, dtype)
+
+
+@implements(np.nancumprod)
+def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Proxy:
+    return _cumprod(_without_nan(a, 1), axis, dtype)
+
+
+def _without_nan(a: Any, instead: int) -> Proxy:
+    x = lift(a)
+    return where(emit("isnan", x), lift(instead, x.type.dtype), x) if x.type.dtype.is_float else x
+
+
+def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy]:
+    def cumulative(
+        x: Any,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Proxy:
+        x = lift(x)
+        if axis is None and x.ndim != 1:
+            raise LoopwrightValueError(f"axis is needed for an array of {x.ndim} axes")
+        axis = 0 if axis is None else axis
+        result = scan(x, axis, dtype)
+        if not include_initial:
+            return result
+        shape = [1 if n == axis % x.ndim else size for n, size in enumerate(x.shape)]
+        first = np.full(shape, neutral, result.dtype)
+        return np.concatenate([first, result], axis=axis)
+
+    return cumulative
+
+
+if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+    implements(np.cumulative_sum)(_cumulative(_cumsum, 0))
+    implements(np.cumulative_prod)(_cumulative(_cumprod, 1))
