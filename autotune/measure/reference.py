@@ -55,8 +55,8 @@ Array = npt.NDArray[Any]
 _OPERATIONS = 16
 """Elementwise steps in sequence that the tolerance allows for, see ir/tolerance.py."""
 INTERPRETED = 20_000
-"""Stores of a procedure up to which the interpreter runs it. Longer ones run as machine code without
-a schedule, since that is what a schedule must not change."""
+"""Stores of a procedure up to which the interpreter runs it. Longer ones run as machine code
+without a schedule, since that is what a schedule must not change."""
 _MOST_ELEMENTS = 2000
 """Most elements that are evaluated, so that every row has one: longer axes are covered in part."""
 

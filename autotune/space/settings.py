@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
-    "CHAIN", "COSTS", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PRODUCTS", "SKETCHES",
-    "SPACE", "TILE", "WINDOW",
+    "CHAIN", "COSTS", "DOTS", "FEATURES", "LANES", "MAPS", "MIRROR", "PICK", "PROCEDURES",
+    "PRODUCTS", "SKETCHES", "SPACE", "TILE", "WINDOW",
 ]  # fmt: skip
 
 
@@ -212,6 +212,14 @@ class Features:
     max_chains: float = 2.0  # Times the accumulators that hide the latency.
 
 
+@dataclass(frozen=True, slots=True)
+class Procedures:
+    """The ``procedure`` rule."""
+
+    worth_threads: int = 50_000  # Stores of a loop that is shared among the threads by default.
+    vectors: tuple[int, ...] = (4, 1, 2, 8)  # Vectors of a block of lanes, the default first.
+
+
 SKETCHES, COSTS, TILE, PRODUCTS, MAPS = Sketches(), Costs(), Tile(), Products(), Maps()
 MIRROR, WINDOW, LANES, DOTS, PICK = Mirror(), Window(), Lanes(), Dots(), Pick()
-CHAIN, SPACE, FEATURES = Chain(), Space(), Features()
+CHAIN, SPACE, FEATURES, PROCEDURES = Chain(), Space(), Features(), Procedures()

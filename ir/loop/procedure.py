@@ -6,9 +6,9 @@
                       ["workspace" Buffer]* Stmt*
                   "}"
 
-A scan, a sort or a scatter is no map and no reduction: what an element becomes depends on the order
-in which others were written. Its operator gives the statements of a loop nest (see ``nest``), in
-the plainest order, one a line. A schedule changes their loops only where their iterations are
+A scan, a sort or a scatter is neither a map nor a reduction: what an element becomes depends on the
+order in which others were written. Its operator gives the statements of a loop nest (see ``nest``),
+in the plainest order. A schedule changes their loops only where their iterations are
 independent (``ir/schedule/procedures.py``). Everything else that handles a PrimFunc handles this
 one: it has no stages, its text is its workload, and the interpreter of nests is its meaning.
 """

@@ -76,7 +76,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A result that statements write, for what is no map and no reduction; see ``procedure``.
+    """A result that statements write, if it is neither a map nor a reduction; see ``procedure``.
 
     ``body(out)`` gives the statements that write every element of the buffer of that name;
     they may use the ``workspace``, and read operands as the other kinds do.

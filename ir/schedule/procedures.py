@@ -49,8 +49,8 @@ from .steps import Schedule
 
 __all__ = ["MAX_UNROLLED", "independent", "scheduled"]
 
-MAX_UNROLLED = 64  # iterations that a step may write out one by one
-MAX_LANES = 256  # iterations that a step may run in vector lanes
+MAX_UNROLLED = 64  # iterations of the longest loop that may be unrolled
+MAX_LANES = 256  # iterations of the longest loop that may run in vector lanes
 
 Ranges = dict[str, tuple[int, int]]
 
@@ -115,15 +115,15 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
     and a rest that spans less than ``c``.
     """
     inside = tuple(statements(loop.body))
-    own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
-    written = {s.buffer for s in inside if isinstance(s, Store | Accumulate)} - own
+    private = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+    written = {s.buffer for s in inside if isinstance(s, Store | Accumulate)} - private
     places: dict[str, list[Sequence[IndexLike]]] = {name: [] for name in written}
     # Loops around this one stand still while it runs.
-    known: Ranges = dict.fromkeys(ranges, (0, 0))
+    inner_ranges: Ranges = dict.fromkeys(ranges, (0, 0))
     lets: dict[str, IntExpr] = {}
     for stmt in inside:
         if isinstance(stmt, Loop):
-            known[stmt.var] = (0, stmt.extent - 1)
+            inner_ranges[stmt.var] = (0, stmt.extent - 1)
         if isinstance(stmt, Let):
             lets[stmt.var] = substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
@@ -134,7 +134,7 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
                     places[node.buffer].append(node.indices)
     return all(
         any(
-            all(_is_own(indices[dim], loop.var, lets, known) for indices in accesses)
+            all(_is_own(indices[dim], loop.var, lets, inner_ranges) for indices in accesses)
             for dim in range(len(accesses[0]))
         )
         for accesses in places.values()
@@ -196,28 +196,28 @@ def _vectorize(loop: Loop, ranges: Ranges, args: tuple[object, ...]) -> list[Stm
         raise ScheduleError(f"vectorize: {loop.var} has {loop.extent} iterations")
     if not independent(loop, ranges):
         raise ScheduleError(f"vectorize: the iterations of {loop.var} depend on one another")
-    own = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
-    return [_in_lanes(stmt, loop, own) for stmt in loop.body]
+    private = {s.buffer.name for s in statements(loop.body) if isinstance(s, Alloc)}
+    return [_in_lanes(stmt, loop, private) for stmt in loop.body]
 
 
-def _in_lanes(stmt: Stmt, loop: Loop, own: set[str]) -> Stmt:
-    """A statement of a loop, run by all its iterations at once; each has its part of ``own``."""
+def _in_lanes(stmt: Stmt, loop: Loop, private: set[str]) -> Stmt:
+    """A statement of a loop, run by all iterations at once; each has its part of ``private``."""
     if isinstance(stmt, Alloc):
         buffer = stmt.buffer
         wide = Buffer(buffer.name, (*buffer.shape, loop.extent), buffer.dtype)
         return Alloc(wide, stmt.scope)
     if isinstance(stmt, Loop) and not isinstance(stmt, At) and stmt.kind != LoopKind.VECTORIZE:
-        return map_bodies(stmt, lambda s: _in_lanes(s, loop, own))
+        return map_bodies(stmt, lambda s: _in_lanes(s, loop, private))
     if isinstance(stmt, Store | Accumulate):
         lane = symbol(loop.var)
 
         def mine(node: Read) -> Expr | None:
-            if node.buffer not in own:
+            if node.buffer not in private:
                 return None
             return read(node.buffer, (*node.indices, lane), node.dtype)
 
         changed = replace(stmt, value=map_reads(stmt.value, mine))
-        if stmt.buffer in own:
+        if stmt.buffer in private:
             changed = replace(changed, indices=(*stmt.indices, lane))
         return Loop(LoopKind.VECTORIZE, loop.var, loop.extent, (changed,))
     if isinstance(stmt, Let) and loop.var not in symbols(stmt.value):

@@ -18,12 +18,10 @@ from ....ir.loop.procedure import Procedure, executions
 from ....ir.loop.stride import stride_along
 from ....ir.schedule.procedures import MAX_LANES, independent
 from ....ir.schedule.steps import Step, parallel, split, vectorize
+from ..settings import PROCEDURES
 from ..sketch import Sketch
 
 __all__ = ["procedure_sketch"]
-
-WORTH_THREADS = 50_000  # stores from which a loop is shared among the threads
-VECTORS = (4, 1, 2, 8)  # vectors of a block, the default first
 
 Ranges = dict[str, tuple[int, int]]
 
@@ -34,7 +32,7 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
     lanes = [loop for stmt in prim.body for loop in _lane_loops(stmt, {})]
     widths = {loop.var: target.lanes(_element_bytes(loop)) for loop in lanes}
     split_loops = {
-        loop.var for loop in lanes for n in VECTORS if loop.extent > n * widths[loop.var]
+        loop.var for loop in lanes for n in PROCEDURES.vectors if loop.extent > n * widths[loop.var]
     }
     longest = max((executions((loop,)) for loop in shared), default=0)
 
@@ -56,8 +54,8 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
                 yield parallel(f"{loop.var}.0")
 
     knobs: dict[str, Sequence[int]] = {
-        "vectors": VECTORS if split_loops else (1,),
-        "parallel": ((1, 0) if longest >= WORTH_THREADS else (0, 1)) if shared else (0,),
+        "vectors": PROCEDURES.vectors if split_loops else (1,),
+        "parallel": ((1, 0) if longest >= PROCEDURES.worth_threads else (0, 1)) if shared else (0,),
     }
     return Sketch("procedure", build, **knobs)
 
@@ -100,9 +98,9 @@ def _in_lanes(loop: Loop, ranges: Ranges) -> bool:
 
 def _is_contiguous(loop: Loop, inside: Sequence[Stmt]) -> bool:
     """True if stores move by one element from lane to lane."""
-    own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+    private = {s.buffer.name for s in inside if isinstance(s, Alloc)}
     for stmt in inside:
-        if isinstance(stmt, Store | Accumulate) and stmt.buffer not in own:
+        if isinstance(stmt, Store | Accumulate) and stmt.buffer not in private:
             steps = [stride_along(i, loop.var) if isinstance(i, Dim) else 0 for i in stmt.indices]
             if any(s != 0 for s in steps[:-1]) or steps[-1:] != [1]:
                 return False
