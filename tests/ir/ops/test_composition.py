@@ -9,11 +9,15 @@ from loopwright.ir.loop.evaluate import evaluate_prim
 from loopwright.ir.loop.expr import Read, read, walk
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 from loopwright.ir.loop.tensor import Reduction
-from loopwright.ir.ops import all_operators
+from loopwright.ir.ops import Pattern, all_operators
 from loopwright.ir.ops.to_tensor import apply_compute, placeholder
 from operators import Evaluated, array_type, assert_agree, samples_of
 
-PRIMITIVES = {name: op for name, op in all_operators().items() if op.compute is not None}
+PRIMITIVES = {
+    name: op
+    for name, op in all_operators().items()
+    if op.compute is not None and op.pattern != Pattern.OPAQUE
+}
 
 
 def gathered(op, sample, axis, index):

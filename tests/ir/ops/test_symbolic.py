@@ -7,12 +7,14 @@ from loopwright.ir.errors import LoopwrightError
 from loopwright.ir.graph.builder import Builder
 from loopwright.ir.graph.types import TensorType
 from loopwright.ir.loop.evaluate import evaluate_prim
-from loopwright.ir.ops import all_operators
+from loopwright.ir.ops import Pattern, all_operators
 from operators import Evaluated, array_type, assert_agree, operator_prim, samples_of
 
 OPERATORS = all_operators()
 # Operators without operands, and one whose result must name the symbols itself.
 WITHOUT_SYMBOLS = {"full", "iota", "arange", "broadcast_to"}
+# Loops of statements have constant extents.
+WITHOUT_SYMBOLS |= {name for name, op in OPERATORS.items() if op.pattern == Pattern.OPAQUE}
 
 
 def symbolic(type):
