@@ -47,6 +47,7 @@ from ..ir.program.nodes import (
 )
 from ..ir.traits import Trait
 from ..ir.window import Window
+from .parallel_map import parallel_map
 from .runtime.buffers import aligned_array
 
 __all__ = [
@@ -57,6 +58,9 @@ __all__ = [
     "laid_out",
     "program_from_module",
 ]
+
+LARGE_BYTES = 1 << 18
+"""Bytes of a constant from which on it takes longer to lay it out than to ask a thread for it."""
 
 Empty: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], Array]"
 Names: TypeAlias = "str | tuple[Names, ...]"  # the region of a value, or of each field of a tuple
@@ -167,11 +171,9 @@ class _Conversion:
         program = place_lifetimes(program)
         # Values last: a constant that is used only in packed form is never copied itself.
         used = spans(program)
-        constants = tuple(
-            program_nodes.Constant(c.region, laid_out(*self.constants[c.region.name]))
-            for c in program.constants
-            if c.region.name in used
-        )
+        regions = tuple(c.region for c in program.constants if c.region.name in used)
+        values = _all_laid_out([self.constants[region.name] for region in regions])
+        constants = tuple(map(program_nodes.Constant, regions, values))
         return replace(program, constants=constants)
 
     def declare(self, name: str, type: Type, into: list[Region]) -> Names:
@@ -295,6 +297,16 @@ def laid_out(value: Array, pack: PackInterface | None = None) -> Array:
     if pack is None:
         return derived([value], "dense", lambda: interned(_dense(value)))
     return derived([value], pack.layout, lambda: interned(pack.array(value, aligned_array)))
+
+
+def _all_laid_out(constants: Sequence[tuple[Array, PackInterface | None]]) -> list[Array]:
+    """Returns constants as native code reads them. Those that take time are laid out by several
+    threads, the largest first."""
+    values: dict[int, Array] = {}
+    order = sorted(range(len(constants)), key=lambda n: -constants[n][0].nbytes)
+    large = [n for n in order if constants[n][0].nbytes >= LARGE_BYTES]
+    values.update(zip(large, parallel_map(lambda n: laid_out(*constants[n]), large), strict=True))
+    return [values[n] if n in values else laid_out(*c) for n, c in enumerate(constants)]
 
 
 def _dense(value: Array) -> Array:

@@ -238,7 +238,8 @@ def _lowered(
     if planar:
         x = F.transpose(x, axes=(0, *(axis + 1 for axis in spatial), 1))
     if order != tuple(range(rank + 2)):
-        constant = w.fold(lambda array: np.ascontiguousarray(array.transpose(order)))
+        # A view: it is copied once, when it is packed or transformed.
+        constant = w.fold(lambda array: array.transpose(order))
         w = constant or F.transpose(w, axes=order)
     if algorithm not in ("auto", "direct"):
         result = winograd(x, w, algorithm, sides)
