@@ -13,7 +13,7 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from .tracer.frontends.torch.exported import Exported
 
-__all__ = ["TorchModule", "from_torch"]
+__all__ = ["TorchModule", "backend", "from_torch"]
 
 
 def from_torch(
@@ -86,3 +86,27 @@ class TorchModule(CompiledModule):
 
     def _for_threads(self, count: int) -> CompiledFunction:
         return TorchModule(self.exported, self._name, **{**self._options, "threads": count})
+
+
+def backend(graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:
+    """Compiles a graph for ``torch.compile(model, backend="loopwright")``.
+
+    Inference and training: forward and backward graphs are both compiled. Where gradients are not
+    needed (``torch.no_grad``), parameters and buffers are constants, packed for the kernels;
+    writing to them (``optimizer.step()``, ``load_state_dict``) is noticed, and they are packed
+    anew. Random numbers (dropout) are drawn by PyTorch's generator before the native call. A graph
+    that holds what is not supported is run by PyTorch, which is logged once.
+
+    ``options`` of ``torch.compile``: ``fallback=False`` raises UnsupportedError instead, with all
+    that is not supported; all others are those of ``lw.compile`` (``log``, ``threads``, ``tune``).
+    """
+    from .tracer.frontends.torch import dynamo
+
+    options = dict(settings.pop("options", None) or {}, **settings)
+    options.pop("mode", None)
+    fallback = options.pop("fallback", True)
+
+    def make(module: Any, name: str) -> Any:
+        return CompiledModule(module, name, **options)
+
+    return dynamo.backend(graph, inputs, make, fallback)

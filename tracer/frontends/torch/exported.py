@@ -69,6 +69,7 @@ class Call:
             in_order(array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf, argument.order)
             for leaf, argument in zip(wanted, exported.imported.arguments)
         ]
+        self.arrays += [array_of(draw()) for draw in exported.imported.draws]
 
     def output(self, arrays: Sequence[Any]) -> Any:
         """Returns the result of the module, given those of ``main``."""
@@ -77,10 +78,13 @@ class Call:
 
     def _leaf(self, result: Result, arrays: Sequence[Any]) -> Any:
         if isinstance(result, Passed):
-            return self.leaves[result.position]
+            leaf = self.leaves[result.position]
+            if result.view is None or isinstance(leaf, torch.Tensor):
+                return result.of(leaf)
+            return result.of(tensor_of(leaf)).numpy()
         if isinstance(result, Computed):
-            array = in_order(arrays[result.number], np.argsort(result.order))
-            return tensor_of(array) if self.tensors else array
+            tensor = result.in_axes(tensor_of(arrays[result.number]))
+            return tensor if self.tensors else tensor.numpy()
         value = result.value
         if isinstance(value, torch.Tensor):
             return value.clone() if self.tensors else value.numpy().copy()

@@ -37,7 +37,7 @@ from ...frozen import Borrowed
 from ...proxy import Proxy
 from ...trace import Trace, tracing
 from . import rows as rows  # fills the table
-from .table import ROWS, Value
+from .table import ROWS, Fill, Value
 from .tensors import NUMPY_DTYPES, array_of, storage_order
 
 __all__ = ["Argument", "Computed", "Fixed", "Imported", "Passed", "Result", "import_graph"]
@@ -59,16 +59,27 @@ class Computed:
     """A result of ``main``; the tensor has its axes in the order that ``order`` undoes."""
 
     number: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
     order: tuple[int, ...]
+
+    def in_axes(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns the result of ``main`` with the axes of the graph's result."""
+        ordered = all(axis == place for place, axis in enumerate(self.order))
+        return tensor if ordered else tensor.permute(tuple(np.argsort(self.order).tolist()))
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A placeholder that is handed out as it is."""
+    """A placeholder that is handed out as it is, or a ``view`` of it: sizes, strides and offset."""
 
     position: int
+    view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
+
+    def of(self, tensor: Any) -> Any:
+        """Returns the result, given the placeholder."""
+        if self.view is None:
+            return tensor
+        sizes, strides, offset = self.view
+        return torch.as_strided(tensor, sizes, strides, tensor.storage_offset() + offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +95,13 @@ Result: TypeAlias = Computed | Passed | Fixed
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
     """A graph as a module. ``main`` takes the arrays of ``arguments`` in order; ``results`` are
-    those of the graph. Constants are the memory of their tensors."""
+    those of the graph. Constants are the memory of their tensors. Further arguments are random
+    numbers, which ``draws`` draw from PyTorch's generator for each call."""
 
     module: Module
     arguments: tuple[Argument, ...]
     results: tuple[Result, ...]
+    draws: tuple[Callable[[], torch.Tensor], ...] = ()
 
 
 _SIZE_FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -159,6 +172,13 @@ def _function_of(node: fx.Node) -> Callable[..., Any] | None:
     )
 
 
+_VIEWS = frozenset(
+    f"{name}.default"
+    for name in ("alias", "detach", "expand", "permute", "squeeze", "t", "unsqueeze", "view")
+) | {"select.int", "slice.Tensor", "squeeze.dim", "squeeze.dims", "transpose.int"}
+"""Operators whose result is the memory of their operand."""
+
+
 _SYMBOLIC: dict[Any, Callable[..., Any]] = {
     torch.sym_max: max,
     torch.sym_min: min,
@@ -222,6 +242,7 @@ class _Importer:
         self.arguments: list[Argument] = []
         self.positions: dict[fx.Node, int] = {}
         self.results: list[Result] = []
+        self.draws: list[Callable[[], torch.Tensor]] = []
         self.atoms: list[Atom] = []
 
     def imported(self) -> Imported:
@@ -239,7 +260,7 @@ class _Importer:
         atoms = self.atoms
         result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
         module = eliminate_dead_code(Module({"main": trace.builder.function(result)}))
-        return Imported(module, tuple(self.arguments), tuple(self.results))
+        return Imported(module, tuple(self.arguments), tuple(self.results), tuple(self.draws))
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -268,6 +289,14 @@ class _Importer:
         self.arguments.append(Argument(position, shape, dtype, order))
         return _in_axes(Proxy(var, self.trace), order)
 
+    def _draw(self, shape: Sequence[int], dtype: torch.dtype, fill: Fill) -> Value:
+        """Returns an argument that ``fill`` fills with random numbers for each call."""
+        sizes = tuple(map(int, shape))
+        name = f"random_{len(self.draws)}"
+        kind = TensorType(sizes, dtype_of(NUMPY_DTYPES[dtype]))
+        self.draws.append(lambda: fill(torch.empty(sizes, dtype=dtype)))
+        return Proxy(self.trace.param(name, kind, name), self.trace)
+
     def _constant(self, tensor: torch.Tensor, name: str) -> Value:
         array = array_of(tensor)
         self.trace.name_array(array, re.sub(r"\W", "_", name))
@@ -290,6 +319,8 @@ class _Importer:
         if row is not None and row.promote:
             dtype = _computing_dtype(row.promote, node)
             args = fx.node.map_aggregate(args, lambda v: _cast(v, dtype))  # type: ignore[arg-type]
+        if row is not None and row.draws:
+            args = (self._draw, *args)  # pyright: ignore
         result = function(*args, **kwargs)  # pyright: ignore
         return result if row is None else _as_declared(result, node.meta.get("val"), node)
 
@@ -299,8 +330,9 @@ class _Importer:
     def _result(self, node: Any) -> Result:
         if not isinstance(node, fx.Node):
             return Fixed(node)
-        if node.op == "placeholder":
-            return Passed(self.positions[node])
+        passed = self._passed(node)
+        if passed is not None:
+            return passed
         value = self.values[node]
         if isinstance(value, np.ndarray | np.generic) and type(value) is not Proxy:
             return Fixed(torch.from_numpy(np.array(value)))
@@ -313,9 +345,26 @@ class _Importer:
             order = storage_order(shape, made.stride()) or order
         if order != tuple(range(len(shape))):
             value = np.transpose(value, order)
-        self.atoms.append(lift(value).atom)
-        dtype = next(t for t, d in NUMPY_DTYPES.items() if d == value.dtype)
-        return Computed(len(self.atoms) - 1, shape, dtype, order)
+        atom = lift(value).atom
+        if atom not in self.atoms:
+            self.atoms.append(atom)
+        return Computed(self.atoms.index(atom), order)
+
+    def _passed(self, node: fx.Node) -> Passed | None:
+        """Returns the result that a node is if it is a placeholder, or only a view of one."""
+        base = node
+        while base.op == "call_function" and _key(base.target) in _VIEWS:
+            base = base.args[0]  # type: ignore[assignment]
+        if base.op != "placeholder":
+            return None
+        position = self.positions[base]
+        if base is node:
+            return Passed(position)
+        tensor, inside, outside = self.inputs[position], node.meta["val"], base.meta["val"]
+        if _is_symbolic(outside) or _is_symbolic(inside) or tensor.stride() != outside.stride():
+            return None
+        offset = inside.storage_offset() - outside.storage_offset()
+        return Passed(position, (tuple(inside.shape), inside.stride(), offset))
 
 
 def _is_symbolic(tensor: torch.Tensor) -> bool:

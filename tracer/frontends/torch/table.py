@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["ROWS", "Row", "Value", "aten"]
+__all__ = ["ROWS", "Fill", "Row", "Value", "aten"]
 
 Value: TypeAlias = Any
 """A traced array or a NumPy array."""
+
+Fill: TypeAlias = Callable[[Any], Any]
+"""Fills a new tensor with random numbers, and returns it."""
 
 Converter: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Converter)
@@ -27,25 +30,27 @@ class Row:
 
     ``promote`` says in which dtype PyTorch computes: ``"result"`` that of the result,
     ``"operands"`` the common dtype of the operands (comparisons); empty where they have one dtype
-    or where it does not matter.
+    or where it does not matter. The first argument of a converter that ``draws`` is a function of
+    a shape, a dtype and a ``Fill``, which returns random numbers.
     """
 
     name: str
     function: Converter
     promote: str = ""
+    draws: bool = False
 
 
 ROWS: dict[str, Row] = {}
 """Rows by the name of an overload: ``add.Tensor``, or ``prims.iota.default`` outside of ATen."""
 
 
-def aten(*names: str, promote: str = "") -> Callable[[F], F]:
+def aten(*names: str, promote: str = "", draws: bool = False) -> Callable[[F], F]:
     """Enters the decorated converter for each of the overloads ``names``."""
 
     def enter(function: F) -> F:
         for name in names:
             assert name not in ROWS, name
-            ROWS[name] = Row(name, function, promote)
+            ROWS[name] = Row(name, function, promote, draws)
         return function
 
     return enter

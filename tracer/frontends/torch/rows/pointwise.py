@@ -278,7 +278,7 @@ def _where(condition: Value, self: Value, other: Value) -> Value:
 
 @aten("fill.Scalar", "fill.Tensor")
 def _fill(self: Value, value: Any) -> Value:
-    return np.broadcast_to(np.asarray(value) if np.isscalar(value) else value, self.shape)
+    return np.broadcast_to(value, self.shape)
 
 
 @aten("copy.default")

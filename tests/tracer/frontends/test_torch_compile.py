@@ -1,0 +1,176 @@
+"""``torch.compile(model, backend="loopwright")`` against PyTorch: results, gradients, buffers."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import tomllib
+from typing import Any
+
+import pytest
+import repo_sources as sources
+
+torch = pytest.importorskip("torch")
+
+from loopwright.torch_model import backend  # noqa: E402
+from torch import nn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of dynamo about its own parts
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def _net() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 6),
+        nn.LayerNorm(6),
+        nn.Dropout(0.25),
+    )
+
+
+def _compile(model: Any, **options: Any) -> Any:
+    return torch.compile(model, backend=backend, fullgraph=True, options=options)
+
+
+def test_the_entry_point_is_declared() -> None:
+    project = tomllib.loads((sources.ROOT / "pyproject.toml").read_text())["project"]
+    named = project["entry-points"]["torch_dynamo_backends"]["loopwright"]
+    assert named == f"{backend.__module__}:{backend.__qualname__}"
+
+
+def test_training_gives_the_gradients_and_buffers_of_torch() -> None:
+    """Several batch sizes: the second shape makes dynamo's sizes symbolic. The same seed gives the
+    same dropout."""
+    ours = _net()
+    theirs = copy.deepcopy(ours)
+    f = _compile(ours)
+    for step, batch in enumerate((3, 3, 5, 4)):
+        x = torch.randn(batch, 3, 8, 8)
+        results = []
+        for model in (f, theirs):
+            leaf = x.clone().requires_grad_()
+            torch.manual_seed(step)
+            y = model(leaf)
+            y.square().sum().backward()
+            results.append((y.detach(), leaf.grad))
+        torch.testing.assert_close(*map(list, results), rtol=1e-4, atol=1e-5)
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(list(ours.buffers()), list(theirs.buffers()), rtol=1e-4, atol=1e-5)
+
+
+def test_updates_of_weights_are_seen() -> None:
+    """By an optimizer, by loading, by assigning data and by other tensors."""
+    ours = _net().eval()
+    theirs = copy.deepcopy(ours)
+    f = _compile(ours)
+    x = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+
+        def same() -> None:
+            torch.testing.assert_close(f(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+        same()
+        for model in (ours, theirs):
+            for parameter in model.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            torch.optim.SGD(model.parameters(), 0.1).step()
+        same()
+        state = {name: tensor * 0.5 for name, tensor in theirs.state_dict().items()}
+        for model in (ours, theirs):
+            model.load_state_dict(state)
+        same()
+        for model in (ours, theirs):
+            model[5].weight.data = torch.full((6, 32), 0.25)
+        same()
+        for model in (ours, theirs):
+            model[5].bias = nn.Parameter(torch.arange(6.0))
+        same()
+        for model in (ours, theirs):
+            model.train()
+            model[7].p = 0.0
+        same()
+        torch.testing.assert_close(ours[1].running_mean, theirs[1].running_mean)
+        for model in (ours, theirs):
+            model.eval()
+        same()
+
+
+def test_structures_views_and_numbers() -> None:
+    def f(x: Any, pair: Any, *, flag: bool, scale: float) -> dict[str, Any]:
+        view = x.t()
+        y = pair["a"] * scale if flag else pair["b"]
+        return {
+            "view": view,
+            "rows": x[1:],
+            "scalar": (x.sum() + y.sum(), None, 7),
+            "index": x.argmax(1),
+            "same": x,
+            "flag": y > 0,
+            "int": torch.arange(3) // 2 + x.shape[0],
+        }
+
+    x = torch.randn(3, 4)
+    pair = {"a": torch.tensor([1, -2]), "b": torch.tensor(2.5)}
+    g = _compile(f)
+    for flag, scale in ((True, 2.0), (False, 2.0), (True, 3.5)):
+        expected = f(x, pair, flag=flag, scale=scale)
+        result = g(x, pair, flag=flag, scale=scale)
+        assert result["view"].data_ptr() == x.data_ptr()
+        assert result["same"] is x
+        torch.testing.assert_close(result, expected)
+
+
+def test_inputs_that_are_written_and_aliased() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1)
+        y[:, 0] = x.sum()
+        return x * 2, y.view(-1)
+
+    ours, theirs = [[torch.ones(2, 3), torch.ones(2, 3)] for _ in range(2)]
+    torch.testing.assert_close(_compile(f)(*ours), f(*theirs))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_gradients_flow_only_where_they_are_asked_for() -> None:
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return (x * y.detach()).sum(), (y * z).sum()
+
+    def leaves() -> list[Any]:
+        torch.manual_seed(1)
+        return [torch.randn(4, requires_grad=n < 2) for n in range(3)]
+
+    ours, theirs = leaves(), leaves()
+    results = _compile(f)(*ours), f(*theirs)
+    assert results[0][0].requires_grad and results[0][1].requires_grad
+    for a, b in results:
+        (a * 2 + b).backward()
+    torch.testing.assert_close(ours[0].grad, theirs[0].grad)
+    torch.testing.assert_close(ours[1].grad, theirs[1].grad)
+    assert ours[2].grad is None
+
+
+def test_what_is_not_supported_runs_in_torch_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def f(x: Any) -> Any:
+        return torch.linalg.inv(x) + x.bfloat16()
+
+    x = torch.eye(3) * 2
+    with caplog.at_level(logging.WARNING, logger="loopwright"):
+        for _ in range(2):
+            torch.testing.assert_close(_compile(f)(x), f(x))
+            torch._dynamo.reset()
+    lines = [r.getMessage() for r in caplog.records if r.name == "loopwright"]
+    assert len(lines) == 1 and "linalg_inv_ex" in lines[0] and "bfloat16" in lines[0]
+    with pytest.raises(Exception, match="linalg_inv_ex"):
+        _compile(f, fallback=False)(x)

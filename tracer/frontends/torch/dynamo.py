@@ -1,0 +1,248 @@
+"""The backend of ``torch.compile``: graphs of aot_autograd, compiled at their first call.
+
+::
+
+    torch.compile -> dynamo -> aot_autograd -> forward graph  -> GraphFunction
+                                            -> backward graph -> GraphFunction
+                                               inference      -> GraphFunction, weights as constants
+
+aot_autograd makes graphs functional, partitions them by the least memory between forward and
+backward, and copies new values into buffers that a graph writes. A graph with symbolic sizes is
+compiled for each of the sizes that it meets.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from ....ir.dtype import Array
+from ....ir.errors import UnsupportedError
+from ....ir.graph.nodes import Module
+from .decompositions import decompositions
+from .importer import Computed, Imported, Passed, import_graph, refuse_unsupported
+from .tensors import in_order
+
+__all__ = ["Make", "backend"]
+
+Make: TypeAlias = Callable[[Module, str], Callable[..., Any]]
+"""Compiles a module; the result takes arrays, and returns one array or a tuple of them."""
+
+REUSE = 10
+"""Code for certain weights has to serve this many times as long as it took to compile."""
+
+MOST_CHANGES = 2
+"""Times that weights may change before that; from then on they are arguments."""
+
+_log = logging.getLogger("loopwright")
+_logged: set[str] = set()
+
+
+def backend(graph: fx.GraphModule, inputs: Sequence[Any], make: Make, fallback: bool) -> Any:
+    """Returns what runs a graph of dynamo; ``make`` compiles.
+
+    With ``fallback`` PyTorch runs graphs that hold what is not supported, which is logged once;
+    else UnsupportedError is raised.
+    """
+
+    def compiler(kind: str, freeze: bool) -> Callable[..., Any]:
+        def compile(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+            weights = _weights() if freeze else frozenset[int]()
+            try:
+                refuse_unsupported(graph, f"the {kind} graph")
+            except UnsupportedError as error:
+                return _eager(graph, error, fallback)
+            return GraphFunction(graph, inputs, kind, make, weights, fallback)
+
+        return compile
+
+    compiled = aot_autograd(
+        fw_compiler=compiler("forward", False),
+        bw_compiler=compiler("backward", False),
+        inference_compiler=compiler("inference", True),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions(),
+    )
+    return compiled(graph, inputs)
+
+
+def _weights() -> frozenset[int]:
+    """Returns the positions of parameters and buffers among the inputs of the graph that is being
+    compiled, without those that it writes."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None:
+        return frozenset()
+    written = set(metadata.mutated_inp_runtime_indices)
+    return frozenset(metadata.static_input_indices) - written
+
+
+def _eager(graph: fx.GraphModule, error: UnsupportedError, fallback: bool) -> Any:
+    if not fallback:
+        raise error
+    if error.message not in _logged:
+        _logged.add(error.message)
+        _log.warning("PyTorch runs a graph without Loopwright: %s", error.message)
+    return make_boxed_func(graph.forward)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """A tensor that is a constant of some code, as it was: ``version`` counts writes in place."""
+
+    position: int
+    tensor: torch.Tensor
+    address: int
+    version: int
+
+    def is_in(self, args: Sequence[Any]) -> bool:
+        """True if the call with these arguments has the same tensor with the same values."""
+        tensor = args[self.position]
+        return (
+            (tensor is self.tensor or tensor.data_ptr() == self.address)
+            and tensor._version == self.version
+            and tensor.data_ptr() == self.address
+        )
+
+
+class _Code:
+    """A graph compiled for tensors of certain sizes, and for the values of its weights."""
+
+    def __init__(
+        self, imported: Imported, run: Callable[..., Any], weights: Sequence[_Weight]
+    ) -> None:
+        self.run = run
+        self.weights = weights
+        self.arguments = [_Reader(a.position, a.order) for a in imported.arguments]
+        self.draws = imported.draws
+        self.results = imported.results
+        self.computed = sum(isinstance(r, Computed) for r in imported.results)
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        arrays = [read(args) for read in self.arguments]
+        arrays += [draw().numpy() for draw in self.draws]
+        results = self.run(*arrays) if self.computed else ()
+        if not isinstance(results, tuple):
+            results = (results,)
+        tensors = [torch.from_numpy(array) for array in results]
+        return [self._result(result, tensors, args) for result in self.results]
+
+    def _result(self, result: Any, tensors: list[torch.Tensor], args: Sequence[Any]) -> Any:
+        if isinstance(result, Computed):
+            return result.in_axes(tensors[result.number])
+        if isinstance(result, Passed):
+            return result.of(args[result.position])
+        value = result.value
+        return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+class _Reader:
+    """Reads one argument as an array; a parameter's array is kept while its memory is the same."""
+
+    __slots__ = ("address", "array", "order", "position")
+
+    def __init__(self, position: int, order: Sequence[int]) -> None:
+        self.position = position
+        self.order = order
+        self.address = -1
+        self.array: Array | None = None
+
+    def __call__(self, args: Sequence[Any]) -> Array:
+        tensor = args[self.position]
+        if type(tensor) is torch.nn.Parameter:
+            address = tensor.data_ptr()
+            if address != self.address or self.array is None:
+                self.array = in_order(tensor.detach().numpy(), self.order)
+                self.address = address
+            return self.array
+        return in_order(tensor.detach().numpy(), self.order)
+
+
+class GraphFunction:
+    """A graph of aot_autograd as a function of the list of its inputs, which it empties."""
+
+    def __init__(
+        self,
+        graph: fx.GraphModule,
+        inputs: Sequence[Any],
+        kind: str,
+        make: Make,
+        weights: frozenset[int],
+        fallback: bool,
+    ) -> None:
+        self._boxed_call = True  # as ``make_boxed_func`` says it
+        self.graph = graph
+        self.kind = kind
+        self.make = make
+        self.weights = weights
+        self.fallback = fallback
+        self.symbolic = any(
+            isinstance(i, torch.SymInt)
+            or (isinstance(i, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in i.shape))
+            for i in inputs
+        )
+        self.codes: dict[Any, Any] = {}
+        self.changes = 0
+        self.worn_in = 0.0  # time from which on the code has served long enough
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        inputs = list(args)
+        args.clear()
+        key = _key(inputs) if self.symbolic else None
+        code = self.codes.get(key)
+        if code is None:
+            code = self.codes[key] = self._compiled(inputs)
+        elif not all(weight.is_in(inputs) for weight in code.weights):
+            self.changes += time.monotonic() < self.worn_in
+            code = self.codes[key] = self._compiled(inputs)
+        return code(inputs)
+
+    def _compiled(self, inputs: list[Any]) -> Any:
+        begun = time.monotonic()
+        frozen = self.weights if self.changes < MOST_CHANGES else frozenset[int]()
+        names = _names(self.graph)
+        constants = {p: names[p] for p in frozen if isinstance(inputs[p], torch.Tensor)}
+        weights = [
+            _Weight(p, inputs[p], inputs[p].data_ptr(), inputs[p]._version) for p in constants
+        ]
+        name = f"{self.kind}_graph"
+        try:
+            imported = import_graph(self.graph, inputs, constants, name)
+        except UnsupportedError as error:
+            return _Eager(_eager(self.graph, error, self.fallback))
+        run = self.make(imported.module, name)
+        code = _Code(imported, run, weights)
+        now = time.monotonic()
+        self.worn_in = now + REUSE * (now - begun)
+        return code
+
+
+class _Eager:
+    """A graph that PyTorch runs."""
+
+    weights = ()
+
+    def __init__(self, run: Callable[[list[Any]], Any]) -> None:
+        self.run = run
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        return self.run(list(args))
+
+
+def _key(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns the sizes of tensors and the numbers among the inputs."""
+    return tuple((*i.shape, *i.stride()) if isinstance(i, torch.Tensor) else i for i in inputs)
+
+
+def _names(graph: fx.GraphModule) -> list[str]:
+    """Returns the names of the placeholders."""
+    return [node.name for node in graph.graph.find_nodes(op="placeholder")]
