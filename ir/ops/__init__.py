@@ -37,6 +37,7 @@ from . import (  # noqa: F401  (each declares its operators)
     pad,
     pool,
     reduce,
+    reduce_window,
     scan,
     shape,
     softmax,

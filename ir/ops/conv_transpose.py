@@ -5,7 +5,7 @@ kernel element ``k``. The elements of one phase, ``o % s == r``, need the kernel
 ``k % s == r`` only: each phase is a plain convolution of the input with every ``s``-th element of
 the mirrored kernel, and nothing is multiplied with the zeros of a dilated input (W. Shi and others,
 "Is the deconvolution layer the same as a convolutional layer?", 2016). The phases are output
-channels of one convolution; interleaving them is an index map. Where the kernel's size is no
+channels of one convolution; interleaving them is an index map. Where the kernel's size is not a
 multiple of ``s``, some phases have one element less, and may be convolved on their own.
 """
 

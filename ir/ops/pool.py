@@ -1,8 +1,10 @@
-"""Pooling, and the primitive it is lowered to: a reduction over windows of any rank."""
+"""Pooling in one, two and three dimensions, lowered to ``reduce_window``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,17 @@ from ..dtype import dtype_of
 from ..errors import LoopwrightValueError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
-from ..loop.expr import Expr, IndexLike
 from ..loop.scalar import COMBINERS
-from ..loop.tensor import Tensor, index_add, index_mul
 from .compose import F, Value
-from .declare import DTYPE_WORDS, Element, PerAxis, Reduce, attr, composite, in_float64, primitive
+from .declare import DTYPE_WORDS, Ints, attr, composite, in_float64
+from .reduce_window import spans
 from .sampling import floats, ints, sample
 from .window import (
     LAYOUT,
+    SPATIAL,
     Padding,
     dilation_attr,
+    layouts,
     padding_attr,
     padding_of,
     per_spatial_axis,
@@ -33,99 +36,6 @@ from .window import (
 
 __all__: list[str] = []
 
-
-def _spans(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    return [window_span(w, d) for w, d in zip(window, dilation, strict=True)]
-
-
-def _reduce_window_rule(x: TensorType, combiner: str, **per_axis: Any) -> TensorType:
-    if combiner not in ("max", "min", "sum"):
-        raise LoopwrightValueError(f"combiner {combiner!r} is none of max, min, sum")
-    for label, values in per_axis.items():
-        if len(values) != x.rank or any(not isinstance(v, int) or v < 1 for v in values):
-            raise LoopwrightValueError(
-                f"{label} {values!r} is not one positive int per axis of {x.short}"
-            )
-    window, strides, dilation = per_axis.values()
-    spans = _spans(window, dilation)
-    sizes = tuple(
-        size if (whole, stride) == (1, 1) else window_count(size, span, stride, x)
-        for size, whole, stride, span in zip(x.shape, window, strides, spans, strict=True)
-    )
-    return TensorType(sizes, x.dtype)
-
-
-def _reduce_window_reference(
-    x: Any, combiner: str, window: Any, strides: Any, dilation: Any
-) -> Any:
-    moving = [axis for axis, size in enumerate(window) if size > 1]
-    spans = _spans(window, dilation)
-    view: Any = np.lib.stride_tricks.sliding_window_view
-    windows = view(x, tuple(spans[axis] for axis in moving), axis=moving) if moving else x
-    steps = tuple(slice(None, None, s) for s in strides)
-    taken = windows[steps + tuple(slice(None, None, dilation[a]) for a in moving)]
-    axes = tuple(range(x.ndim, x.ndim + len(moving)))
-    if combiner == "sum":
-        return np.sum(taken, axis=axes, dtype=x.dtype)
-    return taken.max(axes) if combiner == "max" else taken.min(axes)
-
-
-def _reduce_window_samples(rng: np.random.Generator) -> list[Sample]:
-    def drawn(x: Any, window: tuple[int, ...], combiner: str, **attrs: Any) -> Sample:
-        ones = (1,) * len(window)
-        given = {"combiner": combiner, "window": window, "strides": ones, "dilation": ones}
-        return sample(x, **{**given, **attrs})
-
-    return [
-        drawn(floats(rng, (2, 9, 7)), (1, 3, 2), "max", strides=(1, 2, 1)),
-        drawn(floats(rng, (11,), "float64"), (3,), "sum", strides=(2,), dilation=(3,)),
-        drawn(ints(rng, (5, 6), "int8", -128, 127), (2, 6), "sum"),
-        drawn(ints(rng, (4, 4), "uint8", 0, 255), (2, 2), "min", strides=(2, 2)),
-        drawn(floats(rng, (5, 3)), (1, 1), "max", strides=(2, 1)),
-        drawn(np.array([1, np.nan, 3, -np.inf, 5], "float32"), (2,), "max"),
-        drawn(floats(rng, (0, 4)), (1, 2), "max"),
-    ]
-
-
-@primitive(
-    "reduce_window",
-    Pattern.CONTRACTION,
-    dtypes="iuf",
-    rule=_reduce_window_rule,
-    reference=_reduce_window_reference,
-    samples=_reduce_window_samples,
-)
-def _reduce_window(
-    out: TensorType,
-    x: Tensor,
-    *,
-    combiner: Any = attr("max, min or sum"),
-    window: PerAxis = attr("size of the window per axis"),
-    strides: PerAxis = attr("distance of neighbouring windows per axis"),
-    dilation: PerAxis = attr("distance of the elements of a window per axis"),
-) -> Element | Reduce:
-    """The greatest element, the least one or the sum of every window.
-
-    ``x`` of any shape, integers or floats; a window has a size, a stride and a dilation on each
-    axis. The result has the dtype of ``x``, and windows stand only where they fit.
-    LoopwrightValueError for a window larger than an axis, LoopwrightTypeError for bool.
-
-        fn (%x: Tensor[(9, 8), float32]) -> Tensor[(3, 6), float32] {
-          reduce_window(%x, combiner="max", window=[3, 3], strides=[3, 1], dilation=[1, 1])
-        }
-    """
-    moving = [axis for axis, size in enumerate(window) if size > 1]
-
-    def element(*i: IndexLike) -> Expr:
-        at = [index_mul(n, stride) for n, stride in zip(i, strides, strict=False)]
-        for axis, n in zip(moving, i[out.rank :], strict=True):
-            at[axis] = index_add(at[axis], index_mul(n, dilation[axis]))
-        return x(*at)
-
-    over = tuple(window[axis] for axis in moving)
-    return Reduce(combiner, over, element) if moving else element
-
-
 _POOL_SIZE = attr("size of the window, an int or one per axis")
 _POOL_STRIDES = attr("distance of neighbouring windows; None: the window's size", None)
 _CEIL = attr("True if a last window may reach over the padding", False)
@@ -134,9 +44,9 @@ _CEIL = attr("True if a last window may reach over the padding", False)
 class _Windows:
     """The places of the windows of a pooling; checks its attributes.
 
-    ``axes`` are those of height and width, ``shape`` is the result's, and ``beyond`` is what
-    ``ceil_mode`` adds to the padding: with it the number of windows is rounded up, unless the last
-    one then begins behind the image.
+    ``axes`` are the spatial ones, ``shape`` is the result's, and ``beyond`` is what ``ceil_mode``
+    adds to the padding: with it the number of windows is rounded up, unless the last one then
+    begins behind the image.
     """
 
     def __init__(
@@ -150,16 +60,17 @@ class _Windows:
         ceil_mode: bool,
         count_include_pad: bool = False,
     ) -> None:
-        self.axes = spatial_axes(layout, x)
-        self.window = per_spatial_axis("pool_size", pool_size)
-        self.strides = per_spatial_axis("strides", pool_size if strides is None else strides)
-        self.dilation = per_spatial_axis("dilation", dilation)
-        self.padding = padding_of(padding)
+        rank = len(layout) - 2 if len(layout) - 2 in SPATIAL else 2
+        self.axes = spatial_axes(layout, x, rank)
+        self.window = per_spatial_axis("pool_size", pool_size, rank)
+        self.strides = per_spatial_axis("strides", pool_size if strides is None else strides, rank)
+        self.dilation = per_spatial_axis("dilation", dilation, rank)
+        self.padding = padding_of(padding, rank)
         shape = list(x.shape)
         beyond: list[IntExpr] = []
         for n, axis in enumerate(self.axes):
             stride, span = self.strides[n], window_span(self.window[n], self.dilation[n])
-            size = x.shape[axis] + self.padding[n] + self.padding[n + 2]
+            size = x.shape[axis] + self.padding[n] + self.padding[n + rank]
             count = window_count(size, span, stride, x)
             if ceil_mode:
                 late = count * stride - x.shape[axis] - self.padding[n]  # begin of one more window
@@ -169,13 +80,12 @@ class _Windows:
             reach = (count - 1) * stride + span - size
             beyond.append(reach if isinstance(reach, Dim) else max(0, reach))
         self.shape = tuple(shape)
-        self.beyond: Padding = (0, 0, beyond[0], beyond[1])
+        self.beyond: Padding = (*(0,) * rank, *beyond)
 
     @property
     def sides(self) -> Padding:
         """The padding, with what ``ceil_mode`` adds."""
-        top, left, bottom, right = self.padding
-        return top, left, bottom + self.beyond[2], right + self.beyond[3]
+        return tuple(side + more for side, more in zip(self.padding, self.beyond, strict=True))
 
     def padded(self, x: Value, padding: Padding, value: Any) -> Value:
         if all(side == 0 for side in padding):
@@ -184,19 +94,20 @@ class _Windows:
 
     def reduce(self, x: Value, combiner: str) -> Value:
         """Each window of the padded image ``x`` reduced to one element."""
-        axes, spans = self.axes, _spans(self.window, self.dilation)
+        axes, reach = self.axes, spans(self.window, self.dilation)
         sizes = [x.shape[axis] for axis in axes]
         result = [
             window_count(size, span, stride, x.type)
-            for size, span, stride in zip(sizes, spans, self.strides, strict=True)
+            for size, span, stride in zip(sizes, reach, self.strides, strict=True)
         ]
         passes: list[tuple[int, ...]] = [axes]
-        if _is_cheaper_in_two_passes(self.window, sizes, result, x.builder.limits.pool_store):
+        if _is_cheaper_axis_by_axis(self.window, sizes, result, x.builder.limits.pool_store):
             passes = [(a,) for a in sorted(axes, key=lambda a: -self.strides[axes.index(a)])]
         for moved in passes:
 
-            def per_axis(pair: Sequence[int], moved: Sequence[int] = moved) -> tuple[int, ...]:
-                return tuple(pair[axes.index(a)] if a in moved else 1 for a in range(4))
+            def per_axis(each: Sequence[int], moved: Sequence[int] = moved) -> tuple[int, ...]:
+                rank = len(axes) + 2
+                return tuple(each[axes.index(a)] if a in moved else 1 for a in range(rank))
 
             x = F.reduce_window(
                 x,
@@ -208,10 +119,10 @@ class _Windows:
         return x
 
 
-def _is_cheaper_in_two_passes(
-    window: tuple[int, int], sizes: Sequence[IntExpr], result: Sequence[IntExpr], store: int
+def _is_cheaper_axis_by_axis(
+    window: Sequence[int], sizes: Sequence[IntExpr], result: Sequence[IntExpr], store: int
 ) -> bool:
-    """True if reducing windows along one axis, then the result along the other, costs less.
+    """True if reducing windows along one axis, then the result along the next, costs less.
 
     A window of 13 x 13 takes 169 reads for each element of the result, but 13 and 13 in two passes,
     and a value in between that is stored and read again: as many reads as ``store`` says.
@@ -219,38 +130,42 @@ def _is_cheaper_in_two_passes(
     if not all(isinstance(n, int) and n > 0 for n in (*sizes, *result)):
         return False
     extra = min(as_int(size) / as_int(n) for size, n in zip(sizes, result, strict=True))
-    two_passes = extra * (max(window) + store) + min(window)
-    return two_passes < window[0] * window[1]
+    *longer, last = sorted(window, reverse=True)
+    return extra * sum(size + store for size in longer) + last < prod(window)
 
 
 def _pool_rule(x: TensorType, **attrs: Any) -> TensorType:
     return TensorType(_Windows(x, **attrs).shape, x.dtype)
 
 
-def _reference_pool(x: Any, layout: str, **attrs: Any) -> Any:
-    """Pooling, window by window.
-
-    The mean of each window if there is the attribute ``count_include_pad``, else the maximum.
-    """
-    mean = "count_include_pad" in attrs
-    images = x if layout == "NCHW" else np.moveaxis(x, 3, 1)
-    lines = [_reference_line(images.shape[2 + n], n, **attrs) for n in (0, 1)]
-    result = np.zeros((*images.shape[:2], *(len(line) for line in lines)), x.dtype)
+def _reference_pool(x: Any, layout: str, combine: str, **attrs: Any) -> Any:
+    """Pooling, window by window, with the maximum, sum or mean of each."""
+    rank = x.ndim - 2
+    images = x if layout == layouts(rank)[0] else np.moveaxis(x, -1, 1)
+    lines = [_reference_line(images.shape[2 + n], n, rank, **attrs) for n in range(rank)]
+    result = np.zeros((*images.shape[:2], *map(len, lines)), x.dtype)
     least = COMBINERS["max"].identity(dtype_of(x.dtype))
-    for row, (ys, own_y, padded_y) in enumerate(lines[0]):
-        for column, (xs, own_x, padded_x) in enumerate(lines[1]):
-            part = images[:, :, ys][:, :, :, xs]
-            if mean:
-                count = padded_y * padded_x if attrs["count_include_pad"] else own_y * own_x
-                result[:, :, row, column] = part.sum(axis=(2, 3)) / np.float64(count)
-            else:
-                result[:, :, row, column] = part.max(axis=(2, 3), initial=least)
-    return result if layout == "NCHW" else np.moveaxis(result, 1, 3)
+    for place in itertools.product(*(range(len(line)) for line in lines)):
+        windows = [line[at] for line, at in zip(lines, place, strict=True)]
+        part = images
+        for axis, (indices, _, _) in enumerate(windows, 2):
+            part = np.take(part, indices, axis=axis)
+        axes = tuple(range(2, rank + 2))
+        if combine == "max":
+            value = part.max(axis=axes, initial=least)
+        else:
+            value = part.sum(axis=axes)
+        if combine == "mean":
+            inside, padded = (prod(w[which] for w in windows) for which in (1, 2))
+            value = value / np.float64(padded if attrs["count_include_pad"] else inside)
+        result[(..., *place)] = value
+    return result if layout == layouts(rank)[0] else np.moveaxis(result, 1, -1)
 
 
 def _reference_line(
     size: int,
     n: int,
+    rank: int,
     pool_size: Any,
     strides: Any,
     padding: Any,
@@ -259,10 +174,10 @@ def _reference_line(
     count_include_pad: bool = False,
 ) -> list[tuple[list[int], int, int]]:
     """For each window on one axis: its indices inside, their number, and that with padding."""
-    window, spread = np.resize(pool_size, 2)[n], np.resize(dilation, 2)[n]
-    stride = np.resize(pool_size if strides is None else strides, 2)[n]
-    sides = np.resize(np.atleast_1d(padding), 4)
-    before, after = sides[n], sides[n + 2]
+    window, spread = np.resize(pool_size, rank)[n], np.resize(dilation, rank)[n]
+    stride = np.resize(pool_size if strides is None else strides, rank)[n]
+    sides = np.resize(np.atleast_1d(padding), 2 * rank)
+    before, after = sides[n], sides[n + rank]
     line: list[tuple[list[int], int, int]] = []
     start = -before
     while True:
@@ -314,82 +229,133 @@ def _pool_samples(rng: np.random.Generator, mean: bool) -> list[Sample]:
     return samples
 
 
-def _pool_doc(name: str, text: str, kinds: str) -> str:
+def _samples_of_rank(rng: np.random.Generator, rank: int, mean: bool) -> list[Sample]:
+    if rank == 2:
+        return _pool_samples(rng, mean)
+    size, last = (9, 7, 8)[:rank], layouts(rank)[1]
+    more = {"count_include_pad": True} if mean else {}
+    return [
+        sample(floats(rng, (2, 3, *size)), pool_size=2),
+        sample(floats(rng, (1, *size, 2)), pool_size=3, strides=2, padding=1, layout=last, **more),
+        sample(floats(rng, (1, 2, *size)), pool_size=2, strides=3, ceil_mode=True, dilation=2),
+        sample(floats(rng, (1, 1, *size)), pool_size=5, strides=1, padding=2, ceil_mode=True),
+    ]
+
+
+def _pool_doc(rank: int, name: str, text: str, kinds: str) -> str:
+    letters = ", ".join(SPATIAL[rank])
+    image, result = ", ".join(["56"] * rank), ", ".join(["28"] * rank)
     return f"""{text}.
 
-``x`` of shape (N, C, H, W) or (N, H, W, C), {DTYPE_WORDS[kinds]}; the result has the same
-dtype and layout. LoopwrightValueError for a bad attribute, a rank other than 4 or a window larger
-than the padded image, LoopwrightTypeError for another dtype.
+``x`` of shape (N, C, {letters}) or (N, {letters}, C), {DTYPE_WORDS[kinds]}; the result has the same
+dtype and layout. LoopwrightValueError for a bad attribute, a rank other than {rank + 2} or a window
+larger than the padded image, LoopwrightTypeError for another dtype.
 
-    fn (%x: Tensor[(1, 3, 56, 56), float32]) -> Tensor[(1, 3, 28, 28), float32] {{
-      {name}(%x, pool_size=[2, 2])
+    fn (%x: Tensor[(1, 3, {image}), float32]) -> Tensor[(1, 3, {result}), float32] {{
+      {name}(%x, pool_size=[{", ".join(["2"] * rank)}])
     }}
 """
 
 
-@composite(
-    "nn.max_pool2d",
-    Pattern.CONTRACTION,
-    dtypes="iuf",
-    rule=_pool_rule,
-    reference=_reference_pool,
-    samples=lambda rng: _pool_samples(rng, mean=False),
-    doc=_pool_doc(
-        "nn.max_pool2d",
-        "The greatest element of every window; of padding alone, the least value of the dtype",
-        "iuf",
-    ),
-)
-def _max_pool2d(
-    x: Value,
-    *,
-    pool_size: Any = _POOL_SIZE,
-    strides: Any = _POOL_STRIDES,
-    padding: Any = padding_attr(2),
-    dilation: Any = dilation_attr(2),
-    layout: str = LAYOUT,
-    ceil_mode: bool = _CEIL,
-) -> Value:
-    windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
-    least = COMBINERS["max"].identity(x.dtype)
-    return windows.reduce(windows.padded(x, windows.sides, least), "max")
+def _reference_of(combine: str) -> Callable[..., Any]:
+    return lambda x, **attrs: _reference_pool(x, combine=combine, **attrs)
 
 
-@composite(
-    "nn.avg_pool2d",
-    Pattern.CONTRACTION,
-    rule=_pool_rule,
-    reference=in_float64(_reference_pool),
-    samples=lambda rng: _pool_samples(rng, mean=True),
-    doc=_pool_doc(
-        "nn.avg_pool2d",
-        "The mean of every window of an image; of padding alone that does not count, nan",
-        "f",
-    ),
-)
-def _avg_pool2d(
-    x: Value,
-    *,
-    pool_size: Any = _POOL_SIZE,
-    strides: Any = _POOL_STRIDES,
-    padding: Any = padding_attr(2),
-    dilation: Any = dilation_attr(2),
-    layout: str = LAYOUT,
-    count_include_pad: bool = attr("True if padding counts in the divisor", False),
-    ceil_mode: bool = _CEIL,
-) -> Value:
-    windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
-    sides = windows.sides
-    total = windows.reduce(windows.padded(x, sides, 0), "sum")
-    if all(side == 0 for side in (windows.beyond if count_include_pad else sides)):
-        return total / (windows.window[0] * windows.window[1])
-    image = [size if axis in windows.axes else 1 for axis, size in enumerate(x.shape)]
-    ones = x.full(image, 1)
-    if count_include_pad:
-        ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
-    else:
-        ones = windows.padded(ones, sides, 0)
-    return total / windows.reduce(ones, "sum")
+def _declare_pools(rank: int) -> None:
+    layout = attr(" or ".join(layouts(rank)), layouts(rank)[0])
+
+    @composite(
+        f"nn.max_pool{rank}d",
+        Pattern.CONTRACTION,
+        dtypes="iuf",
+        rule=_pool_rule,
+        reference=_reference_of("max"),
+        samples=lambda rng: _samples_of_rank(rng, rank, mean=False),
+        doc=_pool_doc(
+            rank,
+            f"nn.max_pool{rank}d",
+            "The greatest element of every window; of padding alone, the least value of the dtype",
+            "iuf",
+        ),
+    )
+    def _max_pool(
+        x: Value,
+        *,
+        pool_size: Ints = _POOL_SIZE,
+        strides: Ints = _POOL_STRIDES,
+        padding: Ints = padding_attr(rank),
+        dilation: Ints = dilation_attr(rank),
+        layout: str = layout,
+        ceil_mode: bool = _CEIL,
+    ) -> Value:
+        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
+        least = COMBINERS["max"].identity(x.dtype)
+        return windows.reduce(windows.padded(x, windows.sides, least), "max")
+
+    @composite(
+        f"nn.sum_pool{rank}d",
+        Pattern.CONTRACTION,
+        dtypes="iuf",
+        rule=_pool_rule,
+        reference=in_float64(_reference_of("sum")),
+        samples=lambda rng: _samples_of_rank(rng, rank, mean=False),
+        doc=_pool_doc(
+            rank, f"nn.sum_pool{rank}d", "The sum of every window; padding counts as zero", "iuf"
+        ),
+    )
+    def _sum_pool(
+        x: Value,
+        *,
+        pool_size: Ints = _POOL_SIZE,
+        strides: Ints = _POOL_STRIDES,
+        padding: Ints = padding_attr(rank),
+        dilation: Ints = dilation_attr(rank),
+        layout: str = layout,
+        ceil_mode: bool = _CEIL,
+    ) -> Value:
+        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
+        return windows.reduce(windows.padded(x, windows.sides, 0), "sum")
+
+    @composite(
+        f"nn.avg_pool{rank}d",
+        Pattern.CONTRACTION,
+        rule=_pool_rule,
+        reference=in_float64(_reference_of("mean")),
+        samples=lambda rng: _samples_of_rank(rng, rank, mean=True),
+        doc=_pool_doc(
+            rank,
+            f"nn.avg_pool{rank}d",
+            "The mean of every window of an image; of padding alone that does not count, nan",
+            "f",
+        ),
+    )
+    def _avg_pool(
+        x: Value,
+        *,
+        pool_size: Ints = _POOL_SIZE,
+        strides: Ints = _POOL_STRIDES,
+        padding: Ints = padding_attr(rank),
+        dilation: Ints = dilation_attr(rank),
+        layout: str = layout,
+        count_include_pad: bool = attr("True if padding counts in the divisor", False),
+        ceil_mode: bool = _CEIL,
+    ) -> Value:
+        windows = _Windows(x.type, pool_size, strides, padding, dilation, layout, ceil_mode)
+        sides = windows.sides
+        total = windows.reduce(windows.padded(x, sides, 0), "sum")
+        if all(side == 0 for side in (windows.beyond if count_include_pad else sides)):
+            return total / prod(windows.window)
+        image = [size if axis in windows.axes else 1 for axis, size in enumerate(x.shape)]
+        ones = x.full(image, 1)
+        if count_include_pad:
+            ones = windows.padded(windows.padded(ones, windows.padding, 1), windows.beyond, 0)
+        else:
+            ones = windows.padded(ones, sides, 0)
+        return total / windows.reduce(ones, "sum")
+
+
+for _rank in SPATIAL:
+    _declare_pools(_rank)
 
 
 def _global_rule(x: TensorType, layout: str) -> TensorType:

@@ -82,6 +82,22 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w: nn.conv3d_transpose(x, w, strides=(1, 2, 1), groups=2),
         (R.normal(size=(1, 4, 3, 2, 4)), R.normal(size=(4, 2, 2, 3, 1))),
     ),
+    "max_pool": (lambda x: nn.max_pool(x, 3, padding="same", strides=1), (IMAGE,)),
+    "max_pool1d": (lambda x: nn.max_pool1d(x, 2, ceil_mode=True), (IMAGE[0],)),
+    "max_pool3d": (lambda x: nn.max_pool3d(x, (1, 2, 3)), (IMAGE[None],)),
+    "avg_pool": (lambda x: nn.avg_pool(x, 2, layout="NWC", padding=(0, 1)), (IMAGE[0],)),
+    "avg_pool1d": (lambda x: nn.avg_pool1d(x, 3, layout="NWC"), (IMAGE[0],)),
+    "avg_pool3d": (lambda x: nn.avg_pool3d(x, 2, padding=1), (IMAGE[None],)),
+    "sum_pool1d": (lambda x: nn.sum_pool1d(x, 3), (IMAGE[0],)),
+    "sum_pool2d": (lambda x: nn.sum_pool2d(x, 3, padding=1), (IMAGE,)),
+    "sum_pool3d": (lambda x: nn.sum_pool3d(x, 2), (IMAGE[None],)),
+    "lp_pool": (lambda x: nn.lp_pool(x, 2, 3.0, padding=1), (IMAGE,)),
+    "max_pool_with_indices": (
+        lambda x: nn.max_pool_with_indices(x, 3, strides=2, padding=1)[0],
+        (IMAGE,),
+    ),
+    "adaptive_avg_pool": (lambda x: nn.adaptive_avg_pool(x, (3, 4)), (IMAGE,)),
+    "adaptive_max_pool": (lambda x: nn.adaptive_max_pool(x, 3), (IMAGE,)),
     "max_pool2d": (lambda x: nn.max_pool2d(x, 2), (IMAGE,)),
     "max_pool2d padded": (lambda x: nn.max_pool2d(x, 3, strides=2, padding=1), (IMAGE,)),
     "avg_pool2d": (lambda x: nn.avg_pool2d(x, (2, 3), strides=1), (IMAGE,)),
@@ -150,6 +166,35 @@ def test_convolutions_of_other_ranks_by_their_formula(rank: int) -> None:
     np.testing.assert_allclose(got, np.concatenate([left, right], axis=1), atol=1e-12)
 
 
+def test_positions_of_the_greatest_elements() -> None:
+    x = np.round(R.normal(size=(2, 3, 9, 8)) * 2)
+    x[0, 0] = -np.inf
+    x[0, 1, 4, 4] = np.nan
+
+    def pooled(x: Any) -> Any:
+        return nn.max_pool_with_indices(x, 3, strides=2, padding=1, dilation=2, ceil_mode=True)
+
+    values, places = pooled(x)
+    flat = np.take_along_axis(x.reshape(2, 3, -1), places.reshape(2, 3, -1), axis=2)
+    np.testing.assert_array_equal(flat.reshape(values.shape), values)
+    for array, expected in zip(lw.compile(pooled)(x), (values, places), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    _, ties = nn.max_pool_with_indices(np.zeros((1, 1, 4, 4), np.uint8), 3, strides=1, padding=1)
+    assert ties[0, 0].tolist() == [[0, 0, 1, 2], [0, 0, 1, 2], [4, 4, 5, 6], [8, 8, 9, 10]]
+
+
+def test_adaptive_windows_by_their_formula() -> None:
+    for count in (1, 2, 3, 4, 5):
+        windows = [(i * 7 // count, -(-(i + 1) * 7 // count)) for i in range(count)]
+        means = [IMAGE[:, :, a:b].mean(axis=2) for a, b in windows]
+        np.testing.assert_allclose(
+            nn.adaptive_avg_pool(IMAGE, (count, 6)), np.stack(means, axis=2), rtol=1e-5, atol=1e-6
+        )
+        greatest = [IMAGE[:, :, a:b].max(axis=2) for a, b in windows]
+        got = nn.adaptive_max_pool(IMAGE, (count, 6))
+        np.testing.assert_array_equal(got, np.stack(greatest, axis=2))
+
+
 def _flat(x: Any, rank: int) -> Any:
     return x.reshape(*x.shape[:-rank], -1)
 
@@ -163,7 +208,7 @@ def _flat(x: Any, rank: int) -> Any:
         (lambda: nn.conv2d(IMAGE, KERNEL, padding="same", strides=2), "needs strides of 1"),
         (lambda: nn.conv2d(IMAGE, KERNEL[:, :3]), "channels"),
         (lambda: nn.conv1d(IMAGE, KERNEL), "needs the three axes NCW"),
-        (lambda: nn.conv(X, KERNEL), "x of a convolution has 3 to 5 axes, not 2"),
+        (lambda: nn.conv(X, KERNEL), "images have 3 to 5 axes, not 2"),
         (lambda: nn.conv(IMAGE, KERNEL, data_layout="CHW"), "is none of NCW, NWC, NCHW"),
         (lambda: nn.conv(IMAGE, KERNEL, padding=(1, 2, 3)), "padding is 1, 2 or 4 ints"),
     ],

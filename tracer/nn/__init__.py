@@ -19,8 +19,18 @@ from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.ops import all_operators
 from .apply import declared
 from .basic import dense, one_hot, pad
+from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from .norms import layer_norm, rms_norm
-from .windows import avg_pool2d, conv, conv1d, conv2d, conv3d, conv_transpose, max_pool2d
+from .pooling import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    avg_pool2d,
+    lp_pool,
+    max_pool,
+    max_pool2d,
+    max_pool_with_indices,
+)
 
 if TYPE_CHECKING:
 
@@ -29,6 +39,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
+    "avg_pool",
     "avg_pool2d",
     "conv",
     "conv1d",
@@ -37,7 +50,10 @@ __all__ = [
     "conv_transpose",
     "dense",
     "layer_norm",
+    "lp_pool",
+    "max_pool",
     "max_pool2d",
+    "max_pool_with_indices",
     "one_hot",
     "pad",
     "rms_norm",

@@ -1,4 +1,4 @@
-"""Convolution and pooling of images with one to three spatial axes."""
+"""Convolution of images with one to three spatial axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from ...ir.ops.window import SPATIAL, layouts
 from ..parameters import Ints, Pair, by_numpy, checked
 from .apply import apply
 
-__all__ = ["avg_pool2d", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "max_pool2d"]
+__all__ = [
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose",
+    "each",
+    "rank_and_layout",
+    "sides_of",
+]
 
 
 @checked
@@ -120,9 +129,9 @@ def _conv(
     **more: Any,
 ) -> Any:
     """Convolution by the operator of its rank, which the layout or else ``x`` gives."""
-    rank, data = _rank_and_layout(x, data_layout)
+    rank, data = rank_and_layout(x, data_layout)
     kernel = kernel_layout or (f"OI{SPATIAL[rank]}" if data[1] == "C" else f"{SPATIAL[rank]}IO")
-    step, spread = _each(strides, rank), _each(dilation, rank)
+    step, spread = each(strides, rank), each(dilation, rank)
     window = _window(np.shape(w), kernel, rank)
     result = apply(
         f"nn.conv{rank}d",
@@ -165,15 +174,15 @@ def conv_transpose(
     >>> nn.conv_transpose(signal, twice, strides=2).tolist()
     [[[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]]]
     """
-    rank, data = _rank_and_layout(x, data_layout)
-    spread, step = _each(dilation, rank), _each(strides, rank)
+    rank, data = rank_and_layout(x, data_layout)
+    spread, step = each(dilation, rank), each(strides, rank)
     result = apply(
         f"nn.conv{rank}d_transpose",
         x,
         w,
         strides=step,
         padding=sides_of(padding, (1,) * rank, spread, step),
-        output_padding=_each(output_padding, rank),
+        output_padding=each(output_padding, rank),
         dilation=spread,
         groups=groups,
         data_layout=data,
@@ -181,13 +190,13 @@ def conv_transpose(
     return _with_bias(result, bias, rank, data)
 
 
-def _rank_and_layout(x: Any, layout: str | None) -> tuple[int, str]:
+def rank_and_layout(x: Any, layout: str | None) -> tuple[int, str]:
     """Returns the number of spatial axes and the layout, which is channels first by default."""
     rank = (len(layout) if layout else np.ndim(x)) - 2
     if rank not in SPATIAL:
         names = ", ".join(name for r in SPATIAL for name in layouts(r))
         raise LoopwrightValueError(
-            f"x of a convolution has 3 to 5 axes, not {np.ndim(x)}"
+            f"images have 3 to 5 axes, not {np.ndim(x)}"
             if layout is None
             else f"data_layout {layout!r} is none of {names}"
         )
@@ -207,56 +216,7 @@ def _window(shape: Sequence[Any], layout: str, rank: int) -> tuple[int, ...]:
     return tuple(int(shape[layout.index(letter)]) for letter in SPATIAL[rank])
 
 
-@checked
-def max_pool2d(
-    x: Any,
-    pool_size: Pair,
-    *,
-    strides: Pair | None = None,
-    padding: Ints | str = 0,
-    dilation: Pair = 1,
-    layout: str = "NCHW",
-    ceil_mode: bool = False,
-) -> Any:
-    """Returns the greatest element of each window; padding counts as minus infinity.
-
-    ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
-    """
-    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
-    return apply("nn.max_pool2d", x, floats=False, **attrs)
-
-
-@checked
-def avg_pool2d(
-    x: Any,
-    pool_size: Pair,
-    *,
-    strides: Pair | None = None,
-    padding: Ints | str = 0,
-    dilation: Pair = 1,
-    layout: str = "NCHW",
-    count_include_pad: bool = False,
-    ceil_mode: bool = False,
-) -> Any:
-    """Returns the mean of each window, of the real elements only unless ``count_include_pad``.
-
-    ``strides`` default to ``pool_size``. ``padding`` as in ``conv2d``; the sizes, too.
-    """
-    attrs = _windows(pool_size, strides, padding, dilation, layout=layout, ceil_mode=ceil_mode)
-    return apply("nn.avg_pool2d", x, count_include_pad=count_include_pad, **attrs)
-
-
-def _windows(
-    pool_size: Any, strides: Any, padding: Any, dilation: Any, **rest: Any
-) -> dict[str, Any]:
-    """Returns the attributes of a pooling operator."""
-    window, spread = _each(pool_size, 2), _each(dilation, 2)
-    step = window if strides is None else _each(strides, 2)
-    pads = sides_of(padding, window, spread, step)
-    return {"pool_size": window, "strides": step, "padding": pads, "dilation": spread, **rest}
-
-
-def _each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+def each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
     """Returns one int as one per axis; several stay as they are."""
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
