@@ -9,18 +9,25 @@ from .module import CompiledModule
 from .user_errors import for_user
 
 if TYPE_CHECKING:
-    from .tracer.frontends.onnx import Shapes, Source
+    from .tracer.frontends.onnx import Constants, Shapes, Source
 
 __all__ = ["from_onnx"]
 
 
-def from_onnx(model: Source, *, shapes: Shapes | None = None, **options: Any) -> CompiledModule:
+def from_onnx(
+    model: Source,
+    *,
+    shapes: Shapes | None = None,
+    constants: Constants | None = None,
+    **options: Any,
+) -> CompiledModule:
     """Compiles an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
 
     Returns a compiled module, which is called with arrays by position, or with ``run`` by name;
     ``inputs`` and ``outputs`` are the names. ``shapes`` gives the sizes of inputs that the model
-    leaves open, ``{"image": (1, 3, 224, 224)}``. ``options`` are those of ``lw.compile``. Compiling
-    happens at the first call, or at ``lower()``.
+    leaves open, ``{"image": (1, 3, 224, 224)}``; ``constants`` gives values of inputs that are not
+    to be arguments, such as the shape that a model asks for. ``options`` are those of
+    ``lw.compile``. Compiling happens at the first call, or at ``lower()``.
 
     Operators have the meaning of the ONNX standard for the opsets that the model names, 7 to the
     newest. Raises UnsupportedError, which lists all operators and attributes of the model that are
@@ -46,7 +53,7 @@ def from_onnx(model: Source, *, shapes: Shapes | None = None, **options: Any) ->
             raise UnsupportedError(
                 "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
             ) from None
-        module, name = convert(model, shapes)
+        module, name = convert(model, shapes, constants)
         return CompiledModule(module, name, **options)
     except Exception as error:
         reported = for_user(error)

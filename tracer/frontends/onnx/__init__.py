@@ -13,19 +13,24 @@
     elementwise, shapes, linear, reduce, control, quantised: converters by family
 """
 
-from . import elementwise, linear, shapes
-from .convert import Shapes, Source, convert
-from .table import Value, converter, is_known, known
+from . import control, elementwise, linear, quantised, reduce, shapes
+from .convert import Constants, Shapes, Source, convert
+from .table import NotKnownError, Value, converter, is_known, known
 
 __all__ = [
+    "Constants",
+    "NotKnownError",
     "Shapes",
     "Source",
     "Value",
+    "control",
     "convert",
     "converter",
     "elementwise",
     "is_known",
     "known",
     "linear",
+    "quantised",
+    "reduce",
     "shapes",
 ]

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import ArrayLike
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
-from ....ir.dtype import dtype_of
+from ....ir.dtype import Array, dtype_of
 from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
-from ....ir.graph.nodes import Module
+from ....ir.graph.nodes import Atom, Module
 from ....ir.graph.types import TensorType
 from ...emitting import lift
 from ...proxy import Proxy
@@ -23,7 +25,7 @@ from .table import Value
 from .tensors import dtype_name, numpy_dtype
 from .walk import Walk
 
-__all__ = ["Shapes", "Source", "convert"]
+__all__ = ["Constants", "Shapes", "Source", "convert"]
 
 Source: TypeAlias = str | Path | bytes | ModelProto
 """A model: the path of a file, its bytes, or what they hold."""
@@ -32,35 +34,57 @@ Shapes: TypeAlias = Mapping[str, Sequence[int] | Spec]
 """Sizes of inputs by name."""
 
 
-def convert(source: Source, shapes: Shapes | None = None) -> tuple[Module, str]:
+Constants: TypeAlias = Mapping[str, ArrayLike]
+"""Values of inputs by name."""
+
+
+def convert(
+    source: Source, shapes: Shapes | None = None, constants: Constants | None = None
+) -> tuple[Module, str]:
     """Returns the module of a model, and the model's name.
 
-    ``shapes`` gives sizes of inputs by name, where the model leaves them open. Results of ``main``
-    have the names of the model's outputs.
+    ``shapes`` gives sizes of inputs by name, where the model leaves them open. ``constants`` gives
+    values of inputs, which are none of the module's then. Results of ``main`` have the names of the
+    model's outputs.
     """
     model = read_model(source)
     check(model)
-    types = _input_types(model, shapes or {})
+    given = {name: np.asarray(value) for name, value in (constants or {}).items()}
+    types = _input_types(model, shapes or {}, given)
     places = Places(model.file, model.graph, model.functions.values())
     trace = Trace(Path(model.file).stem)
     trace.names = {}
     with tracing(trace):
         walk = Walk(model, trace, places)
-        names: dict[str, Value] = {}
+        names: dict[str, Value] = dict(given)
         for name, type in types.items():
             names[name] = Proxy(trace.param(name, type, name), trace)
-        results = [lift(value).atom for value in walk.graph(model.graph, names)]
-    outputs = tuple(each.name for each in model.graph.output)
+        values = walk.graph(model.graph, names)
+        outputs = tuple(each.name for each in model.graph.output)
+        results = [_result(model, *each) for each in zip(outputs, values, strict=True)]
     result = results[0] if len(results) == 1 else trace.builder.make_tuple(results)
     main = trace.builder.function(result, attrs={"outputs": outputs})
     return Module({"main": main}), trace.name
 
 
-def _input_types(model: Model, shapes: Shapes) -> dict[str, TensorType]:
+def _result(model: Model, name: str, value: Value) -> Atom:
+    """Returns an output as the module's result. Raises UnsupportedError if it is no array."""
+    what = "a sequence"
+    if type(value) is Proxy or isinstance(value, np.ndarray):
+        try:
+            return lift(value).atom
+        except LoopwrightTypeError:
+            what = f"a tensor of {value.dtype}"
+    raise UnsupportedError(f"output {name!r} of {model.file} is {what}")
+
+
+def _input_types(
+    model: Model, shapes: Shapes, constants: Mapping[str, Array]
+) -> dict[str, TensorType]:
     """Returns the types of the inputs by name. Raises one error for all sizes that are unknown."""
-    constants = {each.name for each in model.graph.initializer}
-    inputs = [each for each in model.graph.input if each.name not in constants]
-    unknown = set(shapes) - {each.name for each in inputs}
+    initializers = {each.name for each in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in initializers]
+    unknown = {*shapes, *constants} - {each.name for each in inputs}
     if unknown:
         raise LoopwrightValueError(
             f"{model.file} has no input {min(unknown)!r}; its inputs are "
@@ -69,6 +93,8 @@ def _input_types(model: Model, shapes: Shapes) -> dict[str, TensorType]:
     types: dict[str, TensorType] = {}
     open_inputs: list[str] = []
     for each in inputs:
+        if each.name in constants:
+            continue
         kind = _tensor_type(model, each)
         shape = _shape(each, kind, shapes.get(each.name))
         if shape is None:

@@ -2,18 +2,278 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
 import numpy as np
 
+from ....ir.errors import UnsupportedError
 from ... import nn
-from .table import Value, converter
+from .table import Node, Value, converter, is_known, known
+from .tensors import numpy_dtype
 
-converter("Add", since=7)(lambda x, y: np.add(x, y))
-converter("Sub", since=7)(lambda x, y: np.subtract(x, y))
-converter("Mul", since=7)(lambda x, y: np.multiply(x, y))
-converter("Abs", since=6)(lambda x: np.abs(x))
-converter("Neg", since=6)(lambda x: np.negative(x))
+_UNARY: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "Abs": (6, np.abs),
+    "Acos": (7, np.arccos),
+    "Acosh": (9, np.arccosh),
+    "Asin": (7, np.arcsin),
+    "Asinh": (9, np.arcsinh),
+    "Atan": (7, np.arctan),
+    "Atanh": (9, np.arctanh),
+    "BitwiseNot": (18, np.bitwise_not),
+    "Ceil": (6, np.ceil),
+    "Cos": (7, np.cos),
+    "Cosh": (9, np.cosh),
+    "Erf": (9, nn.erf),
+    "Exp": (6, np.exp),
+    "Floor": (6, np.floor),
+    "IsNaN": (9, np.isnan),
+    "Log": (6, np.log),
+    "Neg": (6, np.negative),
+    "Not": (1, np.logical_not),
+    "Relu": (6, nn.relu),
+    "Round": (11, np.rint),
+    "Sigmoid": (6, nn.sigmoid),
+    "Sign": (9, np.sign),
+    "Sin": (7, np.sin),
+    "Sinh": (9, np.sinh),
+    "Sqrt": (6, np.sqrt),
+    "Tan": (7, np.tan),
+    "Tanh": (6, np.tanh),
+}
+"""Operators that are one function of one operand: since which opset, and the function."""
+
+_BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
+    "Add": (7, np.add),
+    "And": (7, np.logical_and),
+    "BitwiseAnd": (18, np.bitwise_and),
+    "BitwiseOr": (18, np.bitwise_or),
+    "BitwiseXor": (18, np.bitwise_xor),
+    "Equal": (7, np.equal),
+    "Greater": (7, np.greater),
+    "GreaterOrEqual": (12, np.greater_equal),
+    "Less": (7, np.less),
+    "LessOrEqual": (12, np.less_equal),
+    "Mul": (7, np.multiply),
+    "Or": (7, np.logical_or),
+    "Sub": (7, np.subtract),
+    "Xor": (7, np.logical_xor),
+}
+"""The same for two operands, which are broadcast."""
 
 
-@converter("Relu", since=6)
-def _relu(x: Value) -> Value:
-    return nn.relu(x)
+def _one(function: Callable[[Any], Any]) -> Callable[[Value], Value]:
+    return lambda x: function(x)
+
+
+def _two(function: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
+    return lambda x, y: function(x, y)
+
+
+for _name, (_since, _function) in _UNARY.items():
+    converter(_name, since=_since)(_one(_function))
+for _name, (_since, _function) in _BINARY.items():
+    converter(_name, since=_since)(_two(_function))
+
+
+@converter("Div", since=7)
+def _div(x: Value, y: Value) -> Value:
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    if x.dtype.kind == "u":
+        return np.floor_divide(x, y)
+    return np.floor_divide(x - np.fmod(x, y), y)  # rounds toward zero
+
+
+@converter("Mod", since=10)
+def _mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
+    return np.fmod(x, y) if fmod else np.remainder(x, y)
+
+
+@converter("Pow", since=7)
+def _pow(x: Value, y: Value) -> Value:
+    if x.dtype.kind == "f" and is_known(y) and y.size == 1 and y.ndim <= x.ndim:
+        return np.power(x, float(y.reshape(())))  # squares and roots are no powers
+    if x.dtype.kind != "f" and y.dtype.kind == "f":
+        return np.power(x.astype(np.float64), y).astype(x.dtype)
+    return np.power(x, y.astype(x.dtype))
+
+
+@converter("Reciprocal", since=6)
+def _reciprocal(x: Value) -> Value:
+    return 1 / x
+
+
+@converter("BitShift", since=11)
+def _bit_shift(x: Value, y: Value, *, direction: str) -> Value:
+    return np.left_shift(x, y) if direction == "LEFT" else np.right_shift(x, y)
+
+
+@converter("Where", since=9)
+def _where(condition: Value, x: Value, y: Value) -> Value:
+    return np.where(condition, x, y)
+
+
+@converter("IsInf", since=10)
+def _is_inf(x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    if detect_negative and detect_positive:
+        return np.isinf(x)
+    if not detect_negative and not detect_positive:
+        return np.zeros(x.shape, bool)
+    return np.equal(x, math.inf if detect_positive else -math.inf)
+
+
+# Of several operands.
+
+
+@converter("Max", since=6)
+def _max(*xs: Value) -> Value:
+    return reduce(np.maximum, xs)
+
+
+@converter("Min", since=6)
+def _min(*xs: Value) -> Value:
+    return reduce(np.minimum, xs)
+
+
+@converter("Sum", since=6)
+def _sum(*xs: Value) -> Value:
+    return reduce(np.add, xs)
+
+
+@converter("Mean", since=6)
+def _mean(*xs: Value) -> Value:
+    return reduce(np.add, xs) / xs[0].dtype.type(len(xs))
+
+
+# Casts.
+
+
+@converter("Cast", since=6)
+def _cast(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    return _as_dtype(x, numpy_dtype(to))
+
+
+@converter("CastLike", since=15)
+def _cast_like(x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    return _as_dtype(x, like.dtype)
+
+
+def _as_dtype(x: Value, dtype: np.dtype[Any]) -> Value:
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+# Activations.
+
+
+@converter("Clip", since=6)
+def _clip_by_attributes(x: Value, *, min: float = -math.inf, max: float = math.inf) -> Value:
+    return _clip(x, min if min > -3.4e38 else None, max if max < 3.4e38 else None)
+
+
+@converter("Clip", since=11)
+def _clip(x: Value, min: Value = None, max: Value = None) -> Value:
+    at_least = x if min is None else np.maximum(x, min)
+    return at_least if max is None else np.minimum(at_least, max)
+
+
+@converter("LeakyRelu", since=6)
+def _leaky_relu(x: Value, *, alpha: float = 0.01) -> Value:
+    return np.where(x >= 0, x, x * alpha)
+
+
+@converter("PRelu", since=7)
+def _prelu(x: Value, slope: Value) -> Value:
+    return np.where(x >= 0, x, x * slope)
+
+
+@converter("Elu", since=6)
+def _elu(x: Value, *, alpha: float = 1.0) -> Value:
+    return np.where(x >= 0, x, np.expm1(x) * alpha)
+
+
+@converter("Celu", since=12)
+def _celu(x: Value, *, alpha: float = 1.0) -> Value:
+    return np.where(x >= 0, x, np.expm1(x / alpha) * alpha)
+
+
+@converter("Selu", since=6)
+def _selu(
+    x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Value:
+    return np.where(x >= 0, x * gamma, np.expm1(x) * (alpha * gamma))
+
+
+@converter("ThresholdedRelu", since=10)
+def _thresholded_relu(x: Value, *, alpha: float = 1.0) -> Value:
+    return np.where(x > alpha, x, x.dtype.type(0))
+
+
+@converter("HardSigmoid", since=6)
+def _hard_sigmoid(x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    return np.minimum(np.maximum(x * alpha + beta, 0), 1)
+
+
+@converter("HardSwish", since=14)
+def _hard_swish(x: Value) -> Value:
+    return x * _hard_sigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@converter("Softplus", since=1)
+def _softplus(x: Value) -> Value:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@converter("Softsign", since=1)
+def _softsign(x: Value) -> Value:
+    return x / (1 + np.abs(x))
+
+
+@converter("Mish", since=18)
+def _mish(x: Value) -> Value:
+    return x * np.tanh(_softplus(x))
+
+
+@converter("Swish", since=24)
+def _swish(x: Value, *, alpha: float = 1.0) -> Value:
+    return nn.silu(x) if alpha == 1 else x * nn.sigmoid(x * alpha)
+
+
+@converter("Gelu", since=20)
+def _gelu(x: Value, *, approximate: str = "none") -> Value:
+    return nn.gelu(x, approximate)
+
+
+@converter("Shrink", since=9)
+def _shrink(x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
+    zero = x.dtype.type(0)
+    shrunk = np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, zero))
+    return _as_dtype(shrunk, x.dtype)
+
+
+@converter("Dropout", since=7)
+def _dropout_by_attribute(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
+    return _kept(node, x)
+
+
+@converter("Dropout", since=12)
+def _dropout(
+    node: Node,
+    x: Value,
+    ratio: Value = None,
+    training_mode: Value = None,
+    *,
+    seed: int | None = None,
+) -> Value:
+    training = training_mode is not None and bool(known(training_mode, "training_mode"))
+    if training and (ratio is None or float(known(ratio, "ratio")) != 0):
+        raise UnsupportedError(
+            "it draws random numbers, which is not supported", hint="model.eval()"
+        )
+    return _kept(node, x)
+
+
+def _kept(node: Node, x: Value) -> Value:
+    return (x, np.ones(x.shape, bool)) if node.wants(1) else x

@@ -24,11 +24,16 @@ def _gemm(
     transB: int = 0,
 ) -> Value:
     product = np.matmul(a.T if transA else a, b.T if transB else b)
-    product = product if alpha == 1 else product * _as(alpha, a)
+    product = product if alpha == 1 else _scaled(product, alpha)
     if c is None or beta == 0:
         return product
-    return product + (c if beta == 1 else c * _as(beta, a))
+    return product + (c if beta == 1 else _scaled(c, beta))
 
 
-def _as(number: float, like: Value) -> Value:
-    return like.dtype.type(number)
+def _scaled(x: Value, factor: float) -> Value:
+    return x * x.dtype.type(factor)
+
+
+@converter("Einsum", since=12)
+def _einsum(*xs: Value, equation: str) -> Value:
+    return np.einsum(equation.replace(" ", ""), *xs)

@@ -9,13 +9,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ....ir.errors import LoopwrightTypeError, LoopwrightValueError
 from .tensors import Folder
 
-__all__ = ["OLDEST_OPSET", "Model", "read_model"]
-
-OLDEST_OPSET = 7
-"""Opsets before this one broadcast in another way, and no exporter in use writes them."""
+__all__ = ["Model", "domain_of", "opsets_of", "read_model"]
 
 
 @dataclass(slots=True)
@@ -75,12 +72,6 @@ def _checked(proto: ModelProto, file: str, folder: Folder) -> Model:
     if not proto.HasField("graph") or not proto.graph.output:
         raise LoopwrightValueError(f"{file} has no graph with outputs: it is damaged, or no model")
     opsets = opsets_of(proto)
-    version = opsets.get("")
-    if version is not None and version < OLDEST_OPSET:
-        raise UnsupportedError(
-            f"{file} has opset {version}, and those from {OLDEST_OPSET} on are supported",
-            hint="onnx.version_converter.convert_version(model, 17)",
-        )
     functions = {
         ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
     }

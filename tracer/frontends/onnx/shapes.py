@@ -1,23 +1,59 @@
-"""Converters of operators that give elements another shape or order."""
+"""Converters of operators that give elements another shape or order, or make them of sizes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from .table import Value, converter, known
+from ....ir.dtype import Array
+from ....ir.errors import LoopwrightValueError
+from .table import Node, Value, converter, known, known_ints
+from .tensors import numpy_dtype
+
+__all__ = ["checked_shape"]
+
+LARGEST = 1 << 27
+"""Elements of an array that a model describes by its shape alone. More are no model's."""
 
 
-@converter("Reshape", since=5)
-def _reshape(x: Value, shape: Value, *, allowzero: int = 0) -> Value:
-    sizes = known(shape, "shape").tolist()
-    if not allowzero:
-        sizes = [x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
-    return np.reshape(x, sizes)
+def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns a shape of which an array can be made. Raises LoopwrightValueError for others."""
+    if any(size < 0 for size in shape) or math.prod(shape) > LARGEST:
+        raise LoopwrightValueError(f"an array of shape {tuple(shape)} is asked for")
+    return tuple(shape)
 
 
-@converter("Transpose", since=1)
-def _transpose(x: Value, *, perm: tuple[int, ...] | None = None) -> Value:
-    return np.transpose(x, perm)
+# Constants.
+
+
+@converter("Constant", since=1)
+def _constant(
+    *,
+    value: Array | None = None,
+    value_float: float | None = None,
+    value_floats: tuple[float, ...] | None = None,
+    value_int: int | None = None,
+    value_ints: tuple[int, ...] | None = None,
+) -> Value:
+    if value is not None:
+        return value
+    floats = value_floats if value_float is None else value_float
+    if floats is not None:
+        return np.array(floats, np.float32)
+    ints = value_ints if value_int is None else value_int
+    if ints is None:
+        raise LoopwrightValueError("it has no value")
+    return np.array(ints, np.int64)
+
+
+@converter("ConstantOfShape", since=9)
+def _constant_of_shape(shape: Value, *, value: Array | None = None) -> Value:
+    element = np.zeros(1, np.float32) if value is None else value
+    sizes = checked_shape(known_ints(shape, "shape"))
+    return np.full(sizes, element.reshape(()), element.dtype)
 
 
 @converter("Shape", since=1)
@@ -25,6 +61,249 @@ def _shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
     return np.array(x.shape, np.int64)[start:end]
 
 
+@converter("Size", since=1)
+def _size(x: Value) -> Value:
+    return np.array(math.prod(x.shape), np.int64)
+
+
+@converter("Range", since=11)
+def _range(start: Value, limit: Value, delta: Value) -> Value:
+    first, end, step = known(start, "start"), known(limit, "limit"), known(delta, "delta")
+    checked_shape([max(0, math.ceil((float(end) - float(first)) / float(step)))])
+    return np.arange(first.reshape(()), end.reshape(()), step.reshape(()), dtype=first.dtype)
+
+
+@converter("EyeLike", since=9)
+def _eye_like(x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+    rows, columns = checked_shape(x.shape)
+    return np.eye(rows, columns, k, x.dtype if dtype is None else numpy_dtype(dtype))
+
+
 @converter("Identity", since=1)
 def _identity(x: Value) -> Value:
     return x
+
+
+# Shapes.
+
+
+@converter("Reshape", since=5)
+def _reshape(x: Value, shape: Value, *, allowzero: int = 0) -> Value:
+    sizes = known_ints(shape, "shape")
+    if not allowzero:
+        sizes = [x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)]
+    if -1 in sizes and 0 in x.shape:  # NumPy cannot infer a size of an empty array
+        rest = math.prod(size for size in sizes if size != -1)
+        sizes[sizes.index(-1)] = 0 if rest == 0 else math.prod(x.shape) // rest
+    return np.reshape(x, sizes)
+
+
+@converter("Flatten", since=1)
+def _flatten(x: Value, *, axis: int = 1) -> Value:
+    axis = axis + x.ndim if axis < 0 else axis
+    return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+@converter("Squeeze", since=1)
+def _squeeze_by_attribute(x: Value, *, axes: tuple[int, ...] | None = None) -> Value:
+    return np.squeeze(x, axes)
+
+
+@converter("Squeeze", since=13)
+def _squeeze(x: Value, axes: Value = None) -> Value:
+    return np.squeeze(x, None if axes is None else tuple(known_ints(axes, "axes")))
+
+
+@converter("Unsqueeze", since=1)
+def _unsqueeze_by_attribute(x: Value, *, axes: tuple[int, ...]) -> Value:
+    return np.expand_dims(x, axes)
+
+
+@converter("Unsqueeze", since=13)
+def _unsqueeze(x: Value, axes: Value) -> Value:
+    return np.expand_dims(x, tuple(known_ints(axes, "axes")))
+
+
+@converter("Expand", since=8)
+def _expand(x: Value, shape: Value) -> Value:
+    wanted = checked_shape(known_ints(shape, "shape"))
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, wanted))
+
+
+@converter("Tile", since=6)
+def _tile(x: Value, repeats: Value) -> Value:
+    counts = known_ints(repeats, "repeats")
+    checked_shape([size * count for size, count in zip(x.shape, counts, strict=True)])
+    return np.tile(x, counts)
+
+
+@converter("Transpose", since=1)
+def _transpose(x: Value, *, perm: tuple[int, ...] | None = None) -> Value:
+    return np.transpose(x, perm)
+
+
+@converter("DepthToSpace", since=1)
+def _depth_to_space(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    n, c, h, w = x.shape
+    b, depth = blocksize, c // blocksize**2
+    if mode == "DCR":
+        blocks = np.transpose(np.reshape(x, (n, b, b, depth, h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        blocks = np.transpose(np.reshape(x, (n, depth, b, b, h, w)), (0, 1, 4, 2, 5, 3))
+    return np.reshape(blocks, (n, depth, h * b, w * b))
+
+
+@converter("SpaceToDepth", since=1)
+def _space_to_depth(x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    n, c, h, w = x.shape
+    b = blocksize
+    blocks = np.reshape(x, (n, c, h // b, b, w // b, b))
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return np.reshape(np.transpose(blocks, order), (n, c * b * b, h // b, w // b))
+
+
+# Parts and wholes.
+
+
+@converter("Concat", since=4)
+def _concat(*xs: Value, axis: int) -> Value:
+    return np.concatenate(xs, axis)
+
+
+@converter("Split", since=2)
+def _split_by_attribute(
+    node: Node, x: Value, *, axis: int = 0, split: tuple[int, ...] | None = None
+) -> Value:
+    return _parts(x, axis, split or len(node.outputs))
+
+
+@converter("Split", since=13)
+def _split(
+    node: Node, x: Value, split: Value = None, *, axis: int = 0, num_outputs: int | None = None
+) -> Value:
+    if split is not None:
+        return _parts(x, axis, known_ints(split, "split"))
+    return _parts(x, axis, num_outputs or len(node.outputs))
+
+
+def _parts(x: Value, axis: int, sizes: Sequence[int] | int) -> Value:
+    """``x`` in parts of these ``sizes``, or in so many equal ones, of which the last is smaller."""
+    whole = x.shape[axis]
+    if isinstance(sizes, int):
+        each = -(-whole // sizes)
+        sizes = [max(0, min(each, whole - part * each)) for part in range(sizes)]
+    if sum(sizes) != whole or min(sizes) < 0:
+        raise LoopwrightValueError(f"the parts {list(sizes)} do not make up the axis of {whole}")
+    return tuple(np.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+
+
+@converter("Slice", since=1)
+def _slice_by_attributes(
+    x: Value, *, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None
+) -> Value:
+    return _sliced(x, starts, ends, axes, None)
+
+
+@converter("Slice", since=10)
+def _slice(x: Value, starts: Value, ends: Value, axes: Value = None, steps: Value = None) -> Value:
+    return _sliced(
+        x,
+        known_ints(starts, "starts"),
+        known_ints(ends, "ends"),
+        None if axes is None else known_ints(axes, "axes"),
+        None if steps is None else known_ints(steps, "steps"),
+    )
+
+
+def _sliced(
+    x: Value,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Value:
+    key = [slice(None)] * x.ndim
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        # As Python's slices, only that no end means "before the first" but one far below zero.
+        size = x.shape[axis]
+        first, last, step = slice(start, end, step).indices(size)
+        key[axis] = slice(first, None if last < 0 else last, step)
+    return x[tuple(key)]
+
+
+@converter("Pad", since=2)
+def _pad_by_attributes(
+    x: Value, *, pads: tuple[int, ...], mode: str = "constant", value: float = 0.0
+) -> Value:
+    return _padded(x, pads, value, range(x.ndim), mode)
+
+
+@converter("Pad", since=11)
+def _pad(
+    x: Value,
+    pads: Value,
+    constant_value: Value = None,
+    axes: Value = None,
+    *,
+    mode: str = "constant",
+) -> Value:
+    fill = 0 if constant_value is None else known(constant_value, "constant_value").item()
+    chosen = range(x.ndim) if axes is None else known_ints(axes, "axes")
+    return _padded(x, known_ints(pads, "pads"), fill, chosen, mode)
+
+
+def _padded(x: Value, pads: Sequence[int], fill: Any, axes: Sequence[int], mode: str) -> Value:
+    if len(pads) != 2 * len(axes):
+        raise LoopwrightValueError(f"there are {len(pads)} pads for {len(axes)} axes")
+    widths = [(0, 0)] * x.ndim
+    for number, axis in enumerate(axes):
+        widths[axis] = (pads[number], pads[number + len(axes)])
+    # Negative widths cut elements off.
+    cut = tuple(
+        slice(max(0, -low), size - max(0, -high)) for size, (low, high) in zip(x.shape, widths)
+    )
+    x = x[cut] if any(low < 0 or high < 0 for low, high in widths) else x
+    widths = [(max(0, low), max(0, high)) for low, high in widths]
+    checked_shape([size + low + high for size, (low, high) in zip(x.shape, widths)])
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
+    if mode not in ("edge", "reflect", "wrap"):
+        raise LoopwrightValueError(f"its mode is {mode!r}")
+    for axis, width in enumerate(widths):
+        if any(width):
+            x = np.take(x, np.pad(np.arange(x.shape[axis]), width, mode=mode), axis)
+    return x
+
+
+@converter("Trilu", since=14)
+def _trilu(x: Value, k: Value = None, *, upper: int = 1) -> Value:
+    diagonal = 0 if k is None else int(known(k, "k").reshape(()))
+    # Beyond the corners, all diagonals are the same.
+    diagonal = max(-x.shape[-2] - 1, min(diagonal, x.shape[-1] + 1))
+    return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
+
+
+@converter("CenterCropPad", since=18)
+def _center_crop_pad(x: Value, shape: Value, *, axes: tuple[int, ...] | None = None) -> Value:
+    pads: list[tuple[int, int]] = []
+    chosen = range(x.ndim) if axes is None else axes
+    for axis, size in zip(chosen, known_ints(shape, "shape"), strict=True):
+        more = size - x.shape[axis]
+        # The odd element is cut off, or added, behind.
+        low = more // 2 if more >= 0 else -(-more // 2)
+        pads.append((low, more - low))
+    return _padded(x, [low for low, _ in pads] + [high for _, high in pads], 0, chosen, "constant")
+
+
+@converter("OneHot", since=9)
+def _one_hot(indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
+    (count,) = known_ints(depth, "depth")
+    axis = axis + indices.ndim + 1 if axis < 0 else axis
+    checked_shape([math.prod(indices.shape), count])
+    classes = np.arange(count).reshape([-1] + [1] * (indices.ndim - axis))
+    at = np.expand_dims(indices, axis)
+    at = at.astype(np.int64) if at.dtype != np.int64 else at
+    hot = np.equal(np.where(at < 0, at + count, at), classes)
+    return np.where(hot, values[1], values[0])

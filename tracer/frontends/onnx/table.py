@@ -24,9 +24,21 @@ import numpy as np
 
 from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
+from ....ir.graph.walk import operands
 from ...proxy import Proxy
 
-__all__ = ["Branch", "Node", "Row", "Value", "converter", "is_known", "known", "row_of"]
+__all__ = [
+    "Branch",
+    "Node",
+    "Row",
+    "NotKnownError",
+    "Value",
+    "converter",
+    "is_known",
+    "known",
+    "known_ints",
+    "row_of",
+]
 
 Value: TypeAlias = Any
 """A Proxy or a NumPy array; None where an optional input or output is absent."""
@@ -116,14 +128,42 @@ def is_known(value: Value) -> bool:
     return type(value) is not Proxy
 
 
+class NotKnownError(UnsupportedError):
+    """A value that decides about the code depends on ``inputs`` of the model."""
+
+    inputs: tuple[str, ...] = ()
+
+
 def known(value: Value, what: str) -> Array:
     """Returns the elements of an input called ``what``, which the code has to know.
 
-    Raises UnsupportedError if they depend on the inputs of the model.
+    Raises NotKnownError if they depend on the inputs of the model.
     """
-    if not is_known(value):
-        raise UnsupportedError(
-            f"its input {what} depends on the model's inputs, and has to be constant",
-            hint="export the model with fixed sizes, or run a constant folder on it",
-        )
-    return np.asarray(value)
+    if is_known(value):
+        return np.asarray(value)
+    inputs = _sources(value)
+    names = ", ".join(map(repr, inputs))
+    error = NotKnownError(
+        f"its input {what} has to be known when the model is compiled, and depends on the model's "
+        f"input{'s' * (len(inputs) > 1)} {names}",
+        hint=f"constants={{{inputs[0]!r}: ...}} of lw.from_onnx, if the value is always the same"
+        if inputs
+        else None,
+    )
+    error.inputs = inputs
+    raise error
+
+
+def _sources(value: Proxy) -> tuple[str, ...]:
+    """Returns the names of the model's inputs on which ``value`` depends."""
+    builder = value.owner.builder
+    needed: set[object] = {value.atom}
+    for binding in reversed(builder.bindings):
+        if binding.var in needed:
+            needed.update(operands(binding.value))
+    return tuple(param.name for param in builder.params if param in needed)
+
+
+def known_ints(value: Value, what: str) -> list[int]:
+    """Returns ``known`` of a vector of integers, or of one integer, as a list."""
+    return [int(each) for each in known(value, what).reshape(-1)]

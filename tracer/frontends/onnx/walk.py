@@ -11,7 +11,16 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, defs, helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    defs,
+    helper,
+)
 
 from ....ir.dtype import dtype_of
 from ....ir.errors import (
@@ -173,7 +182,7 @@ class Walk:
             about = Node(label(node), node.op_type, domain_of(node), opset, wanted, attributes)
             given.insert(0, about)
         # With nothing to trace, NumPy computes; a branch may use traced values from around it.
-        traced = any(type(v) is Proxy for v in inputs) or any(map(callable, attributes.values()))
+        traced = any(map(_is_traced, inputs)) or any(map(callable, attributes.values()))
         with nullcontext() if traced else untraced(), np.errstate(all="ignore"):
             result = row.function(*given, **attributes)
         results = result if isinstance(result, tuple) else (result,)
@@ -205,15 +214,17 @@ class Walk:
 
     def _body(self, node: NodeProto, inputs: list[Value], opset: int) -> FunctionProto:
         """Returns the function with which the standard defines the operator of ``node``."""
-        schema = defs.get_schema(node.op_type, opset, domain_of(node))
-        body = schema_body(schema)
-        if body is not None:
-            return body
-        types = [_proto_type(value) for value in inputs]
-        data = schema.get_context_dependent_function(
-            node.SerializeToString(), [t.SerializeToString() for t in types]
-        )
-        return FunctionProto.FromString(data)
+        domain = domain_of(node)
+        if defs.has(node.op_type, domain):
+            schema = defs.get_schema(node.op_type, opset, domain)
+            body = schema_body(schema)
+            if body is not None:
+                return body
+            types = [_proto_type(value).SerializeToString() for value in inputs]
+            if schema.has_context_dependent_function:
+                data = schema.get_context_dependent_function(node.SerializeToString(), types)
+                return FunctionProto.FromString(data)
+        raise UnsupportedError(f"the operator is not supported in {domain or 'opset'} {opset}")
 
     def _call(
         self,
@@ -261,13 +272,19 @@ def _normal(value: Any) -> Value:
     """Returns a converter's result as a Value: whatever NumPy computed is a read-only array."""
     if value is None or type(value) is Proxy:
         return value
+    if isinstance(value, list):  # a sequence
+        return [_normal(each) for each in value]
     array = np.asarray(value)
     array.flags.writeable = False
     return array
 
 
+def _is_traced(value: Value) -> bool:
+    return any(map(_is_traced, value)) if isinstance(value, list) else type(value) is Proxy
+
+
 def _type(value: Value) -> TensorType | None:
-    if value is None:
+    if value is None or isinstance(value, list):
         return None
     if type(value) is Proxy:
         return value.type
@@ -278,8 +295,6 @@ def _type(value: Value) -> TensorType | None:
 
 
 def _proto_type(value: Value) -> Any:
-    from onnx import TypeProto
-
     if value is None:
         return TypeProto()
     code = helper.np_dtype_to_tensor_dtype(value.dtype)

@@ -1,0 +1,156 @@
+"""The ``onnx`` package's own backend tests, run in compiled code.
+
+``python tests/helpers/onnx_backend.py`` runs all of them and prints the count; a name, or a part of
+one, runs those; ``--shard 1/4`` every fourth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import loopwright as lw
+import numpy as np
+import onnx
+from loopwright.tracer.frontends.onnx import NotKnownError
+from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import DATA_DIR, load_model_tests
+from onnx.backend.test.runner import Runner
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+_FOLDERS = Path(DATA_DIR)
+
+
+def cases(kinds: tuple[str, ...] = KINDS) -> list[TestCase]:
+    """All test cases of the installed package, in the order of their names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the generators divide by zero on purpose
+        found = [case for kind in kinds for case in load_model_tests(kind=kind)]
+    return sorted(found, key=lambda case: (case.kind, case.name))
+
+
+def model_of(case: TestCase) -> ModelProto:
+    """The model of a case."""
+    if case.model is not None:
+        return case.model
+    return onnx.load(_path(case))
+
+
+def _path(case: TestCase) -> Path:
+    if case.model_dir is not None:
+        return Path(case.model_dir) / "model.onnx"
+    return _FOLDERS / "light" / f"light_{case.model_name}.onnx"
+
+
+def data_of(case: TestCase, model: ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
+    """The inputs and outputs of a case."""
+    if case.data_sets is not None:
+        for inputs, outputs in case.data_sets:
+            yield [_array(each) for each in inputs], [_array(each) for each in outputs]
+    elif case.model_dir is None:  # a light model: inputs as the runner of onnx makes them
+        constants = {each.name for each in model.graph.initializer}
+        inputs = [
+            Runner.generate_dummy_data(each, seed=0, name=case.model_name, random=False)
+            for each in model.graph.input
+            if each.name not in constants
+        ]
+        files = [
+            _path(case).with_name(f"light_{case.model_name}_output_{number}.pb")
+            for number in range(len(model.graph.output))
+        ]
+        yield inputs, [_tensor(file) for file in files]
+    else:
+        for folder in sorted(Path(case.model_dir).glob("test_data_set*")):
+            yield (
+                [_tensor(folder / f"input_{n}.pb") for n in range(_count(folder, "input"))],
+                [_tensor(folder / f"output_{n}.pb") for n in range(_count(folder, "output"))],
+            )
+
+
+def _count(folder: Path, what: str) -> int:
+    return len(list(folder.glob(f"{what}_*.pb")))
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
+def _tensor(file: Path) -> Any:
+    return numpy_helper.to_array(onnx.load_tensor(str(file)))
+
+
+def run(case: TestCase) -> None:
+    """Compiles the model of ``case`` and compares its results as ``onnx`` does.
+
+    Inputs that decide about the code, such as the shape of a Reshape, are given as constants.
+    """
+    model = model_of(case)
+    initializers = {each.name for each in model.graph.initializer}
+    names = [each.name for each in model.graph.input if each.name not in initializers]
+    for inputs, expected in data_of(case, model):
+        feeds = dict(zip(names, inputs, strict=False))
+        shapes = {name: value.shape for name, value in feeds.items() if hasattr(value, "shape")}
+        constants: dict[str, Any] = {}
+        while True:
+            try:
+                compiled = lw.from_onnx(model, shapes=shapes, constants=constants, threads=1)
+                break
+            except NotKnownError as error:
+                if not error.inputs:
+                    raise
+                for name in error.inputs:
+                    constants[name] = feeds.pop(name)
+                    shapes.pop(name, None)
+        results = list(compiled.run(feeds).values())
+        Runner.assert_similar_outputs(expected, results, case.rtol, case.atol)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", help="parts of names; all without")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only these kinds")
+    parser.add_argument("--shard", default="1/1", help="1/4: the first of four parts")
+    parser.add_argument("--failures", metavar="FILE", help="write what fails here")
+    parser.add_argument("--traceback", action="store_true")
+    args = parser.parse_args()
+    which, parts = map(int, args.shard.split("/"))
+    chosen = [
+        case
+        for case in cases(tuple(args.kind or KINDS))
+        if not args.names or any(name in case.name for name in args.names)
+    ][which - 1 :: parts]
+    failed: dict[str, str] = {}
+    passed: Counter[str] = Counter()
+    slowest: list[tuple[float, str]] = []
+    np.seterr(all="ignore")
+    warnings.simplefilter("ignore")
+    for case in chosen:
+        start = time.perf_counter()
+        try:
+            run(case)
+            passed[case.kind] += 1
+        except Exception as error:
+            failed[case.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            if args.traceback:
+                traceback.print_exc()
+        slowest.append((time.perf_counter() - start, case.name))
+    for name, error in failed.items():
+        print(f"{name}: {error}")
+    if args.failures:
+        Path(args.failures).write_text("".join(f"{n}: {e}\n" for n, e in failed.items()))
+    for seconds, name in sorted(slowest)[-5:]:
+        print(f"{seconds:6.2f} s  {name}")
+    print(f"{sum(passed.values())} of {len(chosen)} pass: {dict(passed)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
