@@ -10,10 +10,10 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    elementwise, shapes, linear, reduce, control, quantised: converters by family
+    elementwise, shapes, linear, reduce, control, quantised, legacy: converters by family
 """
 
-from . import control, elementwise, linear, quantised, reduce, shapes
+from . import control, elementwise, legacy, linear, quantised, reduce, shapes
 from .convert import Constants, Shapes, Source, convert
 from .table import NotKnownError, Value, converter, is_known, known
 
@@ -29,6 +29,7 @@ __all__ = [
     "elementwise",
     "is_known",
     "known",
+    "legacy",
     "linear",
     "quantised",
     "reduce",

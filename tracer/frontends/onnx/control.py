@@ -41,6 +41,28 @@ def _loop(
     return (*values, *(np.stack(column) for column in zip(*rows)))
 
 
+@converter("Scan", since=8)
+def _scan_of_batches(
+    lengths: Value,
+    *inputs: Value,
+    body: Branch,
+    num_scan_inputs: int,
+    directions: tuple[int, ...] = (),
+) -> Value:
+    if lengths is not None:
+        raise UnsupportedError("sequences of different lengths are not supported")
+    samples = [
+        _scan(
+            *(x[sample] for x in inputs),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for sample in range(inputs[0].shape[0])
+    ]
+    return tuple(np.stack(column) for column in zip(*samples))
+
+
 @converter("Scan", since=9)
 def _scan(
     *inputs: Value,

@@ -14,6 +14,8 @@ from ... import nn
 from .table import Node, Value, converter, is_known, known
 from .tensors import numpy_dtype
 
+__all__ = ["divided", "power"]
+
 _UNARY: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "Abs": (6, np.abs),
     "Acos": (7, np.arccos),
@@ -79,7 +81,7 @@ for _name, (_since, _function) in _BINARY.items():
 
 
 @converter("Div", since=7)
-def _div(x: Value, y: Value) -> Value:
+def divided(x: Value, y: Value) -> Value:
     if x.dtype.kind == "f":
         return np.divide(x, y)
     if x.dtype.kind == "u":
@@ -93,7 +95,7 @@ def _mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
 
 
 @converter("Pow", since=7)
-def _pow(x: Value, y: Value) -> Value:
+def power(x: Value, y: Value) -> Value:
     if x.dtype.kind == "f" and is_known(y) and y.size == 1 and y.ndim <= x.ndim:
         return np.power(x, float(y.reshape(())))  # squares and roots are no powers
     if x.dtype.kind != "f" and y.dtype.kind == "f":

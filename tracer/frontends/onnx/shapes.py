@@ -69,8 +69,8 @@ def _size(x: Value) -> Value:
 @converter("Range", since=11)
 def _range(start: Value, limit: Value, delta: Value) -> Value:
     first, end, step = known(start, "start"), known(limit, "limit"), known(delta, "delta")
-    checked_shape([max(0, math.ceil((float(end) - float(first)) / float(step)))])
-    return np.arange(first.reshape(()), end.reshape(()), step.reshape(()), dtype=first.dtype)
+    checked_shape([max(0, math.ceil((end.item() - first.item()) / step.item()))])
+    return np.arange(first.item(), end.item(), step.item(), first.dtype)
 
 
 @converter("EyeLike", since=9)

@@ -152,12 +152,12 @@ class Walk:
         domain = domain_of(node)
         function = self.model.function_of(node)
         if function is not None:
-            return self._call(function, node, inputs, names)
+            return self._call(function, node, inputs)
         opset = opsets.get(domain, 1)
         row = row_of(domain, node.op_type, opset)
         if row is None:
-            body = self._body(node, inputs, opset)
-            return self._call(body, node, inputs, names)
+            body, defaults = self._body(node, inputs, opset)
+            return self._call(body, node, inputs, defaults)
         return self._converted(row, node, inputs, names, opset)
 
     def _converted(
@@ -212,18 +212,22 @@ class Walk:
 
         return branch
 
-    def _body(self, node: NodeProto, inputs: list[Value], opset: int) -> FunctionProto:
-        """Returns the function with which the standard defines the operator of ``node``."""
+    def _body(
+        self, node: NodeProto, inputs: list[Value], opset: int
+    ) -> tuple[FunctionProto, list[AttributeProto]]:
+        """Returns the function with which the standard defines the operator of ``node``, and the
+        defaults of its attributes."""
         domain = domain_of(node)
         if defs.has(node.op_type, domain):
             schema = defs.get_schema(node.op_type, opset, domain)
             body = schema_body(schema)
+            defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
             if body is not None:
-                return body
+                return body, defaults
             types = [_proto_type(value).SerializeToString() for value in inputs]
             if schema.has_context_dependent_function:
                 data = schema.get_context_dependent_function(node.SerializeToString(), types)
-                return FunctionProto.FromString(data)
+                return FunctionProto.FromString(data), defaults
         raise UnsupportedError(f"the operator is not supported in {domain or 'opset'} {opset}")
 
     def _call(
@@ -231,14 +235,15 @@ class Walk:
         function: FunctionProto,
         node: NodeProto,
         inputs: list[Value],
-        names: Mapping[str, Value],
+        defaults: Iterable[AttributeProto] = (),
     ) -> list[Value]:
-        """Returns the outputs of a function, written in place of ``node``."""
+        """Returns the outputs of a function, written in place of ``node``; ``defaults`` are values
+        of attributes that neither the node nor the function gives."""
         if len(inputs) > len(function.input):
             raise LoopwrightValueError(f"function {function.name} takes fewer inputs")
         absent = [None] * (len(function.input) - len(inputs))
         inside: dict[str, Value] = dict(zip(function.input, [*inputs, *absent], strict=True))
-        given = {a.name: a for a in function.attribute_proto} | {a.name: a for a in node.attribute}
+        given = {a.name: a for a in (*defaults, *function.attribute_proto, *node.attribute)}
         nodes = [_substituted(each, given) for each in function.node]
         self.nodes(nodes, inside, opsets_of(function))
         return [inside.get(name) for name in function.output]

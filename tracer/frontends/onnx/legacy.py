@@ -1,0 +1,63 @@
+"""Converters of opsets before 7, in which an operand was broadcast along an ``axis``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .elementwise import divided, power
+from .table import Node, Value, converter
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": np.add,
+    "And": np.logical_and,
+    "Div": divided,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "Less": np.less,
+    "Mul": np.multiply,
+    "Or": np.logical_or,
+    "Pow": power,
+    "PRelu": lambda x, slope: np.where(x >= 0, x, x * slope),
+    "Sub": np.subtract,
+    "Xor": np.logical_xor,
+}
+
+
+def _broadcast(function: Callable[[Any, Any], Any]) -> Callable[..., Value]:
+    def converted(x: Value, y: Value, *, broadcast: int = 0, axis: int | None = None) -> Value:
+        if axis is None and y.shape and y.ndim < x.ndim and not broadcast:
+            axis = 1  # PRelu: a slope of each channel
+        if axis is not None and y.ndim < x.ndim:
+            behind = x.ndim - axis % x.ndim - y.ndim
+            y = np.reshape(y, (*y.shape, *[1] * behind))
+        return function(x, y)
+
+    return converted
+
+
+for _name, _function in _BINARY.items():
+    converter(_name, since=1)(_broadcast(_function))
+
+
+@converter("Gemm", since=1)
+def _gemm(
+    a: Value,
+    b: Value,
+    c: Value,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    broadcast: int = 0,
+) -> Value:
+    product = np.matmul(a.T if transA else a, b.T if transB else b)
+    return product * a.dtype.type(alpha) + c * a.dtype.type(beta)
+
+
+@converter("Dropout", since=1)
+def _dropout(node: Node, x: Value, *, ratio: float = 0.5, is_test: int = 0) -> Value:
+    return (x, np.ones(x.shape, bool)) if node.wants(1) else x
