@@ -82,11 +82,12 @@ for _name, (_since, _function) in _BINARY.items():
 
 @converter("Div", since=7)
 def divided(x: Value, y: Value) -> Value:
+    """Returns a quotient; of integers, it is rounded toward zero."""
     if x.dtype.kind == "f":
         return np.divide(x, y)
     if x.dtype.kind == "u":
         return np.floor_divide(x, y)
-    return np.floor_divide(x - np.fmod(x, y), y)  # rounds toward zero
+    return np.floor_divide(x - np.fmod(x, y), y)
 
 
 @converter("Mod", since=10)
@@ -96,6 +97,7 @@ def _mod(x: Value, y: Value, *, fmod: int = 0) -> Value:
 
 @converter("Pow", since=7)
 def power(x: Value, y: Value) -> Value:
+    """Returns ``x`` to the power of ``y``, in the dtype of ``x``."""
     if x.dtype.kind == "f" and is_known(y) and y.size == 1 and y.ndim <= x.ndim:
         return np.power(x, float(y.reshape(())))  # squares and roots are no powers
     if x.dtype.kind != "f" and y.dtype.kind == "f":
