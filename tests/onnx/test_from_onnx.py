@@ -34,9 +34,11 @@ def test_a_path_bytes_or_a_model_with_names_of_any_kind(tmp_path) -> None:
         np.testing.assert_allclose(results["y"], np.maximum(X @ W, 0), rtol=1e-5, atol=1e-6)
 
 
-def test_each_line_of_a_dump_names_its_node() -> None:
-    text = lw.from_onnx(_layer()).as_text()
-    assert "<model>:1  /l1/MatMul: h = MatMul(x/in 1, W/0)" in text
+def test_each_line_of_a_dump_names_its_node(tmp_path) -> None:
+    path = tmp_path / "dumped.onnx"
+    path.write_bytes(_layer().SerializeToString())
+    text = lw.from_onnx(path).as_text()
+    assert "dumped.onnx:1  /l1/MatMul: h = MatMul(x/in 1, W/0)" in text
 
 
 def test_open_sizes_are_asked_for() -> None:

@@ -1,6 +1,6 @@
 """Converters of control flow whose way is known when the model is compiled, and of sequences.
 
-A loop is written out, iteration after iteration. A sequence is a list of values.
+A loop is unrolled. A sequence is a list of values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 from .table import Branch, Node, Value, converter, known, known_ints
 
-MOST_ITERATIONS = 4096
-"""Iterations of one loop that are written out."""
+MOST_UNROLLED = 4096
+"""Iterations of the longest loop that is unrolled."""
 
 
 @converter("If", since=1)
@@ -97,8 +97,8 @@ def _scan(
 
 
 def _check_length(steps: int) -> None:
-    if steps > MOST_ITERATIONS:
-        raise UnsupportedError(f"it has more than {MOST_ITERATIONS} iterations")
+    if steps > MOST_UNROLLED:
+        raise UnsupportedError(f"it has more than {MOST_UNROLLED} iterations")
 
 
 # Sequences.

@@ -68,7 +68,7 @@ def convert(
 
 
 def _result(model: Model, name: str, value: Value) -> Atom:
-    """Returns an output as the module's result. Raises UnsupportedError if it is no array."""
+    """Returns an output as the module's result. Raises UnsupportedError if it is not an array."""
     what = "a sequence"
     if type(value) is Proxy or isinstance(value, np.ndarray):
         try:

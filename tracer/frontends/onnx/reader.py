@@ -58,7 +58,7 @@ def read_model(source: str | Path | bytes | ModelProto | Any) -> Model:
         try:
             proto.ParseFromString(bytes(source))
         except DecodeError:
-            raise LoopwrightValueError(f"{file} is no ONNX model, or is damaged") from None
+            raise LoopwrightValueError(f"{file} is not an ONNX model, or is damaged") from None
     elif isinstance(source, ModelProto):
         proto = source
     else:

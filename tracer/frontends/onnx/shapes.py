@@ -15,13 +15,13 @@ from .tensors import numpy_dtype
 
 __all__ = ["checked_shape"]
 
-LARGEST = 1 << 27
+MOST_MADE_ELEMENTS = 1 << 27
 """Elements of an array that a model describes by its shape alone. More are no model's."""
 
 
 def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns a shape of which an array can be made. Raises LoopwrightValueError for others."""
-    if any(size < 0 for size in shape) or math.prod(shape) > LARGEST:
+    if any(size < 0 for size in shape) or math.prod(shape) > MOST_MADE_ELEMENTS:
         raise LoopwrightValueError(f"an array of shape {tuple(shape)} is asked for")
     return tuple(shape)
 

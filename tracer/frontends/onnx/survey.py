@@ -1,4 +1,4 @@
-"""What a model uses that is not supported, all of it at once, before anything is converted."""
+"""Lists everything in a model that is not supported, before anything is converted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .table import row_of
 
 __all__ = ["check", "schema_body"]
 
-_SHOWN = 5
+_NODES_NAMED = 5
 """Nodes that are named for one operator or attribute."""
-_DEEPEST = 50
+_MOST_NESTED = 50
 """Functions and inner graphs inside each other; deeper ones are a damaged file's."""
 
 
@@ -26,8 +26,8 @@ def check(model: Model) -> None:
     if not problems:
         return
     notes = [
-        f"{what}: {', '.join(nodes[:_SHOWN])}"
-        + (f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+        f"{what}: {', '.join(nodes[:_NODES_NAMED])}"
+        + (f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else "")
         for what, nodes in sorted(problems.items())
     ]
     raise UnsupportedError(f"{model.file} uses what is not supported", notes=tuple(notes))
@@ -40,7 +40,7 @@ def _look(
     problems: dict[str, list[str]],
     depth: int,
 ) -> None:
-    if depth > _DEEPEST:
+    if depth > _MOST_NESTED:
         raise LoopwrightValueError(
             f"{model.file} has functions or graphs inside each other without end"
         )

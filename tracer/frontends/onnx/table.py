@@ -49,7 +49,7 @@ Branch: TypeAlias = Callable[..., tuple[Value, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a converter may ask of its node, if its first parameter is called ``node``.
+    """The node being converted, for a converter whose first parameter is called ``node``.
 
     ``outputs`` says of each output if the model uses it. ``opset`` is the model's version of the
     operator's domain.

@@ -16,9 +16,9 @@ from onnx.numpy_helper import to_array
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 
-__all__ = ["LARGEST", "Folder", "array_of", "dtype_name", "numpy_dtype"]
+__all__ = ["MOST_TENSOR_BYTES", "Folder", "array_of", "dtype_name", "numpy_dtype"]
 
-LARGEST = 1 << 40
+MOST_TENSOR_BYTES = 1 << 40
 """Bytes of a tensor that no model has: a damaged file is refused before memory is asked for."""
 
 _PACKED = {"int4", "uint4", "int2", "uint2", "float4e2m1"}
@@ -117,7 +117,7 @@ def array_of(tensor: TensorProto, folder: Folder) -> Array:
     """
     dtype = numpy_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
-    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize > LARGEST:
+    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize > MOST_TENSOR_BYTES:
         raise LoopwrightValueError(f"tensor {tensor.name!r} has the shape {list(shape)}")
     if tensor.data_location == TensorProto.EXTERNAL:
         array = folder.read(tensor, dtype, shape)

@@ -42,7 +42,7 @@ from .tensors import array_of
 __all__ = ["Walk"]
 
 _MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, MemoryError)
-"""What NumPy and Python raise where a node's inputs and attributes do not fit each other."""
+"""Exceptions of NumPy and Python where a node's inputs and attributes do not fit each other."""
 
 _ATTRIBUTES = {
     AttributeProto.FLOAT: lambda a: a.f,
@@ -105,15 +105,15 @@ class Walk:
         except LoopwrightError as error:
             raise self._explained(error, node, inputs) from error.__cause__
         except _MISTAKES as error:
-            found = LoopwrightValueError(_first_line(error))
-            raise self._explained(found, node, inputs) from error
+            mistake = LoopwrightValueError(_first_line(error))
+            raise self._explained(mistake, node, inputs) from error
         for name, value in zip(node.output, results, strict=False):
             if name and value is not None:
                 names[name] = value
         missing = [name for name in node.output if name and name not in names]
         if missing:
-            found = UnsupportedError(f"its output {missing[0]!r} is not supported")
-            raise self._explained(found, node, inputs)
+            mistake = UnsupportedError(f"its output {missing[0]!r} is not supported")
+            raise self._explained(mistake, node, inputs)
 
     def _explained(
         self, error: LoopwrightError, node: NodeProto, inputs: Sequence[Value]
