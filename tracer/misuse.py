@@ -320,7 +320,6 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     ),
     "cov": ("np.cov(x)", "(d := x - x.mean(axis=1, keepdims=True)) @ d.T / (x.shape[1] - 1)"),
     "delete": ("np.delete(x, 2, axis=0)", "np.concatenate([x[:2], x[3:]])"),
-    "digitize": ("np.digitize(x, bins)", "(x[..., None] >= bins).sum(axis=-1)"),
     "ediff1d": ("np.ediff1d(x)", "np.diff(x.ravel())"),
     "extract": ("", _KEEPS),
     "fill_diagonal": ("", "np.where(np.eye(*x.shape, dtype=bool), value, x)"),
@@ -355,7 +354,6 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "real_if_close": ("np.real_if_close(x)", "x"),
     "rollaxis": ("np.rollaxis(x, 1)", "np.moveaxis(x, 1, 0)"),
     "save": ("", "x; save what the compiled function returns"),
-    "searchsorted": ("np.searchsorted(bins, x)", "(bins < x[..., None]).sum(axis=-1)"),
     "trapezoid": ("np.trapezoid(u, v)", "((u[1:] + u[:-1]) * np.diff(v) / 2).sum()"),
     "vectorize": ("", "f(x); on whole arrays"),
 }
@@ -381,7 +379,6 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "put": ("", _MASKED),
     "relu": ("", "lw.nn.relu(x)"),
     "resize": ("", "np.reshape(x, (6, 4))"),
-    "searchsorted": ("bins.searchsorted(x)", "(bins < x[..., None]).sum(axis=-1)"),
     "setflags": ("", "x; nothing has to be set for writing"),
     "sigmoid": ("", "lw.nn.sigmoid(x)"),
     "softmax": ("", "lw.nn.softmax(x)"),

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.errors import LoopwrightValueError
 from .dispatch import implements, method
 from .elementwise import where
-from .emitting import dtype_argument, emit, lift
+from .emitting import common_dtype, dtype_argument, emit, lift
 from .proxy import Proxy
 from .reductions import normalise_axis
 from .shaping import reshape
@@ -79,3 +79,21 @@ def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy
 if hasattr(np, "cumulative_sum"):  # NumPy 2.1
     implements(np.cumulative_sum)(_cumulative(_cumsum, 0))
     implements(np.cumulative_prod)(_cumulative(_cumprod, 1))
+
+
+@implements(np.searchsorted)
+@method("searchsorted")
+def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Proxy:
+    if side not in ("left", "right"):
+        raise LoopwrightValueError(f"side is left or right, not {side!r}")
+    x = lift(a) if sorter is None else lift(a)[sorter]
+    dtype = common_dtype(x, v)
+    return emit("nn.searchsorted", lift(x, dtype), lift(v, dtype), right=side == "right")
+
+
+@implements(np.digitize)
+def _digitize(x: Any, bins: Any, right: bool = False) -> Proxy:
+    if not isinstance(bins, Proxy) and np.all(np.diff(bins) <= 0) and np.size(bins) > 1:
+        descending = _searchsorted(np.flip(bins), x, "right" if right else "left")
+        return np.size(bins) - descending
+    return _searchsorted(bins, x, "left" if right else "right")

@@ -12,7 +12,8 @@ samples ``sampling``. The declarations::
     update             strided_set
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
-    scan               cumsum, cumprod
+    gather             nn.gather_nd, nn.searchsorted
+    scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
     conv, pool         nn.conv2d, nn.max_pool2d, ..., over the primitives in them
@@ -30,6 +31,7 @@ from . import (  # noqa: F401  (each declares its operators)
     create,
     einsum,
     elementwise,
+    gather,
     index,
     joining,
     matmul,
@@ -39,6 +41,7 @@ from . import (  # noqa: F401  (each declares its operators)
     reduce,
     reduce_window,
     scan,
+    scatter,
     shape,
     softmax,
     update,

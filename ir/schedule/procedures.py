@@ -21,8 +21,9 @@ gives it a loop of its own behind, called as the last part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from ..dims import Dim, IntExpr, bounds, linear, substitute, symbol, symbols
 from ..errors import ScheduleError
@@ -111,19 +112,17 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
     """True if no iteration of a loop touches an element that another one writes.
 
     Buffers that are declared in the loop belong to the iteration. Of any other one that is written
-    there must be a dimension in which all accesses are those of one iteration alone: ``c * var``
-    and a rest that spans less than ``c``.
+    there must be a dimension in which no two iterations have an index in common.
     """
     inside = tuple(statements(loop.body))
     private = {s.buffer.name for s in inside if isinstance(s, Alloc)}
     written = {s.buffer for s in inside if isinstance(s, Store | Accumulate)} - private
     places: dict[str, list[Sequence[IndexLike]]] = {name: [] for name in written}
-    # Loops around this one stand still while it runs.
-    inner_ranges: Ranges = dict.fromkeys(ranges, (0, 0))
+    inner: Ranges = {}
     lets: dict[str, IntExpr] = {}
     for stmt in inside:
         if isinstance(stmt, Loop):
-            inner_ranges[stmt.var] = (0, stmt.extent - 1)
+            inner[stmt.var] = (0, max(stmt.extent - 1, inner.get(stmt.var, (0, 0))[1]))
         if isinstance(stmt, Let):
             lets[stmt.var] = substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
@@ -134,22 +133,37 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
                     places[node.buffer].append(node.indices)
     return all(
         any(
-            all(_is_own(indices[dim], loop.var, lets, inner_ranges) for indices in accesses)
+            _apart([indices[dim] for indices in accesses], loop.var, lets, inner)
             for dim in range(len(accesses[0]))
         )
         for accesses in places.values()
     )
 
 
-def _is_own(index: IndexLike, var: str, lets: dict[str, IntExpr], ranges: Ranges) -> bool:
-    """True if iterations of ``var`` have different values of an index, whatever else moves it."""
-    if not isinstance(index, Dim):
-        return False
-    index = substitute(index, lets)
-    parts = linear(index) if isinstance(index, Dim) else None
-    step = abs(parts[0].get(var, 0)) if parts is not None else 0
-    rest = bounds(substitute(index, {var: 0}), ranges)
-    return step > 0 and rest is not None and rest[1] - rest[0] < step
+def _apart(
+    indices: Sequence[IndexLike], var: str, lets: Mapping[str, IntExpr], inner: Ranges
+) -> bool:
+    """True if no two iterations of ``var`` have an element of these indices in common.
+
+    Each is ``step * var``, plus the same of loops around it, plus a rest: all rests together span
+    less than a step.
+    """
+    steps: set[int] = set()
+    around: set[tuple[tuple[str, int], ...]] = set()
+    low, high = inf, -inf
+    for index in indices:
+        plain = substitute(index, lets) if isinstance(index, Dim) else index
+        parts = linear(plain) if isinstance(plain, Dim) else None
+        if parts is None:
+            return False
+        factors, rest = dict(parts[0]), (parts[1], parts[1])
+        steps.add(factors.pop(var, 0))
+        for name in [n for n in factors if n in inner]:
+            most = factors.pop(name) * inner[name][1]
+            rest = rest[0] + min(0, most), rest[1] + max(0, most)
+        around.add(tuple(sorted(factors.items())))
+        low, high = min(low, rest[0]), max(high, rest[1])
+    return len(steps) == len(around) == 1 and high - low < abs(steps.pop())
 
 
 def _expressions(stmt: Stmt) -> list[Expr]:

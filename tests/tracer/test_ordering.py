@@ -39,3 +39,12 @@ def test_scans_are_tuned_like_any_kernel(tmp_path):
     records = (tmp_path / "log.jsonl").read_text()
     assert "procedure" in records
     np.testing.assert_allclose(f(x), np.cumsum(x, axis=0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searches_are_numpys(side):
+    x, values = np.sort(RNG.standard_normal(100)), RNG.standard_normal((5, 9))
+    f = lw.compile(lambda x, v: np.searchsorted(x, v, side=side))
+    np.testing.assert_array_equal(f(x, values), np.searchsorted(x, values, side=side))
+    f = lw.compile(lambda v: np.digitize(v, x, right=side == "left"))
+    np.testing.assert_array_equal(f(values), np.digitize(values, x, right=side == "left"))

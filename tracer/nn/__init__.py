@@ -20,6 +20,7 @@ from ...ir.ops import all_operators
 from .apply import declared
 from .basic import dense, one_hot, pad
 from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
+from .indexing import gather_nd, scatter_elements, scatter_nd
 from .norms import layer_norm, rms_norm
 from .pooling import (
     adaptive_avg_pool,
@@ -49,6 +50,7 @@ __all__ = [
     "conv3d",
     "conv_transpose",
     "dense",
+    "gather_nd",
     "layer_norm",
     "lp_pool",
     "max_pool",
@@ -57,6 +59,8 @@ __all__ = [
     "one_hot",
     "pad",
     "rms_norm",
+    "scatter_elements",
+    "scatter_nd",
 ]
 
 

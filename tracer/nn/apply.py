@@ -17,7 +17,7 @@ from ..parameters import by_numpy, checked
 from ..proxy import Proxy
 from ..trace import active
 
-__all__ = ["apply", "declared"]
+__all__ = ["apply", "apply_as_given", "declared"]
 
 
 def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
@@ -31,6 +31,17 @@ def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
     complete = operator.complete_attrs(attrs)
     operator.infer(tuple(Constant(a).type for a in converted), complete)  # raises what is wrong
     return by_numpy(operator.reference, converted, complete)
+
+
+def apply_as_given(name: str, *operands: Any, **attrs: Any) -> Any:
+    """Applies the operator ``name`` to operands that keep their dtypes, such as indices."""
+    if active() is not None:
+        return emit(name, *map(lift, operands), **attrs)
+    arrays = [np.asarray(o) for o in operands]
+    operator = get(name)
+    complete = operator.complete_attrs(attrs)
+    operator.infer(tuple(Constant(a).type for a in arrays), complete)  # raises what is wrong
+    return by_numpy(operator.reference, arrays, complete)
 
 
 def _emit(name: str, floats: bool, *operands: Any, **attrs: Any) -> Proxy:

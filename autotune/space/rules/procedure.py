@@ -28,8 +28,9 @@ Ranges = dict[str, tuple[int, int]]
 
 def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
     """Returns the sketch of a procedure's schedules."""
-    shared = [loop for stmt in prim.body for loop in _outermost(stmt, {})]
-    lanes = [loop for stmt in prim.body for loop in _lane_loops(stmt, {})]
+    # A step changes all loops of a name.
+    shared = {loop.var: loop for stmt in prim.body for loop in _outermost(stmt, {})}.values()
+    lanes = {loop.var: loop for stmt in prim.body for loop in _lane_loops(stmt, {})}.values()
     widths = {loop.var: target.lanes(_element_bytes(loop)) for loop in lanes}
     split_loops = {
         loop.var for loop in lanes for n in PROCEDURES.vectors if loop.extent > n * widths[loop.var]

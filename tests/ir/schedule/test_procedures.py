@@ -34,6 +34,18 @@ prim @scatter(x0: float32[6, 40], x1: int32[6]) -> out: float32[5, 40] procedure
         out[k, c] max= x0[r, c]
 }""")
 
+AHEAD = parse_prim("""\
+prim @ahead(x0: float32[8, 12]) -> out: float32[8, 12] procedure {
+  for j in 12:
+    out[0, j] = x0[0, j]
+  for k in 7:
+    for j in 12:
+      out[k + 1, j] = out[k, j]
+    for j in 6:
+      out[k + 1, 2 * j] += x0[k + 1, 2 * j]
+      out[k + 1, 2 * j + 1] += x0[k + 1, 2 * j]
+}""")
+
 
 def inputs_of(prim):
     rng = np.random.default_rng(3)
@@ -52,6 +64,8 @@ def inputs_of(prim):
         (COLUMNS, (vectorize("j"), unroll("k"))),
         (COLUMNS, (split("k", (2, 4)), unroll("k.1"), parallel("j"))),
         (ROWS, (split("c", (3, 16)), vectorize("c.1"), vectorize("j"), parallel("i"))),
+        (AHEAD, (parallel("j"),)),
+        (AHEAD, (vectorize("j"),)),
         (ROWS, (split("r", (2, 4)), unroll("r.1"))),
     ],
 )
@@ -84,6 +98,7 @@ def test_vectors_take_the_loops_own_buffers_apart():
         (ROWS, parallel("r"), "the iterations of r depend on one another"),
         (COLUMNS, parallel("k"), "the iterations of k depend on one another"),
         (COLUMNS, vectorize("k"), "the iterations of k depend on one another"),
+        (AHEAD, parallel("k"), "the iterations of k depend on one another"),
         (COLUMNS, parallel("q"), "no loop q"),
         (COLUMNS, split("j", (1, 2, 3)), "split in two"),
         (COLUMNS, reorder("k", "j"), "is a procedure"),

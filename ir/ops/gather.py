@@ -1,0 +1,181 @@
+"""Gathers of several axes at a time, and searches in sorted rows: reads at indices from data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dims import as_int
+from ..dtype import INT64
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
+from ..loop.expr import Expr, IndexLike, cast, const, index, op, select
+from ..loop.tensor import Tensor
+from .declare import Element, attr, primitive
+from .rules import same_dtype
+from .sampling import floats, ints, sample, truths
+from .scatter import counted_from_end
+
+__all__: list[str] = []
+
+
+def _inside(place: Expr, size: Any) -> Expr:
+    """Returns an index from data within ``size``: counted from the end, or the nearest place."""
+    counted = op("maximum", counted_from_end(place, size), const(0, INT64))
+    return op("minimum", counted, index(size - 1))
+
+
+def _gather_rule(x: TensorType, indices: TensorType, batch_dims: Any) -> TensorType:
+    if not indices.dtype.is_integer:
+        raise LoopwrightTypeError(f"indices are integers, not {indices.short}")
+    if not isinstance(batch_dims, int) or not 0 <= batch_dims < max(1, indices.rank):
+        raise LoopwrightValueError(f"batch_dims {batch_dims} of {indices.short}")
+    depth = indices.shape[-1] if indices.rank else None
+    if not isinstance(depth, int) or depth == 0 or batch_dims + depth > x.rank:
+        raise LoopwrightTypeError(f"the last axis of {indices.short} is not a place in {x.short}")
+    if indices.shape[:batch_dims] != x.shape[:batch_dims]:
+        raise LoopwrightTypeError(f"{indices.short} and {x.short} differ in their batch axes")
+    result = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
+    if 0 in x.shape[batch_dims : batch_dims + depth] and 0 not in result:
+        raise LoopwrightValueError(f"nothing to gather from {x.short} by {indices.short}")
+    return TensorType(result, x.dtype)
+
+
+def _gather_reference(x: Any, indices: Any, batch_dims: int) -> Any:
+    at = np.moveaxis(indices.astype(np.int64), -1, 0)
+    batch = np.indices(indices.shape[:batch_dims], sparse=True)
+    place = [b.reshape(*b.shape, *[1] * (indices.ndim - 1 - batch_dims)) for b in batch]
+    for each, size in zip(at, x.shape[batch_dims:], strict=False):
+        place.append(np.clip(np.where(each < 0, each + size, each), 0, max(0, size - 1)))
+    return x[tuple(place)]
+
+
+@primitive(
+    "nn.gather_nd",
+    Pattern.INJECTIVE,
+    rule=_gather_rule,
+    reference=_gather_reference,
+    samples=lambda rng: [
+        sample(floats(rng, (4, 5, 6)), ints(rng, (2, 3, 2), "int64", -6, 6)),
+        sample(floats(rng, (4, 5)), ints(rng, (7, 2), "int32", 0, 3)),
+        sample(ints(rng, (3, 4, 5)), ints(rng, (3, 2, 1), "int64", 0, 3), batch_dims=1),
+        sample(truths(rng, (3, 4)), ints(rng, (3, 1), "uint8", 0, 3), batch_dims=1),
+        sample(floats(rng, (3, 4)), ints(rng, (0, 1), "int64", 0, 3)),
+    ],
+)
+def _gather_nd(
+    out: TensorType,
+    x: Tensor,
+    indices: Tensor,
+    *,
+    batch_dims: int = attr("leading axes that both operands share", 0),
+) -> Element:
+    """The slices ``x[b, indices[b, m, 0], indices[b, m, 1], ...]``.
+
+    ``x`` of any dtype, integer ``indices`` whose last axis holds one index for each of the axes
+    behind the shared ones. Negative indices count from the end; others out of range read the
+    nearest place.
+
+        fn (%x: Tensor[(4, 5, 6), int8], %indices: Tensor[(7, 2), int64]) -> Tensor[(7, 6), int8] {
+          nn.gather_nd(%x, %indices)
+        }
+    """
+    depth, rank = as_int(indices.shape[-1]), len(indices.shape)
+
+    def element(*i: IndexLike) -> Expr:
+        chosen = [
+            _inside(indices(*i[: rank - 1], n), x.shape[batch_dims + n]) for n in range(depth)
+        ]
+        return x(*i[:batch_dims], *chosen, *i[rank - 1 :])
+
+    return element
+
+
+def _search_rule(x: TensorType, values: TensorType, right: Any) -> TensorType:
+    same_dtype([x, values])
+    if x.rank == 0 or (x.rank > 1 and x.shape[:-1] != values.shape[:-1]):
+        raise LoopwrightTypeError(
+            f"{x.short} holds rows to be searched for {values.short}: one row, or the same rows"
+        )
+    if not isinstance(x.shape[-1], int):
+        raise LoopwrightTypeError(f"the rows of {x.short} need a constant size to be searched")
+    return TensorType(values.shape, INT64)
+
+
+def _search_reference(x: Any, values: Any, right: bool) -> Any:
+    side = "right" if right else "left"
+    if x.ndim == 1:
+        return np.searchsorted(x, values, side).astype(np.int64)
+    rows, wanted = x.reshape(-1, x.shape[-1]), values.reshape(-1, values.shape[-1])
+    found = [np.searchsorted(r, v, side) for r, v in zip(rows, wanted, strict=True)]
+    return np.array(found, np.int64).reshape(values.shape)
+
+
+def _search_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    def rows(x: Any) -> Any:
+        return np.sort(x, axis=-1)
+
+    return [
+        sample(rows(floats(rng, (9,))), floats(rng, (4, 5))),
+        sample(rows(ints(rng, (16,), "int32", 0, 9)), ints(rng, (12,), "int32", -1, 10)),
+        sample(rows(ints(rng, (17,), "int32", 0, 9)), ints(rng, (12,), "int32"), right=True),
+        sample(rows(floats(rng, (3, 7), "float64")), floats(rng, (3, 5), "float64"), right=True),
+        sample(rows(floats(rng, (1,))), floats(rng, (5,))),
+        sample(np.zeros((0,), "float32"), floats(rng, (5,))),
+        sample(np.float32([-1, 0, 2, np.nan, np.nan]), np.float32([np.nan, -2, 2, 5, np.inf])),
+    ]
+
+
+@primitive(
+    "nn.searchsorted",
+    Pattern.INJECTIVE,
+    rule=_search_rule,
+    reference=_search_reference,
+    samples=_search_samples,
+)
+def _searchsorted(
+    out: TensorType,
+    x: Tensor,
+    values: Tensor,
+    *,
+    right: bool = attr("True for the place behind equal elements", False),
+) -> Element:
+    """The places at which values go into sorted rows, int64: the number of lesser elements.
+
+    ``x`` holds one sorted row, or as many as ``values``; nan is the greatest. ``right`` counts
+    equal elements, too. The search is binary and without branches.
+
+        fn (%x: Tensor[(9), float32], %values: Tensor[(4, 5), float32]) -> Tensor[(4, 5), int64] {
+          nn.searchsorted(%x, %values)
+        }
+    """
+    size = as_int(x.shape[-1])
+
+    def before(element: Expr, value: Expr) -> Expr:
+        """True if the value goes behind the element."""
+        test = op("less_equal" if right else "less", element, value)
+        if not value.dtype.is_float:
+            return test
+        last = op("isnan", value)  # behind all numbers, and behind other nans on the right
+        if right:
+            return op("logical_or", test, last)
+        return op("logical_or", test, op("logical_and", last, op("equal", element, element)))
+
+    def element(*i: IndexLike) -> Expr:
+        row = i[:-1] if len(x.shape) > 1 else ()
+        value = values(*i)
+        place: Expr = const(0, INT64)
+        step = 1 << size.bit_length() >> 1
+        while step:  # ``place`` elements are known to be before the value
+            end = op("add", place, const(step, INT64))
+            fits = op("less_equal", end, const(size, INT64))
+            last = op("minimum", op("subtract", end, const(1, INT64)), const(size - 1, INT64))
+            taken = op("logical_and", fits, before(x(*row, last), value))
+            place = select(taken, end, place)
+            step >>= 1
+        return cast(place, INT64)
+
+    return element

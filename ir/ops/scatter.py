@@ -1,0 +1,300 @@
+"""Scatters: elements of an array replaced by, or combined with, updates at indices from data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dims import IntExpr, as_int, product, symbol
+from ..dtype import INT64
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
+from ..loop.expr import Expr, cast, const, index, op, select
+from ..loop.kinds import LoopKind
+from ..loop.nest import Accumulate, At, Loop, Stmt, Store
+from ..loop.tensor import Tensor
+from .compose import F, Value
+from .declare import Body, attr, composite, primitive
+from .rules import ANY, normalise_axis
+from .sampling import floats, ints, sample, truths
+
+__all__ = ["REDUCTIONS", "copied", "counted_from_end", "loops"]
+
+REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
+"""The combiner of each way to join an update with what is there; none replaces it."""
+
+_AT = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+_REDUCTION = attr("how an update joins the element: none, add, mul, min, max", "none")
+
+
+def loops(prefix: str, shape: Sequence[IntExpr], *body: Stmt) -> tuple[Stmt, ...]:
+    """Returns ``body`` in loops ``prefix0``, ``prefix1``, ... over ``shape``, the last innermost.
+
+    >>> print(loops("i", (2, 3), Store("y", (symbol("i0"),), const(1, INT64)))[0].var)
+    i0
+    """
+    for n in reversed(range(len(shape))):
+        body = (Loop(LoopKind.FOR, f"{prefix}{n}", as_int(shape[n]), body),)
+    return body
+
+
+def copied(out: str, x: Tensor) -> tuple[Stmt, ...]:
+    """Returns statements that copy ``x``."""
+    at = tuple(symbol(f"c{n}") for n in range(len(x.shape)))
+    return loops("c", x.shape, Store(out, at, x(*at)))
+
+
+def counted_from_end(place: Expr, size: IntExpr) -> Expr:
+    """Returns an index from data as int64, a negative one counted from the end."""
+    place = cast(place, INT64)
+    below = op("less", place, const(0, INT64))
+    return select(below, op("add", place, index(size)), place)
+
+
+def _join(reduction: str, out: str, at: tuple[IntExpr, ...], value: Expr) -> Stmt:
+    combiner = REDUCTIONS[reduction]
+    return Accumulate(out, at, combiner, value) if combiner else Store(out, at, value)
+
+
+def _check(x: TensorType, indices: TensorType, updates: TensorType, reduction: Any) -> None:
+    if not indices.dtype.is_integer:
+        raise LoopwrightTypeError(f"indices are integers, not {indices.short}")
+    if updates.dtype != x.dtype:
+        raise LoopwrightTypeError(f"updates of {updates.short} for elements of {x.short}")
+    if reduction not in REDUCTIONS:
+        raise LoopwrightValueError(f"reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+
+
+# -- scatter_elements ---------------------------------------------------------------------------
+
+
+def _elements_rule(
+    x: TensorType, indices: TensorType, updates: TensorType, axis: Any, reduction: Any
+) -> TensorType:
+    _check(x, indices, updates, reduction)
+    if indices.shape != updates.shape or indices.rank != x.rank or x.rank == 0:
+        raise LoopwrightTypeError(
+            f"indices {indices.short}, updates {updates.short} and {x.short} do not fit: the first "
+            "two have one shape, and all the same rank"
+        )
+    axis = normalise_axis(axis, x.rank, x)
+    for n, (size, whole) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if n != axis and isinstance(size, int) and isinstance(whole, int) and size > whole:
+            raise LoopwrightValueError(f"{indices.short} is longer than {x.short} on axis {n}")
+    return x
+
+
+def _scattered(x: Any, at: tuple[Any, ...], updates: Any, reduction: str) -> Any:
+    """NumPy's scatter, in order, without what lies outside."""
+    at = np.broadcast_arrays(*at)
+    inside = np.ones(at[0].shape, bool)
+    place: list[Any] = []
+    for indices, size in zip(at, x.shape, strict=False):
+        counted = np.where(indices < 0, indices + size, indices)
+        inside &= (counted >= 0) & (counted < size)
+        place.append(counted)
+    chosen = tuple(p[inside] for p in place)
+    result = x.copy()
+    if reduction == "none":
+        result[chosen] = updates[inside]
+    else:
+        _AT[reduction].at(result, chosen, updates[inside])
+    return result
+
+
+def _elements_reference(x: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
+    at = list(np.indices(indices.shape, sparse=True))
+    at[axis] = indices.astype(np.int64)
+    return _scattered(x, tuple(at), updates, reduction)
+
+
+def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    def drawn(dtype: str, shape: tuple[int, ...], part: tuple[int, ...], **attrs: Any) -> Sample:
+        make = floats if dtype.startswith("f") else ints
+        places = ints(rng, part, "int64", -4, 4)
+        return sample(make(rng, shape, dtype), places, make(rng, part, dtype), **attrs)
+
+    return [
+        drawn("float32", (4, 5), (4, 5), axis=1),
+        drawn("float32", (5, 3, 4), (9, 2, 4), axis=0, reduction="add"),
+        drawn("float64", (5,), (11,), reduction="max"),
+        drawn("int32", (4, 6), (3, 9), axis=-1, reduction="mul"),
+        drawn("int8", (4, 6), (2, 2), axis=1, reduction="min"),
+        drawn("float32", (3, 4), (0, 4), axis=1),
+        sample(truths(rng, (3, 4)), ints(rng, (3, 2), "int32", 0, 3), truths(rng, (3, 2)), axis=1),
+    ]
+
+
+@primitive(
+    "nn.scatter_elements",
+    Pattern.OPAQUE,
+    rule=_elements_rule,
+    reference=_elements_reference,
+    samples=_elements_samples,
+)
+def _scatter_elements(
+    out: TensorType,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    *,
+    axis: int = attr("the axis along which the indices choose", 0),
+    reduction: str = _REDUCTION,
+) -> Body:
+    """``x`` with ``updates[i, j]`` joined to ``x[indices[i, j], j]``, for axis 0, in order.
+
+    ``x`` of any dtype, integer ``indices`` and ``updates`` of one shape and the rank of ``x``.
+    Negative indices count from the end; an update whose index is out of range is left out. The
+    last of several for one element wins, unless they are joined.
+
+        fn (
+          %x: Tensor[(5, 4), float32],
+          %indices: Tensor[(3, 4), int64],
+          %updates: Tensor[(3, 4), float32]
+        ) -> Tensor[(5, 4), float32] {
+          nn.scatter_elements(%x, %indices, %updates, reduction="add")
+        }
+    """
+    axis = axis % len(x.shape)
+    at = [symbol(f"i{n}") for n in range(len(x.shape))]
+
+    def statements(name: str) -> Sequence[Stmt]:
+        place = tuple(symbol("k") if n == axis else i for n, i in enumerate(at))
+        join = _join(reduction, name, place, updates(*at))
+        chosen = counted_from_end(indices(*at), x.shape[axis])
+        here = At.of("k", as_int(x.shape[axis]), chosen, join)
+        return [*copied(name, x), *loops("i", indices.shape, here)]
+
+    return Body(statements)
+
+
+# -- scatter_nd ---------------------------------------------------------------------------------
+
+
+def _nd_reference(x: Any, indices: Any, updates: Any, reduction: str) -> Any:
+    return _scattered(x, tuple(np.moveaxis(indices.astype(np.int64), -1, 0)), updates, reduction)
+
+
+def _rows_rule(
+    x: TensorType, indices: TensorType, updates: TensorType, reduction: Any
+) -> TensorType:
+    _check(x, indices, updates, reduction)
+    count, rank = indices.shape if indices.rank == 2 else (None, 0)
+    if rank != x.rank - 1 or updates.shape != (count, x.shape[-1]):
+        raise LoopwrightTypeError(f"{x.short}, {indices.short} and {updates.short} do not fit")
+    return x
+
+
+@primitive(
+    "scatter_rows",
+    Pattern.OPAQUE,
+    rule=_rows_rule,
+    reference=_nd_reference,
+    samples=lambda rng: [
+        sample(floats(rng, (6, 5)), ints(rng, (9, 1), "int64", -7, 6), floats(rng, (9, 5))),
+        sample(
+            floats(rng, (3, 4, 33)),
+            ints(rng, (9, 2), "int32", -3, 3),
+            floats(rng, (9, 33)),
+            reduction="add",
+        ),
+        sample(
+            ints(rng, (5, 1), "uint8"),
+            ints(rng, (4, 1), "uint8", 0, 4),
+            ints(rng, (4, 1), "uint8"),
+            reduction="max",
+        ),
+    ],
+)
+def _scatter_rows(
+    out: TensorType, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = _REDUCTION
+) -> Body:
+    """``x`` with ``updates[m]`` joined to the row ``x[indices[m, 0], ...]``, in order.
+
+    A row is the last axis of ``x``; see nn.scatter_nd, which becomes this.
+
+        fn (
+          %x: Tensor[(6, 5), float32],
+          %indices: Tensor[(9, 1), int64],
+          %updates: Tensor[(9, 5), float32]
+        ) -> Tensor[(6, 5), float32] {
+          scatter_rows(%x, %indices, %updates, reduction="add")
+        }
+    """
+    count, rank = indices.shape
+    m, j = symbol("m"), symbol("j")
+
+    def statements(name: str) -> Sequence[Stmt]:
+        place = (*(symbol(f"k{n}") for n in range(as_int(rank))), j)
+        row: Stmt = Loop(
+            LoopKind.FOR, "j", as_int(x.shape[-1]), (_join(reduction, name, place, updates(m, j)),)
+        )
+        for n in reversed(range(as_int(rank))):
+            chosen = counted_from_end(indices(m, n), x.shape[n])
+            row = At.of(f"k{n}", as_int(x.shape[n]), chosen, row)
+        return [*copied(name, x), Loop(LoopKind.FOR, "m", as_int(count), (row,))]
+
+    return Body(statements)
+
+
+def _nd_rule(x: TensorType, indices: TensorType, updates: TensorType, reduction: Any) -> TensorType:
+    _check(x, indices, updates, reduction)
+    depth = indices.shape[-1] if indices.rank else None
+    if not isinstance(depth, int) or not 0 < depth <= x.rank:
+        raise LoopwrightTypeError(
+            f"the last axis of {indices.short} is not a place in {x.short}: it holds one index for "
+            "each of the first axes"
+        )
+    if updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+        raise LoopwrightTypeError(
+            f"updates of {updates.short} do not fit the places {indices.short} in {x.short}"
+        )
+    return x
+
+
+@composite(
+    "nn.scatter_nd",
+    Pattern.OPAQUE,
+    rule=_nd_rule,
+    reference=_nd_reference,
+    dtypes=ANY,
+    samples=lambda rng: [
+        sample(
+            floats(rng, (4, 5, 6)),
+            ints(rng, (2, 3, 2), "int64", -5, 4),
+            floats(rng, (2, 3, 6)),
+            reduction="add",
+        ),
+        sample(floats(rng, (4, 3)), ints(rng, (5, 2), "int32", 0, 2), floats(rng, (5,))),
+        sample(ints(rng, (7,)), ints(rng, (9, 1), "int64", 0, 6), ints(rng, (9,)), reduction="mul"),
+        sample(floats(rng, (4, 3)), ints(rng, (0, 1), "int64", 0, 2), floats(rng, (0, 3))),
+    ],
+)
+def _scatter_nd(x: Value, indices: Value, updates: Value, *, reduction: str = _REDUCTION) -> Value:
+    """``x`` with ``updates[m]`` joined to ``x[indices[m, 0], indices[m, 1], ...]``, in order.
+
+    ``x`` of any dtype; integer ``indices``, whose last axis holds one index for each of the first
+    axes of ``x``; ``updates`` of the other axes of ``indices``, then the rest of ``x``. Negative
+    indices count from the end; an update whose place is out of range is left out. The last of
+    several for one place wins, unless they are joined.
+
+        fn (
+          %x: Tensor[(9, 4), float32],
+          %indices: Tensor[(5, 1), int64],
+          %updates: Tensor[(5, 4), float32]
+        ) -> Tensor[(9, 4), float32] {
+          nn.scatter_nd(%x, %indices, %updates, reduction="add")
+        }
+    """
+    depth = as_int(indices.shape[-1])
+    count, row = product(indices.shape[:-1]), product(x.shape[depth:])
+    scattered = F.scatter_rows(
+        F.reshape(x, newshape=(*x.shape[:depth], row)),
+        F.reshape(indices, newshape=(count, depth)),
+        F.reshape(updates, newshape=(count, row)),
+        reduction=reduction,
+    )
+    return F.reshape(scattered, newshape=x.shape)

@@ -1,0 +1,59 @@
+"""Gathers and scatters of ``lw.nn`` in compiled functions and at once."""
+
+import loopwright as lw
+import numpy as np
+import pytest
+from loopwright import nn
+
+RNG = np.random.default_rng(3)
+
+
+def test_a_scatter_into_zeros_is_one_kernel():
+    """The gradient of an embedding: rows added at their words, some of them several times."""
+    words, rows = RNG.integers(0, 50, 30), RNG.standard_normal((30, 24)).astype(np.float32)
+
+    def gradient(words, rows):
+        return nn.scatter_nd(np.zeros((50, 24), np.float32), words[:, None], rows, "add")
+
+    f = lw.compile(gradient)
+    expected = np.zeros((50, 24), np.float32)
+    np.add.at(expected, words, rows)
+    np.testing.assert_allclose(f(words, rows), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(gradient(words, rows), expected, rtol=1e-5, atol=1e-5)
+    assert len(f.lower(words, rows).built.kernels) == 1
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
+def test_indices_out_of_range_write_nothing(reduction):
+    x = RNG.standard_normal((6, 5)).astype(np.float32)
+    indices = np.array([[-7, 6, 2**62, -(2**63), 0], [5, -1, -6, 2, 2]])
+    updates = RNG.standard_normal((2, 5)).astype(np.float32)
+    f = lw.compile(lambda x, i, u: nn.scatter_elements(x, i, u, reduction=reduction))
+    expected = nn.scatter_elements(x, indices, updates, reduction=reduction)
+    np.testing.assert_array_equal(f(x, indices, updates), expected)
+    assert (expected != x).sum() <= 6
+
+
+def test_gathers_of_slices():
+    x = RNG.standard_normal((4, 5, 6)).astype(np.float32)
+    indices = RNG.integers(0, 4, (3, 7, 2))
+    f = lw.compile(lambda x, i: nn.gather_nd(x * 2, i) + 1)
+    np.testing.assert_allclose(f(x, indices), 2 * x[indices[..., 0], indices[..., 1]] + 1)
+    batched = RNG.integers(0, 5, (4, 3, 1))
+    f = lw.compile(lambda x, i: nn.gather_nd(x, i, batch_dims=1))
+    expected = np.take_along_axis(x, np.broadcast_to(batched, (4, 3, 6)), 1)
+    np.testing.assert_array_equal(f(x, batched), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: nn.scatter_nd(x, np.zeros((2, 1)), x[:2]), "indices are integers"),
+        (lambda x: nn.scatter_nd(x, np.zeros((2, 1), int), x[:1]), "do not fit the places"),
+        (lambda x: nn.scatter_elements(x, np.zeros((2, 9), int), x[:2]), "do not fit"),
+        (lambda x: nn.gather_nd(x, np.zeros((2, 3), int)), "not a place in"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(lw.LoopwrightError, match=message):
+        lw.compile(call)(np.ones((4, 5), np.float32))
