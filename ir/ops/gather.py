@@ -110,8 +110,8 @@ def _search_reference(x: Any, values: Any, right: bool) -> Any:
     if x.ndim == 1:
         return np.searchsorted(x, values, side).astype(np.int64)
     rows, wanted = x.reshape(-1, x.shape[-1]), values.reshape(-1, values.shape[-1])
-    found = [np.searchsorted(r, v, side) for r, v in zip(rows, wanted, strict=True)]
-    return np.array(found, np.int64).reshape(values.shape)
+    places = [np.searchsorted(r, v, side) for r, v in zip(rows, wanted, strict=True)]
+    return np.array(places, np.int64).reshape(values.shape)
 
 
 def _search_samples(rng: np.random.Generator) -> Sequence[Sample]:
