@@ -16,7 +16,7 @@ from textwrap import indent
 from typing import NoReturn
 
 from .autotune.log.log_file import LogError
-from .commands import bench, debug, doctor, explain, log, profile, report, show, tune
+from .commands import bench, debug, doctor, explain, log, profile, report, run, show, tune
 from .commands.usage import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -32,6 +32,8 @@ examples:
   loopwright tune net.py:predict --budget 60s --log net.jsonl
   LOOPWRIGHT_LOG=net.jsonl python net.py                   run with what was found
   loopwright bench net.py:predict --log net.jsonl          how fast is it beside NumPy?
+  loopwright bench model.onnx                              and a model beside ONNX Runtime?
+  loopwright run model.onnx --input x.npy --output y.npy   what does it compute?
   loopwright explain net.py:predict --log net.jsonl        what bounds it, and how near is it?
   loopwright profile net.py:predict --trace trace.json     which lines take the time?
   loopwright debug net.py:predict --log net.jsonl          is every operation right?
@@ -41,7 +43,7 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, show, explain, profile, debug, report, log, bench, doctor)
+_COMMANDS = (tune, run, show, explain, profile, debug, report, log, bench, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -11,7 +11,7 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from .tracer.frontends.onnx import Constants, Shapes, Source
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "imported"]
 
 
 def from_onnx(
@@ -45,16 +45,23 @@ def from_onnx(
     {'y': array([0., 0., 2.], dtype=float32)}
     """
     try:
-        try:
-            from .tracer.frontends.onnx import convert
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("onnx", "google"):
-                raise
-            raise UnsupportedError(
-                "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
-            ) from None
-        module, name = convert(model, shapes, constants)
-        return CompiledModule(module, name, **options)
+        return imported(model, shapes, constants, **options)
     except Exception as error:
         reported = for_user(error)
     raise reported
+
+
+def imported(
+    model: Source, shapes: Shapes | None = None, constants: Constants | None = None, **options: Any
+) -> CompiledModule:
+    """Does what ``from_onnx`` does, for a caller that is not the user's code."""
+    try:
+        from .tracer.frontends.onnx import convert
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("onnx", "google"):
+            raise
+        raise UnsupportedError(
+            "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
+        ) from None
+    module, name = convert(model, shapes, constants)
+    return CompiledModule(module, name, **options)

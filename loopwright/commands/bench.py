@@ -1,4 +1,4 @@
-"""``loopwright bench``: a function beside the same function in NumPy."""
+"""``loopwright bench``: a function beside its NumPy form, or a model beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ import argparse
 import copy
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..codegen.target import Target
+from ..module import CompiledModule
 from ..text import seconds_text, table
 from .log_files import existing_log
+from .onnxruntime_peer import Peer, is_there
 from .usage import UsageError
 from .userfile import UserFunction, add_function_arguments, load_function
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
-HELP = "how fast is my function, beside NumPy?"
-DESCRIPTION = "Time a compiled function and the plain Python function behind it."
+HELP = "how fast is my function, beside NumPy, or my model, beside ONNX Runtime?"
+DESCRIPTION = "Time a compiled function and the plain Python function behind it, or a model."
 EXAMPLES = """\
 examples:
   loopwright bench net.py:predict                     as compiled without a log
   loopwright bench net.py:predict --log net.jsonl     with what tuning has found
   loopwright bench net.py:layer --arg 'x=f32[1000,512]' --threads 1
+  loopwright bench model.onnx                         beside ONNX Runtime, if it is installed
+  loopwright bench model.onnx --arg 'image=f32[1,3,224,224]'
 
 Both get the same arrays and run alternately, so that what disturbs the machine disturbs both. The
-results are compared first. NumPy uses the threads it was built for (OMP_NUM_THREADS=1 for one).
+results are compared first. NumPy uses the threads it was built for (OMP_NUM_THREADS=1 for one);
+ONNX Runtime runs in a process of its own, with as many as our code.
 """
 
 
@@ -44,6 +51,8 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seconds {args.seconds:g}: the time must be more than nothing")
     log = None if args.log is None else str(existing_log(args.log))
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
+    if isinstance(user.compiled, CompiledModule) and Path(args.function).suffix == ".onnx":
+        return _run_model(user, user.compiled, args.seconds)
     positional, named = user.arrays()
     plain_args, plain_named = copy.deepcopy((positional, named))  # a function may change them
     start = time.perf_counter()
@@ -60,6 +69,41 @@ def _run(args: argparse.Namespace) -> int:
         ("python", seconds_text(second), "1.00x"),
     ]
     print(f"{user.name}   compiled in {compiling:.2f} s   {difference}")
+    print(table(("", "per call", "speed"), rows))
+    return 0
+
+
+def _run_model(user: UserFunction, compiled: CompiledModule, seconds: float) -> int:
+    """Times a model beside ONNX Runtime, or alone."""
+    arrays, _ = user.arrays()
+    start = time.perf_counter()
+    ours = compiled(*arrays)
+    compiling = time.perf_counter() - start
+    head = f"{user.name}   compiled in {compiling:.2f} s"
+    if not is_there():
+        best = _sample(lambda: compiled(*arrays), seconds)
+        print(f"{head}   onnxruntime is not installed, so nothing stands beside it")
+        print(table(("", "per call"), [("loopwright", seconds_text(best))]))
+        return 0
+    feeds = dict(zip(compiled.inputs, arrays, strict=True))
+    with Peer(Path(user.name), feeds, compiled.threads or Target.host().cores) as peer:
+        if peer.error:
+            best = _sample(lambda: compiled(*arrays), seconds)
+            print(f"{head}   onnxruntime does not run it: {peer.error}")
+            print(table(("", "per call"), [("loopwright", seconds_text(best))]))
+            return 0
+        theirs = peer.results if len(peer.results) != 1 else peer.results[0]
+        difference = _difference(ours, theirs)
+        best, peer_best = float("inf"), float("inf")
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or peer_best == float("inf"):
+            best = min(best, _sample(lambda: compiled(*arrays), seconds / 10))
+            peer_best = min(peer_best, peer.least_seconds(seconds / 10))
+    rows = [
+        ("loopwright", seconds_text(best), f"{peer_best / best:.2f}x"),
+        ("onnxruntime", seconds_text(peer_best), "1.00x"),
+    ]
+    print(f"{head}   {difference}")
     print(table(("", "per call", "speed"), rows))
     return 0
 

@@ -1,9 +1,10 @@
-"""The user's program on the command line: ``FILE.py:FUNCTION`` and arguments for it, or
-``FILE.txt``, the text of a module.
+"""The user's program on the command line: ``FILE.py:FUNCTION`` and arguments for it, a model,
+``MODEL.onnx``, or ``FILE.txt``, the text of a module.
 
 Arguments come from, in this order,
 
 1. ``--arg x=f32[1,3,224,224]`` (or without ``x=``: in the order of the parameters),
+   A model needs it for inputs whose sizes it leaves open only,
 2. ``FUNCTION_inputs`` in the file, or ``example_inputs`` for all its functions: a tuple of
    positional arguments, a dict by name, or a function that returns one of these. They may be arrays
    or specs such as ``lw.f32[64, 784]``.
@@ -28,13 +29,15 @@ import numpy as np
 from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightError
 from ..module import CompiledModule, parse
+from ..onnx_model import imported
 from ..tracer.specs import DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 
-__all__ = ["UserFunction", "add_function_arguments", "load_function"]
+__all__ = ["UserFunction", "add_function_arguments", "load_function", "load_onnx"]
 
 WHERE = "FILE.py:FUNCTION"
-"""Form of the argument that names a function; ``FILE.txt``, the text of a module, is one, too."""
+"""Form of the argument that names a function; ``MODEL.onnx``, and ``FILE.txt``, the text of a
+module, are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> No
         "function",
         metavar=WHERE,
         nargs="?" if optional else None,
-        help="a function in a Python file; or FILE.txt, the text of a module",
+        help="a function in a Python file; MODEL.onnx; or FILE.txt, the text of a module",
     )
     parser.add_argument(
         "--arg",
@@ -81,6 +84,8 @@ def load_function(
 
     ``log`` and ``threads`` take the place of those the function was compiled with.
     """
+    if Path(where).suffix == ".onnx":
+        return load_onnx(Path(where), dict(map(_named_spec, specs)), log=log, threads=threads)
     if Path(where).suffix == ".txt":
         return _load_module(Path(where), specs, log, threads)
     file, colon, name = where.rpartition(":")
@@ -98,6 +103,46 @@ def load_function(
     plain = compiled.function
     args, kwargs = _arguments(module, name, plain, specs)
     return UserFunction(f"{file}:{name}", compiled, plain, args, kwargs)
+
+
+def load_onnx(
+    path: Path,
+    shapes: Mapping[str, Any],
+    *,
+    log: str | None = None,
+    threads: int | None = None,
+) -> UserFunction:
+    """Returns the model of a file. ``shapes`` has shapes or specs of inputs by name.
+
+    Inputs of integers are zeros and ones where random values are asked for: they may be indices
+    into any table.
+    """
+    threads = None if threads is None else _checked(threads)
+    try:
+        compiled = imported(path, shapes, log=log, threads=threads)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    rng = np.random.default_rng(0)
+    args = [
+        rng.integers(0, 2, spec.shape).astype(spec.dtype) if spec.dtype.kind in "iu" else spec
+        for spec in compiled.specs
+    ]
+    return UserFunction(str(path), compiled, compiled.function, tuple(args), {})
+
+
+def _named_spec(text: str) -> tuple[str, Spec]:
+    """Returns the name and the spec of an ``--arg`` for a model."""
+    name, _, spec = text.rpartition("=")
+    if not name:
+        raise UsageError(f"--arg {text}: a model's inputs have names; write it as NAME={text}")
+    return name, _parsed(text, spec)
+
+
+def _parsed(text: str, spec: str) -> Spec:
+    try:
+        return parse_spec(spec)
+    except LoopwrightError as error:
+        raise UsageError(f"--arg {text}: {error.message}; write it as x=f32[64,784]") from error
 
 
 def _load_module(
@@ -225,10 +270,7 @@ def _from_specs(
                 f"--arg {text}: {name}{signature} has no "
                 + (f"parameter {parameter!r}" if parameter else "parameter left for it")
             )
-        try:
-            values[parameter] = parse_spec(spec)
-        except LoopwrightError as error:
-            raise UsageError(f"--arg {text}: {error.message}; write it as x=f32[64,784]") from error
+        values[parameter] = _parsed(text, spec)
     try:
         bound = signature.bind(**values)
     except TypeError as error:

@@ -14,7 +14,7 @@
 """
 
 from . import control, elementwise, legacy, linear, quantised, reduce, shapes
-from .convert import Constants, Shapes, Source, convert
+from .convert import Constants, Shapes, Source, convert, input_names
 from .table import NotKnownError, Value, converter, is_known, known
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "convert",
     "converter",
     "elementwise",
+    "input_names",
     "is_known",
     "known",
     "legacy",

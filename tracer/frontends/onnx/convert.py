@@ -25,7 +25,7 @@ from .table import Value
 from .tensors import dtype_name, numpy_dtype
 from .walk import Walk
 
-__all__ = ["Constants", "Shapes", "Source", "convert"]
+__all__ = ["Constants", "Shapes", "Source", "convert", "input_names"]
 
 Source: TypeAlias = str | Path | bytes | ModelProto
 """A model: the path of a file, its bytes, or what they hold."""
@@ -67,6 +67,17 @@ def convert(
     return Module({"main": main}), trace.name
 
 
+def input_names(source: Source) -> list[str]:
+    """Returns the names of a model's inputs, in order."""
+    return [each.name for each in _inputs(read_model(source))]
+
+
+def _inputs(model: Model) -> list[ValueInfoProto]:
+    """Returns the inputs; old models list their initializers among them."""
+    initializers = {each.name for each in model.graph.initializer}
+    return [each for each in model.graph.input if each.name not in initializers]
+
+
 def _result(model: Model, name: str, value: Value) -> Atom:
     """Returns an output as the module's result. Raises UnsupportedError if it is not an array."""
     what = "a sequence"
@@ -82,8 +93,7 @@ def _input_types(
     model: Model, shapes: Shapes, constants: Mapping[str, Array]
 ) -> dict[str, TensorType]:
     """Returns the types of the inputs by name. Raises one error for all sizes that are unknown."""
-    initializers = {each.name for each in model.graph.initializer}
-    inputs = [each for each in model.graph.input if each.name not in initializers]
+    inputs = _inputs(model)
     unknown = {*shapes, *constants} - {each.name for each in inputs}
     if unknown:
         raise LoopwrightValueError(
@@ -97,6 +107,7 @@ def _input_types(
             continue
         kind = _tensor_type(model, each)
         shape = _shape(each, kind, shapes.get(each.name))
+        _check_dtype(each, kind, shapes.get(each.name))
         if shape is None:
             open_inputs.append(f"{each.name} : {_declared(kind)}")
             continue
@@ -151,6 +162,12 @@ def _shape(
             f"input {each.name!r} is {_declared(kind)} and cannot have the shape {sizes}"
         )
     return sizes
+
+
+def _check_dtype(each: ValueInfoProto, kind: TypeProto.Tensor, given: Any) -> None:
+    """Raises LoopwrightTypeError if a spec of an input has not its dtype."""
+    if isinstance(given, Spec) and given.dtype != numpy_dtype(kind.elem_type):
+        raise LoopwrightTypeError(f"input {each.name!r} is {_declared(kind)}, not {given}")
 
 
 def _declared(kind: TypeProto.Tensor) -> str:
