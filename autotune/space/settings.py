@@ -82,6 +82,7 @@ class Products:
     skinny_vectors: int = 8  # Vectors of a register tile that has one row.
     row_pack_vectors: int = 8  # Vectors of results for which packing what rows walk may pay.
     columns: tuple[int, ...] = (8, 16, 4)  # Vectors of a row at a time, where all is read once.
+    coming_share: float = 0.25  # Of L2: larger constants are fetched in every call.
     most: int = 4  # Register tiles that are tried.
 
 

@@ -18,6 +18,8 @@ non_temporal         1: results are written by non-temporal stores
 prefetch             what vectors read is prefetched: 1: one register tile along the vectors ahead;
                      n > 1: n iterations of the innermost reduced loop ahead, or n cache lines of
                      what a map reads
+next_panels          1: packed constants of the next iteration of the innermost loop around a cache
+                     tile that moves them are prefetched, spread over this one
 
 Features and defaults are computed from these numbers, for whole populations at once. Rules name
 their knobs after them; of a user's sketch they are read off its schedules (``reading``).
@@ -86,6 +88,7 @@ UNUSED = {
             "parallel",
             "non_temporal",
             "prefetch",
+            "next_panels",
         ),
         0,
     ),
@@ -295,6 +298,8 @@ class Tiling:
                     read["parallel"] = loop.count("*") + 1
                 case "stream", _:
                     read["non_temporal"] = 1
+                case "prefetch_next", _:
+                    read["next_panels"] = 1
                 case "prefetch", (_, _, loop, ahead) if self.k_axis is not None:
                     read["prefetch"] = ahead
                 case "prefetch", (_, _, _, ahead):

@@ -31,6 +31,7 @@ from ..loop.scalar import COMBINERS
 from .loops import Body, Limits, LoopWriter, Values
 from .mirror import Block, check_mirrored, mirror_image, on_diagonal
 from .panels import packed_inside
+from .prefetching import Walk, contiguous
 from .primitives import run_steps, state_of
 from .procedures import scheduled
 from .skipping import constants_of, is_needed
@@ -363,7 +364,28 @@ class _Writer(LoopWriter):
                     place = self.instantiate(node, soon, {})
                     assert isinstance(place, Read)
                     requests[Prefetch(buffer, place.plain_indices)] = None
+        for (name, buffer), loop in self.state.nexts.items():
+            if name != stage.name:
+                continue
+            if loop not in values:
+                raise ScheduleError(f"prefetch_next: {loop} is not outside of what {name} reads")
+            if not isinstance(values[loop], int):
+                requests.update(dict.fromkeys(self.prefetches_next(stage, buffer, loop, values)))
         return list(requests)
+
+    def prefetches_next(
+        self, stage: Stage, buffer: str, loop: str, values: Values
+    ) -> list[Prefetch]:
+        """Returns the prefetches of what the next iteration of an outer loop reads."""
+        node = next(n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer)
+        panels, walked = self.state.packs[buffer].stage.buffer, Walk.of(self.state, stage, loop)
+        first = self.instantiate(node, walked.next(values), {})
+        last = self.instantiate(node, walked.next_end(values), {})
+        assert isinstance(first, Read) and isinstance(last, Read)
+        size = contiguous(self.state, walked, node, first, last, panels)
+        *outer, start = first.plain_indices
+        lines = walked.lines(self.state, values, size, panels.dtype)
+        return [Prefetch(buffer, (*outer, start + line)) for line in lines]
 
     def write_back(
         self,

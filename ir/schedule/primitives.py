@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from ..dims import IntExpr, as_int, symbol, symbols
+from ..dims import IntExpr, as_int, symbol
 from ..errors import ScheduleError
 from ..loop.expr import (
     Expr,
@@ -20,7 +20,6 @@ from ..loop.expr import (
     read,
     select,
     substitute_indices,
-    walk,
     within,
 )
 from ..loop.kinds import LoopKind, Scope
@@ -31,6 +30,7 @@ from .borders import peel, unpad
 from .mirror import mirror
 from .packing import pack, pack_grouped
 from .panels import pack_at
+from .prefetching import prefetch, prefetch_next
 from .shift_bytes import shift_bytes
 from .skipping import skip
 from .state import Cache, State
@@ -276,32 +276,6 @@ def stream(state: State, name: str) -> State:
     return replace(state, streams=state.streams | {name})
 
 
-def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> State:
-    """Prefetch what a stage reads of an operand ``distance`` iterations of ``loop`` later.
-
-    ::
-
-        for i: for j: t[i, j] = x[i, j]  =>  for i: for j: prefetch x[i + 1, j]; t[i, j] = x[i, j]
-
-    It pays if the stage computes for longer than it reads and another one would wait for the next
-    row, or if the strides of an operand are too long for the hardware prefetcher. A packed operand
-    has the name of its panels. An address outside of the operand has no effect.
-    """
-    stage = state.require_stage(name, "prefetch")
-    state.require_loop(loop, "prefetch")
-    operands = {p.name for p in state.prim.params} | set(state.packs)
-    if distance < 1:
-        raise ScheduleError("prefetch: the distance is one iteration at least")
-    if loop in state.fused or buffer not in operands:
-        raise ScheduleError(f"prefetch: {loop} is a fused loop, or {buffer!r} not a parameter")
-    axis = state.axis_of(loop)
-    reads = [n for n in walk(stage.expr) if isinstance(n, Read) and n.buffer == buffer]
-    moved = any(axis in symbols(i) for n in reads for i in n.plain_indices)
-    if not moved or any(len(n.plain_indices) < len(n.indices) for n in reads):
-        raise ScheduleError(f"prefetch: {loop} does not move what {name} reads of {buffer}")
-    return replace(state, prefetches={**state.prefetches, (name, buffer): (loop, distance)})
-
-
 def cut(state: State, axis: str, points: tuple[int, ...]) -> State:
     """Run an axis in pieces that begin at these points, each with a separate body.
 
@@ -340,6 +314,7 @@ PRIMITIVES: Mapping[str, Callable[..., State]] = {
     "pack_at": pack_at,
     "stream": stream,
     "prefetch": prefetch,
+    "prefetch_next": prefetch_next,
     "unpad": unpad,
     "peel": peel,
     "cut": cut,

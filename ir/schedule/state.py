@@ -65,6 +65,7 @@ class State:
     skips: Mapping[str, str] = field(default_factory=dict)
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     prefetches: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    nexts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     peels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 

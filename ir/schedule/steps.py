@@ -9,6 +9,7 @@
                | cache_write(stage, scope, at) | rfactor(stage, loop)
                | split_reduction(stage, axis, parts) | pack(buffer, axis, tile)
                | stream(stage) | prefetch(stage, buffer, loop, distance)
+               | prefetch_next(stage, buffer, loop)
                | unpad(stage) | peel(loop, first, last) | cut(axis, points)
                | blockwise(stage, parts) | layout(stage, axis, ...)
                | cache_read(buffer, axis, ...) | own_axis(stage, axis) | skip(stage, loop)
@@ -47,6 +48,7 @@ __all__ = [
     "parallel",
     "peel",
     "prefetch",
+    "prefetch_next",
     "reorder",
     "rfactor",
     "shift_bytes",
@@ -79,6 +81,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "pack_at": ("name", "name", "int", "name"),
     "stream": ("name",),
     "prefetch": ("name", "name", "name", "int"),
+    "prefetch_next": ("name", "name", "name"),
     "unpad": ("name",),
     "peel": ("name", "int", "int"),
     "cut": ("name", "ints"),
@@ -294,6 +297,11 @@ def stream(stage: str) -> Step:
 def prefetch(stage: str, buffer: str, loop: str, distance: int = 1) -> Step:
     """Prefetch what a stage reads of an operand ``distance`` iterations of a loop later."""
     return Step("prefetch", (stage, buffer, loop, int(distance)))
+
+
+def prefetch_next(stage: str, buffer: str, loop: str) -> Step:
+    """Prefetch what a stage reads of panels in the next iteration of a loop, bit by bit."""
+    return Step("prefetch_next", (stage, buffer, loop))
 
 
 def unpad(stage: str) -> Step:

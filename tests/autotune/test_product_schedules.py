@@ -226,7 +226,7 @@ def test_what_few_rows_of_packed_weights_use_is_asked_for_early_and_not_copied()
 
 @pytest.mark.parametrize(
     ("m", "k", "known", "panels"),
-    [(512, 64, True, 1), (512, 768, True, 4), (512, 64, False, 4), (100_000, 64, True, 4)],
+    [(512, 64, True, 1), (512, 768, True, 2), (512, 64, False, 4), (100_000, 64, True, 4)],
 )
 def test_a_panel_that_fits_the_first_cache_stays_there(
     m: int, k: int, known: bool, panels: int
@@ -255,3 +255,16 @@ def test_rules_say_how_an_operand_is_copied_and_know_schedules_that_do_not():
 
 def says_copies(space, row):
     return any(str(s).startswith("fuse('w.packed.0.0'") for s in space.schedule(row).steps)
+
+
+def test_constants_that_L2_does_not_keep_come_one_panel_ahead():
+    target = Target("x86-64-v4", cores=1, l1=48 << 10, l2=2 << 20, l3=32 << 20)
+
+    def ahead(k: int, n: int, known: bool) -> list[str]:
+        prim = product(128, k, n, "float32", False, False, known)
+        schedule, _ = default_schedule(prim, target)
+        return [step.args[1] for step in schedule.steps if step.name == "prefetch_next"]
+
+    assert ahead(768, 768, True) == ["w.packed"]
+    assert ahead(128, 768, True) == []
+    assert ahead(768, 768, False) == []

@@ -60,6 +60,9 @@ def random_step(rng: random.Random, state: State) -> Step:
         operands = [p.name for p in state.prim.params] + list(state.packs)
         loop, turns = rng.choice(state.order), rng.randint(1, 3)
         return Step(name, (rng.choice(stages), rng.choice(operands), loop, turns))
+    if name == "prefetch_next":
+        packed = [*state.packs] or [p.name for p in state.prim.params]
+        return Step(name, (rng.choice(stages), rng.choice(packed), rng.choice(state.order)))
     if name == "tensorize":
         return Step(name, (rng.choice(state.order), rng.choice(("vnni", "amx"))))
     if name == "layout":

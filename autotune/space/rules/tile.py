@@ -22,6 +22,7 @@ from ....ir.schedule.steps import (
     pack,
     pack_at,
     prefetch,
+    prefetch_next,
     reorder,
     unroll,
     vectorize,
@@ -140,15 +141,29 @@ class Tile(Tiling):
     def _prefetches(self, choices: Choices) -> list[Step]:
         """Returns the steps that prefetch what vectors read."""
         ahead, k, loop = choices["prefetch"], self.k_axis, f"{self.vector_axis}.1"
+        nexts = self._next_panels(choices)
         if not ahead:
-            return []
+            return nexts
         if k is None:
             ahead, loop = self.tiles_ahead(ahead, choices["vectors"]), f"{self.vector_axis}.0"
         elif ahead > 1:
             loop = f"{k}.1"
         packed = self._packed(choices)
         names = [f"{name}.packed" if name in packed else name for name in self.prefetched]
-        return [prefetch(self.group.main.name, name, loop, ahead) for name in names]
+        return [*nexts, *(prefetch(self.group.main.name, name, loop, ahead) for name in names)]
+
+    def _next_panels(self, choices: Choices) -> list[Step]:
+        """Returns the steps that prefetch the panels of constants that come next: those of the next
+        block of the reduced axis, or of the next vectors."""
+        if not choices["next_panels"]:
+            return []
+        blocks = choices["k_blocks"] > 1 and len(self.group.main.reduce_axes) == 1
+        loop = f"{self.k_axis}.0" if blocks else f"{self.vector_axis}.0"
+        return [
+            prefetch_next(self.group.main.name, f"{name}.packed", loop)
+            for name, fixed in self.packable
+            if fixed
+        ]
 
     def transposes_for_few(self, choices: Choices) -> bool:
         rows = self.extent(self.row_axis) * self.extent(self.second_row_axis)
@@ -187,6 +202,8 @@ class Tile(Tiling):
         if len(self.group.stages) > 1:  # the sums of a cache tile are kept between blocks
             kept = width * v["cache_rows"] * v["rows"] * v["second_rows"]
             good &= whole | (kept <= TILE.max_kept)
+        passed = np.isin(v["pack"], PACKS_VECTORS) & (v["vectors_outer"] == 1)
+        good &= (v["next_panels"] == 0) | passed
         if Pack.INSIDE in self.knobs["pack"]:
             panels = width * block * v["second_rows"]  # each of which may have panels of its own
             alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))
@@ -315,6 +332,7 @@ def tile_of(group: Group, target: Target, v: str, rows: Sequence[str] | None = N
         "pack": _packs(group, row, packable, packable_rows),
         "parallel": tuple(range(min(SKETCHES.max_parallel, len(group.shared)) + 1)),
         "non_temporal": non_temporal_choices(group, target),
+        "next_panels": (0, 1) if row and k and any(fixed for _, fixed in packable) else (0,),
         "prefetch": (0,)
         if not prefetched
         else (0, 1, 8, 32)

@@ -176,6 +176,8 @@ def tile_defaults(tiling: Tiling) -> list[Choices]:
         in_panels = c["pack"] in PACKS_VECTORS and not _is_skinny(tiling)
         if in_panels and not _prepared(tiling.packable):
             _pack_where_used(tiling, c)
+        if _panels_come(tiling, c):
+            _bring_next(tiling, c)
         if _panel_stays(tiling, c):
             c["cache_vectors"] = 1
             c["parallel"] = parallel_depth(tiling, c)
@@ -196,6 +198,35 @@ def _panel_stays(tiling: Tiling, c: Choices) -> bool:
     walked = [a for a in tiling.group.accesses[main.name] if not a.depends(v)]
     size = sum(a.size * a.element_bytes for a in walked)
     return panel <= tiling.target.l1 // 2 and size <= tiling.target.l2 // 2
+
+
+def _panels_come(tiling: Tiling, c: Choices) -> bool:
+    """True if panels of a constant come from the LLC or memory in every call: L2 holds what other
+    kernels read in between."""
+    main, fixed = tiling.group.main, {name for name, constant in tiling.packable if constant}
+    reads = [a for a in tiling.group.accesses[main.name] if a.buffer in fixed]
+    size = sum(a.size * a.element_bytes for a in reads)
+    passed = c["pack"] in (Pack.VECTORS, Pack.BOTH) and c["vectors_outer"] == 1
+    return (
+        passed
+        and 1 in tiling.knobs["next_panels"]
+        and size >= PRODUCTS.coming_share * tiling.target.l2
+    )
+
+
+def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
+    """Prefetch the next panels while all rows pass over these: both have to stay in L2."""
+    width = c["vectors"] * tiling.lanes
+    depth = ceil(_depth(tiling) / c["k_blocks"])
+    room = int(tiling.target.l2 * PRODUCTS.cache_share)
+    wide = max(1, room // (2 * width * depth * tiling.group.element_bytes))
+    c["next_panels"] = 1
+    c["cache_vectors"] = min(
+        c["cache_vectors"], max(m for m in tiling.knobs["cache_vectors"] if m <= wide)
+    )
+    if tiling.outer_axes:  # panels of different matrices lie between those of one
+        c["cache_vectors"] = 1
+    c["parallel"] = parallel_depth(tiling, c)
 
 
 def panel_loops(tiling: Tiling) -> int:

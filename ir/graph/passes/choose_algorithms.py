@@ -148,7 +148,7 @@ def estimate(
     if algorithm == "direct":
         weights = 9 * channels * outputs
         work = limits.direct_product * n * height * width * 9 * channels * wide
-        return work + fetched(weights)
+        return max(work, fetched(weights))  # the next weights come while these are used
     tile = TILES[algorithm]
     tiles, points = n * -(-height // tile) * -(-width // tile), (tile + 2) ** 2
     deep = -(-channels // limits.lanes) * limits.lanes

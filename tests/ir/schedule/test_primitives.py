@@ -15,6 +15,7 @@ from loopwright.ir.schedule.steps import (
     pack,
     parallel,
     prefetch,
+    prefetch_next,
     reorder,
     rfactor,
     split,
@@ -475,6 +476,33 @@ def test_prefetch_of_panels_some_turns_ahead():
               prefetch w.packed[0, 4 * k.0 + k.1 + 2, j]
               out.acc[0] += x[4 * k.0 + k.1] * w.packed[0, 4 * k.0 + k.1, j]
           out[j] = out.acc[0]
+        """,
+    )
+
+
+def test_the_next_panel_comes_while_all_rows_pass_over_this_one():
+    """Two lines of the next panel in eight iterations."""
+    shows(
+        "prim @f(x: float32[4, 2], w: float32[2, 64] const) -> out: float32[4, 64] "
+        "{ out[i, j] = sum(k: 2) x[i, k] * w[k, j] }",
+        pack("w", "j", 16),
+        split("j", (4, 16)),
+        reorder("j.0", "i", "k", "j.1"),
+        cache_write("out", "registers", "i"),
+        prefetch_next("out", "w.packed", "j.0"),
+        vectorize("j.1"),
+        after="""
+        for j.0 in 4:
+          for i in 4:
+            registers out.acc: float32[1, 16]
+            vectorize j.1 in 16:
+              out.acc[0, j.1] = 0.0
+            for k in 2:
+              vectorize j.1 in 16:
+                prefetch w.packed[j.0 + 1, 0, 16 * ((2 * i + k) // 4)]
+                out.acc[0, j.1] += x[i, k] * w.packed[j.0, k, j.1]
+            vectorize j.1 in 16:
+              out[i, 16 * j.0 + j.1] = out.acc[0, j.1]
         """,
     )
 

@@ -53,7 +53,8 @@ def test_short_sums_take_large_tiles_only_if_the_tolerance_does_not_matter() -> 
 
 def test_small_deep_images_are_left_alone_where_the_kernel_would_not_fit_the_caches() -> None:
     assert chosen(conv(4, 512, 512, padding=1)) == "auto"
-    assert chosen(conv(7, 512, 512, padding=1)) == "winograd2"
+    assert chosen(conv(7, 512, 512, padding=1)) == "auto"
+    assert chosen(conv(14, 512, 512, padding=1)) != "auto"
 
 
 def test_points_of_a_tile_that_share_a_set_of_the_cache_cost_more() -> None:
