@@ -36,6 +36,15 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "layer_norm plain": (lambda x: nn.layer_norm(x), (X,)),
     "rms_norm": (nn.rms_norm, (X, G)),
     "batch_norm": (nn.batch_norm, (IMAGE, GAMMA, BETA, MEAN, VAR)),
+    "batch_norm_training": (
+        lambda x, g, b: np.concatenate([np.ravel(y) for y in nn.batch_norm_training(x, g, b)]),
+        (IMAGE, GAMMA, BETA),
+    ),
+    "group_norm": (lambda x, g, b: nn.group_norm(x, 2, g, b), (IMAGE, GAMMA, BETA)),
+    "instance_norm": (nn.instance_norm, (IMAGE, GAMMA, BETA)),
+    "local_response_norm": (lambda x: nn.local_response_norm(x, 3, alpha=0.5), (IMAGE,)),
+    "lp_normalize": (lambda x: nn.lp_normalize(x, 1, axis=1), (IMAGE,)),
+    "lp_normalize 3": (lambda x: nn.lp_normalize(x, 3, epsilon=0.1), (np.abs(IMAGE),)),
     "matmul": (nn.matmul, (X, X.T.copy())),
     "dense": (nn.dense, (X, R.normal(size=(3, 6)), np.ones(3))),
     "conv2d": (nn.conv2d, (IMAGE, KERNEL)),
@@ -164,6 +173,22 @@ def test_convolutions_of_other_ranks_by_their_formula(rank: int) -> None:
     left, right = (np.einsum("nc...i,oci->no...", _flat(a, rank), _flat(b, rank))
                    for a, b in ((windows[:, :2], w[:3]), (windows[:, 2:], w[3:])))  # fmt: skip
     np.testing.assert_allclose(got, np.concatenate([left, right], axis=1), atol=1e-12)
+
+
+def test_norms_of_groups_by_their_formula() -> None:
+    x, gamma, beta = (a.astype(np.float64) for a in (IMAGE, GAMMA, BETA))
+    blocks = x.reshape(2, 2, -1)
+    spread = np.sqrt(blocks.var(2, keepdims=True) + 1e-5)
+    unit = ((blocks - blocks.mean(2, keepdims=True)) / spread).reshape(x.shape)
+    expected = unit * gamma[:, None, None] + beta[:, None, None]
+    np.testing.assert_allclose(nn.group_norm(x, 2, gamma, beta), expected, atol=1e-12)
+    spread = np.sqrt(x.var((2, 3), keepdims=True) + 1e-5)
+    unit = (x - x.mean((2, 3), keepdims=True)) / spread
+    np.testing.assert_allclose(nn.instance_norm(x), unit, atol=1e-12)
+    squares = np.pad(x * x, ((0, 0), (1, 2), (0, 0), (0, 0)))
+    total = sum(squares[:, k : k + 4] for k in range(4))
+    expected = x / (2 + 0.25 * total) ** 0.5
+    np.testing.assert_allclose(nn.local_response_norm(x, 4, 1.0, 0.5, 2.0), expected, atol=1e-12)
 
 
 def test_positions_of_the_greatest_elements() -> None:

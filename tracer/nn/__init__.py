@@ -21,7 +21,15 @@ from .apply import declared
 from .basic import dense, one_hot, pad
 from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from .indexing import gather_nd, scatter_elements, scatter_nd
-from .norms import layer_norm, rms_norm
+from .norms import (
+    batch_norm_training,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    lp_normalize,
+    rms_norm,
+)
 from .pooling import (
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -44,6 +52,7 @@ __all__ = [
     "adaptive_max_pool",
     "avg_pool",
     "avg_pool2d",
+    "batch_norm_training",
     "conv",
     "conv1d",
     "conv2d",
@@ -51,7 +60,11 @@ __all__ = [
     "conv_transpose",
     "dense",
     "gather_nd",
+    "group_norm",
+    "instance_norm",
     "layer_norm",
+    "local_response_norm",
+    "lp_normalize",
     "lp_pool",
     "max_pool",
     "max_pool2d",

@@ -11,9 +11,21 @@
     convert   a model's inputs and outputs; the module
 
     elementwise, shapes, linear, reduce, control, quantised, legacy: converters by family
+    conv, pool, norm
 """
 
-from . import control, elementwise, legacy, linear, quantised, reduce, shapes
+from . import (
+    control,
+    conv,
+    elementwise,
+    legacy,
+    linear,
+    norm,
+    pool,
+    quantised,
+    reduce,
+    shapes,
+)
 from .convert import Constants, Shapes, Source, convert, input_names
 from .table import NotKnownError, Value, converter, is_known, known
 
@@ -24,6 +36,7 @@ __all__ = [
     "Source",
     "Value",
     "control",
+    "conv",
     "convert",
     "converter",
     "elementwise",
@@ -34,5 +47,7 @@ __all__ = [
     "linear",
     "quantised",
     "reduce",
+    "norm",
+    "pool",
     "shapes",
 ]
