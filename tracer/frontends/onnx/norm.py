@@ -129,11 +129,3 @@ def _lp_normalization(x: Value, *, axis: int = -1, p: int = 2) -> Value:
     total = np.sum(powers, axis=axis, keepdims=True)
     norm = total if p == 1 else np.sqrt(total)
     return np.where(norm == 0, x.dtype.type(0), x / norm)
-
-
-@converter("MeanVarianceNormalization", since=9)
-def _mean_variance_normalization(x: Value, *, axes: tuple[int, ...] = (0, 2, 3)) -> Value:
-    mean = np.mean(x, axis=axes, keepdims=True)
-    centred = x - mean
-    spread = np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True))
-    return centred / (spread + x.dtype.type(1e-9))
