@@ -334,6 +334,7 @@ _CODE = {
     "bitwise_not": _Code(None, _inverted, _inverted),
     "left_shift": _Code(ints=_left_shift),
     "right_shift": _Code(ints=_right_shift),
+    "bits": _Code(lambda s, dtype, x: s.w.convert("bitcast", x, f"i{dtype.bits}")),
 }
 
 

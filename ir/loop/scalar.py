@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import BOOL, DType
+from ..dtype import BOOL, DTYPES, DType
 from ..errors import InternalError
 from ..traits import Trait
 
@@ -33,6 +33,7 @@ class ScalarOp:
     - ``cost`` is the number of arithmetic instructions, roughly.
     - ``symbol`` is the infix operator that prints and parses it.
     - ``to_bool`` is True if the result is a bool, False if it has the dtype of the operands.
+    - ``to_bits`` is True if the result is the unsigned integer that has the bits of the operand.
     - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
@@ -47,6 +48,7 @@ class ScalarOp:
     cost: float = 1.0
     symbol: str = ""
     to_bool: bool = False
+    to_bits: bool = False
     domain: tuple[float, float] = (-4.0, 4.0)
     largest: bool = True
     traits: Trait = Trait.NONE
@@ -62,7 +64,13 @@ class ScalarOp:
         values = dtypes[1:] if self.arity == 3 else dtypes
         if any(d != values[0] for d in values) or values[0].kind not in self.kinds:
             raise InternalError(f"scalar {self.name} on {', '.join(map(str, dtypes))}")
-        return BOOL if self.to_bool else values[0]
+        return self.of(values[0])
+
+    def of(self, dtype: DType) -> DType:
+        """The dtype of the result for values of ``dtype``."""
+        if self.to_bits:
+            return DTYPES[f"uint{dtype.bits}"]
+        return BOOL if self.to_bool else dtype
 
 
 def _erf(x: Any) -> Any:
@@ -75,6 +83,11 @@ def _sigmoid(x: Any) -> Any:
     x = np.asarray(x)
     with np.errstate(over="ignore"):
         return (1.0 / (1.0 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
+
+
+def _bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(f"u{x.itemsize}")
 
 
 def _rsqrt(x: Any) -> Any:
@@ -214,6 +227,8 @@ _ROWS = (
     r("right_shift", 2, np.right_shift, _INT, symbol=">>",
       text="Bits moved down, the sign repeated. It is 0 or -1 where the count is negative or "
            "not less than the number of bits."),
+    r("bits", 1, _bits, _FLT, to_bits=True, traits=_JUMPS,
+      text="The bits of a float as an unsigned integer."),
     r("where", 3, np.where, _ALL,
       text="The second operand where the condition is True, else the third."),
     r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),

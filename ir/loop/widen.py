@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from .expr import Const, Expr, Index, Op, Read, cast, const, op, read, rebuilt_indices, walk
 from .prim import Buffer, PrimFunc, Stage
+from .scalar import SCALAR_OPS
 
 __all__ = ["widened"]
 
@@ -57,4 +58,6 @@ def _wide_expr(root: Expr) -> Expr:
 def _wide_op(node: Op, args: list[Expr]) -> Expr:
     if node.name == "cast":
         return cast(args[0], node.dtype.wide)
+    if SCALAR_OPS[node.name].to_bits:
+        args = [cast(a, b.dtype) for a, b in zip(args, node.args, strict=True)]
     return op(node.name, *args)

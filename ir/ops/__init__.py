@@ -12,7 +12,7 @@ samples ``sampling``. The declarations::
     update             strided_set
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
-    gather             nn.gather_nd, nn.searchsorted
+    gather, sort       nn.gather_nd, nn.searchsorted, nn.sort, nn.argsort, nn.top_k_indices
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
@@ -44,6 +44,7 @@ from . import (  # noqa: F401  (each declares its operators)
     scatter,
     shape,
     softmax,
+    sort,
     update,
     winograd,
 )

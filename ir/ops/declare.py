@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr
-from ..dtype import FLOAT64
+from ..dtype import BOOL, DTYPES, FLOAT64, DType
 from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
 from ..graph.evaluate import evaluate
@@ -342,7 +342,12 @@ DTYPE_WORDS = {
 
 
 def elementwise_doc(
-    name: str, text: str, params: Sequence[str], kinds: str, *, to_bool: bool = False
+    name: str,
+    text: str,
+    params: Sequence[str],
+    kinds: str,
+    *,
+    result: Callable[[DType], DType] = lambda dtype: dtype,
 ) -> str:
     """Returns the documentation of an elementwise operator that computes what ``text`` says."""
     dtype = "bool" if kinds == "b" else "float32" if "f" in kinds else "int32"
@@ -357,12 +362,14 @@ def elementwise_doc(
     signature = ", ".join(typed)
     if len(params) > 2:
         signature = "\n      " + ",\n      ".join(typed) + "\n    "
-    result = "bool" if to_bool else "the operands' dtype"
+    given = DTYPES[dtype]
+    made = result(given)
+    word = {given: "the operands' dtype", BOOL: "bool"}.get(made, "uint32 or uint64")
     return operator_doc(
         text,
-        f"{shape} Dtypes: {DTYPE_WORDS[kinds]}; result: {result}. "
+        f"{shape} Dtypes: {DTYPE_WORDS[kinds]}; result: {word}. "
         f"LoopwrightTypeError for another dtype{errors}.",
-        f"fn ({signature}) -> Tensor[(7), {'bool' if to_bool else dtype}]",
+        f"fn ({signature}) -> Tensor[(7), {made}]",
         f"{name}({', '.join(f'%{p}' for p in params)})",
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import BOOL
+from ..dtype import dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -56,10 +56,10 @@ def _declare(row: ScalarOp) -> None:
             )
         dtype = same_dtype(values)
         shape = broadcast_shapes(operands)
-        return TensorType(shape, BOOL if row.to_bool else dtype)
+        return TensorType(shape, row.of(dtype))
 
     def reference(*arrays: Any) -> Any:
-        dtype = np.dtype(bool) if row.to_bool else arrays[-1].dtype
+        dtype = row.of(dtype_of(arrays[-1].dtype)).numpy
         return np.asarray(row.numpy(*arrays)).astype(dtype, copy=False)
 
     @primitive(
@@ -72,7 +72,7 @@ def _declare(row: ScalarOp) -> None:
         traits=row.traits,
         cost=row.cost,
         params=params,
-        doc=elementwise_doc(row.name, row.text, params, row.kinds, to_bool=row.to_bool),
+        doc=elementwise_doc(row.name, row.text, params, row.kinds, result=row.of),
     )
     def _row(out: TensorType, *inputs: Tensor) -> Element:
         def element(*i: IndexLike) -> Expr:

@@ -7,6 +7,7 @@ time. Everything that is written in another way already stays as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ....codegen.target import Target
@@ -28,9 +29,8 @@ Ranges = dict[str, tuple[int, int]]
 
 def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
     """Returns the sketch of a procedure's schedules."""
-    # A step changes all loops of a name.
-    shared = {loop.var: loop for stmt in prim.body for loop in _outermost(stmt, {})}.values()
-    lanes = {loop.var: loop for stmt in prim.body for loop in _lane_loops(stmt, {})}.values()
+    shared = _by_name(prim, [loop for stmt in prim.body for loop in _outermost(stmt, {})])
+    lanes = _by_name(prim, [loop for stmt in prim.body for loop in _lane_loops(stmt, {})])
     widths = {loop.var: target.lanes(_element_bytes(loop)) for loop in lanes}
     split_loops = {
         loop.var for loop in lanes for n in PROCEDURES.vectors if loop.extent > n * widths[loop.var]
@@ -59,6 +59,13 @@ def procedure_sketch(prim: Procedure, target: Target) -> Sketch:
         "parallel": ((1, 0) if longest >= PROCEDURES.worth_threads else (0, 1)) if shared else (0,),
     }
     return Sketch("procedure", build, **knobs)
+
+
+def _by_name(prim: Procedure, loops: Sequence[Loop]) -> Sequence[Loop]:
+    """One loop of each name of which all are among ``loops``: a step changes all of a name."""
+    every = Counter(s.var for s in statements(prim.body) if isinstance(s, Loop))
+    given = Counter(loop.var for loop in loops)
+    return [loop for var, loop in {l.var: l for l in loops}.items() if given[var] == every[var]]
 
 
 def _outermost(stmt: Stmt, ranges: Ranges) -> Iterator[Loop]:

@@ -186,7 +186,7 @@ def expressions(draw):
     rows = [
         r
         for r in SCALAR_OPS.values()
-        if dtype.kind in r.kinds and r.name != "cast" and not r.to_bool
+        if dtype.kind in r.kinds and r.name != "cast" and not (r.to_bool or r.to_bits)
     ]
     for _ in range(draw(st.integers(0, 30))):
         row = draw(st.sampled_from(rows))

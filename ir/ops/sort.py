@@ -1,0 +1,540 @@
+"""Sorts of rows, and their greatest elements.
+
+All work on *keys*: unsigned integers of as many bits as an element, in the order of the elements.
+Signed integers have their first bit flipped, floats theirs and, if negative, all others; nan is the
+greatest, and -0 equals 0 ("Radix Tricks", M. Herf, 2001). The bits of keys are inverted for the
+order from the greatest down, so nan comes first there.
+
+A row is sorted by its digits, the least significant first, each time in the order of the elements
+so far: n steps a digit whatever the values are, and equal elements keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dims import IntExpr, as_int, product, symbol
+from ..dtype import DTYPES, INT32, INT64, DType
+from ..errors import LoopwrightTypeError, LoopwrightValueError
+from ..graph.operator import Pattern, Sample
+from ..graph.types import TensorType
+from ..loop.expr import Expr, cast, const, index, op, read, select
+from ..loop.kinds import LoopKind, Scope
+from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store, substituted
+from ..loop.prim import Buffer
+from ..loop.tensor import Tensor
+from .compose import F, Value
+from .declare import Body, attr, composite, primitive
+from .rules import ANY, normalise_axis
+from .sampling import extremes, floats, ints, sample, specials, truths
+
+__all__: list[str] = []
+
+STACK_BYTES = 1 << 16  # of a buffer of a row that is on the stack; longer ones are in the workspace
+WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
+LONG_ROW = 1 << 12  # elements from which wide digits pay
+CHUNK = 16  # elements that are compared with the least of the best at a time
+_DESCENDING = attr("True for the greatest first", False)
+
+
+def key_type(dtype: DType) -> DType:
+    """Returns the dtype of an element's key."""
+    return DTYPES["uint8" if dtype.is_bool else f"uint{dtype.bits}"]
+
+
+def key(value: Expr, descending: bool = False) -> Expr:
+    """Returns the key of an element; see the module."""
+    dtype, kind = value.dtype, key_type(value.dtype)
+    first = const(1 << (kind.bits - 1), kind)
+    ones = const((1 << kind.bits) - 1, kind)
+    if dtype.is_float:
+        bits = op("bits", op("add", value, const(0.0, dtype)))  # -0 + 0 is 0
+        negative = op("not_equal", op("bitwise_and", bits, first), const(0, kind))
+        ordered = op("bitwise_xor", bits, select(negative, ones, first))
+        made = select(op("isnan", value), ones, ordered)
+    elif dtype.is_signed:
+        made = op("bitwise_xor", cast(value, kind), first)
+    else:
+        made = cast(value, kind)
+    return op("bitwise_xor", made, ones) if descending else made
+
+
+def _rows_rule(x: TensorType, dtype: DType) -> TensorType:
+    if x.rank != 2:
+        raise LoopwrightTypeError(f"rows have two axes, not {x.short}")
+    return TensorType(x.shape, dtype)
+
+
+def _order(x: Any, descending: bool) -> Any:
+    """Returns the stable order along the last axis, nan as the greatest."""
+    if not descending:
+        return np.argsort(x, axis=-1, kind="stable")
+    size = x.shape[-1]
+    return size - 1 - np.flip(np.argsort(np.flip(x, -1), axis=-1, kind="stable"), -1)
+
+
+def _sorted(x: Any, descending: bool) -> Any:
+    return np.take_along_axis(x, _order(x, descending), -1)
+
+
+def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    return [
+        sample(floats(rng, (3, 37))),
+        sample(specials("float32")[None, :], descending=True),
+        sample(specials("float64")[None, :]),
+        sample(floats(rng, (2, 5), "float64"), descending=True),
+        sample(np.stack([extremes("int8")] * 2)),
+        sample(ints(rng, (4, 50), "int64"), descending=True),
+        sample(ints(rng, (4, 50), "uint16", 0, 9)),
+        sample(truths(rng, (2, 9)), descending=True),
+        sample(floats(rng, (0, 3))),
+        sample(floats(rng, (3, 1))),
+        sample(floats(rng, (1, 4200))),
+    ]
+
+
+class _Radix:
+    """The statements that sort the rows of ``x``; of the elements, or of their positions."""
+
+    def __init__(self, x: Tensor, descending: bool, positions: bool) -> None:
+        self.x, self.descending, self.positions = x, descending, positions
+        self.rows, self.size = (as_int(s) for s in x.shape)
+        bits = key_type(x.dtype).bits
+        self.digit = WIDE_DIGIT if self.size >= LONG_ROW and bits > 8 else 8
+        self.passes = -(-bits // self.digit)
+        self.bits = bits
+        # What a row is sorted through: the elements, and beside them their positions.
+        self.values = [self.buffer(f"values{n}", x.dtype) for n in range(min(2, self.passes - 1))]
+        self.places = [
+            self.buffer(f"places{n}", INT32) for n in range(min(2, self.passes - 1) * positions)
+        ]
+        self.on_stack = self.size * max(x.dtype.bytes, 4) <= STACK_BYTES
+
+    def buffer(self, name: str, dtype: DType) -> Buffer:
+        return Buffer(name, (self.rows, self.size), dtype)
+
+    @property
+    def body(self) -> Body:
+        workspace = () if self.on_stack else (*self.values, *self.places)
+        return Body(self.statements, workspace if 0 not in (self.rows, self.size) else ())
+
+    def at(self, place: IntExpr) -> tuple[IntExpr, IntExpr]:
+        """The indices of an element of the row in a buffer beside it."""
+        return (0 if self.on_stack else symbol("r"), place)
+
+    def count(self, p: int, d: IntExpr) -> Expr:
+        return read("counts", (p, d), INT32)
+
+    def chosen(self, p: int) -> Expr:
+        """Digit ``p`` of the element that ``value`` holds, as int64."""
+        made = key(read("value", (0,), self.x.dtype), self.descending)
+        if p:
+            made = op("right_shift", made, const(p * self.digit, made.dtype))
+        return cast(op("bitwise_and", made, const((1 << self.digit) - 1, made.dtype)), INT64)
+
+    def statements(self, out: str) -> Sequence[Stmt]:
+        if 0 in (self.rows, self.size):
+            return []
+        private: list[Stmt] = []
+        if self.on_stack:
+            for b in (*self.values, *self.places):
+                private.append(Alloc(Buffer(b.name, (1, self.size), b.dtype), Scope.STACK))
+        counts = Buffer("counts", (self.passes, 1 << self.digit), INT32)
+        body = [
+            *private,
+            Alloc(counts, Scope.STACK),
+            *self.counted(),
+            *(s for p in range(self.passes) for s in self.moved(p, out)),
+        ]
+        return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
+
+    def counted(self) -> list[Stmt]:
+        """The number of elements with each digit, then of those with lesser ones."""
+        p, d, n = symbol("p"), symbol("d"), symbol("n")
+        digits = 1 << self.digit
+        one, total = const(1, INT32), Buffer("total", (2,), INT32)
+        clear = Loop(LoopKind.FOR, "d", digits, (Store("counts", (p, d), const(0, INT32)),))
+        step = (
+            Store("total", (1,), self.count(p, d)),
+            Store("counts", (p, d), read("total", (0,), INT32)),
+            Accumulate("total", (0,), "sum", read("total", (1,), INT32)),
+        )
+        sums = (
+            Alloc(total, Scope.REGISTERS),
+            Store("total", (0,), const(0, INT32)),
+            Loop(LoopKind.FOR, "e", digits, tuple(_renamed(s, "d", "e") for s in step)),
+        )
+        element = self.x(symbol("r"), n)
+        added = [
+            At.of("f", digits, self.chosen(q), Accumulate("counts", (q, symbol("f")), "sum", one))
+            for q in range(self.passes)
+        ]
+        return [
+            Loop(LoopKind.FOR, "p", self.passes, (clear,)),
+            Loop(LoopKind.FOR, "n", self.size, (*self.holds(element), *added)),
+            Loop(LoopKind.FOR, "p", self.passes, sums),
+        ]
+
+    def holds(self, element: Expr) -> tuple[Stmt, Stmt]:
+        value = Buffer("value", (1,), self.x.dtype)
+        return Alloc(value, Scope.REGISTERS), Store("value", (0,), element)
+
+    def moved(self, p: int, out: str) -> Sequence[Stmt]:
+        """Moves the elements to where digit ``p`` puts them, in their order."""
+        n, f, q, last = symbol("n"), symbol("f"), symbol("q"), p == self.passes - 1
+        element, place = self.x(symbol("r"), n), cast(index(n), INT32)
+        if p:
+            source = (p - 1) % 2
+            element = read(self.values[source].name, self.at(n), self.x.dtype)
+            if self.positions:
+                place = read(self.places[source].name, self.at(n), INT32)
+        stores: list[Stmt] = []
+        if last:
+            moved = cast(place, INT64) if self.positions else read("value", (0,), self.x.dtype)
+            stores.append(Store(out, (symbol("r"), q), moved))
+        else:
+            value = read("value", (0,), self.x.dtype)
+            stores.append(Store(self.values[p % 2].name, self.at(q), value))
+            if self.positions:
+                stores.append(Store(self.places[p % 2].name, self.at(q), place))
+        step = At.of("q", self.size, cast(self.count(p, f), INT64), *stores)
+        counted = Accumulate("counts", (p, f), "sum", const(1, INT32))
+        digit = At.of("f", 1 << self.digit, self.chosen(p), step, counted)
+        return [Loop(LoopKind.FOR, "n", self.size, (*self.holds(element), digit))]
+
+
+def _renamed(stmt: Stmt, old: str, new: str) -> Stmt:
+    return substituted(stmt, {old: symbol(new)})
+
+
+@primitive(
+    "sort_rows",
+    Pattern.OPAQUE,
+    rule=lambda x, descending: _rows_rule(x, x.dtype),
+    reference=_sorted,
+    samples=_row_samples,
+)
+def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
+    """The elements of each row in order, equal ones in the order they had.
+
+    ``x`` of any dtype and two axes. nan is the greatest. LoopwrightTypeError for another rank.
+
+        fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), float32] {
+          sort_rows(%x)
+        }
+    """
+    return _Radix(x, descending, positions=False).body
+
+
+@primitive(
+    "argsort_rows",
+    Pattern.OPAQUE,
+    rule=lambda x, descending: _rows_rule(x, INT64),
+    reference=lambda x, descending: _order(x, descending).astype(np.int64),
+    samples=_row_samples,
+)
+def _argsort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) -> Body:
+    """The positions of the elements of each row in their order, int64; equal ones keep theirs.
+
+    ``x`` of any dtype and two axes. nan is the greatest. LoopwrightTypeError for another rank.
+
+        fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), int64] {
+          argsort_rows(%x)
+        }
+    """
+    return _Radix(x, descending, positions=True).body
+
+
+# -- the greatest elements ----------------------------------------------------------------------
+
+
+def _top_rule(x: TensorType, k: Any, largest: Any) -> TensorType:
+    size = _rows_rule(x, x.dtype).shape[1]
+    if not isinstance(k, int) or k < 0 or (isinstance(size, int) and k > size):
+        raise LoopwrightValueError(f"the first {k} of rows of {x.short}")
+    return TensorType((x.shape[0], k), INT64)
+
+
+@primitive(
+    "top_rows",
+    Pattern.OPAQUE,
+    rule=_top_rule,
+    reference=lambda x, k, largest: _order(x, largest)[..., :k].astype(np.int64),
+    samples=lambda rng: [
+        sample(floats(rng, (3, 100)), k=5),
+        sample(specials("float32")[None, :], k=9),
+        sample(specials("float64")[None, :], k=12, largest=False),
+        sample(ints(rng, (2, 70), "int8", 0, 5), k=7),
+        sample(ints(rng, (2, 33), "uint64"), k=1, largest=False),
+        sample(floats(rng, (4, 3)), k=3),
+        sample(floats(rng, (4, 3)), k=0),
+        sample(floats(rng, (0, 3)), k=2),
+    ],
+)
+def _top_rows(
+    out: TensorType,
+    x: Tensor,
+    *,
+    k: int = attr("number of elements of each row"),
+    largest: bool = attr("True for the greatest, False for the least", True),
+) -> Body:
+    """The positions of the first elements of each row, int64, in their order; equal ones keep it.
+
+    ``x`` of any dtype and two axes; ``k`` is at most the length of a row. nan is the greatest.
+    Good for few of many: a row is compared with the last of the best so far, some at a time.
+
+        fn (%x: Tensor[(3, 100), float32]) -> Tensor[(3, 5), int64] {
+          top_rows(%x, k=5)
+        }
+    """
+    return Body(_Top(x, k, largest).statements)
+
+
+class _Top:
+    """The statements that find the first ``k`` elements of each row.
+
+    ``best`` are their keys and ``places`` their positions, the greatest key first.
+    """
+
+    def __init__(self, x: Tensor, k: int, largest: bool) -> None:
+        self.x, self.k, self.largest = x, k, largest
+        self.rows, self.size = (as_int(s) for s in x.shape)
+        self.kind = key_type(x.dtype)
+
+    def key(self, place: IntExpr) -> Expr:
+        return key(self.x(symbol("r"), place), not self.largest)
+
+    def best(self, place: IntExpr) -> Expr:
+        return read("best", (place,), self.kind)
+
+    def place(self, place: IntExpr) -> Expr:
+        return read("places", (place,), INT64)
+
+    def statements(self, out: str) -> Sequence[Stmt]:
+        k = self.k
+        if 0 in (self.rows, k):
+            return []
+        chunks, rest = divmod(self.size - k, CHUNK)
+        body: list[Stmt] = [
+            Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
+            Alloc(Buffer("places", (k,), INT64), Scope.STACK),
+            *self.first(),
+        ]
+        if chunks:
+            body.append(Loop(LoopKind.FOR, "n", chunks, self.chunk()))
+        if rest:
+            last = symbol("t") + (self.size - rest)
+            body.append(Loop(LoopKind.FOR, "t", rest, self.inserted(last)))
+        o = symbol("o")
+        body.append(Loop(LoopKind.FOR, "o", k, (Store(out, (symbol("r"), o), self.place(o)),)))
+        return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
+
+    def first(self) -> list[Stmt]:
+        """The first ``k`` elements of the row, each put to the number of those before it."""
+        n, m = symbol("b"), symbol("m")
+        same = op("equal", self.key(m), self.key(n))
+        ahead = op(
+            "logical_or",
+            op("less", self.key(n), self.key(m)),
+            op("logical_and", same, op("less", index(m), index(n))),
+        )
+        rank = Buffer("rank", (1,), INT64)
+        put = At.of(
+            "p",
+            self.k,
+            read("rank", (0,), INT64),
+            Store("best", (symbol("p"),), self.key(n)),
+            Store("places", (symbol("p"),), index(n)),
+        )
+        counted = Accumulate("rank", (0,), "sum", cast(ahead, INT64))
+        body = (
+            Alloc(rank, Scope.REGISTERS),
+            Store("rank", (0,), const(0, INT64)),
+            Loop(LoopKind.FOR, "m", self.k, (counted,)),
+            put,
+        )
+        return [Loop(LoopKind.FOR, "b", self.k, body)]
+
+    def chunk(self) -> tuple[Stmt, ...]:
+        """Looks at the elements of a chunk if one of them is among the best."""
+        here = symbol("n") * CHUNK + symbol("c") + self.k
+        greatest = Accumulate("greatest", (0,), "max", self.key(here))
+        return (
+            Alloc(Buffer("greatest", (1,), self.kind), Scope.REGISTERS),
+            Store("greatest", (0,), const(0, self.kind)),
+            Loop(LoopKind.VECTORIZE, "c", CHUNK, (greatest,)),
+            If(
+                op("less", self.best(self.k - 1), read("greatest", (0,), self.kind)),
+                (Loop(LoopKind.FOR, "c", CHUNK, self.inserted(here)),),
+            ),
+        )
+
+    def inserted(self, place: IntExpr) -> tuple[Stmt, ...]:
+        """Puts an element among the best, behind equal ones, if it is before the last of them."""
+        value, s = read("new", (0,), self.kind), symbol("s")
+        here = self.k - 1 - s  # from the last to the second
+        before, at = op("less", self.best(here - 1), value), op("less", self.best(here), value)
+        first = op("less", self.best(0), value)
+
+        def chosen(moved: Expr, new: Expr, old: Expr) -> Expr:
+            return select(before, moved, select(at, new, old))
+
+        shift = (
+            Store(
+                "places",
+                (here,),
+                chosen(self.place(here - 1), index(place), self.place(here)),
+            ),
+            Store("best", (here,), chosen(self.best(here - 1), value, self.best(here))),
+        )
+        insert = (
+            *([Loop(LoopKind.FOR, "s", self.k - 1, shift)] if self.k > 1 else []),
+            Store("places", (0,), select(first, index(place), self.place(0))),
+            Store("best", (0,), select(first, value, self.best(0))),
+        )
+        return (
+            Alloc(Buffer("new", (1,), self.kind), Scope.REGISTERS),
+            Store("new", (0,), self.key(place)),
+            If(op("less", self.best(self.k - 1), value), insert),
+        )
+
+
+# -- along any axis ------------------------------------------------------------------------------
+
+FEW = 64
+"""Elements up to which the first of a row are found without sorting it, if they are an eighth."""
+
+
+def _along(x: Value, axis: int, function: Any) -> Value:
+    """``function`` of the rows along an axis, which may change their length."""
+    order = tuple(n for n in range(x.rank) if n != axis) + (axis,)
+    moved = F.transpose(x, axes=order) if axis != x.rank - 1 else x
+    rows = product(moved.shape[:-1])
+    result = function(F.reshape(moved, newshape=(rows, moved.shape[-1])))
+    result = F.reshape(result, newshape=(*moved.shape[:-1], result.shape[-1]))
+    if axis == x.rank - 1:
+        return result
+    back = tuple(order.index(n) for n in range(x.rank))
+    return F.transpose(result, axes=back)
+
+
+def _axis_rule(x: TensorType, axis: Any, dtype: DType) -> TensorType:
+    normalise_axis(axis, x.rank, x)
+    return TensorType(x.shape, dtype)
+
+
+def _along_reference(x: Any, axis: int, function: Any) -> Any:
+    return np.moveaxis(function(np.moveaxis(x, axis, -1)), -1, axis)
+
+
+def _axis_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    return [
+        sample(floats(rng, (3, 9))),
+        sample(floats(rng, (5, 7, 2)), axis=1, descending=True),
+        sample(ints(rng, (9, 4), "int16", 0, 5), axis=0),
+        sample(truths(rng, (7,)), axis=0),
+    ]
+
+
+@composite(
+    "nn.sort",
+    Pattern.OPAQUE,
+    rule=lambda x, axis, descending: _axis_rule(x, axis, x.dtype),
+    reference=lambda x, axis, descending: _along_reference(
+        x, axis, lambda rows: _sorted(rows, descending)
+    ),
+    samples=_axis_samples,
+    dtypes=ANY,
+)
+def _sort(
+    x: Value, *, axis: int = attr("the axis to sort along", -1), descending: bool = _DESCENDING
+) -> Value:
+    """The elements in order along an axis, equal ones in the order they had.
+
+    ``x`` of any dtype and a rank of 1 or more. nan is the greatest. LoopwrightValueError for an
+    axis out of range.
+
+        fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), float32] {
+          nn.sort(%x)
+        }
+    """
+    return _along(x, axis % x.rank, lambda rows: F.sort_rows(rows, descending=descending))
+
+
+@composite(
+    "nn.argsort",
+    Pattern.OPAQUE,
+    rule=lambda x, axis, descending: _axis_rule(x, axis, INT64),
+    reference=lambda x, axis, descending: _along_reference(
+        x, axis, lambda rows: _order(rows, descending)
+    ).astype(np.int64),
+    samples=_axis_samples,
+    dtypes=ANY,
+)
+def _argsort(
+    x: Value, *, axis: int = attr("the axis to sort along", -1), descending: bool = _DESCENDING
+) -> Value:
+    """The positions of the elements in their order along an axis, int64; equal ones keep theirs.
+
+    ``x`` of any dtype and a rank of 1 or more. nan is the greatest. LoopwrightValueError for an
+    axis out of range.
+
+        fn (%x: Tensor[(3, 9), float32]) -> Tensor[(3, 9), int64] {
+          nn.argsort(%x)
+        }
+    """
+    return _along(x, axis % x.rank, lambda rows: F.argsort_rows(rows, descending=descending))
+
+
+def _first_rule(x: TensorType, k: Any, axis: Any, largest: Any) -> TensorType:
+    axis = normalise_axis(axis, x.rank, x)
+    size = x.shape[axis]
+    if not isinstance(k, int) or k < 0 or (isinstance(size, int) and k > size):
+        raise LoopwrightValueError(f"the first {k} of {size} elements of {x.short}")
+    return TensorType((*x.shape[:axis], k, *x.shape[axis + 1 :]), INT64)
+
+
+@composite(
+    "nn.top_k_indices",
+    Pattern.OPAQUE,
+    rule=_first_rule,
+    reference=lambda x, k, axis, largest: _along_reference(
+        x, axis, lambda rows: _order(rows, largest)[..., :k]
+    ).astype(np.int64),
+    samples=lambda rng: [
+        sample(floats(rng, (3, 50)), k=4),
+        sample(floats(rng, (30, 2, 3)), k=3, axis=0, largest=False),
+        sample(ints(rng, (9, 4), "int16", 0, 5), k=9, axis=0),
+    ],
+    dtypes=ANY,
+)
+def _top_k_indices(
+    x: Value,
+    *,
+    k: int = attr("number of elements"),
+    axis: int = attr("the axis along which they are compared", -1),
+    largest: bool = attr("True for the greatest, False for the least", True),
+) -> Value:
+    """The positions of the greatest elements along an axis, int64, in their order.
+
+    ``x`` of any dtype and a rank of 1 or more; ``k`` is at most the size of the axis. Of equal
+    elements the first is before. nan is the greatest. LoopwrightValueError for an axis or a number
+    out of range.
+
+        fn (%x: Tensor[(3, 50), float32]) -> Tensor[(3, 4), int64] {
+          nn.top_k_indices(%x, k=4)
+        }
+    """
+    size = as_int(x.shape[axis % x.rank])
+
+    def first(rows: Value) -> Value:
+        if k <= FEW and 8 * k <= size:
+            return F.top_rows(rows, k=k, largest=largest)
+        order = F.argsort_rows(rows, descending=largest)
+        end = (rows.shape[0], k)
+        return F.strided_slice(order, begin=(0, 0), end=end, strides=(1, 1))
+
+    return _along(x, axis % x.rank, first)
