@@ -97,3 +97,54 @@ def _digitize(x: Any, bins: Any, right: bool = False) -> Proxy:
         descending = _searchsorted(np.flip(bins), x, "right" if right else "left")
         return np.size(bins) - descending
     return _searchsorted(bins, x, "left" if right else "right")
+
+
+@implements(np.sort)
+def _sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+) -> Proxy:
+    """Always stable, whatever ``kind`` says."""
+    return _ordered("nn.sort", a, axis, order)
+
+
+@implements(np.argsort)
+@method("argsort")
+def _argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+) -> Proxy:
+    return _ordered("nn.argsort", a, axis, order)
+
+
+@implements(np.partition)
+def _partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
+) -> Proxy:
+    """A sorted array is partitioned at every place."""
+    return _ordered("nn.sort", a, axis, order)
+
+
+@implements(np.argpartition)
+@method("argpartition")
+def _argpartition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
+) -> Proxy:
+    return _ordered("nn.argsort", a, axis, order)
+
+
+def _ordered(name: str, a: Any, axis: int | None, order: Any) -> Proxy:
+    if order is not None:
+        raise LoopwrightValueError("order= names the fields of structured arrays")
+    x = lift(a)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    return emit(name, x, axis=normalise_axis(axis, x.ndim))

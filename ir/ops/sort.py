@@ -33,10 +33,10 @@ from .sampling import extremes, floats, ints, sample, specials, truths
 
 __all__: list[str] = []
 
-STACK_BYTES = 1 << 16  # of a buffer of a row that is on the stack; longer ones are in the workspace
+ROW_BYTES = 1 << 16  # of a buffer of a row that is on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 LONG_ROW = 1 << 12  # elements from which wide digits pay
-CHUNK = 16  # elements that are compared with the least of the best at a time
+COMPARED = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
 
 
@@ -111,7 +111,7 @@ class _Radix:
         self.places = [
             self.buffer(f"places{n}", INT32) for n in range(min(2, self.passes - 1) * positions)
         ]
-        self.on_stack = self.size * max(x.dtype.bytes, 4) <= STACK_BYTES
+        self.on_stack = self.size * max(x.dtype.bytes, 4) <= ROW_BYTES
 
     def buffer(self, name: str, dtype: DType) -> Buffer:
         return Buffer(name, (self.rows, self.size), dtype)
@@ -317,7 +317,7 @@ class _Top:
         k = self.k
         if 0 in (self.rows, k):
             return []
-        chunks, rest = divmod(self.size - k, CHUNK)
+        chunks, rest = divmod(self.size - k, COMPARED)
         body: list[Stmt] = [
             Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
             Alloc(Buffer("places", (k,), INT64), Scope.STACK),
@@ -360,15 +360,15 @@ class _Top:
 
     def chunk(self) -> tuple[Stmt, ...]:
         """Looks at the elements of a chunk if one of them is among the best."""
-        here = symbol("n") * CHUNK + symbol("c") + self.k
+        here = symbol("n") * COMPARED + symbol("c") + self.k
         greatest = Accumulate("greatest", (0,), "max", self.key(here))
         return (
             Alloc(Buffer("greatest", (1,), self.kind), Scope.REGISTERS),
             Store("greatest", (0,), const(0, self.kind)),
-            Loop(LoopKind.VECTORIZE, "c", CHUNK, (greatest,)),
+            Loop(LoopKind.VECTORIZE, "c", COMPARED, (greatest,)),
             If(
                 op("less", self.best(self.k - 1), read("greatest", (0,), self.kind)),
-                (Loop(LoopKind.FOR, "c", CHUNK, self.inserted(here)),),
+                (Loop(LoopKind.FOR, "c", COMPARED, self.inserted(here)),),
             ),
         )
 
@@ -404,7 +404,7 @@ class _Top:
 
 # -- along any axis ------------------------------------------------------------------------------
 
-FEW = 64
+FEW_FIRST = 64
 """Elements up to which the first of a row are found without sorting it, if they are an eighth."""
 
 
@@ -531,7 +531,7 @@ def _top_k_indices(
     size = as_int(x.shape[axis % x.rank])
 
     def first(rows: Value) -> Value:
-        if k <= FEW and 8 * k <= size:
+        if k <= FEW_FIRST and 8 * k <= size:
             return F.top_rows(rows, k=k, largest=largest)
         order = F.argsort_rows(rows, descending=largest)
         end = (rows.shape[0], k)

@@ -48,3 +48,45 @@ def test_searches_are_numpys(side):
     np.testing.assert_array_equal(f(x, values), np.searchsorted(x, values, side=side))
     f = lw.compile(lambda v: np.digitize(v, x, right=side == "left"))
     np.testing.assert_array_equal(f(values), np.digitize(values, x, right=side == "left"))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.sort(x),
+        lambda x: np.sort(x, axis=0),
+        lambda x: np.sort(x, axis=None),
+        lambda x: np.argsort(x, axis=1, kind="stable"),
+        lambda x: x.argsort(axis=0, kind="stable"),
+        lambda x: np.sort((x * 3).astype(np.int8), axis=1),
+        lambda x: np.take_along_axis(x, np.argsort(x, axis=0), axis=0) * 2,
+        lambda x: np.sort(np.where(x > 1, np.nan, x), axis=1),
+    ],
+)
+@pytest.mark.parametrize("shape", [(5, 7), (33, 40), (2, 5000)])
+def test_sorts_are_numpys(function, shape):
+    x = RNG.standard_normal(shape).astype(np.float32)
+    expected, result = function(x), lw.compile(function)(x)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_partitions_are_sorted():
+    x = RNG.standard_normal((5, 30))
+    f = lw.compile(lambda x: (np.partition(x, 7), np.argpartition(x, 7), x.argpartition(3)))
+    values, *places = f(x)
+    np.testing.assert_array_equal(values, np.sort(x))
+    for each in places:
+        np.testing.assert_array_equal(np.take_along_axis(x, each, 1), np.sort(x))
+
+
+@pytest.mark.parametrize(("k", "axis", "largest"), [(3, -1, True), (3, 0, False), (40, 1, True)])
+def test_the_greatest_elements(k, axis, largest):
+    x = RNG.integers(0, 9, (50, 60)).astype(np.float32)
+    values, places = lw.compile(lambda x: lw.nn.top_k(x, k, axis, largest))(x)
+    order = np.argsort(-x if largest else x, axis=axis, kind="stable")
+    np.testing.assert_array_equal(places, np.take(order, np.arange(k), axis))
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, axis))
+    at_once = lw.nn.top_k(x, k, axis, largest)
+    np.testing.assert_array_equal(values, at_once[0])
+    np.testing.assert_array_equal(places, at_once[1])

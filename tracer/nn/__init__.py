@@ -20,7 +20,7 @@ from ...ir.ops import all_operators
 from .apply import declared
 from .basic import dense, one_hot, pad
 from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
-from .indexing import gather_nd, scatter_elements, scatter_nd
+from .indexing import gather_nd, scatter_elements, scatter_nd, top_k
 from .norms import (
     batch_norm_training,
     group_norm,
@@ -74,6 +74,7 @@ __all__ = [
     "rms_norm",
     "scatter_elements",
     "scatter_nd",
+    "top_k",
 ]
 
 

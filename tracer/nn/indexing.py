@@ -11,7 +11,7 @@ from ..parameters import checked
 from ..trace import active
 from .apply import apply_as_given
 
-__all__ = ["gather_nd", "scatter_elements", "scatter_nd"]
+__all__ = ["gather_nd", "scatter_elements", "scatter_nd", "top_k"]
 
 
 @checked
@@ -72,3 +72,18 @@ def _alike(x: Any, updates: Any) -> tuple[Any, Any]:
         return x, lift(updates, x.type.dtype)
     x = np.asarray(x)
     return x, np.asarray(updates).astype(common_dtype(x).numpy, copy=False)
+
+
+@checked
+def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+    """The ``k`` greatest (or least) elements along an axis in their order, and their positions.
+
+    The positions are int64. Of equal elements the first is before; nan is the greatest. Raises
+    LoopwrightValueError if the axis has fewer than ``k`` elements.
+
+    >>> values, positions = top_k(np.array([3.0, 1.0, 4.0, 1.0, 5.0]), 2)
+    >>> values.tolist(), positions.tolist()
+    ([5.0, 4.0], [4, 2])
+    """
+    positions = apply_as_given("nn.top_k_indices", x, k=k, axis=axis, largest=largest)
+    return np.take_along_axis(x, positions, axis=axis), positions
