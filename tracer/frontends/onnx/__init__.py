@@ -11,13 +11,14 @@
     convert   a model's inputs and outputs; the module
 
     elementwise, shapes, linear, reduce, control, quantised, legacy: converters by family
-    conv, pool, norm
+    conv, pool, norm, indexing
 """
 
 from . import (
     control,
     conv,
     elementwise,
+    indexing,
     legacy,
     linear,
     norm,
@@ -40,6 +41,7 @@ __all__ = [
     "convert",
     "converter",
     "elementwise",
+    "indexing",
     "input_names",
     "is_known",
     "known",
