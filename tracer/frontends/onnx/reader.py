@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
+from ....ir.dtype import Array
 from ....ir.errors import LoopwrightTypeError, LoopwrightValueError
-from .tensors import Folder
+from .tensors import Folder, mapped
+from .wire import without_weights
 
 __all__ = ["Model", "domain_of", "opsets_of", "read_model"]
 
@@ -48,31 +52,54 @@ def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
 def read_model(source: str | Path | bytes | ModelProto | Any) -> Model:
     """Reads a model. Raises LoopwrightValueError if it is damaged, FileNotFoundError if there is no
     file of this name."""
-    file, folder = "<model>", Folder(None)
+    file, folder = "<model>", None
     if isinstance(source, str | Path):
         path = Path(source)
-        file, folder = path.name, Folder(path.parent)
-        source = path.read_bytes()
-    if isinstance(source, bytes | bytearray | memoryview):
+        file, folder = path.name, path.parent
+        source = mapped(path)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        source = np.frombuffer(bytes(source), np.uint8)
+    if isinstance(source, np.ndarray):
         proto = ModelProto()
         try:
-            proto.ParseFromString(bytes(source))
-        except DecodeError:
-            raise LoopwrightValueError(f"{file} is not an ONNX model, or is damaged") from None
+            proto.ParseFromString(without_weights(source.data))
+        except (DecodeError, LoopwrightValueError) as error:
+            raise LoopwrightValueError(
+                f"{file} is not an ONNX model, or is damaged: {error}"
+            ) from None
+        model_bytes: Array | None = source
     elif isinstance(source, ModelProto):
-        proto = source
+        proto, model_bytes = source, None
     else:
         raise LoopwrightTypeError(
             f"a path, bytes or an onnx.ModelProto is needed, not a {type(source).__name__}"
         )
-    return _checked(proto, file, folder)
+    return _checked(proto, file, Folder(folder, model_bytes))
 
 
 def _checked(proto: ModelProto, file: str, folder: Folder) -> Model:
     if not proto.HasField("graph") or not proto.graph.output:
         raise LoopwrightValueError(f"{file} has no graph with outputs: it is damaged, or no model")
+    for graph in (proto.graph, *proto.functions):
+        if not all(isinstance(text, str) for text in _texts(graph)):
+            raise LoopwrightValueError(f"{file} is damaged: a name in it is not UTF-8")
     opsets = opsets_of(proto)
     functions = {
         ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
     }
     return Model(file, proto.graph, opsets, folder, functions)
+
+
+def _texts(graph: GraphProto | FunctionProto) -> Iterator[Any]:
+    """Yields all names in a graph; those that are not UTF-8 are bytes."""
+    if isinstance(graph, GraphProto):
+        yield graph.name
+        yield from (each.name for each in (*graph.input, *graph.output, *graph.initializer))
+    else:
+        yield from (graph.name, graph.domain, *graph.input, *graph.output, *graph.attribute)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name, attribute.t.name)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _texts(inner)

@@ -16,7 +16,7 @@ from onnx.numpy_helper import to_array
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError, UnsupportedError
 
-__all__ = ["MOST_TENSOR_BYTES", "Folder", "array_of", "dtype_name", "numpy_dtype"]
+__all__ = ["MOST_TENSOR_BYTES", "Folder", "array_of", "dtype_name", "mapped", "numpy_dtype"]
 
 MOST_TENSOR_BYTES = 1 << 40
 """Bytes of a tensor that no model has: a damaged file is refused before memory is asked for."""
@@ -47,11 +47,13 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
 class Folder:
     """The folder of a model, in which the files of its external tensors have to be.
 
-    A file is mapped once; what no tensor touches is never read.
+    A file is mapped once; what no tensor touches is never read. ``model_bytes`` are the bytes of the model
+    itself, in which the data of big tensors was left.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, model_bytes: Array | None = None) -> None:
         self.path = path
+        self._model_bytes = model_bytes
         self._files: dict[Path, Array] = {}
 
     def read(self, tensor: TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
@@ -68,12 +70,14 @@ class Folder:
         if offset + length > data.size:
             raise LoopwrightValueError(
                 f"tensor {tensor.name!r} ends {offset + length - data.size} bytes behind the end "
-                f"of {entries['location']}"
+                f"of {entries.get('location') or 'the model'}"
             )
         part = data[offset : offset + length]
         return np.frombuffer(part, dtype).reshape(shape)
 
     def _file(self, location: str, tensor: str) -> Array:
+        if not location and self._model_bytes is not None:
+            return self._model_bytes
         if self.path is None:
             raise LoopwrightValueError(
                 f"the data of tensor {tensor!r} is in the file {location!r}, and a model in memory "
@@ -89,14 +93,16 @@ class Folder:
                 f"the data of tensor {tensor!r} is in {location!r}, outside of the model's folder"
             )
         if file not in self._files:
-            self._files[file] = _mapped(file, location)
+            if not file.is_file():
+                raise LoopwrightValueError(
+                    f"the file {location!r} with the data of tensor {tensor!r} is not there"
+                )
+            self._files[file] = mapped(file)
         return self._files[file]
 
 
-def _mapped(file: Path, location: str) -> Array:
-    """Returns the bytes of a file, mapped into memory."""
-    if not file.is_file():
-        raise LoopwrightValueError(f"the file {location!r} with the model's data is not there")
+def mapped(file: Path) -> Array:
+    """Returns the bytes of a file, mapped into memory. Raises OSError if it cannot be read."""
     with file.open("rb") as opened:
         if file.stat().st_size == 0:
             return np.zeros(0, np.uint8)

@@ -41,8 +41,9 @@ from .tensors import array_of
 
 __all__ = ["Walk"]
 
-_MISTAKES = (TypeError, ValueError, ArithmeticError, LookupError, MemoryError)
-"""Exceptions of NumPy and Python where a node's inputs and attributes do not fit each other."""
+_MISTAKES = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, MemoryError)
+"""Exceptions of NumPy and Python where a node's inputs and attributes do not fit each other. A
+sequence lacks the attributes of an array."""
 
 _ATTRIBUTES = {
     AttributeProto.FLOAT: lambda a: a.f,
@@ -175,6 +176,8 @@ class Walk:
             given.pop()
         if len(given) < row.least or (row.most is not None and len(given) > row.most):
             raise LoopwrightValueError(f"it has {len(given)} inputs")
+        if any(value is None for value in given[: row.least]):
+            raise LoopwrightValueError("an input is missing that it needs")
         missing = row.required - attributes.keys()
         if missing:
             raise LoopwrightValueError(f"it needs the attribute {min(missing)}")
