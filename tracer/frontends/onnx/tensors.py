@@ -47,8 +47,8 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
 class Folder:
     """The folder of a model, in which the files of its external tensors have to be.
 
-    A file is mapped once; what no tensor touches is never read. ``model_bytes`` are the bytes of the model
-    itself, in which the data of big tensors was left.
+    A file is mapped once; what no tensor touches is never read. ``model_bytes`` are those of the
+    model itself, in which the data of big tensors was left.
     """
 
     def __init__(self, path: Path | None, model_bytes: Array | None = None) -> None:
