@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
+from ..codegen.llvm.store import store
 from ..codegen.target import Target
 from ..ir.errors import ScheduleError
 from ..ir.loop.prim import PrimFunc
+from ..ir.loop.workload import workload_text
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .log.lookup import LogView, LookupResult, own_records, related
@@ -19,6 +22,7 @@ from .model.shipped import shipped_model
 from .model.tree_model import TreeModel
 from .protocols import FloatArray, Population
 from .space.analysis import prim_flops
+from .space.rules.user import rules
 from .space.space import ScheduleSpace, default_variant
 from .workload import as_lists, workload_of
 
@@ -104,9 +108,35 @@ def choose_schedule(
     model: TreeModel | None = None,
     refused: Collection[Schedule] = (),
 ) -> Chosen:
-    """Returns the first of ``candidates`` that was not ``refused``, else the default schedule."""
-    chosen = candidates(prim, target, threads, logs, model, refused)
-    return next(c for c in chosen if c.origin == Origin.RULES or c.schedule not in refused)
+    """Returns the first of ``candidates`` that was not ``refused``, else the default schedule.
+
+    What no log knows anything about is looked up in the disk cache.
+    """
+    workload, key = workload_of(prim), target_key(target, threads)
+    entry = ""
+    is_logged = own_records(logs, workload.hash, key) or related(logs, workload, key)
+    if (
+        model is None and not refused and not is_logged and not rules()
+    ):  # rules are code of the user's
+        machine = sorted(target.features), target.isa, target.l1, target.l2, target.l3
+        entry = store().key("schedule", workload_text(prim), threads, target.cores, machine)
+        chosen = _stored(store().get(entry))
+        if chosen is not None:
+            return chosen
+    several = candidates(prim, target, threads, logs, model, refused)
+    chosen = next(c for c in several if c.origin == Origin.RULES or c.schedule not in refused)
+    if entry:
+        content = json.dumps([chosen.schedule.to_json(), chosen.origin, chosen.sketch])
+        store().put(entry, f"schedule {prim.name}", content.encode())
+    return chosen
+
+
+def _stored(content: bytes | None) -> Chosen | None:
+    """Returns the choice that an entry of the disk cache holds."""
+    if content is None:
+        return None
+    steps, origin, sketch = json.loads(content)
+    return Chosen(Schedule.from_json(steps), Origin(origin), sketch)
 
 
 def candidates(

@@ -58,7 +58,7 @@ def compiled(function: Callable[..., Any], arrays: Sequence[Any], target: Target
     # The entry names its kernels by number, and in files of before by the hash of their text.
     entry = lowered.as_text("llvm").rpartition("\n; ")[2]
     return Compiled(
-        {n: code_hash(object_code(k.text, target)) for n, k in parts.kernels.items()},
+        {n: code_hash(object_code(k.code, target)) for n, k in parts.kernels.items()},
         {n: str(c.schedule) for n, c in lowered.built.chosen.items()},
         code_hash(re.sub(r"lw\.(?:[0-9a-f]{32}|kernel\d+)", "lw", entry.partition("define")[2])),
         seconds,

@@ -162,7 +162,7 @@ def _compile(function: Callable[..., Any], arrays: tuple[Array, ...], log: Path)
     def timed(*args: Any) -> dict[str, str]:
         nonlocal spent
         for subject in args[0].values():  # code that is compiled either way
-            objects.object_code(subject.kernel.text, subject.target)
+            objects.object_code(subject.kernel.code, subject.target)
         begun = _seconds()
         try:
             return real(*args)

@@ -18,7 +18,7 @@ from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
 from ..ir.loop.kinds import Role
 from ..ir.loop.nest import Nest, Operand
-from ..ir.loop.prim import PrimFunc
+from ..ir.loop.prim import Buffer, PrimFunc
 from ..ir.loop.procedure import Procedure
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
@@ -27,9 +27,17 @@ from .emit.nests import NestEmitter
 from .emit.parallel import ParallelWriter
 from .emit.writer import FunctionWriter, Value
 from .limits import check_limits, check_text, text_limit
+from .module_text import ModuleText
 from .target import Target
 
-__all__ = ["Kernel", "compile_kernel", "compile_nest", "packed_entry", "prepare_operands"]
+__all__ = [
+    "Kernel",
+    "compile_kernel",
+    "compile_nest",
+    "packed_entry",
+    "prepare_operands",
+    "stored_kernel",
+]
 
 ALIGN = 64  # bytes; where buffers in the workspace start
 
@@ -43,12 +51,17 @@ class Kernel:
     """
 
     name: str
-    text: str
+    code: ModuleText
     operands: tuple[Operand, ...]
     workspace_bytes: int
     nest: Nest
     parallel: bool
     library: str = ""
+
+    @property
+    def text(self) -> str:
+        """The LLVM text of the module."""
+        return self.code.text
 
 
 def compile_kernel(
@@ -66,12 +79,32 @@ def compile_kernel(
 def compile_nest(prim: PrimFunc, nest: Nest, target: Target, name: str | None = None) -> Kernel:
     """The kernel of a loop nest of ``prim``, as ``compile_kernel`` makes it of its schedule."""
     check_limits(prim, nest, target)
-    if isinstance(prim, Procedure):  # its sums have the order that it states
-        return emit_kernel(nest, target, name or f"lw_{prim.name}")
-    blocked = block_sums(nest, target.vector_registers * target.vector_bytes // 4)
+    blocked = _blocked(prim, nest, target)
     # What is left over behind whole blocks is written once more.
     most = text_limit(nest) * (2 if blocked is not nest else 1)
     return emit_kernel(blocked, target, name or f"lw_{prim.name}", most)
+
+
+def _blocked(prim: PrimFunc, nest: Nest, target: Target) -> Nest:
+    """Returns the nest with its long sums in blocks."""
+    if isinstance(prim, Procedure):  # its sums have the order that it states
+        return nest
+    return block_sums(nest, target.vector_registers * target.vector_bytes // 4)
+
+
+def stored_kernel(
+    prim: PrimFunc, schedule: Schedule, target: Target, name: str, entry: str, code: bytes
+) -> Kernel:
+    """Returns what ``compile_kernel`` would, without writing its text: its object code, which is
+    that ``entry`` of the disk cache, is known. ScheduleError if the schedule is illegal."""
+    nest = _blocked(prim, apply_schedule(prim, schedule), target)
+    text = ModuleText(entry, lambda: compile_kernel(prim, schedule, target, name).text, entry)
+    space = sum(_workspace_bytes(buffer) for buffer in nest.workspace)
+    return Kernel(name, text, nest.operands, space, nest, b"lw_parallel_for" in code)
+
+
+def _workspace_bytes(buffer: Buffer) -> int:
+    return -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
 
 
 def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) -> Kernel:
@@ -87,7 +120,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     for buffer in nest.workspace:
         base = writer.offset(Value("%workspace", "ptr"), "i8", None, offset)
         places[buffer.name] = Place(buffer, base, True)
-        offset += -(-as_int(buffer.size) * buffer.dtype.bytes // ALIGN) * ALIGN
+        offset += _workspace_bytes(buffer)
     functions: dict[str, str] = {}
     parallel = ParallelWriter(name)
     NestEmitter(target, writer, places, functions, parallel).roots(nest.body)
@@ -104,7 +137,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     ]
     text = "\n".join(parts)
     check_text(text)
-    return Kernel(name, text, nest.operands, offset, nest, bool(parallel.functions))
+    return Kernel(name, ModuleText.of(text), nest.operands, offset, nest, bool(parallel.functions))
 
 
 def packed_entry(name: str, count: int) -> str:

@@ -25,6 +25,7 @@ from ..ir.loop.simplify_prim import canonical_prim
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .kernel import ALIGN, Kernel, compile_kernel, packed_entry
+from .module_text import ModuleText
 from .runtime.blas import Blas, numpy_blas
 from .target import Target
 
@@ -93,7 +94,7 @@ def library_kernel(
             packed_entry(name, len(operands)),
         ]
     )
-    return Kernel(name, text, operands, space, nest, True, blas.name)
+    return Kernel(name, ModuleText.of(text), operands, space, nest, True, blas.name)
 
 
 def _product_of(prim: PrimFunc) -> MatrixProduct | None:

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from .contention import Contention
+from .llvm.store import cache_folder
 from .probes import Floats, Probes, aligned_buffer
 from .target import Target
 
 __all__ = [
     "LEVELS",
     "MachineModel",
-    "cache_folder",
     "estimated_machine",
     "known_machine",
     "measured_machine",
@@ -154,16 +154,6 @@ def estimated_machine(target: Target) -> MachineModel:
         triad_n=many,
         measured=False,
     )
-
-
-def cache_folder() -> Path:
-    """Returns the folder for measurements of this machine: ``LOOPWRIGHT_CACHE``, or
-    ~/.cache/loopwright."""
-    given = os.environ.get("LOOPWRIGHT_CACHE")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "loopwright"
 
 
 def _file(target: Target) -> Path:

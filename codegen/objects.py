@@ -14,10 +14,13 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from .llvm.engine import compile_object
 from .llvm.link import LoadedObject, load_object
+from .llvm.store import store, stored_object
+from .module_text import ModuleText
 from .runtime import pool
 from .runtime.blas import numpy_blas
 from .target import Target
@@ -31,7 +34,8 @@ SWITCH_INTERVAL = 1e-4
 """Seconds after which a thread that runs Python hands the GIL to one that waits for it, while LLVM
 is at work: it takes the GIL some twenty times per kernel, and Python's 5 ms would stop it."""
 
-Key = tuple[str, Target]
+Text: TypeAlias = str | ModuleText
+Key: TypeAlias = tuple[str, Target]
 
 _lock = threading.Lock()
 _objects: OrderedDict[Key, bytes] = OrderedDict()
@@ -51,17 +55,17 @@ def code_hash(*codes: bytes | str) -> str:
 class _Background:
     """Compiles texts in a thread that lives as long as there are any."""
 
-    def __init__(self, compile: Callable[[Key], bytes]) -> None:
+    def __init__(self, compile: Callable[[Text, Target], bytes]) -> None:
         self._compile = compile
         self._changed = threading.Condition()
-        self._waiting: OrderedDict[Key, None] = OrderedDict()
+        self._waiting: OrderedDict[Key, Text] = OrderedDict()
         self._running: Key | None = None
         self._thread: threading.Thread | None = None
 
-    def begin(self, key: Key) -> None:
+    def begin(self, text: Text, target: Target) -> None:
         """Leaves a text to the thread."""
         with self._changed:
-            self._waiting[key] = None
+            self._waiting[_key(text, target)] = text
             if self._thread is None:
                 # Not a daemon: the process must not leave while LLVM is at work.
                 self._thread = threading.Thread(target=self._work, name="loopwright-llvm")
@@ -79,33 +83,41 @@ class _Background:
         interval = sys.getswitchinterval()
         sys.setswitchinterval(min(interval, SWITCH_INTERVAL))
         try:
-            while self._take():
-                key = self._running
-                assert key is not None
+            while (job := self._take()) is not None:
                 with contextlib.suppress(Exception):  # arises again, where the code is asked for
-                    self._compile(key)
+                    self._compile(*job)
         finally:
             sys.setswitchinterval(interval)
 
-    def _take(self) -> bool:
-        """Takes the next text; False if there is none, and the thread ends."""
+    def _take(self) -> tuple[Text, Target] | None:
+        """Takes the next text; None if there is none, and the thread ends."""
         with self._changed:
             self._running = None
             self._changed.notify_all()
             if not self._waiting or not threading.main_thread().is_alive():
                 self._waiting.clear()
                 self._thread = None
-                return False
-            self._running, _ = self._waiting.popitem(last=False)
-            return True
+                return None
+            self._running, text = self._waiting.popitem(last=False)
+            return text, self._running[1]
 
 
-def _compiled(key: Key) -> bytes:
+def _key(text: Text, target: Target) -> Key:
+    return text if isinstance(text, str) else text.identity, target
+
+
+def _compiled(text: Text, target: Target) -> bytes:
     """Returns object code that is remembered, or is from now on."""
-    code = _remembered(key)
+    code = _remembered(_key(text, target))
     if code is None:
-        code = compile_object(*key)
-        remember_object(*key, code)
+        if isinstance(text, str):
+            code = stored_object(text, target, "entry of a program")
+        elif not text.stored:
+            code = stored_object(text.text, target, text.label)
+        else:  # it was not there when its kernel was made
+            code = compile_object(text.text, target)
+            store().put(text.stored, text.label, code)
+        remember_object(text, target, code)
     return code
 
 
@@ -129,32 +141,32 @@ def _forget_background() -> None:
 os.register_at_fork(after_in_child=_forget_background)
 
 
-def begin_object(text: str, target: Target) -> None:
+def begin_object(text: Text, target: Target) -> None:
     """Compiles an LLVM module text beside the caller, who asks ``object_code`` for it later."""
-    if _remembered((text, target)) is None:
-        _background.begin((text, target))
+    if _remembered(_key(text, target)) is None:
+        _background.begin(text, target)
 
 
-def object_code(text: str, target: Target) -> bytes:
+def object_code(text: Text, target: Target) -> bytes:
     """Returns the object code of an LLVM module text; compiled the first time only."""
-    key = (text, target)
+    key = _key(text, target)
     code = _remembered(key)
     if code is None:
         _background.finish(key)
-        code = _compiled(key)
+        code = _compiled(text, target)
     return code
 
 
-def remember_object(text: str, target: Target, code: bytes) -> None:
+def remember_object(text: Text, target: Target, code: bytes) -> None:
     """Keeps object code that was compiled from ``text`` elsewhere."""
     with _lock:
-        _objects[text, target] = code
+        _objects[_key(text, target)] = code
         if len(_objects) > KEPT_OBJECTS:
             _objects.popitem(last=False)
 
 
 def loaded_code(
-    text: str, target: Target, replaced: Mapping[str, int] | None = None
+    text: Text, target: Target, replaced: Mapping[str, int] | None = None
 ) -> LoadedObject:
     """Returns the object code linked into the process, shared while anyone holds it.
 
@@ -162,16 +174,17 @@ def loaded_code(
     BLAS if it enters that. ``replaced`` has addresses of functions to call in place of the
     runtime's, by symbol; such code is not shared.
     """
-    key = (text, target)
+    key = _key(text, target)
     with _lock:
         loaded = _loaded.get(key)
     if loaded is not None and replaced is None:
         return loaded
     symbols = {**pool.symbols(), **(replaced or {})}
-    if "@lw_blas_enter(" in text:
+    code = object_code(text, target)
+    if b"lw_blas_enter" in code:
         blas = numpy_blas()
         symbols.update(blas.symbols if blas is not None else {})
-    made = load_object(object_code(text, target), symbols)
+    made = load_object(code, symbols)
     if replaced is not None:
         return made
     with _lock:

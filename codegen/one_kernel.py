@@ -25,7 +25,7 @@ def call_kernel(
     kernel: Kernel, operands: Sequence[Array], workspace: Array | None, target: Target, threads: int
 ) -> None:
     """Run a kernel on memory as its program hands it over: all operands, then its workspace."""
-    loaded = loaded_code(kernel.text, target)
+    loaded = loaded_code(kernel.code, target)
     if workspace is None:
         workspace = aligned((max(1, kernel.workspace_bytes),), np.dtype(np.uint8))
     pointers = [a.ctypes.data for a in (*operands, workspace)]

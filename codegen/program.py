@@ -16,6 +16,7 @@ from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, places
 from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
 from .llvm.link import load_object
+from .module_text import ModuleText
 from .objects import code_hash, loaded_code, object_code
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
@@ -44,7 +45,7 @@ class KernelText(Protocol):
     def name(self) -> str: ...
 
     @property
-    def text(self) -> str: ...
+    def code(self) -> ModuleText: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def compile_program(
     updating = None
     if program.updates:
         updating = link_program(program, kernels, target, code, threads=threads, update=True)
-    objects = {name: object_code(kernels[name].text, target) for name in called}
+    objects = {name: object_code(kernels[name].code, target) for name in called}
     return CompiledProgram(program, text, code, objects, executable, updating)
 
 
@@ -94,7 +95,9 @@ def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[
     """The symbol by which the entry calls each kernel of the program; one for equal kernels."""
     called = sorted({i.kernel for i in program.body if isinstance(i, Call)})
     numbers: dict[str, int] = {}
-    return {n: f"lw.kernel{numbers.setdefault(kernels[n].text, len(numbers))}" for n in called}
+    return {
+        n: f"lw.kernel{numbers.setdefault(kernels[n].code.identity, len(numbers))}" for n in called
+    }
 
 
 def link_program(
@@ -113,7 +116,7 @@ def link_program(
     functions that kernels call in place of the runtime's; see ``loaded_code``.
     """
     symbols = called_symbols(program, kernels)
-    loaded = {name: loaded_code(kernels[name].text, target, replaced) for name in symbols}
+    loaded = {name: loaded_code(kernels[name].code, target, replaced) for name in symbols}
     code = load_object(
         entry,
         {symbol: loaded[name].address(kernels[name].name) for name, symbol in symbols.items()},

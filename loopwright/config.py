@@ -8,6 +8,7 @@ looks like ours but is none of these is warned about.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from .codegen.llvm.store import DEFAULT_MEGABYTES, OFF
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import ISA_LEVELS
 from .ir.errors import LoopwrightValueError
@@ -44,6 +46,20 @@ def _between(low: int, high: int) -> Callable[[str], int]:
 
 def _path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
+
+
+def _cache(text: str) -> Path | None:
+    return Path(os.devnull) if text.lower() in OFF else _path(text)
+
+
+def _megabytes(text: str) -> float:
+    try:
+        megabytes = float(text or DEFAULT_MEGABYTES)
+    except ValueError:
+        megabytes = -1.0
+    if not 0 <= megabytes < math.inf:
+        raise ValueError("a number of megabytes, 0 for none")
+    return megabytes
 
 
 def _isa(text: str) -> str | None:
@@ -143,7 +159,17 @@ class Config:
     cache: Path | None = field(
         default=None,
         metadata=_about(
-            _path, "folder", "where measurements of this machine and verdicts on code are kept"
+            _cache,
+            "folder",
+            "where machine code, measurements and verdicts on code are kept; 0: nowhere",
+        ),
+    )
+    cache_size: float = field(
+        default=DEFAULT_MEGABYTES,
+        metadata=_about(
+            _megabytes,
+            "MB",
+            f"how much machine code the cache keeps ({DEFAULT_MEGABYTES}); 0: none",
         ),
     )
     repro: Path | None = field(

@@ -19,13 +19,15 @@ from .autotune.measure.first_use import Subject, can_try, refusals
 from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.space.space import default_schedule, default_variant
 from .autotune.workload import kernel_symbol, workload_of
-from .codegen.kernel import Kernel, compile_kernel
+from .codegen.kernel import Kernel, compile_kernel, stored_kernel
 from .codegen.library import library_kernel
-from .codegen.machine import cache_folder
-from .codegen.objects import begin_object, object_code
+from .codegen.llvm.store import cache_folder, store
+from .codegen.module_text import ModuleText
+from .codegen.objects import begin_object, object_code, remember_object
 from .codegen.target import Target
 from .ir.errors import InternalError, ScheduleError
 from .ir.loop.prim import PrimFunc
+from .ir.loop.workload import workload_text
 from .ir.schedule.steps import Schedule
 
 __all__ = ["begin_kernel", "by_library", "checked_kernels", "remember_kernel"]
@@ -59,7 +61,7 @@ def checked_kernels(
             try:
                 kernels[name] = _kernel(prims[name], workloads[name], used[name], target)
                 if used[name].origin in FOREIGN:
-                    object_code(kernels[name].text, target)
+                    object_code(kernels[name].code, target)
             except ScheduleError as error:
                 reasons[name] = error.message
         subjects = {
@@ -105,7 +107,7 @@ def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> None:
     it later."""
     # What is wrong with a schedule is found, and replaced, there.
     with contextlib.suppress(ScheduleError):
-        begin_object(_kernel(prim, workload_of(prim).hash, chosen, target).text, target)
+        begin_object(_kernel(prim, workload_of(prim).hash, chosen, target).code, target)
 
 
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()
@@ -120,8 +122,25 @@ def _kernel(prim: PrimFunc, workload: str, chosen: Chosen, target: Target) -> Ke
         symbol = kernel_symbol(workload)
         if chosen.origin == Origin.LIBRARY:
             kernel = _by_library(prim, target, symbol)
-        kernel = kernel or compile_kernel(prim, chosen.schedule, target, symbol)
+        kernel = kernel or _compiled_or_stored(prim, chosen.schedule, target, symbol)
         remember_kernel(workload, chosen, target, kernel)
+    return kernel
+
+
+def _compiled_or_stored(prim: PrimFunc, schedule: Schedule, target: Target, symbol: str) -> Kernel:
+    """Returns the kernel of a schedule, whose code is that of the disk cache if it is there."""
+    kept = store()
+    machine = replace(target, features=frozenset()), sorted(target.features)
+    entry = kept.key("kernel", workload_text(prim), schedule.to_json(), symbol, *machine)
+    code = kept.get(entry)
+    if code is None:
+        kernel = compile_kernel(prim, schedule, target, symbol)
+        if not entry:
+            return kernel
+        text = ModuleText(entry, kernel.code.read, entry, f"kernel {prim.name}")
+        return replace(kernel, code=text)
+    kernel = stored_kernel(prim, schedule, target, symbol, entry, code)
+    remember_object(kernel.code, target, code)
     return kernel
 
 

@@ -15,6 +15,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -132,7 +133,7 @@ class Built:
     ``call(arrays)`` takes the arrays of ``main``'s parameters (of exactly their shapes and dtypes)
     and gives its results, new arrays, as a list. ``direct(*arrays)`` is the same without detours:
     it answers None, having done nothing, for arguments that are not exactly those arrays.
-    ``kernels`` are the names of the kernels it runs, and ``summary`` says in one line where their
+    ``kernels`` are the names of the kernels it runs, and ``summarise`` says in one line where their
     schedules came from. ``levels`` make the texts. ``code_hash`` is that of all machine code: equal
     hashes mean the same code. ``chosen`` are the schedules by kernel. ``parts`` is what it was made
     of, ``source`` what it was made from. ``inputs`` are the arrays it takes. ``update`` is
@@ -144,7 +145,7 @@ class Built:
     call: Callable[[Sequence[Array]], list[Array]]
     direct: Callable[..., list[Array] | None] | None = None
     kernels: tuple[str, ...] = ()
-    summary: str = ""
+    summarise: Callable[[], str] = str
     levels: Mapping[str, Callable[[Source], str]] = field(default_factory=dict)
     code_hash: str = ""
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
@@ -152,6 +153,11 @@ class Built:
     source: Source | None = None
     inputs: Sequence[ArraySpec] = ()
     update: Callable[..., list[Array] | None] | None = None
+
+    @property
+    def summary(self) -> str:
+        """One line about where the schedules of the kernels came from."""
+        return self.summarise()
 
     @property
     def has_weights(self) -> bool:
@@ -419,7 +425,7 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
         compiled.executable,
         compiled.executable.call,
         tuple(kernels),
-        _summary(chosen, source.log),
+        partial(_summary, chosen, source.log),
         _levels(kernels, compiled),
         compiled.code_hash,
         chosen,
@@ -470,7 +476,7 @@ def by_plain_numpy(built: Built) -> Built:
         built,
         call=plain.call,
         direct=plain.direct,
-        summary=f"by {numpy_name()}, which was faster than {built.summary}",
+        summarise=lambda: f"by {numpy_name()}, which was faster than {built.summary}",
         code_hash=f"{numpy_name()} instead of {built.code_hash}",
         update=None,
     )

@@ -23,6 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("LOOPWRIGHT_VERIFY", "1")
 # Tests that make a compile fail inside shall not write into the user's cache.
 os.environ["LOOPWRIGHT_REPRO"] = os.devnull
+# A test sees what it compiles itself, not what the disk cache holds; that has tests of its own.
+os.environ["LOOPWRIGHT_CACHE_SIZE"] = "0"
 # A user's own log or settings must not change what the tests see.
 for name in ("LOOPWRIGHT_LOG", "LOOPWRIGHT_DEBUG", "LOOPWRIGHT_DUMP", "LOOPWRIGHT_THREADS"):
     os.environ.pop(name, None)

@@ -56,7 +56,7 @@ class Subject:
         digest = hashlib.sha256(
             f"{CHECK_VERSION} {self.workload} {kernel.workspace_bytes} {packs}\n".encode()
         )
-        digest.update(object_code(kernel.text, self.target))
+        digest.update(object_code(kernel.code, self.target))
         return digest.hexdigest()
 
 
@@ -96,7 +96,7 @@ def _try(subjects: Mapping[str, Subject]) -> dict[str, str]:
         for key, subject in subjects.items():
             try:
                 verify_nest(subject.kernel.nest)
-                code = object_code(subject.kernel.text, subject.target)
+                code = object_code(subject.kernel.code, subject.target)
                 trials[key] = Trial(subject.prim, subject.kernel, code, job, values)
             except InternalError as error:
                 judged[key] = error.message

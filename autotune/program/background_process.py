@@ -157,7 +157,7 @@ def _winners(
             continue
         symbol = kernel_symbol(task.workload.hash)
         kernel = compile_kernel(task.prim, chosen.schedule, job.target, symbol)
-        code = object_code(kernel.text, job.target)
+        code = object_code(kernel.code, job.target)
         winners.append(Winner(task.workload.hash, chosen, kernel, code))
     return winners
 

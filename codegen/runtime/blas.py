@@ -22,8 +22,8 @@ from typing import Any
 
 from numpy._core import _multiarray_umath  # pyright: ignore
 
-from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
+from ..llvm.store import stored_object
 from ..target import Target
 
 __all__ = ["Blas", "numpy_blas", "own_thread"]
@@ -162,7 +162,7 @@ def _symbols(module: Any, routine: str, setting: str) -> dict[str, int] | None:
 
 
 def _gate(symbols: Mapping[str, int]) -> LoadedObject:
-    gate = load_object(compile_object(_GATE, Target(isa="x86-64")), symbols)
+    gate = load_object(stored_object(_GATE, Target(isa="x86-64"), "gate of NumPy's BLAS"), symbols)
     # Threads may be inside until the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(gate))
     return gate

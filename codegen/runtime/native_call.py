@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy._core._multiarray_umath import _ARRAY_API  # pyright: ignore
 
-from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
+from ..llvm.store import stored_object
 from ..target import Target
 from .call_text import CALL_TEXT
 
@@ -116,7 +116,7 @@ def native_code() -> LoadedObject:
     table = _numpy_table()
     for name, index in _NUMPY_SYMBOLS.items():
         symbols[f"lw.np.{name}"] = table[index]
-    code = load_object(compile_object(CALL_TEXT, Target(isa="x86-64")), symbols)
+    code = load_object(stored_object(CALL_TEXT, Target(isa="x86-64"), "call path"), symbols)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..llvm.clock import CLOCK_TEXT
-from ..llvm.engine import compile_object
 from ..llvm.link import LoadedObject, load_object
+from ..llvm.store import stored_object
 from ..target import Target
 from .pool_text import MAX_THREADS, POOL_TEXT
 
@@ -44,7 +44,9 @@ OWN_GROUP = Path("/proc/self/cgroup")
 class _Pool:
     def __init__(self) -> None:
         # The baseline ISA is enough: the pool computes nothing.
-        self.code = load_object(compile_object(CLOCK_TEXT + POOL_TEXT, Target(isa="x86-64")))
+        self.code = load_object(
+            stored_object(CLOCK_TEXT + POOL_TEXT, Target(isa="x86-64"), "thread pool")
+        )
         self.address = self.code.address("lw_parallel_for")
         function = ctypes.CFUNCTYPE
         i64 = ctypes.c_int64

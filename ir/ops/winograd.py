@@ -300,18 +300,17 @@ def _kernel_reference(w: Any, tile: int) -> Any:
     matrix = np.asarray(_kernel_matrix(tile), np.float64)
     points = len(matrix)
     made = np.empty((points, points, *w.shape[2:]), w.dtype)
-    step = max(1, _KERNEL_ELEMENTS // max(1, w.shape[3]))
-    for begin in range(0, w.shape[2], step):
-        some = w[:, :, begin : begin + step].astype(np.float64)
+    for begin in range(0, w.shape[2], _CHANNELS):
+        some = w[:, :, begin : begin + _CHANNELS].astype(np.float64)
         columns = (matrix @ some.reshape(3, -1)).reshape(points, 3, -1)
-        made[:, :, begin : begin + step] = (matrix @ columns).reshape(
+        made[:, :, begin : begin + _CHANNELS] = (matrix @ columns).reshape(
             points, points, *some.shape[2:]
         )
     return made
 
 
-_KERNEL_ELEMENTS = 1 << 12
-"""Elements of each of a kernel's nine matrices that are transformed at once: 300 KB as float64."""
+_CHANNELS = 16
+"""Channels of a kernel that are transformed at once: all of a large one would be copied as float64."""
 
 
 @_transform(

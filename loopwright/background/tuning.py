@@ -243,7 +243,7 @@ class _Session:
         source = self.built.source
         assert source is not None
         for winner in self._tried.values():
-            remember_object(winner.kernel.text, source.target, winner.code)
+            remember_object(winner.kernel.code, source.target, winner.code)
             remember_kernel(winner.workload, winner.chosen, source.target, winner.kernel)
         with _short_slices():
             made = rebuilt(self.built, {w.workload: w.chosen for w in self._tried.values()})

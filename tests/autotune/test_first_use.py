@@ -13,6 +13,7 @@ from loopwright.autotune.measure.first_use import Subject, refusals
 from loopwright.autotune.space.space import default_schedule
 from loopwright.autotune.workload import workload_of
 from loopwright.codegen.kernel import Kernel, compile_kernel, emit_kernel
+from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.expr import const, op
 from loopwright.ir.loop.nest import If, Loop, Stmt, Store, statements
@@ -223,5 +224,5 @@ def test_turns_that_wait_for_earlier_ones_are_refused(tmp_path: Path) -> None:
     """Where the turns run one after the other the kernel is right."""
     good = planted("good")
     text = TURNS.replace("NAME", good.kernel.name)
-    waiting = replace(good, kernel=replace(good.kernel, text=text))
+    waiting = replace(good, kernel=replace(good.kernel, code=ModuleText.of(text)))
     assert [*refusals({"waiting": waiting}, tmp_path)] == ["waiting"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from kernels_in_numpy import writing
+from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.program import compile_program, entry_text
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import InternalError
@@ -18,6 +19,10 @@ class Written:
 
     name: str
     text: str
+
+    @property
+    def code(self) -> ModuleText:
+        return ModuleText.of(self.text)
 
 
 def _binary(name: str, op: str) -> Written:

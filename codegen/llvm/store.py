@@ -1,0 +1,257 @@
+"""The disk cache: what compiling made, by a hash of all that it depends on.
+
+::
+
+    CACHE/code/<hash of version, kind and key>      one file per entry, dated by its last use
+        b"LWCODE1\\n"  SHA-256 of the rest and of the name  length of the label  label  content
+
+``CACHE`` is ``LOOPWRIGHT_CACHE``, else the user's cache folder. Entries are written beside their
+place and renamed, so that processes may share a folder; one that is damaged is taken for missing.
+The folder has to belong to the user alone, since its content is run. Whatever the system refuses
+(a full disk, a folder that cannot be written) costs no more than the cache.
+
+When the entries come to more than ``LOOPWRIGHT_CACHE_SIZE`` megabytes, those that were not used for
+the longest time go; 0 keeps none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..target import Target
+from .engine import compile_object, llvm_version
+
+__all__ = [
+    "DEFAULT_MEGABYTES",
+    "OFF",
+    "Entry",
+    "Store",
+    "cache_folder",
+    "code_version",
+    "store",
+    "stored_object",
+]
+
+MAGIC = b"LWCODE1\n"
+DEFAULT_MEGABYTES = 512
+"""Megabytes of entries that are kept unless the user says otherwise: some 30,000 kernels."""
+MOST_BYTES = 1 << 26
+"""Bytes of an entry; what is longer is not kept, nor read."""
+KEPT_SHARE = 0.8
+"""Share of the allowed bytes that is left when old entries go."""
+PUTS_BETWEEN_SWEEPS = 256
+TOUCH_SECONDS = 3600.0
+"""Seconds between two notes of the use of an entry."""
+OFF = ("0", "off", "no", "false")
+
+
+def cache_folder() -> Path:
+    """Returns the folder for what is worth keeping between processes: ``LOOPWRIGHT_CACHE``, or
+    ~/.cache/loopwright. It is one that cannot be written where the user wants none."""
+    given = os.environ.get("LOOPWRIGHT_CACHE")
+    if given and given.lower() in OFF:
+        return Path(os.devnull, "cache")
+    if given:
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "loopwright"
+
+
+@functools.cache
+def code_version() -> str:
+    """Returns a hash of everything but its input that decides what the compiler makes: its own
+    sources, the cost model, and the version of LLVM."""
+    digest = hashlib.sha256(llvm_version().encode())
+    packages = Path(__file__).parents[2]
+    for name in ("autotune", "codegen", "ir"):
+        for path in sorted((packages / name).rglob("*.py")):
+            digest.update(str(path.relative_to(packages)).encode())
+            digest.update(path.read_bytes())
+    with contextlib.suppress(OSError):
+        digest.update((packages / "tuning_logs" / "model.json").read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry as ``loopwright cache list`` shows it; ``used`` is in seconds since 1970."""
+
+    label: str
+    size: int
+    used: float
+
+
+class Store:
+    """Entries in a folder, at most ``most_bytes`` of them."""
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self._folder = folder
+        self._most_bytes = most_bytes
+        self._puts = 0
+        self._is_ours: bool | None = None
+
+    def key(self, kind: str, *parts: object) -> str:
+        """Returns the name of the entry for something that depends on ``parts`` and the compiler;
+        "" if nothing is kept. Equal texts of the parts mean equal content."""
+        if not self._most_bytes:
+            return ""
+        digest = hashlib.sha256(f"{code_version()} {kind}".encode())
+        for part in parts:
+            text = str(part).encode()
+            digest.update(b"%d:" % len(text) + text)
+        return digest.hexdigest()
+
+    def get(self, key: str) -> bytes | None:
+        """Returns the content of an entry; None if there is none that is whole."""
+        if not key or not self._ready():
+            return None
+        path = self._folder / key
+        try:
+            data, used = _read(path)
+        except OSError:
+            return None
+        opened = _opened(key, data)
+        with contextlib.suppress(OSError):
+            if opened is None:
+                path.unlink()
+            elif time.time() - used > TOUCH_SECONDS:
+                os.utime(path)
+        return None if opened is None else opened[1]
+
+    def put(self, key: str, label: str, content: bytes) -> None:
+        """Keeps an entry; ``label`` tells people what it is."""
+        if not key or len(content) > MOST_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._is_ours = None
+            if self._ready():
+                self._write(key, _closed(key, label, content))
+                if self._puts % PUTS_BETWEEN_SWEEPS == 0:
+                    self.sweep()
+                self._puts += 1
+
+    def sweep(self, most_bytes: int | None = None) -> int:
+        """Removes what was not used for the longest time, until the rest is within the limit.
+        Returns the number of entries removed."""
+        allowed = self._most_bytes if most_bytes is None else most_bytes
+        rows = sorted(self._files(), key=lambda row: row[2])
+        total, removed = sum(size for _, size, _ in rows), 0
+        enough = allowed if total <= allowed else allowed * KEPT_SHARE
+        for path, size, used in rows:
+            unfinished = path.suffix == ".part" and time.time() - used > TOUCH_SECONDS
+            if total <= enough and not unfinished:
+                continue
+            with contextlib.suppress(OSError):
+                path.unlink()
+                total -= size
+                removed += 1
+        return removed
+
+    def entries(self) -> list[Entry]:
+        """Returns all whole entries, the one used last first."""
+        entries: list[Entry] = []
+        for path, size, used in self._files():
+            with contextlib.suppress(OSError):
+                opened = _opened(path.name, _read(path)[0])
+                if opened is not None:
+                    entries.append(Entry(opened[0], size, used))
+        return sorted(entries, key=lambda entry: -entry.used)
+
+    def _files(self) -> Iterator[tuple[Path, int, float]]:
+        if not self._ready():
+            return
+        with contextlib.suppress(OSError):
+            for item in os.scandir(self._folder):
+                with contextlib.suppress(OSError):
+                    state = item.stat(follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode):
+                        yield Path(item.path), state.st_size, state.st_mtime
+
+    def _ready(self) -> bool:
+        """True if the folder exists, and nobody but the user can have written there."""
+        if self._is_ours is None:
+            try:
+                state = os.lstat(self._folder)
+            except OSError:
+                return False  # perhaps it will be made
+            mine = state.st_uid == os.geteuid() and not state.st_mode & 0o022
+            self._is_ours = stat.S_ISDIR(state.st_mode) and mine
+        return self._is_ours
+
+    def _write(self, key: str, data: bytes) -> None:
+        # No other process has this name: two may write the same entry at the same time.
+        part = self._folder / f"{key}.{os.getpid()}.{time.monotonic_ns()}.part"
+        try:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+            part.replace(self._folder / key)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+
+
+def store() -> Store:
+    """Returns the store of the settings in force, one object per folder and limit."""
+    try:
+        megabytes = float(os.environ.get("LOOPWRIGHT_CACHE_SIZE") or DEFAULT_MEGABYTES)
+    except ValueError:  # the settings are checked where all of them are read
+        megabytes = DEFAULT_MEGABYTES
+    return _store(cache_folder() / "code", int(max(0.0, megabytes) * 2**20))
+
+
+@functools.cache
+def _store(folder: Path, most_bytes: int) -> Store:
+    return Store(folder, most_bytes)
+
+
+def stored_object(text: str, target: Target, label: str) -> bytes:
+    """Returns what ``compile_object`` does, from the disk cache if it is there."""
+    kept = store()
+    entry = kept.key("text", text, target.isa, sorted(target.features))
+    code = kept.get(entry)
+    if code is None:
+        code = compile_object(text, target)
+        kept.put(entry, label, code)
+    return code
+
+
+def _closed(key: str, label: str, content: bytes) -> bytes:
+    name = label.encode()[:1000]
+    rest = struct.pack("<H", len(name)) + name + content
+    return MAGIC + hashlib.sha256(key.encode() + rest).digest() + rest
+
+
+def _opened(key: str, data: bytes) -> tuple[str, bytes] | None:
+    """Returns label and content of an entry; None if it is not as it was written."""
+    rest = data[len(MAGIC) + 32 :]
+    if data[: len(MAGIC)] != MAGIC or len(rest) < 2:
+        return None
+    if hashlib.sha256(key.encode() + rest).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
+        return None
+    (length,) = struct.unpack_from("<H", rest)
+    return rest[2 : 2 + length].decode(errors="replace"), rest[2 + length :]
+
+
+def _read(path: Path) -> tuple[bytes, float]:
+    """Returns the bytes of a file of the user's and when it was used; OSError for others."""
+    # Do not wait for a pipe in its place.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
+            raise PermissionError(path)
+        if state.st_size > MOST_BYTES + 2000:
+            raise OSError(f"{path} is too long")
+        return file.read(), state.st_mtime
