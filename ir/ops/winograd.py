@@ -310,7 +310,7 @@ def _kernel_reference(w: Any, tile: int) -> Any:
 
 
 _CHANNELS = 16
-"""Channels of a kernel that are transformed at once: all of a large one would be copied as float64."""
+"""Channels of a kernel that are transformed at once, as float64."""
 
 
 @_transform(
