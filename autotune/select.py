@@ -115,9 +115,7 @@ def choose_schedule(
     workload, key = workload_of(prim), target_key(target, threads)
     entry = ""
     is_logged = own_records(logs, workload.hash, key) or related(logs, workload, key)
-    if (
-        model is None and not refused and not is_logged and not rules()
-    ):  # rules are code of the user's
+    if model is None and not refused and not is_logged and not rules():
         machine = sorted(target.features), target.isa, target.l1, target.l2, target.l3
         entry = store().key("schedule", workload_text(prim), threads, target.cores, machine)
         chosen = _stored(store().get(entry))

@@ -33,7 +33,7 @@ def planted(kind: str) -> Subject:
     prim = make_prim()
     real = compile_kernel(prim, Schedule(), HOST, f"lw_{kind}")
     text = compile_planted(prim, [["plant", kind, 1]], HOST, f"lw_{kind}").text
-    return subject_of(prim, replace(real, text=text, workspace_bytes=64), Schedule())
+    return subject_of(prim, replace(real, code=ModuleText.of(text), workspace_bytes=64), Schedule())
 
 
 def subject_of(prim: PrimFunc, kernel: Kernel, schedule: Schedule) -> Subject:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from loopwright import kernels, pipeline
 from loopwright.codegen import kernel as kernel_module
+from loopwright.codegen.module_text import ModuleText
 from loopwright.debug.compare import compare_build
 from loopwright.debug.difference import difference
 from loopwright.debug.wide import flat, values_of
@@ -105,7 +106,7 @@ def plant_in_code(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
 
     def emit(nest: Nest, *rest: Any) -> Any:
         made = real(nest, *rest)
-        return replace(made, text=made.text.replace(old, new))
+        return replace(made, code=ModuleText.of(made.text.replace(old, new)))
 
     monkeypatch.setattr(kernel_module, "emit_kernel", emit)
 

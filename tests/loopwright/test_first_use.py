@@ -18,6 +18,7 @@ from loopwright.autotune.workload import workload_of
 from loopwright.cli import main
 from loopwright.codegen import limits
 from loopwright.codegen.kernel import Kernel, compile_kernel
+from loopwright.codegen.module_text import ModuleText
 from loopwright.codegen.target import Target
 from loopwright.ir.loop.prim import PrimFunc
 from loopwright.ir.schedule.steps import Schedule, Step, split, unroll, vectorize
@@ -71,7 +72,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, kind: str, *victims: list[Step]) -> N
         if list(schedule.steps) not in victims and (victims or not schedule.steps):
             return real
         text = compile_planted(prim, [["plant", kind, 1]], target, name).text
-        return replace(real, text=text, workspace_bytes=64)
+        return replace(real, code=ModuleText.of(text), workspace_bytes=64)
 
     forget(monkeypatch)
     monkeypatch.setattr(kernels, "compile_kernel", wrong)
@@ -110,7 +111,7 @@ def test_a_schedule_whose_code_is_not_valid_is_passed_over(
     def invalid(prim: PrimFunc, schedule: Schedule, target: Target, name: str) -> Kernel:
         real = compile_kernel(prim, schedule, target, name)
         wrong = real.text.replace("  ret void", "  store i32 %unknown, ptr null\n  ret void")
-        return replace(real, text=wrong) if list(schedule.steps) == EIGHT else real
+        return replace(real, code=ModuleText.of(wrong)) if list(schedule.steps) == EIGHT else real
 
     path = log_of(tmp_path / "log.jsonl", EIGHT, FOUR)
     forget(monkeypatch)
