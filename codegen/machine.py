@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .contention import Contention
-from .llvm.store import cache_folder
+from .llvm.settings import cache_folder
 from .probes import Floats, Probes, aligned_buffer
 from .target import Target
 

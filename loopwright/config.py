@@ -16,7 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .codegen.llvm.store import DEFAULT_MEGABYTES, OFF
+from .codegen.llvm.settings import DEFAULT_MEGABYTES, OFF
 from .codegen.runtime.pool_text import MAX_THREADS
 from .codegen.target import ISA_LEVELS
 from .ir.errors import LoopwrightValueError

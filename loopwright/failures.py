@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .codegen.llvm.store import cache_folder
+from .codegen.llvm.settings import cache_folder
 from .config import Config
 from .extras import extra
 from .ir.errors import InternalError, LoopwrightError, ScheduleError

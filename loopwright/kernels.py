@@ -21,7 +21,8 @@ from .autotune.space.space import default_schedule, default_variant
 from .autotune.workload import kernel_symbol, workload_of
 from .codegen.kernel import Kernel, compile_kernel, stored_kernel
 from .codegen.library import library_kernel
-from .codegen.llvm.store import cache_folder, store
+from .codegen.llvm.settings import cache_folder
+from .codegen.llvm.store import store
 from .codegen.module_text import ModuleText
 from .codegen.objects import begin_object, object_code, remember_object
 from .codegen.target import Target

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...codegen.llvm.store import cache_folder
+from ...codegen.llvm.settings import cache_folder
 from .contenders import contenders
 from .decision import Decision
 from .line import MAX_LINE, RecordError, SkippedLines

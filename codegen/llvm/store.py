@@ -29,21 +29,11 @@ from pathlib import Path
 
 from ..target import Target
 from .engine import compile_object, llvm_version
+from .settings import allowed_bytes, cache_folder
 
-__all__ = [
-    "DEFAULT_MEGABYTES",
-    "OFF",
-    "Entry",
-    "Store",
-    "cache_folder",
-    "code_version",
-    "store",
-    "stored_object",
-]
+__all__ = ["Entry", "Store", "code_version", "store", "stored_object"]
 
 MAGIC = b"LWCODE1\n"
-DEFAULT_MEGABYTES = 512
-"""Megabytes of entries that are kept unless the user says otherwise: some 30,000 kernels."""
 MOST_BYTES = 1 << 26
 """Bytes of an entry; what is longer is not kept, nor read."""
 KEPT_SHARE = 0.8
@@ -51,19 +41,6 @@ KEPT_SHARE = 0.8
 PUTS_BETWEEN_SWEEPS = 256
 TOUCH_SECONDS = 3600.0
 """Seconds between two notes of the use of an entry."""
-OFF = ("0", "off", "no", "false")
-
-
-def cache_folder() -> Path:
-    """Returns the folder for what is worth keeping between processes: ``LOOPWRIGHT_CACHE``, or
-    ~/.cache/loopwright. It is one that cannot be written where the user wants none."""
-    given = os.environ.get("LOOPWRIGHT_CACHE")
-    if given and given.lower() in OFF:
-        return Path(os.devnull, "cache")
-    if given:
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "loopwright"
 
 
 @functools.cache
@@ -204,11 +181,7 @@ class Store:
 
 def store() -> Store:
     """Returns the store of the settings in force, one object per folder and limit."""
-    try:
-        megabytes = float(os.environ.get("LOOPWRIGHT_CACHE_SIZE") or DEFAULT_MEGABYTES)
-    except ValueError:  # the settings are checked where all of them are read
-        megabytes = DEFAULT_MEGABYTES
-    return _store(cache_folder() / "code", int(max(0.0, megabytes) * 2**20))
+    return _store(cache_folder() / "code", allowed_bytes())
 
 
 @functools.cache

@@ -6,7 +6,8 @@ import argparse
 from collections import Counter
 from datetime import datetime
 
-from ..codegen.llvm.store import cache_folder, store
+from ..codegen.llvm.settings import cache_folder
+from ..codegen.llvm.store import store
 from ..text import bytes_text, table
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]

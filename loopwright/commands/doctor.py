@@ -19,7 +19,7 @@ from ..autotune.log.tuning_log import TuningLog
 from ..autotune.logtool import tools as logtool
 from ..autotune.model.shipped import shipped_model
 from ..codegen.llvm.engine import llvm_version
-from ..codegen.llvm.store import cache_folder
+from ..codegen.llvm.settings import cache_folder
 from ..codegen.machine import LEVELS, MachineModel, measured_machine
 from ..codegen.target import ISA_LEVELS, Target
 from ..text import bytes_text, rate_text, table

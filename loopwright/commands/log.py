@@ -12,7 +12,7 @@ from ..autotune.log.log_file import LogError
 from ..autotune.log.tuning_log import TuningLog
 from ..autotune.logtool import tools as logtool
 from ..autotune.logtool.export import record_text
-from ..codegen.llvm.store import cache_folder
+from ..codegen.llvm.settings import cache_folder
 from ..text import seconds_text, table
 from .log_check import check_winners
 from .log_exchange import add_exchange
