@@ -174,12 +174,22 @@ def test_a_second_process_compiles_nothing_and_runs_the_same_code(tmp_path):
     assert run(tmp_path) == (first, result)
 
 
+RECORD = """
+from loopwright.autotune.log.record import MeasureRecord, target_key
+from loopwright.autotune.log.tuning_log import TuningLog
+from loopwright.autotune.workload import workload_of
+from loopwright.codegen.target import Target
+workloads = map(workload_of, low.built.parts.prims.values())
+key = target_key(Target.host(), 2)
+TuningLog("LOG").append(MeasureRecord(w, key, (), "plain", (1e-9,), None) for w in workloads)
+"""
+
+
 def test_a_log_that_says_otherwise_is_seen_beside_the_cache(tmp_path):
-    log = tmp_path / "log.jsonl"
-    tune = PROGRAM.replace("low =", f"f.tune(x, trials=4, budget=None, log={str(log)!r}); low =")
-    use = PROGRAM.replace("threads=2", f"threads=2, log={str(log)!r}")
+    log = str(tmp_path / "log.jsonl")
+    use = PROGRAM.replace("threads=2", f"threads=2, log={log!r}")
     run(tmp_path)
-    assert "tuned" not in run(tmp_path, use)[1]
-    run(tmp_path, tune)
-    assert "tuned" in run(tmp_path, use)[1]
-    assert "tuned" not in run(tmp_path)[1]
+    assert "by the rules" in run(tmp_path, use)[1]
+    run(tmp_path, PROGRAM + RECORD.replace("LOG", log))
+    assert "2 tuned" in run(tmp_path, use)[1]
+    assert "by the rules" in run(tmp_path)[1]
