@@ -22,13 +22,25 @@ from .misuse import refuse_subclass, unsupported_dtype
 from .proxy import Proxy, complete, is_number, run
 from .trace import active
 
-__all__ = ["Axes", "DTypeLike", "Ints", "Pair", "Widths", "by_numpy", "checked"]
+__all__ = [
+    "Axes",
+    "DTypeLike",
+    "Ints",
+    "Names",
+    "Numbers",
+    "Pair",
+    "Widths",
+    "by_numpy",
+    "checked",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 Pair = int | Sequence[int]
 Axes = int | Sequence[int]
 Ints = int | Sequence[int]
+Names = Sequence[str]
+Numbers = Sequence[float]
 Widths = Any
 DTypeLike = Any
 
@@ -155,6 +167,15 @@ def _ints(value: Any) -> int | tuple[int, ...]:
     return _int(value)
 
 
+def _sequence(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _AnotherKindError
+        return tuple(kind(v) for v in value)
+
+    return convert
+
+
 def _pair(value: Any) -> tuple[int, int]:
     given = _ints(value)
     if isinstance(given, int):
@@ -179,6 +200,8 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "None": (_none, "None"),
     "Pair": (_pair, "one int or two"),
     "Ints": (_ints, "1, 2 or 4 ints"),
+    "Names": (_sequence(_str), "a tuple of strings"),
+    "Numbers": (_sequence(_float), "a tuple of numbers"),
     "Widths": (_widths, "an int, or (before, after) for all axes or for each"),
     "bool": (_bool, "a bool"),
     "float": (_float, "a number"),

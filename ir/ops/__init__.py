@@ -38,6 +38,7 @@ from . import (  # noqa: F401  (each declares its operators)
     normalise,
     pad,
     pool,
+    recurrence,
     reduce,
     reduce_window,
     scan,

@@ -38,6 +38,7 @@ KNOWN = {
     # Ratios of work to work, which hold for any machine that has registers and memory.
     "choose_algorithms.MARGIN": "share of the direct algorithm's time",
     "choose_algorithms._GROWTH_ALLOWED": "share of a tolerance",
+    "recurrence._BATCH_TILE": "sums of a step that registers hold beside each other",
     "conv_transpose.ONE_CONVOLUTION": "work of phases together, over that of each alone",
     "graph._MANY_USES": "uses of an element that make up for a copy",
     "narrow_factors.FEW": "elements of a constant that are not worth a cast",

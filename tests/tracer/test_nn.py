@@ -117,6 +117,18 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "global_avg_pool2d": (nn.global_avg_pool2d, (IMAGE,)),
     "global_max_pool2d": (nn.global_max_pool2d, (IMAGE,)),
+    "lstm": (
+        lambda x, w, r, b: nn.lstm(x, w, r, b, lengths=np.array([2, 4]), reverse=True)[0],
+        (R.normal(size=(4, 2, 3)), R.normal(size=(20, 3)), R.normal(size=(20, 5)), np.ones(20)),
+    ),
+    "gru": (
+        lambda x, w, r: nn.gru(x, w, r, h=np.ones((2, 5)), reset_after=False)[1],
+        (R.normal(size=(4, 2, 3)), R.normal(size=(15, 3)), R.normal(size=(15, 5))),
+    ),
+    "rnn": (
+        lambda x, w, r, b: nn.rnn(x, w, r, b, activation="leakyrelu", alpha=0.1, clip=0.5)[0],
+        (R.normal(size=(4, 2, 3)), R.normal(size=(5, 3)), R.normal(size=(5, 5)), np.ones(5)),
+    ),
     "pad": (lambda x: nn.pad(x, 1, value=3), (X,)),
     "one_hot": (lambda i: nn.one_hot(i, 4), (np.array([3, 0, 2]),)),
 }
@@ -191,6 +203,48 @@ def test_norms_of_groups_by_their_formula() -> None:
     total = sum(squares[:, k : k + 4] for k in range(4))
     expected = x / (2 + 0.25 * total) ** 0.5
     np.testing.assert_allclose(nn.local_response_norm(x, 4, 1.0, 0.5, 2.0), expected, atol=1e-12)
+
+
+def test_an_lstm_by_its_formula() -> None:
+    x, w, r = R.normal(size=(6, 2, 3)), R.normal(size=(20, 3)), R.normal(size=(20, 5))
+    bias = R.normal(size=20)
+    h, c = np.zeros((2, 5)), np.zeros((2, 5))
+
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+    for step in x:
+        i, f, g, o = np.split(step @ w.T + h @ r.T + bias, 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+    for function in (nn.lstm, lw.compile(nn.lstm)):
+        outputs, last_h, last_c = function(x, w, r, bias)
+        np.testing.assert_allclose(outputs[-1], h, atol=1e-12)
+        np.testing.assert_allclose(last_h, h, atol=1e-12)
+        np.testing.assert_allclose(last_c, c, atol=1e-12)
+
+
+def test_a_gru_by_its_formula() -> None:
+    x, w, r = R.normal(size=(6, 2, 3)), R.normal(size=(15, 3)), R.normal(size=(15, 5))
+    inner, outer = R.normal(size=15), R.normal(size=15)
+    h = np.zeros((2, 5))
+    for step in x:
+        ours, theirs = np.split(step @ w.T + outer, 3, 1), np.split(h @ r.T + inner, 3, 1)
+        reset, update = (1 / (1 + np.exp(-a - b)) for a, b in zip(ours[:2], theirs[:2]))
+        h = (1 - update) * np.tanh(ours[2] + reset * theirs[2]) + update * h
+    _, last = lw.compile(lambda x: nn.gru(x, w, r, outer, inner))(x)
+    np.testing.assert_allclose(last, h, atol=1e-12)
+
+
+def test_a_sequence_ends_where_its_length_says() -> None:
+    x, w, r = R.normal(size=(6, 2, 3)), R.normal(size=(20, 3)), R.normal(size=(20, 5))
+    for reverse in (False, True):
+        both, h, c = nn.lstm(x, w, r, lengths=np.array([3, 6]), reverse=reverse)
+        alone, h_alone, c_alone = nn.lstm(x[:3, :1], w, r, reverse=reverse)
+        np.testing.assert_allclose(both[:3, :1], alone, atol=1e-12)
+        np.testing.assert_allclose(both[3:, 0], 0)
+        np.testing.assert_allclose(h[:1], h_alone, atol=1e-12)
+        np.testing.assert_allclose(c[:1], c_alone, atol=1e-12)
 
 
 def test_positions_of_the_greatest_elements() -> None:

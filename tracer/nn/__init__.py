@@ -40,6 +40,7 @@ from .pooling import (
     max_pool2d,
     max_pool_with_indices,
 )
+from .recurrent import gru, lstm, rnn
 
 if TYPE_CHECKING:
 
@@ -61,17 +62,20 @@ __all__ = [
     "dense",
     "gather_nd",
     "group_norm",
+    "gru",
     "instance_norm",
     "layer_norm",
     "local_response_norm",
     "lp_normalize",
     "lp_pool",
+    "lstm",
     "max_pool",
     "max_pool2d",
     "max_pool_with_indices",
     "one_hot",
     "pad",
     "rms_norm",
+    "rnn",
     "scatter_elements",
     "scatter_nd",
     "top_k",

@@ -11,7 +11,7 @@
     convert   a model's inputs and outputs; the module
 
     elementwise, shapes, linear, reduce, control, quantised, legacy: converters by family
-    conv, pool, norm, indexing
+    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal
 """
 
 from . import (
@@ -24,6 +24,7 @@ from . import (
     norm,
     pool,
     quantised,
+    recurrent,
     reduce,
     shapes,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "legacy",
     "linear",
     "quantised",
+    "recurrent",
     "reduce",
     "norm",
     "pool",

@@ -1,0 +1,230 @@
+"""Converters of recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....ir.errors import UnsupportedError
+from ... import nn
+from .table import Value, converter
+
+_PARAMETERS = {
+    "affine": (1.0, 0.0),
+    "elu": (1.0, 0.0),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01, 0.0),
+    "scaledtanh": (1.0, 1.0),
+    "thresholdedrelu": (1.0, 0.0),
+}
+"""Defaults of the two parameters of activations that have any."""
+
+_TAKES_BETA = ("affine", "hardsigmoid", "scaledtanh")
+
+_Layer = Callable[[int, dict[str, Any]], tuple[Value, ...]]
+
+
+def _directions(direction: str) -> tuple[bool, ...]:
+    """Returns for each direction if it begins with the last step."""
+    table = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+    if direction not in table:
+        raise UnsupportedError(f"its attribute direction={direction!r} is not supported")
+    return table[direction]
+
+
+def _activations(
+    names: Sequence[str],
+    alphas: Sequence[float] | None,
+    betas: Sequence[float] | None,
+    directions: int,
+) -> list[dict[str, Any]]:
+    """Returns the activations of each direction with their parameters, as ``lw.nn`` takes them.
+
+    The model lists parameters of those activations only that have some.
+    """
+    left, right = list(alphas or ()), list(betas or ())
+    rows: list[tuple[str, float, float]] = []
+    for name in (n.lower() for n in names):
+        alpha, beta = _PARAMETERS.get(name, (0.0, 0.0))
+        if name in _PARAMETERS and left:
+            alpha = left.pop(0)
+        if name in _TAKES_BETA and right:
+            beta = right.pop(0)
+        rows.append((name, alpha, beta))
+    count = len(rows) // directions
+    parts = [rows[n * count : (n + 1) * count] for n in range(directions)]
+    return [
+        {
+            "activations": tuple(row[0] for row in part),
+            "alphas": tuple(row[1] for row in part),
+            "betas": tuple(row[2] for row in part),
+        }
+        for part in parts
+    ]
+
+
+def _reordered(weights: Value, order: Sequence[int]) -> Value:
+    """Returns weights whose gates, along the first axis, have another order."""
+    size = weights.shape[0] // len(order)
+    return np.concatenate([weights[n * size : (n + 1) * size] for n in order])
+
+
+def _joined(
+    layer: _Layer,
+    direction: str,
+    layout: int,
+    activations: list[dict[str, Any]],
+) -> tuple[Value, ...]:
+    """Returns the outputs of all directions: Y (steps, directions, batch, hidden), then the last
+    states (directions, batch, hidden); with ``layout`` 1 the batch is the first axis of all."""
+    reverses = _directions(direction)
+    results = [
+        layer(n, {"reverse": reverse, **activations[n]}) for n, reverse in enumerate(reverses)
+    ]
+    outputs = np.stack([result[0] for result in results], axis=1)
+    states = [np.stack(each) for each in list(zip(*results, strict=True))[1:]]
+    if layout:
+        outputs = np.transpose(outputs, (2, 0, 1, 3))
+        states = [np.transpose(each, (1, 0, 2)) for each in states]
+    return (outputs, *states)
+
+
+def _of_direction(value: Value, n: int, layout: int) -> Value:
+    """Returns the first states of one direction."""
+    if value is None:
+        return None
+    return value[:, n] if layout else value[n]
+
+
+def _steps_first(x: Value, layout: int) -> Value:
+    return np.transpose(x, (1, 0, 2)) if layout else x
+
+
+@converter("LSTM", since=7)
+def _lstm(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    sequence_lens: Value = None,
+    initial_h: Value = None,
+    initial_c: Value = None,
+    p: Value = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] | None = None,
+    clip: float = 0.0,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> Any:
+    count = len(_directions(direction))
+    hidden = r.shape[2]
+    order = (0, 2, 3, 1)  # the standard's i, o, f, c as i, f, c, o
+
+    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+        bias = None if b is None else _reordered(b[n, : 4 * hidden] + b[n, 4 * hidden :], order)
+        peepholes = None if p is None else _reordered(p[n], (0, 2, 1)).reshape(3, hidden)
+        return nn.lstm(
+            _steps_first(x, layout),
+            _reordered(w[n], order),
+            _reordered(r[n], order),
+            bias,
+            _of_direction(initial_h, n, layout),
+            _of_direction(initial_c, n, layout),
+            peepholes=peepholes,
+            lengths=sequence_lens,
+            input_forget=bool(input_forget),
+            clip=clip,
+            **attrs,
+        )
+
+    names = activations or ("Sigmoid", "Tanh", "Tanh") * count
+    rows = _activations(names, activation_alpha, activation_beta, count)
+    return _joined(layer, direction, layout, rows)
+
+
+@converter("GRU", since=7)
+def _gru(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    sequence_lens: Value = None,
+    initial_h: Value = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] | None = None,
+    clip: float = 0.0,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> Any:
+    count = len(_directions(direction))
+    hidden = r.shape[2]
+    order = (1, 0, 2)  # the standard's z, r, h as r, z, h
+
+    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+        bias = None if b is None else _reordered(b[n, : 3 * hidden], order)
+        inner = None if b is None else _reordered(b[n, 3 * hidden :], order)
+        return nn.gru(
+            _steps_first(x, layout),
+            _reordered(w[n], order),
+            _reordered(r[n], order),
+            bias,
+            inner,
+            _of_direction(initial_h, n, layout),
+            lengths=sequence_lens,
+            reset_after=bool(linear_before_reset),
+            clip=clip,
+            **attrs,
+        )
+
+    names = activations or ("Sigmoid", "Tanh") * count
+    rows = _activations(names, activation_alpha, activation_beta, count)
+    return _joined(layer, direction, layout, rows)
+
+
+@converter("RNN", since=7)
+def _rnn(
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value = None,
+    sequence_lens: Value = None,
+    initial_h: Value = None,
+    *,
+    activation_alpha: tuple[float, ...] | None = None,
+    activation_beta: tuple[float, ...] | None = None,
+    activations: tuple[str, ...] | None = None,
+    clip: float = 0.0,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> Any:
+    count = len(_directions(direction))
+    hidden = r.shape[2]
+
+    def layer(n: int, attrs: dict[str, Any]) -> tuple[Value, ...]:
+        return nn.rnn(
+            _steps_first(x, layout),
+            w[n],
+            r[n],
+            None if b is None else b[n, :hidden] + b[n, hidden:],
+            _of_direction(initial_h, n, layout),
+            lengths=sequence_lens,
+            reverse=attrs["reverse"],
+            clip=clip,
+            activation=attrs["activations"][0],
+            alpha=attrs["alphas"][0],
+            beta=attrs["betas"][0],
+        )
+
+    rows = _activations(activations or ("Tanh",) * count, activation_alpha, activation_beta, count)
+    return _joined(layer, direction, layout, rows)
