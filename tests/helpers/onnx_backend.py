@@ -128,6 +128,15 @@ def run(case: TestCase) -> None:
         Runner.assert_similar_outputs(expected, results, case.rtol, case.atol)
 
 
+def _said(error: Exception) -> str:
+    """An error on one line."""
+    if isinstance(error, lw.LoopwrightError):
+        text = "; ".join([error.message, *error.notes])
+    else:
+        text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="parts of names; all without")
@@ -154,7 +163,7 @@ def main() -> int:
             run(case)
             passed.append(case)
         except Exception as error:
-            failed[case.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            failed[case.name] = _said(error)
             if args.traceback:
                 traceback.print_exc()
         times.append((time.perf_counter() - start, case.name))

@@ -10,8 +10,8 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    elementwise, shapes, linear, reduce, control, quantised, legacy: converters by family
-    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal
+    elementwise, shapes, linear, reduce, control, quantised, legacy,
+    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal: converters by family
 """
 
 from . import (

@@ -43,7 +43,7 @@ def _loop(
 
 @converter("Scan", since=8)
 def _scan_of_batches(
-    lengths: Value,
+    lengths: Value = None,
     *inputs: Value,
     body: Branch,
     num_scan_inputs: int,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import nn
 from .table import Value, converter
 
-__all__ = ["span_of", "window_sides"]
+__all__ = ["convolution", "span_of", "window_sides"]
 
 Ints = tuple[int, ...]
 
@@ -37,7 +37,7 @@ def window_sides(
 
 
 @converter("Conv", since=1)
-def _conv(
+def convolution(
     x: Value,
     w: Value,
     bias: Value = None,
@@ -49,6 +49,7 @@ def _conv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Value:
+    """Returns the convolution with ONNX's attributes."""
     rank = x.ndim - 2
     step, spread = strides or (1,) * rank, dilations or (1,) * rank
     sides = window_sides(auto_pad, pads, x.shape[2:], span_of(w.shape[2:], spread), step)

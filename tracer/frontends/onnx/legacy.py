@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.errors import UnsupportedError
+from ... import nn
 from .elementwise import divided, power
 from .table import Node, Value, converter
 
@@ -61,3 +63,22 @@ def _gemm(
 @converter("Dropout", since=1)
 def _dropout(node: Node, x: Value, *, ratio: float = 0.5, is_test: int = 0) -> Value:
     return (x, np.ones(x.shape, bool)) if node.wants(1) else x
+
+
+@converter("BatchNormalization", since=1)
+def _batch_normalization(
+    x: Value,
+    scale: Value,
+    bias: Value,
+    mean: Value,
+    variance: Value,
+    *,
+    epsilon: float = 1e-5,
+    is_test: int = 0,
+    momentum: float = 0.9,
+    spatial: int = 1,
+    consumed_inputs: tuple[int, ...] = (),
+) -> Value:
+    if not spatial:
+        raise UnsupportedError("moments of each element (spatial=0) are not supported")
+    return nn.batch_norm(x, scale, bias, mean, variance, axis=1, epsilon=epsilon)

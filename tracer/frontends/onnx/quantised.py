@@ -8,13 +8,16 @@ are summed up in int32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ir.errors import LoopwrightValueError, UnsupportedError
+from .conv import convolution
 from .table import Value, converter
 from .tensors import numpy_dtype
+
+Ints = tuple[int, ...]
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16")
 
@@ -118,6 +121,75 @@ def _qlinear_matmul(
 ) -> Value:
     product = np.matmul(_centred(a, _of_rows(a_zero)), _centred(b, b_zero))
     return requantised(product, (_of_rows(a_scale), b_scale), _of_rows(y_scale), _of_rows(y_zero))
+
+
+@converter("ConvInteger", since=10)
+def _conv_integer(
+    x: Value,
+    w: Value,
+    x_zero: Value = None,
+    w_zero: Value = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Value:
+    windows = Windows(auto_pad, dilations, group, pads, strides)
+    return _sums(x, w, x_zero, w_zero, windows)
+
+
+@converter("QLinearConv", since=10)
+def _qlinear_conv(
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero: Value,
+    y_scale: Value,
+    y_zero: Value,
+    bias: Value = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Value:
+    windows = Windows(auto_pad, dilations, group, pads, strides)
+    sums = _sums(x, w, x_zero, w_zero, windows)
+    if bias is not None:
+        sums = sums + np.reshape(bias, [-1] + [1] * (x.ndim - 2))
+    # A scale of each output channel.
+    scale = w_scale if w_scale.size == 1 else np.reshape(w_scale, [-1] + [1] * (x.ndim - 2))
+    return requantised(sums, (x_scale, scale), y_scale, y_zero)
+
+
+class Windows(NamedTuple):
+    """The attributes of a convolution."""
+
+    auto_pad: str
+    dilations: Ints | None
+    group: int
+    pads: Ints | None
+    strides: Ints | None
+
+
+def _sums(
+    x: Value, w: Value, x_zero: Value | None, w_zero: Value | None, windows: Windows
+) -> Value:
+    """Returns a convolution of integers in int32. float64 holds sums of products of bytes exactly,
+    up to what a fast algorithm loses, which is rounded off."""
+    if w_zero is not None and w_zero.size > 1:
+        w_zero = np.reshape(w_zero, [-1] + [1] * (w.ndim - 1))
+    image, kernel = (
+        _centred(each, zero).astype(np.float64) for each, zero in ((x, x_zero), (w, w_zero))
+    )
+    return np.rint(convolution(image, kernel, **windows._asdict())).astype(np.int32)
 
 
 def requantised(sums: Value, scales: Sequence[Value], y_scale: Value, y_zero: Value) -> Value:

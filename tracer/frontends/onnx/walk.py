@@ -154,7 +154,7 @@ class Walk:
         function = self.model.function_of(node)
         if function is not None:
             return self._call(function, node, inputs)
-        opset = opsets.get(domain, 1)
+        opset = opsets.get(domain, 1 if domain else defs.onnx_opset_version())
         row = row_of(domain, node.op_type, opset)
         if row is None:
             body, defaults = self._body(node, inputs, opset)
@@ -248,7 +248,8 @@ class Walk:
         inside: dict[str, Value] = dict(zip(function.input, [*inputs, *absent], strict=True))
         given = {a.name: a for a in (*defaults, *function.attribute_proto, *node.attribute)}
         nodes = [_substituted(each, given) for each in function.node]
-        self.nodes(nodes, inside, opsets_of(function))
+        # A function of the standard may name only its own domain.
+        self.nodes(nodes, inside, {**self.model.opsets, **opsets_of(function)})
         return [inside.get(name) for name in function.output]
 
 
