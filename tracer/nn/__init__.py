@@ -41,6 +41,7 @@ from .pooling import (
     max_pool_with_indices,
 )
 from .recurrent import gru, lstm, rnn
+from .resizing import resize
 
 if TYPE_CHECKING:
 
@@ -74,6 +75,7 @@ __all__ = [
     "max_pool_with_indices",
     "one_hot",
     "pad",
+    "resize",
     "rms_norm",
     "rnn",
     "scatter_elements",

@@ -26,6 +26,7 @@ from . import (
     quantised,
     recurrent,
     reduce,
+    resize,
     shapes,
 )
 from .convert import Constants, Shapes, Source, convert, input_names
@@ -51,6 +52,7 @@ __all__ = [
     "quantised",
     "recurrent",
     "reduce",
+    "resize",
     "norm",
     "pool",
     "shapes",
