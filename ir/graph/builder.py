@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
+from ..errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from ..span import Span
 from .limits import DEFAULT_LIMITS, GraphLimits
 from .nodes import (
@@ -25,6 +25,12 @@ from .operator import Operator
 from .types import FuncType, TensorType, TupleType, Type
 
 __all__ = ["Builder"]
+
+MOST_AXES = 64
+"""NumPy's arrays have no more."""
+
+MOST_BYTES = 1 << 47
+"""Bytes that a process can address on x86-64."""
 
 
 class Builder:
@@ -58,6 +64,7 @@ class Builder:
 
     def param(self, name: str, type: Type, span: Span | None = None) -> Var:
         """Returns a new parameter of the function being built."""
+        _check_size(type)
         var = Var(name, type, span)
         self.params.append(var)
         return var
@@ -84,6 +91,7 @@ class Builder:
             else:
                 complete = op.complete_attrs(attrs or {})
                 result = op.infer(tuple(a.type for a in operands), complete)
+            _check_size(result)
         except LoopwrightError as error:
             if error.span is None:
                 error.span = span
@@ -123,6 +131,26 @@ class Builder:
         self, result: Atom, *, attrs: Mapping[str, Any] | None = None, span: Span | None = None
     ) -> Function:
         return Function(tuple(self.params), self.block(result), dict(attrs or {}), span)
+
+
+def _check_size(type: Type) -> None:
+    """Raises LoopwrightValueError for an array that no process can hold."""
+    if isinstance(type, TupleType):
+        for field in type.fields:
+            _check_size(field)
+    if not isinstance(type, TensorType):
+        return
+    size = type.dtype.bytes
+    for extent in type.shape:
+        if not isinstance(extent, int):
+            return
+        size *= extent
+    if len(type.shape) > MOST_AXES:
+        raise LoopwrightValueError(f"an array of rank {len(type.shape)}; {MOST_AXES} are possible")
+    if size > MOST_BYTES:
+        raise LoopwrightValueError(
+            f"an array {type.short} has {size} bytes: no process can hold it"
+        )
 
 
 def _call_type(function: GlobalVar | Var, args: tuple[Atom, ...]) -> Type:

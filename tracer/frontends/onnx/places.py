@@ -17,7 +17,7 @@ from onnx import FunctionProto, GraphProto, NodeProto
 
 from ....ir.span import Span
 
-__all__ = ["Places", "label"]
+__all__ = ["Places", "label", "plain"]
 
 _LONGEST_NAME = 80
 _numbers = itertools.count(2)
@@ -30,18 +30,18 @@ def label(node: NodeProto) -> str:
     'y'
     """
     text = node.name or next((name for name in node.output if name), "") or node.op_type
-    return _plain(text)
+    return plain(text)
 
 
-def _plain(text: str) -> str:
-    """``text`` on one line and not too long."""
+def plain(text: str) -> str:
+    """Returns ``text`` on one line and not too long."""
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 3] + "..."
 
 
 def _line(node: NodeProto) -> str:
-    inputs = ", ".join(_plain(name) or "_" for name in node.input)
-    outputs = ", ".join(_plain(name) for name in node.output if name)
+    inputs = ", ".join(plain(name) or "_" for name in node.input)
+    outputs = ", ".join(plain(name) for name in node.output if name)
     return f"{label(node)}: {outputs} = {node.op_type}({inputs})"
 
 

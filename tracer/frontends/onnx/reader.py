@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, defs
 
 from ....ir.dtype import Array
-from ....ir.errors import LoopwrightTypeError, LoopwrightValueError
+from ....ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .tensors import Folder, mapped
 from .wire import without_weights
 
@@ -84,6 +84,12 @@ def _checked(proto: ModelProto, file: str, folder: Folder) -> Model:
         if not all(isinstance(text, str) for text in _texts(graph)):
             raise LoopwrightValueError(f"{file} is damaged: a name in it is not UTF-8")
     opsets = opsets_of(proto)
+    version, newest = opsets.get("", 0), defs.onnx_opset_version()
+    if not 0 <= version <= newest:
+        raise UnsupportedError(
+            f"{file} has opset {version}, and the package onnx here knows those up to {newest}",
+            hint="pip install --upgrade onnx",
+        )
     functions = {
         ("" if f.domain == "ai.onnx" else f.domain, f.name, f.overload): f for f in proto.functions
     }

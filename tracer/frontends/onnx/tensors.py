@@ -15,11 +15,15 @@ from onnx.numpy_helper import to_array
 
 from ....ir.dtype import Array
 from ....ir.errors import LoopwrightValueError, UnsupportedError
+from .places import plain
 
 __all__ = ["MOST_TENSOR_BYTES", "Folder", "array_of", "dtype_name", "mapped", "numpy_dtype"]
 
 MOST_TENSOR_BYTES = 1 << 40
 """Bytes of a tensor that no model has: a damaged file is refused before memory is asked for."""
+
+MOST_AXES = 64
+"""NumPy's arrays have no more."""
 
 _PACKED = {"int4", "uint4", "int2", "uint2", "float4e2m1"}
 """Elements that share a byte; ``onnx`` unpacks them."""
@@ -58,19 +62,19 @@ class Folder:
 
     def read(self, tensor: TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """Returns the elements of a tensor whose data is external."""
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries = {str(entry.key): str(entry.value) for entry in tensor.external_data}
         data = self._file(entries.get("location", ""), tensor.name)
         wanted = math.prod(shape) * dtype.itemsize
         offset = _count(entries.get("offset", "0"), tensor.name)
         length = _count(entries.get("length") or str(wanted), tensor.name)
         if length != wanted:
             raise LoopwrightValueError(
-                f"tensor {tensor.name!r} has {wanted} bytes, and its external data {length}"
+                f"tensor {plain(tensor.name)!r} has {wanted} bytes, and its external data {length}"
             )
         if offset + length > data.size:
             raise LoopwrightValueError(
-                f"tensor {tensor.name!r} ends {offset + length - data.size} bytes behind the end "
-                f"of {entries.get('location') or 'the model'}"
+                f"tensor {plain(tensor.name)!r} ends {offset + length - data.size} bytes behind "
+                f"the end of {entries.get('location') or 'the model'}"
             )
         part = data[offset : offset + length]
         return np.frombuffer(part, dtype).reshape(shape)
@@ -80,24 +84,37 @@ class Folder:
             return self._model_bytes
         if self.path is None:
             raise LoopwrightValueError(
-                f"the data of tensor {tensor!r} is in the file {location!r}, and a model in memory "
-                "has no folder",
+                f"the data of tensor {plain(tensor)!r} is in the file {plain(location)!r}, and a "
+                "model in memory has no folder",
                 hint="give the path of the model",
             )
         folder = self.path.resolve()
         if not location or "\0" in location:
-            raise LoopwrightValueError(f"the external data of tensor {tensor!r} names no file")
-        file = (folder / location).resolve()
+            raise LoopwrightValueError(
+                f"the external data of tensor {plain(tensor)!r} names no file"
+            )
+        try:
+            file = (folder / location).resolve()
+        except (OSError, RuntimeError) as error:  # a name that is too long, links in a circle
+            raise LoopwrightValueError(
+                f"the external data of tensor {plain(tensor)!r} cannot be found: "
+                f"{type(error).__name__}"
+            ) from None
         if Path(location).is_absolute() or not file.is_relative_to(folder):
             raise LoopwrightValueError(
-                f"the data of tensor {tensor!r} is in {location!r}, outside of the model's folder"
+                f"the data of tensor {plain(tensor)!r} is in {plain(location)!r}, outside of the "
+                "model's folder"
             )
         if file not in self._files:
-            if not file.is_file():
+            try:
+                if not file.is_file():
+                    raise FileNotFoundError
+                self._files[file] = mapped(file)
+            except OSError:
                 raise LoopwrightValueError(
-                    f"the file {location!r} with the data of tensor {tensor!r} is not there"
-                )
-            self._files[file] = mapped(file)
+                    f"the file {plain(location)!r} with the data of tensor {plain(tensor)!r} is "
+                    "not there, or cannot be read"
+                ) from None
         return self._files[file]
 
 
@@ -111,7 +128,7 @@ def mapped(file: Path) -> Array:
 
 def _count(text: str, tensor: str) -> int:
     if not text.isdecimal() or len(text) > 18:
-        raise LoopwrightValueError(f"the external data of tensor {tensor!r} is at {text!r}")
+        raise LoopwrightValueError(f"the external data of tensor {plain(tensor)!r} is at {text!r}")
     return int(text)
 
 
@@ -123,21 +140,25 @@ def array_of(tensor: TensorProto, folder: Folder) -> Array:
     """
     dtype = numpy_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
+    if len(shape) > MOST_AXES:
+        raise LoopwrightValueError(f"tensor {plain(tensor.name)!r} is of rank {len(shape)}")
     if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize > MOST_TENSOR_BYTES:
-        raise LoopwrightValueError(f"tensor {tensor.name!r} has the shape {list(shape)}")
+        raise LoopwrightValueError(f"tensor {plain(tensor.name)!r} has the shape {list(shape)}")
     if tensor.data_location == TensorProto.EXTERNAL:
         array = folder.read(tensor, dtype, shape)
     elif tensor.HasField("raw_data") and dtype.name not in _PACKED:
         raw = tensor.raw_data
         if len(raw) != math.prod(shape) * dtype.itemsize:
             raise LoopwrightValueError(
-                f"tensor {tensor.name!r}, {dtype}{list(shape)}, has {len(raw)} bytes of data"
+                f"tensor {plain(tensor.name)!r}, {dtype}{list(shape)}, has {len(raw)} bytes of data"
             )
         array = np.frombuffer(raw, dtype).reshape(shape)
     else:
         try:
             array = to_array(tensor)
         except (ValueError, TypeError, onnx.checker.ValidationError) as error:
-            raise LoopwrightValueError(f"tensor {tensor.name!r} is damaged: {error}") from None
+            raise LoopwrightValueError(
+                f"tensor {plain(tensor.name)!r} is damaged: {error}"
+            ) from None
     array.flags.writeable = False
     return array

@@ -45,6 +45,8 @@ _MISTAKES = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError
 """Exceptions of NumPy and Python where a node's inputs and attributes do not fit each other. A
 sequence lacks the attributes of an array."""
 
+_LONGEST_MESSAGE = 500
+
 _ATTRIBUTES = {
     AttributeProto.FLOAT: lambda a: a.f,
     AttributeProto.INT: lambda a: a.i,
@@ -128,7 +130,10 @@ class Walk:
             for name, value in zip(node.input, inputs, strict=False)
             if name
         ]
-        error.message = f"{node.op_type} {label(node)!r}: {error.message}"
+        message = error.message  # of a damaged file it may show 100,000 sizes
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]}..."
+        error.message = f"{node.op_type} {label(node)!r}: {message}"
         error.args = (error.message,)
         locate(error, self.trace)
         error.notes = error.notes or notes_of(operands)

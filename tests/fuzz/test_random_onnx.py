@@ -1,0 +1,21 @@
+"""Random ONNX models agree with the standard's evaluator; ``onnx_run.py`` runs thousands."""
+
+from __future__ import annotations
+
+import pytest
+from random_onnx import draw_model, mistakes
+from run_onnx import MISJUDGED, SUPPORTED, results_of
+
+ROWS = {name: row for name, row in SUPPORTED.items() if name not in MISJUDGED}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_models_interpreted(seed: int) -> None:
+    program = draw_model(seed, ROWS)
+    assert not mistakes(program, results_of(program, interpreted=True)), str(program)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1020))
+def test_random_models_compiled(seed: int) -> None:
+    program = draw_model(seed, ROWS)
+    assert not mistakes(program, results_of(program)), str(program)
