@@ -1,4 +1,4 @@
-"""Where the disk cache lies, and how much it may hold: what the user says about it."""
+"""The settings of the disk cache: its folder, and how much it may hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DEFAULT_MEGABYTES", "OFF", "allowed_bytes", "cache_folder"]
 DEFAULT_MEGABYTES = 512
 """Megabytes of entries that are kept unless the user says otherwise: some 30,000 kernels."""
 OFF = ("0", "off", "no", "false")
-"""What ``LOOPWRIGHT_CACHE`` may be instead of a folder, for none."""
+"""Values of ``LOOPWRIGHT_CACHE`` that turn the cache off."""
 
 
 def cache_folder() -> Path:

@@ -358,16 +358,16 @@ def _recurrence(
             new = [step.gru(x, y, old[0], op("add", x(2), behind))]
         else:
             new = [functions[0](step.bounded(op("add", x(0), y(0))))]
-        shown = new[0]
+        output = new[0]
         if sizes is not None:
             runs = op("less", index(now), cast(sizes(b), INT64))
-            shown = select(runs, new[0], const(0, dtype))
+            output = select(runs, new[0], const(0, dtype))
             new = [select(runs, a, o) for a, o in zip(new, old, strict=True)]
         # The states are replaced last: what is stored first is still made of the old ones.
         kept = [Buffer(f"new{n}", (1,), dtype) for n in range(len(new))]
         update: list[Stmt] = [Alloc(each, Scope.REGISTERS) for each in kept]
         update += [Store(e.name, (0,), value) for e, value in zip(kept, new, strict=True)]
-        update.append(Store(name, (now, b, j), shown))
+        update.append(Store(name, (now, b, j), output))
         update += [
             Store(state.name, (b, j), read(each.name, (0,), dtype))
             for state, each in zip(states, kept, strict=True)

@@ -33,10 +33,12 @@ from .sampling import extremes, floats, ints, sample, specials, truths
 
 __all__: list[str] = []
 
-ROW_BYTES = 1 << 16  # of a buffer of a row that is on the stack; longer ones are in the workspace
+STACK_ROW_BYTES = (
+    1 << 16
+)  # of a buffer of a row that is on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 LONG_ROW = 1 << 12  # elements from which wide digits pay
-COMPARED = 16  # elements that are compared with the least of the best at a time
+CHUNK = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
 
 
@@ -111,7 +113,7 @@ class _Radix:
         self.places = [
             self.buffer(f"places{n}", INT32) for n in range(min(2, self.passes - 1) * positions)
         ]
-        self.on_stack = self.size * max(x.dtype.bytes, 4) <= ROW_BYTES
+        self.on_stack = self.size * max(x.dtype.bytes, 4) <= STACK_ROW_BYTES
 
     def buffer(self, name: str, dtype: DType) -> Buffer:
         return Buffer(name, (self.rows, self.size), dtype)
@@ -317,7 +319,7 @@ class _Top:
         k = self.k
         if 0 in (self.rows, k):
             return []
-        chunks, rest = divmod(self.size - k, COMPARED)
+        chunks, rest = divmod(self.size - k, CHUNK)
         body: list[Stmt] = [
             Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
             Alloc(Buffer("places", (k,), INT64), Scope.STACK),
@@ -360,15 +362,15 @@ class _Top:
 
     def chunk(self) -> tuple[Stmt, ...]:
         """Looks at the elements of a chunk if one of them is among the best."""
-        here = symbol("n") * COMPARED + symbol("c") + self.k
+        here = symbol("n") * CHUNK + symbol("c") + self.k
         greatest = Accumulate("greatest", (0,), "max", self.key(here))
         return (
             Alloc(Buffer("greatest", (1,), self.kind), Scope.REGISTERS),
             Store("greatest", (0,), const(0, self.kind)),
-            Loop(LoopKind.VECTORIZE, "c", COMPARED, (greatest,)),
+            Loop(LoopKind.VECTORIZE, "c", CHUNK, (greatest,)),
             If(
                 op("less", self.best(self.k - 1), read("greatest", (0,), self.kind)),
-                (Loop(LoopKind.FOR, "c", COMPARED, self.inserted(here)),),
+                (Loop(LoopKind.FOR, "c", CHUNK, self.inserted(here)),),
             ),
         )
 
