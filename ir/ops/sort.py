@@ -38,7 +38,7 @@ STACK_ROW_BYTES = (
 )  # of a buffer of a row that is on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
 LONG_ROW = 1 << 12  # elements from which wide digits pay
-CHUNK = 16  # elements that are compared with the least of the best at a time
+COMPARED_KEYS = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
 
 
@@ -319,7 +319,7 @@ class _Top:
         k = self.k
         if 0 in (self.rows, k):
             return []
-        chunks, rest = divmod(self.size - k, CHUNK)
+        chunks, rest = divmod(self.size - k, COMPARED_KEYS)
         body: list[Stmt] = [
             Alloc(Buffer("best", (k,), self.kind), Scope.STACK),
             Alloc(Buffer("places", (k,), INT64), Scope.STACK),
@@ -362,15 +362,15 @@ class _Top:
 
     def chunk(self) -> tuple[Stmt, ...]:
         """Looks at the elements of a chunk if one of them is among the best."""
-        here = symbol("n") * CHUNK + symbol("c") + self.k
+        here = symbol("n") * COMPARED_KEYS + symbol("c") + self.k
         greatest = Accumulate("greatest", (0,), "max", self.key(here))
         return (
             Alloc(Buffer("greatest", (1,), self.kind), Scope.REGISTERS),
             Store("greatest", (0,), const(0, self.kind)),
-            Loop(LoopKind.VECTORIZE, "c", CHUNK, (greatest,)),
+            Loop(LoopKind.VECTORIZE, "c", COMPARED_KEYS, (greatest,)),
             If(
                 op("less", self.best(self.k - 1), read("greatest", (0,), self.kind)),
-                (Loop(LoopKind.FOR, "c", CHUNK, self.inserted(here)),),
+                (Loop(LoopKind.FOR, "c", COMPARED_KEYS, self.inserted(here)),),
             ),
         )
 
