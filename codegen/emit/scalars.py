@@ -335,6 +335,11 @@ _CODE = {
     "left_shift": _Code(ints=_left_shift),
     "right_shift": _Code(ints=_right_shift),
     "bits": _Code(lambda s, dtype, x: s.w.convert("bitcast", x, f"i{dtype.bits}")),
+    "from_bits": _Code(
+        ints=lambda s, dtype, x: s.w.convert(
+            "bitcast", x, "float" if dtype.bits == 32 else "double"
+        )
+    ),
 }
 
 

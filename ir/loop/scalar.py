@@ -33,7 +33,8 @@ class ScalarOp:
     - ``cost`` is the number of arithmetic instructions, roughly.
     - ``symbol`` is the infix operator that prints and parses it.
     - ``to_bool`` is True if the result is a bool, False if it has the dtype of the operands.
-    - ``to_bits`` is True if the result is the unsigned integer that has the bits of the operand.
+    - ``to_bits`` is True if the result has the bits of the operand: of a float an unsigned integer,
+      of an unsigned integer a float.
     - ``domain`` is the range [low, high) of random float operands in samples; ``largest`` is False
       if the greatest floats are no samples.
     - ``composition(s, *operands)`` writes the operator in terms of others: ``s(name, *operands)``
@@ -69,7 +70,7 @@ class ScalarOp:
     def of(self, dtype: DType) -> DType:
         """The dtype of the result for values of ``dtype``."""
         if self.to_bits:
-            return DTYPES[f"uint{dtype.bits}"]
+            return DTYPES[f"{'uint' if dtype.is_float else 'float'}{dtype.bits}"]
         return BOOL if self.to_bool else dtype
 
 
@@ -88,6 +89,11 @@ def _sigmoid(x: Any) -> Any:
 def _bits(x: Any) -> Any:
     x = np.asarray(x)
     return x.view(f"u{x.itemsize}")
+
+
+def _from_bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(f"f{x.itemsize}")
 
 
 def _rsqrt(x: Any) -> Any:
@@ -229,6 +235,8 @@ _ROWS = (
            "not less than the number of bits."),
     r("bits", 1, _bits, _FLT, to_bits=True, traits=_JUMPS,
       text="The bits of a float as an unsigned integer."),
+    r("from_bits", 1, _from_bits, "u", to_bits=True, traits=_JUMPS,
+      text="The float that has the bits of an unsigned integer."),
     r("where", 3, np.where, _ALL,
       text="The second operand where the condition is True, else the third."),
     r("cast", 1, np.asarray, _ALL, "The element converted to another dtype."),

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..dims import IntExpr
-from ..dtype import BOOL, DTYPES, FLOAT64, DType
+from ..dtype import BOOL, DTYPES, FLOAT32, FLOAT64, DType
 from ..errors import InternalError, LoopwrightError
 from ..graph.builder import Builder
 from ..graph.evaluate import evaluate
@@ -336,6 +336,7 @@ DTYPE_WORDS = {
     "iuf": "integers or floats",
     "iu": "integers",
     "f": "float32 or float64",
+    "u": "uint32 or uint64",
     "biu": "integers or bool",
     "b": "bool",
 }
@@ -350,7 +351,7 @@ def elementwise_doc(
     result: Callable[[DType], DType] = lambda dtype: dtype,
 ) -> str:
     """Returns the documentation of an elementwise operator that computes what ``text`` says."""
-    dtype = "bool" if kinds == "b" else "float32" if "f" in kinds else "int32"
+    dtype = {"b": "bool", "u": "uint32"}.get(kinds, "float32" if "f" in kinds else "int32")
     shape = "``x`` of any shape; the result has the same shape."
     errors = ""
     if len(params) > 1:
@@ -364,7 +365,9 @@ def elementwise_doc(
         signature = "\n      " + ",\n      ".join(typed) + "\n    "
     given = DTYPES[dtype]
     made = result(given)
-    word = {given: "the operands' dtype", BOOL: "bool"}.get(made, "uint32 or uint64")
+    word = {given: "the operands' dtype", BOOL: "bool", FLOAT32: "float32 or float64"}.get(
+        made, "uint32 or uint64"
+    )
     return operator_doc(
         text,
         f"{shape} Dtypes: {DTYPE_WORDS[kinds]}; result: {word}. "

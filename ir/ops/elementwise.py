@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtype import dtype_of
+from ..dtype import FLOAT32, dtype_of
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
@@ -55,6 +55,8 @@ def _declare(row: ScalarOp) -> None:
                 hint="compare it: condition != 0",
             )
         dtype = same_dtype(values)
+        if row.to_bits and dtype.bits < FLOAT32.bits:
+            raise LoopwrightTypeError(f"no float has the bits of {values[0].short}")
         shape = broadcast_shapes(operands)
         return TensorType(shape, row.of(dtype))
 

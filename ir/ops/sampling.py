@@ -101,4 +101,8 @@ def elementwise_samples(
         samples += [sample(extremes(dtype)) for dtype in integers]
     if "b" in kinds:
         samples.append(sample(truths(rng, (3, 7))))
+    if kinds == "u":
+        samples += [sample(specials(d).view(f"u{np.dtype(d).itemsize}")) for d in FLOAT_DTYPES]
+        samples += [sample(floats(rng, s, "float32").view("uint32")) for s in ((3, 1, 5), (2, 0))]
+        samples.append(sample(np.array(1 << 30, "uint32")))
     return samples

@@ -11,7 +11,8 @@
     convert   a model's inputs and outputs; the module
 
     elementwise, shapes, linear, reduce, control, quantised, legacy,
-    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal: converters by family
+    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal, odd: converters by
+    family
 """
 
 from . import (
@@ -22,12 +23,14 @@ from . import (
     legacy,
     linear,
     norm,
+    odd,
     pool,
     quantised,
     recurrent,
     reduce,
     resize,
     shapes,
+    signal,
 )
 from .convert import Constants, Shapes, Source, convert, input_names
 from .table import NotKnownError, Value, converter, is_known, known
@@ -54,6 +57,8 @@ __all__ = [
     "reduce",
     "resize",
     "norm",
+    "odd",
     "pool",
     "shapes",
+    "signal",
 ]

@@ -1,26 +1,197 @@
-"""Operators that read or write elements at computed places."""
+"""Converters of gathers, scatters, orders and scans."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ...emitting import lift
-from ...trace import active
-from .table import Value, converter
+from ....ir.dtype import Array
+from ... import nn
+from ...nn.apply import apply_as_given
+from .table import Value, converter, known, known_ints
 
-__all__: list[str] = []
-
-
-def _operand(x: Value) -> Value:
-    """``x`` as what NumPy dispatches on: its functions look at their first operand alone."""
-    return x if active() is None else lift(x)
+# Gathers and scatters.
 
 
 @converter("Gather", since=1)
 def _gather(data: Value, indices: Value, *, axis: int = 0) -> Value:
-    return np.take(_operand(data), indices, axis=axis)
+    return apply_as_given("take", data, indices, axis=axis, mode="clip")
 
 
 @converter("GatherElements", since=11)
 def _gather_elements(data: Value, indices: Value, *, axis: int = 0) -> Value:
-    return np.take_along_axis(_operand(data), indices, axis)
+    axis = axis % data.ndim
+    part = tuple(
+        slice(None) if n == axis else slice(0, size) for n, size in enumerate(indices.shape)
+    )
+    size = data.shape[axis]
+    places = np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
+    return np.take_along_axis(data[part], places, axis)
+
+
+@converter("GatherND", since=11)
+def _gather_nd(data: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+    return nn.gather_nd(data, indices, batch_dims)
+
+
+@converter("Scatter", since=9)
+def _scatter(data: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
+    return nn.scatter_elements(data, indices, updates, axis)
+
+
+@converter("ScatterElements", since=11)
+def _scatter_elements(
+    data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    return nn.scatter_elements(data, indices, updates, axis, reduction)
+
+
+@converter("ScatterND", since=11)
+def _scatter_nd(data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+    return nn.scatter_nd(data, indices, updates, reduction)
+
+
+@converter("TensorScatter", since=24)
+def _tensor_scatter(
+    past: Value, update: Value, first: Value = None, *, axis: int = -2, mode: str = "linear"
+) -> Value:
+    """Writes ``update`` into a cache from places along ``axis`` on, one for each of the batch."""
+    axis = axis % past.ndim
+    cache, new = np.moveaxis(past, axis, 1), np.moveaxis(update, axis, 1)
+    batch, count = new.shape[:2]
+    first = np.zeros(batch, np.int64) if first is None else first
+    places = np.reshape(first, (batch, 1)) + np.arange(count)
+    if mode == "circular":
+        places = places % cache.shape[1]
+    numbers = np.broadcast_to(np.arange(batch)[:, None], (batch, count))
+    written = nn.scatter_nd(cache, np.stack([numbers, places], axis=-1), new)
+    return np.moveaxis(written, 1, axis)
+
+
+@converter("ReverseSequence", since=10)
+def _reverse_sequence(
+    x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
+) -> Value:
+    batch, time = batch_axis % x.ndim, time_axis % x.ndim
+    steps = np.arange(x.shape[time]).reshape([-1 if n == time else 1 for n in range(x.ndim)])
+    ends = np.reshape(lengths, [-1 if n == batch else 1 for n in range(x.ndim)])
+    places = np.where(steps < ends, ends - 1 - steps, steps)
+    return np.take_along_axis(x, np.broadcast_to(places, x.shape), time)
+
+
+# Orders and scans.
+
+
+@converter("TopK", since=1)
+def _top_k_by_attribute(x: Value, *, k: int, axis: int = -1) -> Value:
+    return nn.top_k(x, k, axis)
+
+
+@converter("TopK", since=10)
+def _top_k(
+    x: Value,
+    k: Value,
+    *,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+) -> Value:
+    """The elements come in order even where the model does not ask for one."""
+    (count,) = known_ints(k, "K")
+    return nn.top_k(x, count, axis, bool(largest))
+
+
+def _scan(name: str) -> Any:
+    def converted(x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+        (along,) = known_ints(axis, "axis")
+        return apply_as_given(name, x, axis=along, exclusive=bool(exclusive), reverse=bool(reverse))
+
+    return converted
+
+
+converter("CumSum", since=11)(_scan("cumsum"))
+converter("CumProd", since=26)(_scan("cumprod"))
+
+
+# The size of these results depends on values, which have to be known.
+
+
+@converter("NonZero", since=9)
+def _non_zero(x: Value) -> Value:
+    places = np.nonzero(known(x, "X"))
+    return np.array(places, np.int64).reshape(x.ndim, -1)
+
+
+@converter("Compress", since=9)
+def _compress(x: Value, condition: Value, *, axis: int | None = None) -> Value:
+    chosen = np.flatnonzero(known(condition, "condition"))
+    return np.take(np.reshape(x, (-1,)) if axis is None else x, chosen, axis=axis or 0)
+
+
+@converter("Unique", since=11)
+def _unique(
+    x: Value,
+    *,
+    axis: int | None = None,
+    sorted: int = 1,
+) -> Value:
+    parts = np.unique(
+        known(x, "X"), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    values, first, inverse, counts = parts[0], parts[1], parts[2].reshape(-1), parts[3]
+    if not sorted:
+        order = np.argsort(first)
+        values = np.take(values, order, axis=axis or 0)
+        first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+    return values, first, inverse, counts
+
+
+@converter("NonMaxSuppression", since=10)
+def _non_max_suppression(
+    boxes: Value,
+    scores: Value,
+    most: Value = None,
+    overlap: Value = None,
+    least: Value = None,
+    *,
+    center_point_box: int = 0,
+) -> Value:
+    """The number of boxes depends on their values; ``nn.non_max_suppression`` has a fixed one."""
+    sides = known(boxes, "boxes").astype(np.float32)
+    values = known(scores, "scores")
+    limit = known_ints(most, "max_output_boxes_per_class")[0] if most is not None else 0
+    threshold = float(known(overlap, "iou_threshold").item()) if overlap is not None else 0.0
+    lowest = float(known(least, "score_threshold").item()) if least is not None else -np.inf
+    corners = _centred(sides) if center_point_box else _ordered_corners(sides)
+    chosen: list[tuple[int, int, int]] = []
+    for batch, kind in np.ndindex(*values.shape[:2]):
+        kept: list[int] = []
+        for box in np.argsort(-values[batch, kind], kind="stable").tolist():
+            if len(kept) >= limit or values[batch, kind, box] <= lowest:
+                break
+            if all(_overlap(corners[batch, box], corners[batch, k]) <= threshold for k in kept):
+                kept.append(box)
+        chosen += [(batch, kind, box) for box in kept]
+    return np.array(chosen, np.int64).reshape(-1, 3)
+
+
+def _ordered_corners(boxes: Array) -> Array:
+    """Boxes given by two opposite corners, the lesser first."""
+    return np.concatenate(
+        [np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])], -1
+    )
+
+
+def _centred(boxes: Array) -> Array:
+    """Corners of boxes given by centre and size."""
+    half = boxes[..., 2:] / 2
+    return np.concatenate([boxes[..., :2] - half, boxes[..., :2] + half], -1)
+
+
+def _overlap(a: Array, b: Array) -> float:
+    """The intersection of two boxes over their union."""
+    sizes = np.maximum(0, np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]))
+    common = float(np.prod(sizes))
+    union = float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2])) - common
+    return common / union if union > 0 else 0.0
