@@ -17,7 +17,7 @@ LARGEST_DETERMINANT = 64
 
 @converter("Det", since=11)
 def _det(x: Value) -> Value:
-    """By elimination: in each column the greatest element goes to the top."""
+    """The product of the pivots of an elimination, the greatest of a column each."""
     size = x.shape[-1]
     if x.ndim < 2 or x.shape[-2] != size or size > LARGEST_DETERMINANT:
         raise LoopwrightValueError(f"a determinant of {x.shape}")

@@ -100,8 +100,8 @@ def _parts(real: Value, imaginary: Value, size: int, sign: int) -> tuple[Value, 
         None if p is None else np.swapaxes(np.reshape(p, shape), -1, -2) for p in (real, imaginary)
     ]
     first = _parts(columns[0], columns[1], divisor, sign)
-    turned = _times(first, _factors(np.outer(np.arange(other), np.arange(divisor)), size, sign))
-    rows = [np.swapaxes(p, -1, -2) for p in turned]
+    rotated = _times(first, _factors(np.outer(np.arange(other), np.arange(divisor)), size, sign))
+    rows = [np.swapaxes(p, -1, -2) for p in rotated]
     last = _parts(rows[0], rows[1], other, sign)
     flat = [np.reshape(np.swapaxes(p, -1, -2), (*real.shape[:-1], size)) for p in last]
     return flat[0], flat[1]
