@@ -29,7 +29,7 @@ __all__ = ["Builder"]
 MOST_AXES = 64
 """NumPy's arrays have no more."""
 
-MOST_BYTES = 1 << 47
+ADDRESSABLE_BYTES = 1 << 47
 """Bytes that a process can address on x86-64."""
 
 
@@ -147,7 +147,7 @@ def _check_size(type: Type) -> None:
         size *= extent
     if len(type.shape) > MOST_AXES:
         raise LoopwrightValueError(f"an array of rank {len(type.shape)}; {MOST_AXES} are possible")
-    if size > MOST_BYTES:
+    if size > ADDRESSABLE_BYTES:
         raise LoopwrightValueError(
             f"an array {type.short} has {size} bytes: no process can hold it"
         )

@@ -50,6 +50,8 @@ KNOWN = {
     "sort.FEW_FIRST": "elements that are inserted one by one",
     "winograd._CHANNELS": "channels transformed at a time, while the code is made",
     "to_prim.CHEAP": "instructions that cost less than a store and a load",
+    "builder.MOST_AXES": "of NumPy's arrays",
+    "builder.ADDRESSABLE_BYTES": "of a process on x86-64",
     # Marks and data of tests.
     "graph.EXIT": "a mark, no size",
 }

@@ -26,7 +26,7 @@ _MOST_GATHERED = 4  # neighbours up to which they are gathered; more are a produ
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized: from ``size`` elements to ``count``; ``scale`` may say what
+    """A resized axis: from ``size`` elements to ``count``; ``scale`` may say what
     ``count`` rounds. ``begin`` and ``end`` cut a part out, in units of the whole axis."""
 
     size: int
