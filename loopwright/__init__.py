@@ -13,7 +13,8 @@ array([[2.],
 ``xp`` is the Array API on traced arrays, ``nn`` what neural networks need besides; ``with
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
-Python functions, ``from_onnx`` and ``from_torch`` compile models.
+Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
+what ``f.lower(...).save`` wrote.
 """
 
 import importlib
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .module import CompiledModule, build, parse
     from .module_builder import ModuleBuilder
     from .onnx_model import from_onnx
+    from .saved import SavedFunction, load
     from .torch_model import from_torch
 
 __version__ = "0.1.0"
@@ -72,6 +74,7 @@ __all__ = [
     "Module",
     "ModuleBuilder",
     "PassContext",
+    "SavedFunction",
     "Sketch",
     "Spec",
     "Traced",
@@ -88,6 +91,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "load",
     "log",
     "nn",
     "parse",
@@ -105,12 +109,14 @@ __all__ = [
 
 _LATE = {
     "CompiledModule": (".module", "CompiledModule"),
+    "SavedFunction": (".saved", "SavedFunction"),
     "Sketch": (".autotune.space.sketch", "Sketch"),
     "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "build": (".module", "build"),
     "debug": (".debug", ""),
     "from_onnx": (".onnx_model", "from_onnx"),
     "from_torch": (".torch_model", "from_torch"),
+    "load": (".saved", "load"),
     "parse": (".module", "parse"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),

@@ -16,7 +16,20 @@ from textwrap import indent
 from typing import NoReturn
 
 from .autotune.log.log_file import LogError
-from .commands import bench, cache, debug, doctor, explain, log, profile, report, run, show, tune
+from .commands import (
+    bench,
+    cache,
+    debug,
+    doctor,
+    explain,
+    log,
+    profile,
+    report,
+    run,
+    save,
+    show,
+    tune,
+)
 from .commands.usage import UsageError
 from .config import Config, describe
 from .ir.errors import InternalError, LoopwrightError
@@ -43,7 +56,7 @@ examples:
 `loopwright COMMAND --help` explains each with examples.
 """
 
-_COMMANDS = (tune, run, show, explain, profile, debug, report, log, bench, cache, doctor)
+_COMMANDS = (tune, run, save, show, explain, profile, debug, report, log, bench, cache, doctor)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ir.dtype import Array
@@ -71,6 +72,29 @@ class Lowered:
             )
         check(traced, leaves)
         return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
+
+    @property
+    def static(self) -> frozenset[str]:
+        """Names of the arguments whose values the code was made for."""
+        return self._static
+
+    def save(self, path: str | Path) -> None:
+        """Writes the code, its weights and what calls need to one file; ``lw.load`` returns it.
+
+        The file is for processors that can do what this one can (``target=`` of ``lw.compile``
+        says for which others). Raises UnsupportedError for functions that change arguments, or take
+        or return other than arrays in tuples, lists and dicts; OSError if the file cannot be
+        written.
+        """
+        from .saved import save
+
+        try:
+            save(self, path)
+        except Exception as error:
+            reported = for_user(error)
+        else:
+            return
+        raise reported
 
     def operands(self, *args: Any, **kwargs: Any) -> list[Array]:
         """Returns the arrays among the arguments of a call, as ``built.call`` takes them."""

@@ -26,11 +26,11 @@ from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
 
-__all__ = ["Traced", "located", "trace"]
+__all__ = ["Fixed", "Traced", "located", "trace"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Fixed:
+class Fixed:
     """A leaf of a result that does not depend on the arrays: it is handed out as it is."""
 
     value: Any
@@ -74,7 +74,7 @@ class Traced:
     request: Request
     parameters: tuple[int, ...]
     structure: Structure
-    outputs: tuple[_Fixed | _Argument | None, ...]
+    outputs: tuple[Fixed | _Argument | None, ...]
     written: tuple[Written, ...] = ()
     dense: frozenset[int] = frozenset()
     scalar: frozenset[int] = frozenset()
@@ -148,7 +148,7 @@ class Traced:
 
     def result_writer(self) -> Callable[[list[np.ndarray[Any, Any]]], Any]:
         """Returns ``result`` as generated code, for calls that come often."""
-        constants = [(k.value,) if isinstance(k, _Fixed) else None for k in self.outputs]
+        constants = [(k.value,) if isinstance(k, Fixed) else None for k in self.outputs]
         return writer(self.structure, constants)
 
 
@@ -333,9 +333,9 @@ def _call(
 
 def _results(
     run: Trace, outcome: Any, where: Span | None
-) -> tuple[Structure, tuple[_Fixed | _Argument | None, ...], list[Atom]]:
+) -> tuple[Structure, tuple[Fixed | _Argument | None, ...], list[Atom]]:
     leaves, structure = flatten(outcome)
-    outputs: list[_Fixed | _Argument | None] = []
+    outputs: list[Fixed | _Argument | None] = []
     atoms: list[Atom] = []
     for leaf, path in zip(leaves, paths(structure, "result")):
         if isinstance(leaf, Proxy) and leaf.alias is None and _is_written(run, leaf):
@@ -345,7 +345,7 @@ def _results(
             atoms.append(lift(leaf).atom)
             outputs.append(None)
         elif isinstance(leaf, bool | int | float | str | bytes | np.dtype):
-            outputs.append(_Fixed(leaf))
+            outputs.append(Fixed(leaf))
         else:
             raise LoopwrightTypeError(
                 f"{run.name} returns {path} of type {type(leaf).__name__}, which is not an array",

@@ -13,11 +13,12 @@ import numpy as np
 
 from ..codegen.target import Target
 from ..module import CompiledModule
+from ..saved import SavedFunction
 from ..text import seconds_text, table
 from .log_files import existing_log
 from .onnxruntime_peer import Peer, is_there
 from .usage import UsageError
-from .userfile import UserFunction, add_function_arguments, load_function
+from .userfile import UserFunction, add_function_arguments, filled, load_function, load_saved
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
@@ -30,6 +31,7 @@ examples:
   loopwright bench net.py:layer --arg 'x=f32[1000,512]' --threads 1
   loopwright bench model.onnx                         beside ONNX Runtime, if it is installed
   loopwright bench model.onnx --arg 'image=f32[1,3,224,224]'
+  loopwright bench net.lw                             saved by loopwright save
 
 Both get the same arrays and run alternately, so that what disturbs the machine disturbs both. The
 results are compared first. NumPy uses the threads it was built for (OMP_NUM_THREADS=1 for one);
@@ -50,6 +52,8 @@ def _run(args: argparse.Namespace) -> int:
     if not args.seconds > 0:
         raise UsageError(f"--seconds {args.seconds:g}: the time must be more than nothing")
     log = None if args.log is None else str(existing_log(args.log))
+    if Path(args.function).suffix == ".lw":
+        return _run_saved(load_saved(args.function, args.arg, log, args.threads), args.seconds)
     user = load_function(args.function, args.arg, log=log, threads=args.threads)
     if isinstance(user.compiled, CompiledModule) and Path(args.function).suffix == ".onnx":
         return _run_model(user, user.compiled, args.seconds)
@@ -70,6 +74,17 @@ def _run(args: argparse.Namespace) -> int:
     ]
     print(f"{user.name}   compiled in {compiling:.2f} s   {difference}")
     print(table(("", "per call", "speed"), rows))
+    return 0
+
+
+def _run_saved(saved: SavedFunction, seconds: float) -> int:
+    """Times a saved function, beside which there is nothing to run."""
+    rng = np.random.default_rng(0)
+    arrays = {n: filled(s, rng, saved.name) for n, s in zip(saved.inputs, saved.specs, strict=True)}
+    saved.run(arrays)
+    print(f"{saved.name}   of {saved.path}, for {saved.target.isa}")
+    best = _sample(lambda: saved.run(arrays), seconds)
+    print(table(("", "per call"), [("loopwright", seconds_text(best))]))
     return 0
 
 

@@ -14,7 +14,13 @@ from ..module import CompiledModule
 from ..text import table
 from .log_files import existing_log
 from .usage import UsageError
-from .userfile import UserFunction, add_function_arguments, load_function, load_onnx
+from .userfile import (
+    UserFunction,
+    add_function_arguments,
+    load_function,
+    load_onnx,
+    load_saved,
+)
 
 __all__ = ["DESCRIPTION", "EXAMPLES", "HELP", "add_arguments"]
 
@@ -29,6 +35,7 @@ examples:
       --output logits=logits.npy
   loopwright run bert.onnx --input inputs.npz --output outputs.npz        arrays by name
   loopwright run net.py:predict --input x.npy                             prints what comes out
+  loopwright run net.lw --input x.npy                                     saved by loopwright save
 
 Inputs without a name are taken in order; so are outputs. Sizes that a model leaves open are those
 of the arrays.
@@ -61,6 +68,12 @@ def _run(args: argparse.Namespace) -> int:
     log = None if args.log is None else str(existing_log(args.log))
     in_order, by_name = _inputs(args.input)
     path = Path(args.function)
+    if path.suffix == ".lw":
+        saved = load_saved(args.function, args.arg, log, args.threads)
+        results = saved.run(_by_name(saved.name, saved.inputs, in_order, by_name))
+        _write(results, args.output)
+        print(_table(results))
+        return 0
     if path.suffix == ".onnx":
         if args.arg:
             raise UsageError("--arg: the sizes are those of the arrays that --input gives")
@@ -69,8 +82,12 @@ def _run(args: argparse.Namespace) -> int:
         user = load_function(args.function, args.arg, log=log, threads=args.threads)
     results = _results(user, in_order, by_name)
     _write(results, args.output)
-    print(table(("", "type", "least", "mean", "greatest"), [_row(*r) for r in results.items()]))
+    print(_table(results))
     return 0
+
+
+def _table(results: Mapping[str, Any]) -> str:
+    return table(("", "type", "least", "mean", "greatest"), [_row(*r) for r in results.items()])
 
 
 def _inputs(given: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
@@ -128,13 +145,7 @@ def _results(user: UserFunction, in_order: list[Any], by_name: Mapping[str, Any]
     """Returns the results by name, or by number."""
     compiled = user.compiled
     if isinstance(compiled, CompiledModule):
-        rest = [name for name in compiled.inputs if name not in by_name]
-        if len(in_order) != len(rest):
-            raise UsageError(
-                f"{user.name} takes {', '.join(compiled.inputs) or 'nothing'}; give one --input "
-                f"for each of {', '.join(rest) or 'them'}"
-            )
-        return compiled.run({**by_name, **dict(zip(rest, in_order, strict=True))})
+        return compiled.run(_by_name(user.name, compiled.inputs, in_order, by_name))
     if in_order or by_name:
         outcome = compiled(*in_order, **by_name)
     else:
@@ -144,6 +155,19 @@ def _results(user: UserFunction, in_order: list[Any], by_name: Mapping[str, Any]
         return dict(outcome)
     many = isinstance(outcome, tuple | list)
     return {str(number): each for number, each in enumerate(outcome if many else (outcome,))}
+
+
+def _by_name(
+    function: str, inputs: Sequence[str], in_order: list[Any], by_name: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns all arrays by name; those without one are the other inputs, in order."""
+    rest = [name for name in inputs if name not in by_name]
+    if len(in_order) != len(rest):
+        raise UsageError(
+            f"{function} takes {', '.join(inputs) or 'nothing'}; give one --input "
+            f"for each of {', '.join(rest) or 'them'}"
+        )
+    return {**by_name, **dict(zip(rest, in_order, strict=True))}
 
 
 def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:

@@ -30,10 +30,18 @@ from ..compile import CompiledFunction
 from ..ir.errors import LoopwrightError
 from ..module import CompiledModule, parse
 from ..onnx_model import imported
+from ..saved import SavedFunction, load
 from ..tracer.specs import DTypeSpec, Spec, parse_spec
 from .usage import UsageError
 
-__all__ = ["UserFunction", "add_function_arguments", "load_function", "load_onnx"]
+__all__ = [
+    "UserFunction",
+    "add_function_arguments",
+    "filled",
+    "load_function",
+    "load_onnx",
+    "load_saved",
+]
 
 WHERE = "FILE.py:FUNCTION"
 """Form of the argument that names a function; ``MODEL.onnx``, and ``FILE.txt``, the text of a
@@ -54,8 +62,8 @@ class UserFunction:
     def arrays(self, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns the arguments, with random values for every spec."""
         rng = np.random.default_rng(seed)
-        values = tuple(_filled(a, rng, self.name) for a in self.args)
-        return values, {k: _filled(v, rng, self.name) for k, v in self.kwargs.items()}
+        values = tuple(filled(a, rng, self.name) for a in self.args)
+        return values, {k: filled(v, rng, self.name) for k, v in self.kwargs.items()}
 
 
 def add_function_arguments(parser: ArgumentParser, optional: bool = False) -> None:
@@ -128,6 +136,18 @@ def load_onnx(
         for spec in compiled.specs
     ]
     return UserFunction(str(path), compiled, compiled.function, tuple(args), {})
+
+
+def load_saved(
+    file: str, specs: Sequence[str], log: str | None, threads: int | None
+) -> SavedFunction:
+    """Returns the function that ``loopwright save`` wrote."""
+    if specs or log is not None:
+        raise UsageError(f"{file} is compiled: neither --arg nor --log can change it")
+    try:
+        return load(file, threads=None if threads is None else _checked(threads))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _named_spec(text: str) -> tuple[str, Spec]:
@@ -278,7 +298,8 @@ def _from_specs(
     return bound.args, dict(bound.kwargs)
 
 
-def _filled(value: Any, rng: np.random.Generator, name: str) -> Any:
+def filled(value: Any, rng: np.random.Generator, name: str) -> Any:
+    """Returns random values for a spec; what is no spec is itself."""
     if isinstance(value, DTypeSpec):
         value = value[()]
     if not isinstance(value, Spec):

@@ -1,0 +1,270 @@
+"""A compiled program as one file: machine code and constants, ready to be linked and mapped.
+
+::
+
+    b"LWPROG1\\n"   length of the head   SHA-256 of the head
+    head           JSON: the program's interface, its target, a row per section; blanks up to a page
+    sections       object code of the entry and of each kernel, then the constants
+
+A row has the bytes of its section, the bytes up to the next one (zeros behind the section), and the
+SHA-256 of all of these. Constants begin where kernels want them, so that the file is mapped, and
+read in place. Every byte is covered by a hash, and every size is held against that of the file
+before anything is allocated. The hashes find damage; they say nothing about who wrote the file, and
+its machine code is run: load files of people you trust only. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import mmap
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ir.dtype import DTYPES, Array
+from ..ir.errors import LoopwrightValueError
+from ..ir.program.nodes import Program
+from .llvm.link import load_object
+from .objects import object_code
+from .parallel_map import parallel_map
+from .program import ENTRY, KernelText, called_symbols, entry_text
+from .runtime import pool
+from .runtime.blas import numpy_blas
+from .runtime.buffers import ArraySpec
+from .runtime.call_text import IN_PAGE, PAGED_BYTES
+from .runtime.executable import Executable
+from .target import FEATURES, ISA_LEVELS, Target
+
+__all__ = ["SavedProgram", "load_program", "save_program"]
+
+MAGIC = b"LWPROG1\n"
+START = len(MAGIC) + 8 + 32
+"""Bytes before the head."""
+PAGE = 4096
+CACHE_LINE = 64
+LONGEST_HEAD = 1 << 26
+"""Bytes; a program of 100,000 kernel calls has a head of a quarter of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedProgram:
+    """A program from a file, linked. ``extra`` is what its writer wrote besides."""
+
+    executable: Executable
+    target: Target
+    text: str
+    extra: Mapping[str, Any]
+
+
+def save_program(
+    path: Path,
+    program: Program,
+    kernels: Mapping[str, KernelText],
+    target: Target,
+    threads: int | None,
+    extra: Mapping[str, Any],
+) -> None:
+    """Writes a program with its object code; ``extra`` is more for its head, as JSON has it.
+
+    The file is whole or not there at all. Raises OSError if it cannot be written.
+    """
+    called = called_symbols(program, kernels)
+    by_symbol = {symbol: kernels[name] for name, symbol in called.items()}
+    codes = [object_code(entry_text(program, called), target)]
+    codes += [object_code(kernel.code, target) for kernel in by_symbol.values()]
+    constants = [c.value for c in program.constants if c.value is not None]
+    contents = [*map(_bytes, codes), *(_bytes(np.ascontiguousarray(c)) for c in constants)]
+    spaces, zeros = _layout([len(content) for content in contents])
+    head = {
+        "target": {"isa": target.isa, "features": sorted(target.features)},
+        "threads": threads,
+        "arena": program.arena or 0,
+        "inputs": [[r.dtype.name, list(r.shape)] for r in program.inputs],
+        "outputs": [[r.dtype.name, list(r.shape)] for r in program.outputs],
+        "constants": [[c.region.dtype.name, list(c.region.shape)] for c in program.constants],
+        "kernels": [[symbol, kernel.name] for symbol, kernel in by_symbol.items()],
+        "text": str(program),
+        "extra": extra,
+        "sections": [
+            [len(content), space, _hash(content, bytes(zero))]
+            for content, space, zero in zip(contents, spaces, zeros, strict=True)
+        ],
+    }
+    data = json.dumps(head, separators=(",", ":")).encode()
+    data += b" " * (-(START + len(data)) % PAGE)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(MAGIC + struct.pack("<Q", len(data)) + hashlib.sha256(data).digest())
+            file.write(data)
+            for content, zero in zip(contents, zeros, strict=True):
+                file.write(content)
+                file.write(bytes(zero))
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def load_program(path: Path, threads: int | None = None) -> SavedProgram:
+    """Returns the program of a file, whose constants stay in the file's pages.
+
+    Raises LoopwrightValueError if the file is damaged, is of another version, or was made for a
+    processor that can do more than this one; OSError if it cannot be read.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < START:
+            raise _damaged(path, "it is too short")
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    data = memoryview(pages)
+    head, base = _head(path, data)
+    try:
+        target = _target(path, head["target"])
+        sections = _sections(path, head["sections"], data[base:])
+        return _linked(head, sections, target, threads)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, struct.error) as error:
+        if isinstance(error, LoopwrightValueError):
+            raise
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _bytes(content: bytes | Array) -> memoryview:
+    if isinstance(content, bytes) or not content.size:
+        return memoryview(bytes(content))
+    return memoryview(content.reshape(-1).view(np.uint8))
+
+
+def _hash(*parts: bytes | memoryview) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _layout(sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Returns the bytes from each section's begin to that of the next, and how many are zeros.
+
+    What is large begins in the middle of a page, for the reason given at ``IN_PAGE``.
+    """
+    begin, spaces = 0, list[int]()
+    for size, following in zip(sizes, [*sizes[1:], 0], strict=True):
+        unit, place = (PAGE, IN_PAGE) if following >= PAGED_BYTES else (CACHE_LINE, 0)
+        end = begin + size
+        end += (place - end) % unit
+        spaces.append(end - begin)
+        begin = end
+    return spaces, [space - size for space, size in zip(spaces, sizes, strict=True)]
+
+
+def _head(path: Path, data: memoryview) -> tuple[dict[str, Any], int]:
+    """Returns the head, and where the sections begin."""
+    magic = bytes(data[: len(MAGIC)])
+    if magic[:6] != MAGIC[:6]:
+        raise _damaged(path, "it is not a saved program")
+    if magic != MAGIC:
+        raise LoopwrightValueError(
+            f"{path} is a saved program of another version of its format, {magic[6:7]!r}",
+            hint="f.lower(...).save(...) with this version of Loopwright",
+        )
+    (length,) = struct.unpack_from("<Q", data, len(MAGIC))
+    if not 0 < length <= min(LONGEST_HEAD, len(data) - START):
+        raise _damaged(path, "it is too short for its head")
+    text = bytes(data[START : START + length])
+    if hashlib.sha256(text).digest() != bytes(data[START - 32 : START]):
+        raise _damaged(path, "its head is not as it was written")
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"its head cannot be read ({error})") from None
+    if not isinstance(head, dict):
+        raise _damaged(path, "its head is not a table")
+    return head, START + length
+
+
+def _target(path: Path, row: Mapping[str, Any]) -> Target:
+    """Returns the target of a program, if this machine runs its code."""
+    target, host = Target(row["isa"], features=frozenset(row["features"])), Target.host()
+    if target.isa not in ISA_LEVELS or not target.features <= FEATURES.keys():
+        raise LoopwrightValueError(f"{path} was made for {target.isa}, which is not known here")
+    missing = target.level.cpu_flags - host.level.cpu_flags | target.features - host.features
+    if missing:
+        raise LoopwrightValueError(
+            f"{path} was made for a processor with {', '.join(sorted(missing))}, which this one "
+            f"({host.isa}) lacks",
+            hint="save it here, or with target= of lw.compile for the least of your machines",
+        )
+    return target
+
+
+def _sections(path: Path, rows: Sequence[Any], data: memoryview) -> list[memoryview]:
+    """Returns the bytes of every section, which have been held against their hashes."""
+    ends = list(accumulate(int(space) for _, space, _ in rows))
+    begins = [0, *ends[:-1]]
+    if any(not 0 <= int(size) <= int(space) for size, space, _ in rows) or (
+        (ends[-1] if ends else 0) != len(data)
+    ):
+        raise _damaged(path, "its sections do not fill it")
+    whole = parallel_map(lambda n: _hash(data[begins[n] : ends[n]]) == rows[n][2], range(len(rows)))
+    if not all(whole):
+        raise _damaged(path, f"section {whole.index(False)} is not as it was written")
+    return [data[begin : begin + int(size)] for begin, (size, _, _) in zip(begins, rows)]
+
+
+def _linked(
+    head: Mapping[str, Any], sections: Sequence[memoryview], target: Target, threads: int | None
+) -> SavedProgram:
+    names = [(str(symbol), str(name)) for symbol, name in head["kernels"]]
+    entry, *rest = sections
+    codes = [bytes(code) for code in rest[: len(names)]]
+    symbols = dict(pool.symbols())
+    if any(b"lw_blas_enter" in code for code in codes):
+        blas = numpy_blas()
+        symbols.update(blas.symbols if blas is not None else {})
+    loaded = [load_object(code, symbols) for code in codes]
+    places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
+    code = load_object(bytes(entry), places)
+    specs = [_spec(row) for row in head["constants"]]
+    constants = [
+        (np.frombuffer(section, spec.dtype) if section.nbytes else np.empty(0, spec.dtype)).reshape(
+            spec.shape
+        )
+        for section, spec in zip(rest[len(names) :], specs, strict=True)
+    ]
+    executable = Executable(
+        code.address(ENTRY),
+        [_spec(row) for row in head["inputs"]],
+        [_spec(row) for row in head["outputs"]],
+        constants,
+        _size(head["arena"]),
+        owner=(code, *loaded),
+        threads=head["threads"] if threads is None else threads,
+    )
+    return SavedProgram(executable, target, str(head["text"]), head["extra"])
+
+
+def _spec(row: Any) -> ArraySpec:
+    dtype, shape = row
+    spec = ArraySpec(tuple(map(_size, shape)), DTYPES[dtype].numpy)
+    _size(math.prod(spec.shape) * spec.dtype.itemsize)
+    return spec
+
+
+def _size(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 48:
+        raise ValueError(f"{value!r} is not a size")
+    return value
+
+
+def _damaged(path: Path, why: str) -> LoopwrightValueError:
+    return LoopwrightValueError(f"{path} is damaged: {why}")

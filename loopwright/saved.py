@@ -1,0 +1,249 @@
+"""Compiled functions as files: ``f.lower(...).save("net.lw")`` and ``lw.load("net.lw")``.
+
+The file has the program (``codegen/saved_program.py``) and what a call needs besides: names and
+structure of the arguments and of the result. Loading links the code and maps the constants; neither
+traces, compiles nor asks a log, so that none of that is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .codegen.saved_program import load_program, save_program
+from .ir.dtype import DTYPES
+from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from .ir.graph.nodes import Module
+from .ir.graph.types import TensorType
+from .lowered import Lowered, refuse_other_kind
+from .threads import check_threads
+from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array
+from .tracer.arguments import LeafSpec, Static
+from .tracer.function import Fixed
+from .tracer.pytree import LEAF, Leaf, Node, Structure
+from .user_errors import for_user
+
+__all__ = ["SavedFunction", "load", "save"]
+
+_CONTAINERS: dict[str, type] = {
+    "tuple": tuple,
+    "list": list,
+    "dict": dict,
+    "OrderedDict": OrderedDict,
+    "None": type(None),
+}
+_VALUES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+
+
+def save(lowered: Lowered, path: str | Path) -> None:
+    """Writes the code of a function for one kind of arguments to a file; see ``Lowered.save``."""
+    traced, built = lowered.traced, lowered.built
+    if built.parts is None or built.source is None:
+        raise UnsupportedError(f"{traced.name} is not made of kernels, so it cannot be saved")
+    if traced.is_checked or traced.returns_arguments:
+        raise UnsupportedError(
+            f"{traced.name} changes its arguments or checks their values in every call, and cannot "
+            "be saved yet",
+            hint="return new arrays, and take arrays in the place of Python numbers",
+        )
+    main = traced.module.main
+    count = sum(1 for output in traced.outputs if output is None)
+    request = traced.request
+    extra = {
+        "name": traced.name,
+        "parameters": [[n, _kind(traced.signature, n)] for n in request.names],
+        "static": sorted(lowered.static),
+        "arguments": [_written(s, traced.name) for s in request.structures],
+        "leaves": [_leaf(leaf, traced.name) for leaf in request.leaves],
+        "operands": list(traced.parameters),
+        "result": _written(traced.structure, traced.name),
+        "fixed": [None if o is None else _value(o, traced.name) for o in traced.outputs],
+        "inputs": [param.name for param in main.params],
+        "outputs": list(main.attrs.get("outputs", map(str, range(count)))),
+    }
+    parts = built.parts
+    threads = built.source.threads
+    save_program(Path(path), parts.program, parts.kernels, parts.target, threads, extra)
+
+
+def load(path: str | Path, *, threads: int | None = None) -> SavedFunction:
+    """Returns the function of a file that ``f.lower(...).save(path)`` has written.
+
+    It is called as the function was. ``threads`` is how many it uses, if not as many as it was
+    compiled for. The weights stay in the pages of the file, which must not be written meanwhile.
+    Its machine code is run: load files of people you trust only.
+
+    Raises LoopwrightValueError if the file is damaged or was made for a processor that can do more
+    than this one, OSError if it cannot be read.
+
+    >>> import numpy as np, tempfile, loopwright as lw
+    >>> twice = lw.compile(lambda x: x * 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     twice.lower(lw.f32[3]).save(f"{folder}/twice.lw")
+    ...     lw.load(f"{folder}/twice.lw")(np.float32([1, 2, 3]))
+    array([2., 4., 6.], dtype=float32)
+    """
+    try:
+        check_threads(threads)
+        return SavedFunction(Path(path), threads)
+    except Exception as error:
+        reported = for_user(error)
+    raise reported
+
+
+class SavedFunction:
+    """A compiled function from a file, for arguments of one kind.
+
+    ``inputs`` and ``outputs`` are the names of its arrays, ``specs`` describe the inputs.
+    """
+
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        saved = load_program(path, threads)
+        try:
+            self.traced, self._static, self.inputs, self.outputs = _read(saved.extra)
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise LoopwrightValueError(f"{path} is damaged: {error!r}") from error
+        self.path = path
+        self.target = saved.target
+        self.name = self.traced.name
+        self._text = saved.text
+        self._executable = saved.executable
+        self._finish = None if self.traced.returns_one_array else self.traced.result_writer()
+        self._direct: Callable[..., list[Any] | None] = _nothing
+        arrays = [self.traced.request.leaves[n] for n in self.traced.parameters]
+        self.specs = tuple(Spec(leaf.type) for leaf in arrays if isinstance(leaf, ArraySpec))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {self.path}: {self.traced.request}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the result. Raises LoopwrightTypeError for arguments of another kind than the
+        function was saved for."""
+        if not kwargs:
+            results = self._direct(*args)
+            if results is not None:
+                return results[0] if self._finish is None else self._finish(results)
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            reported = for_user(error)
+        raise reported
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        traced = self.traced
+        given = bind(traced.name, traced.signature, self._static, args, kwargs)
+        refuse_other_kind(traced, given.request)
+        results = self._executable([to_array(given.values[n]) for n in traced.parameters])
+        if not kwargs:
+            places = frozenset(
+                n for n, name in enumerate(traced.signature.parameters) if name in self._static
+            )
+            self._direct = reader(args, {}, places, self._executable.call) or _nothing
+        return results[0] if self._finish is None else self._finish(results)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the result's arrays by name, for arrays by name; names may be any strings."""
+        if set(feeds) != set(self.inputs):
+            raise LoopwrightTypeError(
+                f"{self.name} takes {', '.join(self.inputs) or 'nothing'}, "
+                f"not {', '.join(feeds) or 'nothing'}"
+            )
+        arrays = [to_array(feeds[name]) for name in self.inputs]
+        for name, spec, array in zip(self.inputs, self.specs, arrays, strict=True):
+            if (array.shape, array.dtype) != (spec.shape, spec.dtype):
+                raise LoopwrightTypeError(
+                    f"{name} of {self.name} is {array.dtype}{list(array.shape)}, but it was saved "
+                    f"for {spec}"
+                )
+        return dict(zip(self.outputs, self._executable(arrays), strict=True))
+
+    def as_text(self, level: str = "program") -> str:
+        """Returns the program as text, the only level that a file keeps."""
+        if level != "program":
+            raise UnsupportedError(f"a saved function has the level program, not {level}")
+        return self._text
+
+
+def _nothing(*args: Any) -> None:
+    """Stands for the quick call of a function that has not been called."""
+
+
+def _kind(signature: inspect.Signature, name: str) -> int:
+    """Returns the kind of a parameter; each of ``**kwargs`` is a keyword."""
+    parameter = signature.parameters.get(name)
+    return int(inspect.Parameter.KEYWORD_ONLY if parameter is None else parameter.kind)
+
+
+def _written(structure: Structure, name: str) -> Any:
+    if isinstance(structure, Leaf):
+        return "*"
+    kinds = {kind: word for word, kind in _CONTAINERS.items()}
+    word, aux = kinds.get(structure.type), structure.aux
+    keys = list(aux) if isinstance(aux, tuple) else []
+    if word is None or not all(type(key) in (str, int) for key in keys):
+        raise UnsupportedError(
+            f"{name} takes or returns a {structure.type.__name__}, which a file cannot keep",
+            hint="tuples, lists, and dicts with strings for keys",
+        )
+    return [word, keys, [_written(child, name) for child in structure.children]]
+
+
+def _structure(written: Any) -> Structure:
+    if written == "*":
+        return LEAF
+    word, keys, children = written
+    aux = tuple(keys) if word in ("dict", "OrderedDict") else None
+    return Node(_CONTAINERS[word], aux, tuple(map(_structure, children)))
+
+
+def _leaf(leaf: LeafSpec, name: str) -> list[Any]:
+    if isinstance(leaf, Static):
+        return _value(leaf, name)
+    weak = None if leaf.weak is None else leaf.weak.__name__
+    return ["array", leaf.type.dtype.name, list(leaf.type.shape), weak]
+
+
+def _value(fixed: Any, name: str) -> list[Any]:
+    kind = type(fixed.value).__name__
+    if _VALUES.get(kind) is not type(fixed.value):
+        raise UnsupportedError(f"{name} takes or returns {fixed.value!r}, which a file cannot keep")
+    return [kind, fixed.value]
+
+
+Names: TypeAlias = tuple[str, ...]
+
+
+def _read(extra: Mapping[str, Any]) -> tuple[Traced, frozenset[str], Names, Names]:
+    """Returns what a file says about the calls of its function."""
+    kinds = list(inspect._ParameterKind)  # pyright: ignore[reportPrivateUsage]
+    parameters = [inspect.Parameter(name, kinds[kind]) for name, kind in extra["parameters"]]
+    request = Request(
+        tuple(parameter.name for parameter in parameters),
+        tuple(map(_structure, extra["arguments"])),
+        tuple(_leaf_of(row) for row in extra["leaves"]),
+    )
+    outputs = tuple(
+        None if row is None else Fixed(_VALUES[row[0]](row[1])) for row in extra["fixed"]
+    )
+    traced = Traced(
+        str(extra["name"]),
+        inspect.Signature(parameters),
+        Module({}),
+        request,
+        tuple(extra["operands"]),
+        _structure(extra["result"]),
+        outputs,
+    )
+    names = tuple(map(str, extra["inputs"])), tuple(map(str, extra["outputs"]))
+    return traced, frozenset(extra["static"]), *names
+
+
+def _leaf_of(row: Sequence[Any]) -> LeafSpec:
+    if row[0] != "array":
+        return Static(_VALUES[row[0]], _VALUES[row[0]](row[1]))
+    _, dtype, shape, weak = row
+    weaks: dict[Any, Any] = {None: None, "int": int, "float": float}
+    return ArraySpec(TensorType(tuple(map(int, shape)), DTYPES[dtype]), weaks[weak])
