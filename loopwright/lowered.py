@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
+from .other_kind import refuse_other_kind
 from .tracer import (
     Arguments,
-    ArraySpec,
-    Request,
     Traced,
     bind,
     check,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .inspect.profile import Profile
     from .ir.graph.nodes import Module
 
-__all__ = ["Compiled", "Lowered", "refuse_other_kind"]
+__all__ = ["Compiled", "Lowered"]
 
 
 class Lowered:
@@ -73,11 +72,6 @@ class Lowered:
         check(traced, leaves)
         return write_back(traced, leaves, self.built.call([to_array(leaf) for leaf in leaves]))
 
-    @property
-    def static(self) -> frozenset[str]:
-        """Names of the arguments whose values the code was made for."""
-        return self._static
-
     def save(self, path: str | Path) -> None:
         """Writes the code, its weights and what calls need to one file; ``lw.load`` returns it.
 
@@ -89,7 +83,7 @@ class Lowered:
         from .saved import save
 
         try:
-            save(self, path)
+            save(self.traced, self.built, self._static, path)
         except Exception as error:
             reported = for_user(error)
         else:
@@ -144,31 +138,3 @@ class Lowered:
 
 Compiled = Lowered
 """The type that ``f.lower(...).compile()`` returns."""
-
-
-def refuse_other_kind(traced: Traced, given: Request) -> None:
-    """Raises LoopwrightTypeError if arguments are of another kind than those of a trace.
-
-    Where arrays lie in memory does not count.
-    """
-    wanted = traced.request
-    if given.with_placements(wanted.placements) == wanted:
-        return
-    if (given.names, given.structures) != (wanted.names, wanted.structures):
-        raise LoopwrightTypeError(
-            f"{traced.name} was compiled for other arguments",
-            notes=(f"compiled for {wanted}", f"called with  {given}"),
-        )
-    for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
-        if old != new:
-            raise _mismatch(traced.name, path, old, new)
-
-
-def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
-    hint = None
-    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
-    if arrays and wanted.type.shape == given.type.shape:
-        hint = f"{path}.astype(np.{wanted.type.dtype})"
-    return LoopwrightTypeError(
-        f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
-    )

@@ -24,7 +24,8 @@ from .ir.graph.verify import verify
 from .ir.loop.evaluate import evaluate_prim
 from .ir.loop.prim import PrimFunc
 from .ir.loop.verify import verify_prim
-from .lowered import Lowered, refuse_other_kind
+from .lowered import Lowered
+from .other_kind import refuse_other_kind
 from .pipeline import own_schedules
 from .tracer import ArraySpec, Request, Spec, Traced
 from .tracer.pytree import LEAF, Node, Structure

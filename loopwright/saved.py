@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .codegen.saved_program import load_program, save_program
 from .ir.dtype import DTYPES
 from .ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from .ir.graph.nodes import Module
 from .ir.graph.types import TensorType
-from .lowered import Lowered, refuse_other_kind
+from .other_kind import refuse_other_kind
 from .threads import check_threads
 from .tracer import ArraySpec, Request, Spec, Traced, bind, reader, to_array
 from .tracer.arguments import LeafSpec, Static
 from .tracer.function import Fixed
 from .tracer.pytree import LEAF, Leaf, Node, Structure
 from .user_errors import for_user
+
+if TYPE_CHECKING:
+    from .pipeline import Built
 
 __all__ = ["SavedFunction", "load", "save"]
 
@@ -38,9 +41,8 @@ _CONTAINERS: dict[str, type] = {
 _VALUES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 
 
-def save(lowered: Lowered, path: str | Path) -> None:
+def save(traced: Traced, built: Built, static: Collection[str], path: str | Path) -> None:
     """Writes the code of a function for one kind of arguments to a file; see ``Lowered.save``."""
-    traced, built = lowered.traced, lowered.built
     if built.parts is None or built.source is None:
         raise UnsupportedError(f"{traced.name} is not made of kernels, so it cannot be saved")
     if traced.is_checked or traced.returns_arguments:
@@ -55,7 +57,7 @@ def save(lowered: Lowered, path: str | Path) -> None:
     extra = {
         "name": traced.name,
         "parameters": [[n, _kind(traced.signature, n)] for n in request.names],
-        "static": sorted(lowered.static),
+        "static": sorted(static),
         "arguments": [_written(s, traced.name) for s in request.structures],
         "leaves": [_leaf(leaf, traced.name) for leaf in request.leaves],
         "operands": list(traced.parameters),

@@ -299,7 +299,7 @@ def _from_specs(
 
 
 def filled(value: Any, rng: np.random.Generator, name: str) -> Any:
-    """Returns random values for a spec; what is no spec is itself."""
+    """Returns random values for a spec, and other arguments as they are."""
     if isinstance(value, DTypeSpec):
         value = value[()]
     if not isinstance(value, Spec):

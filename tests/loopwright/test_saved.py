@@ -121,7 +121,8 @@ loaded = lw.load(sys.argv[1])
 x = np.load(sys.argv[2])
 np.save(sys.argv[3], loaded(x)["h"])
 rooms = ("search", "space", "measure", "model", "select", "program")
-parts = (*(f"autotune.{room}" for room in rooms), "ir.graph.passes", "pipeline", "codegen.emit", "codegen.kernel", "ir.schedule")
+parts = [f"autotune.{room}" for room in rooms]
+parts += ["ir.graph.passes", "pipeline", "codegen.emit", "codegen.kernel", "ir.schedule"]
 names = [name for part in parts for name in sys.modules if f"loopwright.{part}" in name]
 print(*names, *(name for name in ("xgboost", "tqdm") if name in sys.modules))
 """

@@ -1,0 +1,38 @@
+"""The error for arguments of another kind than code was compiled for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .ir.errors import LoopwrightTypeError
+from .tracer import ArraySpec, Request, Traced
+
+__all__ = ["refuse_other_kind"]
+
+
+def refuse_other_kind(traced: Traced, given: Request) -> None:
+    """Raises LoopwrightTypeError if arguments are of another kind than those of a trace.
+
+    Where arrays lie in memory does not count.
+    """
+    wanted = traced.request
+    if given.with_placements(wanted.placements) == wanted:
+        return
+    if (given.names, given.structures) != (wanted.names, wanted.structures):
+        raise LoopwrightTypeError(
+            f"{traced.name} was compiled for other arguments",
+            notes=(f"compiled for {wanted}", f"called with  {given}"),
+        )
+    for path, old, new in zip(wanted.paths, wanted.leaves, given.leaves):
+        if old != new:
+            raise _mismatch(traced.name, path, old, new)
+
+
+def _mismatch(name: str, path: str, wanted: Any, given: Any) -> LoopwrightTypeError:
+    hint = None
+    arrays = isinstance(wanted, ArraySpec) and isinstance(given, ArraySpec)
+    if arrays and wanted.type.shape == given.type.shape:
+        hint = f"{path}.astype(np.{wanted.type.dtype})"
+    return LoopwrightTypeError(
+        f"argument {path} of {name} is {given}, but this code was compiled for {wanted}", hint=hint
+    )
