@@ -80,10 +80,10 @@ class Lowered:
         or return other than arrays in tuples, lists and dicts; OSError if the file cannot be
         written.
         """
-        from .saved import save
+        from .extras import extra
 
         try:
-            save(self.traced, self.built, self._static, path)
+            extra("save")(self.traced, self.built, self._static, path)
         except Exception as error:
             reported = for_user(error)
         else:
