@@ -34,7 +34,6 @@ KNOWN = {
     "fold_constants.GROWTH_LIMIT": "bytes by which a folded call may grow",
     "fold_constants.MOST_FOLDED": "bytes of a folded result",
     "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
-    "winograd._CHANNELS": "channels of a constant kernel that are transformed at once",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
     # Ratios of work to work, which hold for any machine that has registers and memory.
     "choose_algorithms.MARGIN": "share of the direct algorithm's time",
