@@ -13,6 +13,7 @@ from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_a
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.fold_constants import fold_constants
+from .passes.fold_scales import fold_scales
 from .passes.fuse_operators import fuse_operators
 from .passes.inline_calls import inline_calls
 from .passes.lower_to_primitives import lower_to_primitives
@@ -47,7 +48,8 @@ def default_pipeline(
         simplify,
         fold,
         eliminate_dead_code,
-        # The kernels of convolutions are constants now, if they ever are.
+        # Weights are constants now, if they ever are; batch normalisations are still one operator.
+        fold_scales,
         partial(choose_algorithms, preferences=preferences, choices=choices),
         # From here on there are only primitives.
         partial(lower_to_primitives, limits=limits),

@@ -164,6 +164,7 @@ def test_symbolic_sizes_pass() -> None:
 OPTIONAL = [
     *("simplify", "fold_constants", "eliminate_common_subexpressions"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
+    "fold_scales",
 ]
 
 

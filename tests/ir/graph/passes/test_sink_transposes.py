@@ -119,8 +119,8 @@ def test_residual_network_with_channels_first_has_only_fused_convolutions() -> N
     result = PassContext(verify=True).run(program, default_pipeline(), GRAPH)
     assert calls(result) == [
         "conv2d_valid_add_maximum",
-        "conv2d_valid_multiply_add_maximum",
         "conv2d_valid_add_maximum_1",
+        "conv2d_valid_add_maximum_2",
         "reduce_window",
         "sum_multiply",
         "reshape",
