@@ -18,6 +18,7 @@ from ...ir.graph.operator import Operator
 from ...ir.loop.scalar import SCALAR_OPS
 from ...ir.ops import all_operators
 from .apply import declared
+from .attention import rotary_embedding, scaled_dot_product_attention
 from .basic import dense, one_hot, pad
 from .convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from .indexing import gather_nd, scatter_elements, scatter_nd, top_k
@@ -78,6 +79,8 @@ __all__ = [
     "resize",
     "rms_norm",
     "rnn",
+    "rotary_embedding",
+    "scaled_dot_product_attention",
     "scatter_elements",
     "scatter_nd",
     "top_k",

@@ -16,6 +16,7 @@
 """
 
 from . import (
+    attention,
     control,
     conv,
     elementwise,
@@ -41,6 +42,7 @@ __all__ = [
     "Shapes",
     "Source",
     "Value",
+    "attention",
     "control",
     "conv",
     "convert",
