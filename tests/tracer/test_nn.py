@@ -148,7 +148,8 @@ def test_every_function_is_tried() -> None:
     tests = Path(__file__).parents[1].rglob("test_*.py")
     others = [path for path in tests if path != Path(__file__)]
     tried = " ".join([*CASES, *(path.read_text() for path in others)])
-    assert not [name for name in nn.__all__ if name not in tried]
+    by_hand = set(nn.__all__) - set(nn._DECLARED)  # operators are tried on their samples
+    assert not [name for name in by_hand if name not in tried]
 
 
 def test_softmax_by_its_formula() -> None:
