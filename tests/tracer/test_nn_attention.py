@@ -93,10 +93,10 @@ def test_rotary_positions_turn_complex_numbers(interleaved: bool) -> None:
         left, right = (x[..., ::2], x[..., 1::2]) if interleaved else np.split(x, 2, -1)
         return left + 1j * right
 
-    def turned(x: Any) -> Any:
+    def rotated(x: Any) -> Any:
         return nn.rotary_embedding(x, np.cos(angles), np.sin(angles), interleaved, 6)
 
-    for got in (turned(Q), lw.compile(turned)(Q)):
+    for got in (rotated(Q), lw.compile(rotated)(Q)):
         np.testing.assert_allclose(
             pairs(got[..., :6]), pairs(Q[..., :6]) * np.exp(1j * angles), atol=1e-12
         )

@@ -167,17 +167,17 @@ def rotary_embedding(
     dtype = float_for(common_dtype(x)).numpy
     x, cosines, sines = (_as(each, dtype) for each in (x, cosines, sines))
     size = np.shape(x)[-1] if np.ndim(x) else 0
-    turned = rotary_dim or size
-    if turned > size or turned < 2 or turned % 2:
-        raise LoopwrightTypeError(f"rotary_embedding: {turned} of {size} elements are not pairs")
-    head, tail = x[..., :turned], x[..., turned:]
-    half = turned // 2
+    rotated = rotary_dim or size
+    if rotated > size or rotated < 2 or rotated % 2:
+        raise LoopwrightTypeError(f"rotary_embedding: {rotated} of {size} elements are not pairs")
+    head, tail = x[..., :rotated], x[..., rotated:]
+    half = rotated // 2
     first, second = (
         (head[..., 0::2], head[..., 1::2]) if interleaved else (head[..., :half], head[..., half:])
     )
     real, imaginary = first * cosines - second * sines, first * sines + second * cosines
     if interleaved:
-        head = np.reshape(np.stack([real, imaginary], axis=-1), (*real.shape[:-1], turned))
+        head = np.reshape(np.stack([real, imaginary], axis=-1), (*real.shape[:-1], rotated))
     else:
         head = np.concatenate([real, imaginary], axis=-1)
-    return head if turned == size else np.concatenate([head, tail], axis=-1)
+    return head if rotated == size else np.concatenate([head, tail], axis=-1)

@@ -105,8 +105,8 @@ def _attention(
     parts = attend(q, k, v, allowed, bias, scale, softcap)
     modes = (parts.scores, parts.capped, parts.masked, parts.weights)
     result = _joined(parts.result) if flat else parts.result
-    shown = modes[qk_matmul_output_mode] if node.wants(3) else None
-    return result, k, v, shown
+    intermediate = modes[qk_matmul_output_mode] if node.wants(3) else None
+    return result, k, v, intermediate
 
 
 @converter("RotaryEmbedding", since=23)
@@ -126,5 +126,5 @@ def _rotary_embedding(
         cos_cache, sin_cache = (np.take(t, position_ids, axis=0) for t in (cos_cache, sin_cache))
     half = (rotary_embedding_dim or x.shape[-1]) // 2
     cosines, sines = (np.expand_dims(t[..., :half], 1) for t in (cos_cache, sin_cache))
-    turned = nn.rotary_embedding(x, cosines, sines, bool(interleaved), rotary_embedding_dim)
-    return _joined(turned) if flat else turned
+    rotated = nn.rotary_embedding(x, cosines, sines, bool(interleaved), rotary_embedding_dim)
+    return _joined(rotated) if flat else rotated
