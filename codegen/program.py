@@ -15,7 +15,8 @@ from ..ir.dtype import Array
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, places
 from ..ir.program.nodes import Alloc, Call, Copy, Program, Region
-from .llvm.link import load_object
+from ..ir.progress_line import report
+from .llvm.link import LoadedObject, load_object
 from .module_text import ModuleText
 from .objects import code_hash, loaded_code, object_code
 from .runtime.buffers import ArraySpec
@@ -116,7 +117,10 @@ def link_program(
     functions that kernels call in place of the runtime's; see ``loaded_code``.
     """
     symbols = called_symbols(program, kernels)
-    loaded = {name: loaded_code(kernels[name].code, target, replaced) for name in symbols}
+    loaded: dict[str, LoadedObject] = {}
+    for number, name in enumerate(symbols):
+        report(number, len(symbols), "kernels linked")
+        loaded[name] = loaded_code(kernels[name].code, target, replaced)
     code = load_object(
         entry,
         {symbol: loaded[name].address(kernels[name].name) for name, symbol in symbols.items()},

@@ -29,6 +29,7 @@ from .config import Config
 from .ir.dtype import Array
 from .ir.errors import LoopwrightTypeError
 from .ir.pass_context import PassContext
+from .ir.progress_line import progress
 from .log_context import log_in_force
 from .lowered import Compiled, Lowered
 from .precision import Precision, error_growth
@@ -305,7 +306,8 @@ class CompiledFunction:
 
         options = self.build_options(config, dump)
         try:
-            return pipeline.build(traced.module, updates=traced.updates, **options)
+            with progress(f"compiling {traced.name}"):
+                return pipeline.build(traced.module, updates=traced.updates, **options)
         except Exception as error:
             reported = failures.with_repro(error, traced.name, traced.module, options, config)
             if reported is error:

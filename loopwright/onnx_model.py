@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ir.errors import UnsupportedError
+from .ir.progress_line import progress
 from .module import CompiledModule
 from .user_errors import for_user
 
@@ -63,5 +65,7 @@ def imported(
         raise UnsupportedError(
             "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
         ) from None
-    module, name = convert(model, shapes, constants)
+    what = Path(model).name if isinstance(model, str | Path) else "a model"
+    with progress(f"importing {what}"):
+        module, name = convert(model, shapes, constants)
     return CompiledModule(module, name, **options)

@@ -58,6 +58,7 @@ from .ir.program.analysis import places
 from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
+from .ir.progress_line import report
 from .ir.schedule.apply import apply_schedule
 from .ir.schedule.steps import Schedule
 from .kernels import begin_kernel, by_library, checked_kernels
@@ -360,7 +361,8 @@ def build(
     chosen: dict[str, Chosen] = {}
     by_workload: dict[str, Chosen] = dict(schedules or {})
     own_schedule = own_schedules(lowered)
-    for name, prim in prims.items():
+    for number, (name, prim) in enumerate(prims.items()):
+        report(number, len(prims), "kernels")
         workload = workload_of(prim).hash
         if workload not in by_workload:
             library = routes.get(workload)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .compile import CompiledFunction
 from .ir.errors import UnsupportedError
+from .ir.progress_line import progress
 from .module import CompiledModule
 from .user_errors import for_user
 
@@ -52,7 +53,9 @@ def from_torch(
                 "PyTorch's models need the package torch", hint="pip install loopwright[torch]"
             ) from None
         name = name or type(model).__name__
-        return TorchModule(export(model, args, kwargs, name), name, **options)
+        with progress(f"importing {name}"):
+            exported = export(model, args, kwargs, name)
+        return TorchModule(exported, name, **options)
     except Exception as error:
         reported = for_user(error)
     raise reported

@@ -30,6 +30,7 @@ from ....ir.errors import (
     UnsupportedError,
 )
 from ....ir.graph.types import TensorType
+from ....ir.progress_line import report
 from ...explain import Operand, locate, notes_of
 from ...proxy import Proxy
 from ...trace import Trace, untraced
@@ -92,7 +93,9 @@ class Walk:
         self, nodes: Iterable[NodeProto], names: dict[str, Value], opsets: Mapping[str, int]
     ) -> None:
         """Converts nodes one after the other; ``names`` gains their outputs."""
-        for node in nodes:
+        rows = list(nodes)
+        for number, node in enumerate(rows):
+            report(number, len(rows), "nodes")
             outer, span = self.trace.span, self.places.span(node)
             self.trace.span = span or outer
             try:
