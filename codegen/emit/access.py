@@ -83,16 +83,14 @@ def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | No
             inside = tuple(s for body in bodies for s in statements(body))
             if any(isinstance(s, Store | Accumulate) and s.buffer == buffer.name for s in inside):
                 return None
+            read = stmt.value if isinstance(stmt, At) else stmt.condition
+            uses += _uses(read, buffer)
         elif isinstance(stmt, Loop):
             kinds[stmt.var] = stmt.kind
         elif isinstance(stmt, Store | Accumulate):
             if stmt.buffer == buffer.name:
                 uses.append(stmt.indices)
-            uses += [
-                n.indices
-                for n in walk(stmt.value)
-                if isinstance(n, Read) and n.buffer == buffer.name
-            ]
+            uses += _uses(stmt.value, buffer)
     moves: set[tuple[int, str]] = set()  # (dimension, vector loop that walks it)
     steps: set[int | None] = set()
     for indices in uses:
@@ -110,3 +108,8 @@ def register_axis(buffer: Buffer, rest: Sequence[Stmt]) -> tuple[int, bool] | No
     if len(walked) > 1 or not steps <= {1}:
         return None
     return (walked.pop(), True) if walked else (max(0, len(buffer.shape) - 1), False)
+
+
+def _uses(expr: Expr, buffer: Buffer) -> list[Sequence[object]]:
+    """Returns the indices at which an expression reads a buffer."""
+    return [n.indices for n in walk(expr) if isinstance(n, Read) and n.buffer == buffer.name]

@@ -23,7 +23,7 @@ from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
 from ..loop.expr import Expr, cast, const, index, op, read, select
 from ..loop.kinds import LoopKind, Scope
-from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store, substituted
+from ..loop.nest import Accumulate, Alloc, At, If, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.tensor import Tensor
 from .compose import F, Value
@@ -33,10 +33,9 @@ from .sampling import extremes, floats, ints, sample, specials, truths
 
 __all__: list[str] = []
 
-STACK_ROW_BYTES = (
-    1 << 16
-)  # of a buffer of a row that is on the stack; longer ones are in the workspace
+STACK_ROW_BYTES = 1 << 16  # of a buffer on the stack; longer ones are in the workspace
 WIDE_DIGIT = 11  # bits of a digit of long rows: 2,048 counters fill a quarter of L1
+SHORT_ROW = 64  # elements up to which counting those before each is faster than digits
 LONG_ROW = 1 << 12  # elements from which wide digits pay
 COMPARED_KEYS = 16  # elements that are compared with the least of the best at a time
 _DESCENDING = attr("True for the greatest first", False)
@@ -47,13 +46,17 @@ def key_type(dtype: DType) -> DType:
     return DTYPES["uint8" if dtype.is_bool else f"uint{dtype.bits}"]
 
 
-def key(value: Expr, descending: bool = False) -> Expr:
-    """Returns the key of an element; see the module."""
+def key(value: Expr, descending: bool = False, equal_zeros: bool = True) -> Expr:
+    """Returns the key of an element; see the module.
+
+    Without ``equal_zeros``, -0 is before 0, and ``element`` gives the element back (but any nan).
+    """
     dtype, kind = value.dtype, key_type(value.dtype)
     first = const(1 << (kind.bits - 1), kind)
     ones = const((1 << kind.bits) - 1, kind)
     if dtype.is_float:
-        bits = op("bits", op("add", value, const(0.0, dtype)))  # -0 + 0 is 0
+        number = op("add", value, const(0.0, dtype)) if equal_zeros else value  # -0 + 0 is 0
+        bits = op("bits", number)
         negative = op("not_equal", op("bitwise_and", bits, first), const(0, kind))
         ordered = op("bitwise_xor", bits, select(negative, ones, first))
         made = select(op("isnan", value), ones, ordered)
@@ -62,6 +65,18 @@ def key(value: Expr, descending: bool = False) -> Expr:
     else:
         made = cast(value, kind)
     return op("bitwise_xor", made, ones) if descending else made
+
+
+def element(made: Expr, dtype: DType, descending: bool) -> Expr:
+    """Returns the element of a key that was made without ``equal_zeros``."""
+    kind = made.dtype
+    first = const(1 << (kind.bits - 1), kind)
+    ones = const((1 << kind.bits) - 1, kind)
+    made = op("bitwise_xor", made, ones) if descending else made
+    if dtype.is_float:
+        positive = op("not_equal", op("bitwise_and", made, first), const(0, kind))
+        return op("from_bits", op("bitwise_xor", made, select(positive, first, ones)))
+    return cast(op("bitwise_xor", made, first) if dtype.is_signed else made, dtype)
 
 
 def _rows_rule(x: TensorType, dtype: DType) -> TensorType:
@@ -98,118 +113,146 @@ def _row_samples(rng: np.random.Generator) -> Sequence[Sample]:
     ]
 
 
-class _Radix:
-    """The statements that sort the rows of ``x``; of the elements, or of their positions."""
+class _Sort:
+    """The statements that sort the rows of ``x``; of the elements, or of their positions.
+
+    The keys of a row are made first, then moved from one buffer to another, digit by digit, and
+    beside them the positions. Short rows count for each element those that are before it.
+    """
 
     def __init__(self, x: Tensor, descending: bool, positions: bool) -> None:
         self.x, self.descending, self.positions = x, descending, positions
         self.rows, self.size = (as_int(s) for s in x.shape)
-        bits = key_type(x.dtype).bits
+        self.kind = key_type(x.dtype)
+        bits = self.kind.bits
+        self.counts_all = self.size <= SHORT_ROW
         self.digit = WIDE_DIGIT if self.size >= LONG_ROW and bits > 8 else 8
-        self.passes = -(-bits // self.digit)
-        self.bits = bits
-        # What a row is sorted through: the elements, and beside them their positions.
-        self.values = [self.buffer(f"values{n}", x.dtype) for n in range(min(2, self.passes - 1))]
-        self.places = [
-            self.buffer(f"places{n}", INT32) for n in range(min(2, self.passes - 1) * positions)
-        ]
-        self.on_stack = self.size * max(x.dtype.bytes, 4) <= STACK_ROW_BYTES
+        self.passes = 1 if self.counts_all else -(-bits // self.digit)
+        between = self.passes - 1
+        self.keys = [self.buffer(f"keys{n}", self.kind) for n in range(min(2, 1 + between))]
+        self.places = [self.buffer(f"places{n}", INT32) for n in range(min(2, between) * positions)]
+        self.on_stack = self.size * max(self.kind.bytes, 4) <= STACK_ROW_BYTES
 
     def buffer(self, name: str, dtype: DType) -> Buffer:
         return Buffer(name, (self.rows, self.size), dtype)
 
     @property
     def body(self) -> Body:
-        workspace = () if self.on_stack else (*self.values, *self.places)
-        return Body(self.statements, workspace if 0 not in (self.rows, self.size) else ())
+        if 0 in (self.rows, self.size):
+            return Body(lambda out: [])
+        return Body(self.statements, () if self.on_stack else (*self.keys, *self.places))
 
     def at(self, place: IntExpr) -> tuple[IntExpr, IntExpr]:
         """The indices of an element of the row in a buffer beside it."""
         return (0 if self.on_stack else symbol("r"), place)
 
-    def count(self, p: int, d: IntExpr) -> Expr:
-        return read("counts", (p, d), INT32)
+    def key(self, buffer: int, place: IntExpr) -> Expr:
+        return read(self.keys[buffer].name, self.at(place), self.kind)
 
-    def chosen(self, p: int) -> Expr:
-        """Digit ``p`` of the element that ``value`` holds, as int64."""
-        made = key(read("value", (0,), self.x.dtype), self.descending)
+    def statements(self, out: str) -> Sequence[Stmt]:
+        private: list[Stmt] = []
+        for b in (*self.keys, *self.places) if self.on_stack else ():
+            private.append(Alloc(Buffer(b.name, (1, self.size), b.dtype), Scope.STACK))
+        n = symbol("n")
+        made = key(self.x(symbol("r"), n), self.descending, equal_zeros=self.positions)
+        keys = Loop(LoopKind.FOR, "n", self.size, (Store(self.keys[0].name, self.at(n), made),))
+        if self.counts_all:
+            body = [*private, keys, *self.by_rank(out)]
+        else:
+            counts = Buffer("counts", (self.passes, 1 << self.digit), INT32)
+            moved = (s for p in range(self.passes) for s in self.moved(p, out))
+            body = [*private, keys, Alloc(counts, Scope.STACK), *self.counted(), *moved]
+        return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
+
+    def result(self, made: Expr, place: Expr) -> Expr:
+        """The element of the result for a key and its position."""
+        if self.positions:
+            return cast(place, INT64)
+        return element(made, self.x.dtype, self.descending)
+
+    def by_rank(self, out: str) -> list[Stmt]:
+        """Each element goes to the number of those before it, which counts earlier equal ones."""
+        m, j, t = symbol("m"), symbol("j"), symbol("t")
+        ranks = Buffer("ranks", (self.size,), self.kind if self.kind.bits >= 32 else INT32)
+        mine, other = self.key(0, j), self.key(0, m)
+        earlier = op("logical_and", op("equal", other, mine), op("less", index(m), index(j)))
+        before = cast(op("logical_or", op("less", other, mine), earlier), ranks.dtype)
+        clear = Store("ranks", (symbol("c"),), const(0, ranks.dtype))
+        count = Accumulate("ranks", (j,), "sum", before)
+        place = At.of(
+            "q",
+            self.size,
+            cast(read("ranks", (t,), ranks.dtype), INT64),
+            Store(out, (symbol("r"), symbol("q")), self.result(self.key(0, t), index(t))),
+        )
+        return [
+            Alloc(ranks, Scope.STACK),
+            Loop(LoopKind.FOR, "c", self.size, (clear,)),
+            Loop(LoopKind.FOR, "m", self.size, (Loop(LoopKind.FOR, "j", self.size, (count,)),)),
+            Loop(LoopKind.FOR, "t", self.size, (place,)),
+        ]
+
+    def chosen(self, p: int, made: Expr) -> Expr:
+        """Digit ``p`` of a key, as int64."""
         if p:
             made = op("right_shift", made, const(p * self.digit, made.dtype))
         return cast(op("bitwise_and", made, const((1 << self.digit) - 1, made.dtype)), INT64)
 
-    def statements(self, out: str) -> Sequence[Stmt]:
-        if 0 in (self.rows, self.size):
-            return []
-        private: list[Stmt] = []
-        if self.on_stack:
-            for b in (*self.values, *self.places):
-                private.append(Alloc(Buffer(b.name, (1, self.size), b.dtype), Scope.STACK))
-        counts = Buffer("counts", (self.passes, 1 << self.digit), INT32)
-        body = [
-            *private,
-            Alloc(counts, Scope.STACK),
-            *self.counted(),
-            *(s for p in range(self.passes) for s in self.moved(p, out)),
-        ]
-        return [Loop(LoopKind.FOR, "r", self.rows, tuple(body))]
-
     def counted(self) -> list[Stmt]:
         """The number of elements with each digit, then of those with lesser ones."""
-        p, d, n = symbol("p"), symbol("d"), symbol("n")
-        digits = 1 << self.digit
-        one, total = const(1, INT32), Buffer("total", (2,), INT32)
+        p, d, e, f = (symbol(name) for name in "pdef")
+        digits, one = 1 << self.digit, const(1, INT32)
         clear = Loop(LoopKind.FOR, "d", digits, (Store("counts", (p, d), const(0, INT32)),))
-        step = (
-            Store("total", (1,), self.count(p, d)),
-            Store("counts", (p, d), read("total", (0,), INT32)),
-            Accumulate("total", (0,), "sum", read("total", (1,), INT32)),
-        )
+        before = read("total", (0,), INT32)
         sums = (
-            Alloc(total, Scope.REGISTERS),
+            Alloc(Buffer("total", (2,), INT32), Scope.REGISTERS),
             Store("total", (0,), const(0, INT32)),
-            Loop(LoopKind.FOR, "e", digits, tuple(_renamed(s, "d", "e") for s in step)),
+            Loop(
+                LoopKind.FOR,
+                "e",
+                digits,
+                (
+                    Store("total", (1,), read("counts", (p, e), INT32)),
+                    Store("counts", (p, e), before),
+                    Accumulate("total", (0,), "sum", read("total", (1,), INT32)),
+                ),
+            ),
         )
-        element = self.x(symbol("r"), n)
         added = [
-            At.of("f", digits, self.chosen(q), Accumulate("counts", (q, symbol("f")), "sum", one))
+            At.of("f", digits, self.chosen(q, self.held), Accumulate("counts", (q, f), "sum", one))
             for q in range(self.passes)
         ]
         return [
             Loop(LoopKind.FOR, "p", self.passes, (clear,)),
-            Loop(LoopKind.FOR, "n", self.size, (*self.holds(element), *added)),
+            Loop(LoopKind.FOR, "s", self.size, (*self.holds(self.key(0, symbol("s"))), *added)),
             Loop(LoopKind.FOR, "p", self.passes, sums),
         ]
 
-    def holds(self, element: Expr) -> tuple[Stmt, Stmt]:
-        value = Buffer("value", (1,), self.x.dtype)
-        return Alloc(value, Scope.REGISTERS), Store("value", (0,), element)
+    @property
+    def held(self) -> Expr:
+        return read("held", (0,), self.kind)
+
+    def holds(self, made: Expr) -> tuple[Stmt, Stmt]:
+        """Statements that keep a key in a register."""
+        return Alloc(Buffer("held", (1,), self.kind), Scope.REGISTERS), Store("held", (0,), made)
 
     def moved(self, p: int, out: str) -> Sequence[Stmt]:
         """Moves the elements to where digit ``p`` puts them, in their order."""
-        n, f, q, last = symbol("n"), symbol("f"), symbol("q"), p == self.passes - 1
-        element, place = self.x(symbol("r"), n), cast(index(n), INT32)
-        if p:
-            source = (p - 1) % 2
-            element = read(self.values[source].name, self.at(n), self.x.dtype)
-            if self.positions:
-                place = read(self.places[source].name, self.at(n), INT32)
-        stores: list[Stmt] = []
-        if last:
-            moved = cast(place, INT64) if self.positions else read("value", (0,), self.x.dtype)
-            stores.append(Store(out, (symbol("r"), q), moved))
+        s, f, q = symbol("s"), symbol("f"), symbol("q")
+        place = cast(index(s), INT32)
+        if p and self.positions:
+            place = read(self.places[(p - 1) % 2].name, self.at(s), INT32)
+        if p == self.passes - 1:
+            stores = [Store(out, (symbol("r"), q), self.result(self.held, place))]
         else:
-            value = read("value", (0,), self.x.dtype)
-            stores.append(Store(self.values[p % 2].name, self.at(q), value))
+            stores = [Store(self.keys[(p + 1) % 2].name, self.at(q), self.held)]
             if self.positions:
                 stores.append(Store(self.places[p % 2].name, self.at(q), place))
-        step = At.of("q", self.size, cast(self.count(p, f), INT64), *stores)
+        free = cast(read("counts", (p, f), INT32), INT64)
+        step = At.of("q", self.size, free, *stores)
         counted = Accumulate("counts", (p, f), "sum", const(1, INT32))
-        digit = At.of("f", 1 << self.digit, self.chosen(p), step, counted)
-        return [Loop(LoopKind.FOR, "n", self.size, (*self.holds(element), digit))]
-
-
-def _renamed(stmt: Stmt, old: str, new: str) -> Stmt:
-    return substituted(stmt, {old: symbol(new)})
+        digit = At.of("f", 1 << self.digit, self.chosen(p, self.held), step, counted)
+        return [Loop(LoopKind.FOR, "s", self.size, (*self.holds(self.key(p % 2, s)), digit))]
 
 
 @primitive(
@@ -228,7 +271,7 @@ def _sort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING) ->
           sort_rows(%x)
         }
     """
-    return _Radix(x, descending, positions=False).body
+    return _Sort(x, descending, positions=False).body
 
 
 @primitive(
@@ -247,7 +290,7 @@ def _argsort_rows(out: TensorType, x: Tensor, *, descending: bool = _DESCENDING)
           argsort_rows(%x)
         }
     """
-    return _Radix(x, descending, positions=True).body
+    return _Sort(x, descending, positions=True).body
 
 
 # -- the greatest elements ----------------------------------------------------------------------
