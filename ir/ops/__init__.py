@@ -13,6 +13,7 @@ samples ``sampling``. The declarations::
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
     gather, sort       nn.gather_nd, nn.searchsorted, nn.sort, nn.argsort, nn.top_k_indices
+    suppress           nn.non_max_suppression
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
     softmax            nn.softmax, nn.log_softmax
     normalise          nn.layer_norm, nn.rms_norm, nn.batch_norm
@@ -46,6 +47,7 @@ from . import (  # noqa: F401  (each declares its operators)
     shape,
     softmax,
     sort,
+    suppress,
     update,
     winograd,
 )

@@ -57,3 +57,39 @@ def test_gathers_of_slices():
 def test_operands_that_do_not_fit_are_refused(call, message):
     with pytest.raises(lw.LoopwrightError, match=message):
         lw.compile(call)(np.ones((4, 5), np.float32))
+
+
+def test_boxes_that_overlap_better_ones_are_left_out():
+    first = RNG.uniform(0, 4, (2, 60, 2)).astype(np.float32)
+    boxes = np.concatenate([first, first + RNG.uniform(1.5, 3, first.shape)], -1).astype(np.float32)
+    scores = RNG.uniform(-1, 1, (2, 60)).astype(np.float32)
+    f = lw.compile(lambda b, s: nn.non_max_suppression(b, s, 40, 0.3, 0.0))
+    result = f(boxes, scores)
+    np.testing.assert_array_equal(result, nn.non_max_suppression(boxes, scores, 40, 0.3, 0.0))
+    for row in range(2):
+        kept = result[row][result[row] >= 0]
+        assert 1 < len(kept) < 40
+        assert (result[row][len(kept) :] == -1).all()
+        assert (np.diff(scores[row][kept]) <= 0).all()
+        assert scores[row][kept[0]] == scores[row].max()
+        assert (scores[row][kept] > 0).all()
+
+
+def test_sorts_of_lw_nn():
+    x = RNG.integers(0, 9, (5, 70)).astype(np.float32)
+    f = lw.compile(lambda x: (nn.sort(x, descending=True), nn.argsort(x, descending=True)))
+    values, places = f(x)
+    np.testing.assert_array_equal(values, -np.sort(-x))
+    np.testing.assert_array_equal(places, np.argsort(-x, axis=1, kind="stable"))
+    row = np.sort(x[0])
+    found = lw.compile(lambda r, v: nn.searchsorted(r, v, right=True))(row, x)
+    np.testing.assert_array_equal(found, np.searchsorted(row, x, "right"))
+    few = lw.compile(lambda x: nn.top_k_indices(x, 3))(x)
+    np.testing.assert_array_equal(few, places[:, :3])
+
+
+def test_floats_and_their_bits():
+    x = RNG.standard_normal(20)
+    bits = lw.compile(lambda x: nn.bits(x))(x)
+    np.testing.assert_array_equal(bits, x.view(np.uint64))
+    np.testing.assert_array_equal(lw.compile(lambda b: nn.from_bits(b))(bits), x)
