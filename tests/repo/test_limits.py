@@ -46,6 +46,7 @@ KNOWN = {
     "sort.STACK_ROW_BYTES": "a row's buffer on the stack",
     "sort.WIDE_DIGIT": "bits of a digit",
     "sort.LONG_ROW": "elements that make up for clearing so many counters",
+    "sort.SHORT_ROW": "elements for which n * n steps are less than clearing counters",
     "sort.COMPARED_KEYS": "elements that are compared at a time",
     "sort.FEW_FIRST": "elements that are inserted one by one",
     "winograd._CHANNELS": "channels transformed at a time, while the code is made",
