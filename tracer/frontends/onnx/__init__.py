@@ -10,13 +10,12 @@
     walk      nodes in order: known values are computed, others traced
     convert   a model's inputs and outputs; the module
 
-    elementwise, shapes, linear, reduce, control, quantised, legacy,
-    conv, pool, norm, recurrent, resize, vision, attention, indexing, signal, odd: converters by
-    family
+    and the converters, by family: contrib are those of ``com.microsoft``, legacy of opsets before 7
 """
 
 from . import (
     attention,
+    contrib,
     control,
     conv,
     elementwise,
@@ -43,6 +42,7 @@ __all__ = [
     "Source",
     "Value",
     "attention",
+    "contrib",
     "control",
     "conv",
     "convert",

@@ -44,6 +44,7 @@ def _along(scale: Value, x: Value, axis: int, block_size: int) -> Value:
     return np.repeat(scale, block_size, axis)[tuple(slice(0, size) for size in x.shape)]
 
 
+@converter("QuantizeLinear", since=1, domain="com.microsoft")
 @converter("QuantizeLinear", since=10)
 def _quantize_linear(
     x: Value,
@@ -66,6 +67,7 @@ def _quantize_linear(
     return saturated(quotient, zero, dtype)
 
 
+@converter("DequantizeLinear", since=1, domain="com.microsoft")
 @converter("DequantizeLinear", since=10)
 def _dequantize_linear(
     x: Value,
@@ -98,8 +100,14 @@ def _dynamic_quantize_linear(x: Value) -> Value:
     return saturated(x / scale, zero, np.dtype(np.uint8)), scale, zero
 
 
+def dequantised(x: Value, scale: Value, zero: Value | None) -> Value:
+    """Returns the numbers that integers stand for."""
+    return _centred(x, zero).astype(np.float32) * scale
+
+
 @converter("MatMulInteger", since=10)
-def _matmul_integer(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
+def sums_of_products(a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Value:
+    """Returns the product of matrices of integers in int32."""
     return np.matmul(_centred(a, _of_rows(a_zero)), _centred(b, b_zero))
 
 
@@ -119,7 +127,7 @@ def _qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Value:
-    product = np.matmul(_centred(a, _of_rows(a_zero)), _centred(b, b_zero))
+    product = sums_of_products(a, b, a_zero, b_zero)
     return requantised(product, (_of_rows(a_scale), b_scale), _of_rows(y_scale), _of_rows(y_zero))
 
 

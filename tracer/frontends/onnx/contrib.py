@@ -1,0 +1,407 @@
+"""Converters of the domain ``com.microsoft``: what ONNX Runtime's optimisers and quantisers write.
+
+Their meaning is that of its document ``ContribOperators.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....ir.errors import UnsupportedError
+from ... import nn
+from .conv import convolution
+from .quantised import dequantised, requantised, saturated, sums_of_products
+from .table import Node, Value, converter
+
+Ints = tuple[int, ...]
+
+_DOMAIN = "com.microsoft"
+
+_ACTIVATIONS: dict[str, Callable[..., Value]] = {
+    "": lambda x: x,
+    "Clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: np.minimum(np.maximum(x * alpha + beta, 0), 1),
+    "LeakyRelu": lambda x, alpha=0.01: np.where(x >= 0, x, x * alpha),
+    "Relu": nn.relu,
+    "Sigmoid": nn.sigmoid,
+    "Tanh": np.tanh,
+}
+"""What follows a fused operator; the parameters are its ``activation_params``."""
+
+
+def _activated(x: Value, activation: str, params: tuple[float, ...]) -> Value:
+    if activation not in _ACTIVATIONS:
+        raise UnsupportedError(f"its activation {activation!r} is not supported")
+    return _ACTIVATIONS[activation](x, *params)
+
+
+# Products.
+
+
+@converter("FusedMatMul", since=1, domain=_DOMAIN)
+def _fused_matmul(
+    a: Value,
+    b: Value,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Value:
+    left = _transposed(a, transA, transBatchA)
+    product = np.matmul(left, _transposed(b, transB, transBatchB))
+    return product if alpha == 1 else product * alpha
+
+
+def _transposed(x: Value, last: int, batch: int) -> Value:
+    """``x`` with its last axes swapped, and its first axis last of the batch."""
+    if batch and x.ndim > 2:
+        x = np.moveaxis(x, 0, x.ndim - 2)
+    return np.swapaxes(x, -1, -2) if last and x.ndim > 1 else x
+
+
+@converter("FusedGemm", since=1, domain=_DOMAIN)
+def _fused_gemm(
+    a: Value,
+    b: Value,
+    c: Value = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+) -> Value:
+    product = _fused_matmul(a, b, alpha=alpha, transA=transA, transB=transB)
+    product = product if c is None else product + (c if beta == 1 else c * beta)
+    params = (activation_alpha, activation_beta, activation_gamma)
+    return _activated(product, activation, tuple(p for p in params if p is not None))
+
+
+@converter("FusedConv", since=1, domain=_DOMAIN)
+def _fused_conv(
+    x: Value,
+    w: Value,
+    bias: Value = None,
+    added: Value = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+) -> Value:
+    y = convolution(
+        x, w, bias, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides
+    )
+    return _activated(y if added is None else y + added, activation, activation_params)
+
+
+# Activations and norms.
+
+
+@converter("Gelu", since=1, domain=_DOMAIN)
+def _gelu(x: Value) -> Value:
+    return nn.gelu(x, "none")
+
+
+@converter("BiasGelu", since=1, domain=_DOMAIN)
+def _bias_gelu(x: Value, bias: Value) -> Value:
+    return nn.gelu(x + bias, "none")
+
+
+@converter("FastGelu", since=1, domain=_DOMAIN)
+def _fast_gelu(x: Value, bias: Value = None) -> Value:
+    return nn.gelu(x if bias is None else x + bias, "tanh")
+
+
+@converter("QuickGelu", since=1, domain=_DOMAIN)
+def _quick_gelu(x: Value, *, alpha: float = 1.702) -> Value:
+    return x * nn.sigmoid(x * alpha)
+
+
+@converter("BiasSoftmax", since=1, domain=_DOMAIN)
+def _bias_softmax(x: Value, bias: Value, *, axis: int = 1, is_inner_broadcast: int) -> Value:
+    if is_inner_broadcast and bias.ndim < x.ndim:
+        bias = np.reshape(bias, (*bias.shape, *[1] * (x.ndim - bias.ndim)))
+    shape = x.shape
+    rows = np.reshape(x + bias, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+    return np.reshape(nn.softmax(rows), shape)
+
+
+@converter("SimplifiedLayerNormalization", since=1)
+@converter("SimplifiedLayerNormalization", since=1, domain=_DOMAIN)
+def _simplified_layer_norm(
+    x: Value, gamma: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Value:
+    return nn.rms_norm(x, gamma, tuple(range(axis % x.ndim, x.ndim)), epsilon)
+
+
+@converter("SkipLayerNormalization", since=1, domain=_DOMAIN)
+def _skip_layer_norm(
+    node: Node,
+    x: Value,
+    skip: Value,
+    gamma: Value,
+    beta: Value = None,
+    bias: Value = None,
+    *,
+    epsilon: float = 1e-5,
+) -> Value:
+    total = x + skip if bias is None else x + skip + bias
+    return _with_sum(node, nn.layer_norm(total, gamma, beta, -1, epsilon), total)
+
+
+@converter("SkipSimplifiedLayerNormalization", since=1, domain=_DOMAIN)
+def _skip_simplified_layer_norm(
+    node: Node, x: Value, skip: Value, gamma: Value, bias: Value = None, *, epsilon: float = 1e-5
+) -> Value:
+    total = x + skip if bias is None else x + skip + bias
+    return _with_sum(node, nn.rms_norm(total, gamma, -1, epsilon), total)
+
+
+def _with_sum(node: Node, normed: Value, total: Value) -> Value:
+    if node.wants(1) or node.wants(2):
+        raise UnsupportedError("its outputs mean and inv_std_var are not supported")
+    return normed, None, None, total
+
+
+@converter("EmbedLayerNormalization", since=1, domain=_DOMAIN)
+def _embed_layer_norm(
+    node: Node,
+    ids: Value,
+    segments: Value,
+    words: Value,
+    places: Value,
+    kinds: Value = None,
+    gamma: Value = None,
+    beta: Value = None,
+    mask: Value = None,
+    position_ids: Value = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+) -> Value:
+    length = ids.shape[1]
+    total = np.take(words, ids, 0)
+    total = total + (places[:length] if position_ids is None else np.take(places, position_ids, 0))
+    if segments is not None:
+        total = total + np.take(kinds, segments, 0)
+    ends = None
+    if node.wants(1):
+        # The number of real tokens of each row, or nothing.
+        counted = mask is not None
+        ends = np.sum(mask, 1, dtype=np.int32) if counted else np.zeros(ids.shape[0], np.int32)
+    return nn.layer_norm(total, gamma, beta, -1, epsilon), ends, total
+
+
+# Attention.
+
+
+@converter("Attention", since=1, domain=_DOMAIN)
+def _attention(
+    node: Node,
+    x: Value,
+    weights: Value,
+    bias: Value = None,
+    mask: Value = None,
+    past: Value = None,
+    added: Value = None,
+    *,
+    num_heads: int,
+    unidirectional: int = 0,
+    qkv_hidden_sizes: Ints | None = None,
+    scale: float = 0.0,
+    mask_filter_value: float = -10000.0,
+    past_present_share_buffer: int = 0,
+    do_rotary: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Value:
+    if do_rotary or past_present_share_buffer:
+        raise UnsupportedError("rotary embeddings and shared buffers inside it are not supported")
+    n, length, _ = x.shape
+    projected = np.matmul(x, weights)
+    projected = projected if bias is None else projected + bias
+    sizes = qkv_hidden_sizes or (weights.shape[1] // 3,) * 3
+    heads = [
+        np.transpose(np.reshape(each, (n, length, num_heads, -1)), (0, 2, 1, 3))
+        for each in np.split(projected, [sizes[0], sizes[0] + sizes[1]], -1)
+    ]
+    q, k, v = heads
+    if past is not None:
+        k, v = np.concatenate((past[0], k), 2), np.concatenate((past[1], v), 2)
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if unidirectional:
+        whole = k.shape[2]
+        ahead = np.triu(np.ones((length, whole), bool), whole - length + 1)
+        scores = np.where(ahead, x.dtype.type(mask_filter_value), scores)
+    if mask is not None:
+        scores = scores + _mask(mask, n, k.shape[2], mask_filter_value, x.dtype)
+    scores = scores if added is None else scores + added
+    y = np.matmul(nn.softmax(scores), v)
+    y = np.reshape(np.transpose(y, (0, 2, 1, 3)), (n, length, sizes[2]))
+    return (y, np.stack((k, v))) if node.wants(1) else y
+
+
+def _mask(mask: Value, n: int, length: int, masked: float, dtype: np.dtype[Any]) -> Value:
+    """Returns what is added to scores: ``masked`` where a token is not to be seen."""
+    if mask.ndim == 1:  # how many tokens of each row are real, and where they begin
+        places = np.arange(length)
+        real = places < mask[:n, None]
+        if mask.shape[0] == 2 * n:
+            real = real & (places >= mask[n:, None])
+        seen = real[:, None, None, :]
+    elif mask.ndim == 2:
+        seen = (mask != 0)[:, None, None, :]
+    elif mask.ndim == 3:
+        seen = (mask != 0)[:, None]
+    else:
+        raise UnsupportedError(f"a mask of {mask.ndim} axes is not supported")
+    return np.where(seen, dtype.type(0), dtype.type(masked))
+
+
+# Quantised.
+
+
+@converter("DynamicQuantizeMatMul", since=1, domain=_DOMAIN)
+def _dynamic_quantize_matmul(
+    a: Value, b: Value, b_scale: Value, b_zero: Value = None, bias: Value = None
+) -> Value:
+    low, high = np.minimum(np.min(a), 0), np.maximum(np.max(a), 0)
+    scale = (high - low) / a.dtype.type(255)
+    zero = np.minimum(np.maximum(np.rint(-low / scale), 0), 255).astype(np.uint8)
+    quantised = saturated(a / scale, zero, np.dtype(np.uint8))
+    return _matmul_integer_to_float(quantised, b, scale, b_scale, zero, b_zero, bias)
+
+
+@converter("MatMulIntegerToFloat", since=1, domain=_DOMAIN)
+def _matmul_integer_to_float(
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value = None,
+    b_zero: Value = None,
+    bias: Value = None,
+) -> Value:
+    product = sums_of_products(a, b, a_zero, b_zero).astype(np.float32) * (a_scale * b_scale)
+    return product if bias is None else product + bias
+
+
+@converter("QGemm", since=1, domain=_DOMAIN)
+def _qgemm(
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    c: Value = None,
+    y_scale: Value = None,
+    y_zero: Value = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Value:
+    sums = sums_of_products(a.T if transA else a, b.T if transB else b, a_zero, b_zero)
+    sums = sums if c is None else sums + c
+    if y_scale is None:
+        return sums.astype(np.float32) * (a_scale * b_scale * np.float32(alpha))
+    return requantised(sums, (a_scale * np.float32(alpha), b_scale), y_scale, y_zero)
+
+
+def _by_element(function: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    """Returns the converter of a binary operator on quantised operands."""
+
+    def converted(
+        a: Value,
+        a_scale: Value,
+        a_zero: Value,
+        b: Value,
+        b_scale: Value,
+        b_zero: Value,
+        y_scale: Value,
+        y_zero: Value = None,
+    ) -> Value:
+        y = function(dequantised(a, a_scale, a_zero), dequantised(b, b_scale, b_zero))
+        return saturated(y / y_scale, y_zero, a.dtype)
+
+    return converted
+
+
+converter("QLinearAdd", since=1, domain=_DOMAIN)(_by_element(np.add))
+converter("QLinearMul", since=1, domain=_DOMAIN)(_by_element(np.multiply))
+
+
+@converter("QLinearSigmoid", since=1, domain=_DOMAIN)
+def _qlinear_sigmoid(
+    x: Value, x_scale: Value, x_zero: Value, y_scale: Value, y_zero: Value = None
+) -> Value:
+    return saturated(nn.sigmoid(dequantised(x, x_scale, x_zero)) / y_scale, y_zero, x.dtype)
+
+
+@converter("QLinearLeakyRelu", since=1, domain=_DOMAIN)
+def _qlinear_leaky_relu(
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    alpha: float = 0.01,
+) -> Value:
+    y = dequantised(x, x_scale, x_zero)
+    return saturated(np.where(y >= 0, y, y * alpha) / y_scale, y_zero, x.dtype)
+
+
+@converter("QLinearSoftmax", since=1, domain=_DOMAIN)
+def _qlinear_softmax(
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    axis: int = -1,
+    opset: int = 13,
+) -> Value:
+    y = dequantised(x, x_scale, x_zero)
+    if opset < 13:
+        axis = axis + x.ndim if axis < 0 else axis
+        y = np.reshape(y, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+        return np.reshape(saturated(nn.softmax(y) / y_scale, y_zero, x.dtype), x.shape)
+    return saturated(nn.softmax(y, axis) / y_scale, y_zero, x.dtype)
+
+
+@converter("QLinearGlobalAveragePool", since=1, domain=_DOMAIN)
+def _qlinear_global_average_pool(
+    x: Value,
+    x_scale: Value,
+    x_zero: Value,
+    y_scale: Value,
+    y_zero: Value = None,
+    *,
+    channels_last: int = 0,
+) -> Value:
+    axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
+    mean = np.mean(dequantised(x, x_scale, x_zero), axes, keepdims=True)
+    return saturated(mean / y_scale, y_zero, x.dtype)
+
+
+@converter("QLinearConcat", since=1, domain=_DOMAIN)
+def _qlinear_concat(y_scale: Value, y_zero: Value, *parts: Value, axis: int) -> Value:
+    each = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    y = np.concatenate([dequantised(x, scale, zero) for x, scale, zero in each], axis)
+    return saturated(y / y_scale, y_zero, y_zero.dtype)
