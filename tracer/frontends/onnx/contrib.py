@@ -30,7 +30,7 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
     "Sigmoid": nn.sigmoid,
     "Tanh": np.tanh,
 }
-"""What follows a fused operator; the parameters are its ``activation_params``."""
+"""Activations behind a fused operator; their parameters are its ``activation_params``."""
 
 
 def _activated(x: Value, activation: str, params: tuple[float, ...]) -> Value:
