@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 
 from .table import ROWS
 
@@ -16,8 +16,9 @@ __all__ = ["decompositions"]
 
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Returns the decompositions to core ATen, without those of operators that have a row."""
-    return {op: rule for op, rule in core_aten_decompositions().items() if not _has_row(op)}
+    """Returns the decompositions of operators that have no row: those to core ATen first."""
+    rules = {**decomposition_table, **core_aten_decompositions()}
+    return {op: rule for op, rule in rules.items() if not _has_row(op)}
 
 
 def _has_row(op: Any) -> bool:

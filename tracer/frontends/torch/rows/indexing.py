@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from .....ir.errors import UnsupportedError
+from .... import nn
 from ....emitting import lift
 from ....proxy import Proxy
 from ..table import Value, aten
@@ -29,15 +32,69 @@ def _embedding(
     return np.take(lift_for(weight, indices), indices, axis=0)
 
 
+@aten("embedding_dense_backward.default")
+def _embedding_backward(
+    grad_output: Value,
+    indices: Value,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+) -> Value:
+    if scale_grad_by_freq:
+        raise UnsupportedError("embedding with scale_grad_by_freq")
+    width = grad_output.shape[-1]
+    places = np.reshape(indices, (-1, 1))
+    rows = np.reshape(grad_output, (-1, width))
+    if padding_idx >= 0:
+        rows = np.where(places == padding_idx, 0, rows)
+    zeros = np.zeros((num_weights, width), grad_output.dtype)
+    return nn.scatter_nd(zeros, places, rows, reduction="add")
+
+
 @aten("index_select.default")
 def _index_select(self: Value, dim: int, index: Value) -> Value:
     return np.take(lift_for(self, index), index, axis=dim) if self.ndim else self
 
 
+def _refuse_masks(indices: Sequence[Value | None]) -> None:
+    if any(i is not None and i.dtype == np.bool_ for i in indices):
+        raise UnsupportedError("the size of x[mask] depends on data", hint="torch.where")
+
+
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def _index(self: Value, indices: Sequence[Value | None]) -> Value:
+    _refuse_masks(indices)
     traced = lift_for(self, *(i for i in indices if i is not None))
     return traced[tuple(slice(None) if i is None else i for i in indices)]
+
+
+@aten("index_put.default", "_unsafe_index_put.default")
+def _index_put(
+    self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
+) -> Value:
+    """Indexed axes go to the front; the indices of an element are the last axis of the places."""
+    axes = [a for a, i in enumerate(indices) if i is not None]
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and given[0].dtype == np.bool_ and not accumulate:
+        mask = given[0]
+        if values.ndim == 0 and axes == [0]:
+            wide = np.reshape(mask, (*mask.shape, *(1,) * (self.ndim - mask.ndim)))
+            return np.where(wide, values, self)
+    _refuse_masks(indices)
+    shape = np.broadcast_shapes(*(tuple(i.shape) for i in given))
+    rest = [a for a in range(self.ndim) if a not in axes]
+    order = (*axes, *rest)
+    places = np.stack([np.broadcast_to(i, shape) for i in given], axis=-1)
+    # The result of indexing has the indexed axes where they stand together, else in front.
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    front = axes[0] if together else 0
+    sizes = [self.shape[a] for a in rest]
+    target = (*sizes[:front], *shape, *sizes[front:])
+    wide = np.broadcast_to(values, target)
+    moved = np.moveaxis(wide, range(front, front + len(shape)), range(len(shape)))
+    reduction = "add" if accumulate else "none"
+    result = nn.scatter_nd(np.transpose(self, order), places, moved, reduction=reduction)
+    return np.transpose(result, tuple(np.argsort(order).tolist()))
 
 
 @aten("gather.default")
@@ -47,3 +104,70 @@ def _gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = False) -
     axis = dim % self.ndim
     part = tuple(slice(None) if a == axis else slice(0, s) for a, s in enumerate(index.shape))
     return np.take_along_axis(self[part], index, axis=axis)
+
+
+def _scattered(self: Value, dim: int, index: Value, src: Value, reduction: str) -> Value:
+    if not self.ndim:
+        one = np.reshape(self, (1,)), np.reshape(index, (1,)), np.reshape(src, (1,))
+        return np.reshape(_scattered(one[0], 0, one[1], one[2], reduction), ())
+    if not index.size:
+        return self
+    part = src[tuple(slice(0, size) for size in index.shape)]
+    return nn.scatter_elements(self, index, part, axis=dim % self.ndim, reduction=reduction)
+
+
+@aten("scatter.src")
+def _scatter(self: Value, dim: int, index: Value, src: Value) -> Value:
+    return _scattered(self, dim, index, src, "none")
+
+
+@aten("scatter.value")
+def _scatter_value(self: Value, dim: int, index: Value, value: Any) -> Value:
+    return _scattered(self, dim, index, np.full(index.shape, value, self.dtype), "none")
+
+
+@aten("scatter_add.default")
+def _scatter_add(self: Value, dim: int, index: Value, src: Value) -> Value:
+    return _scattered(self, dim, index, src, "add")
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
+
+
+@aten("scatter_reduce.two")
+def _scatter_reduce(
+    self: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
+) -> Value:
+    """Without ``include_self`` an element that is written to starts at the neutral value."""
+    start = self
+    ones = np.ones(index.shape, self.dtype)
+    touched = _scattered(np.zeros(self.shape, self.dtype), dim, index, ones, "add")
+    if not include_self:
+        least, most = (
+            (-np.inf, np.inf)
+            if self.dtype.kind == "f"
+            else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
+        )
+        neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": least, "amin": most}[reduce]
+        start = np.where(touched > 0, np.asarray(neutral, self.dtype), self)
+    result = _scattered(start, dim, index, src, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return result
+    count = np.maximum(touched + 1 if include_self else touched, 1)
+    return result / count if self.dtype.kind == "f" else np.floor_divide(result, count)
+
+
+@aten("index_add.default")
+def _index_add(self: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
+    source = source if alpha == 1 else source * alpha
+    return _index_put(self, [None] * (dim % max(self.ndim, 1)) + [index], source, True)
+
+
+@aten("masked_scatter.default")
+def _masked_scatter(self: Value, mask: Value, source: Value) -> Value:
+    """The k-th element where the mask is true is the k-th of the source."""
+    mask = np.broadcast_to(mask, self.shape)
+    flat = np.reshape(mask, (-1,))
+    place = np.clip(np.cumsum(flat.astype(np.int64)) - 1, 0, max(source.size - 1, 0))
+    taken = np.take(lift_for(np.reshape(source, (-1,)), place), place)
+    return np.where(mask, np.reshape(taken, self.shape), self)

@@ -1,4 +1,4 @@
-"""Pooling and resizing, forward and backward."""
+"""Pooling, forward and backward, along one to three spatial axes."""
 
 from __future__ import annotations
 
@@ -8,127 +8,199 @@ from typing import Any
 
 import numpy as np
 
-from .....ir.errors import UnsupportedError
 from .... import nn
 from ..table import Value, aten
 
 __all__: list[str] = []
 
 
-def _pair(value: Sequence[int], default: Sequence[int] = ()) -> tuple[int, int]:
-    given = tuple(value) or tuple(default)
-    return (given[0], given[-1])
+def _each(value: Any, rank: int) -> tuple[int, ...]:
+    """Returns an attribute with one int per axis; one int stands for all."""
+    given = (value,) if isinstance(value, int) else tuple(value)
+    return given * rank if len(given) == 1 else given
 
 
-def _batched(x: Value) -> Value:
-    return x if x.ndim == 4 else np.expand_dims(x, 0)
+def _batched(x: Value, rank: int) -> Value:
+    return x if x.ndim == rank + 2 else np.expand_dims(x, 0)
 
 
-@aten("avg_pool2d.default")
-def _avg_pool2d(
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0, 0),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    window = _pair(kernel_size)
-    result = nn.avg_pool2d(
-        _batched(self),
-        window,
-        strides=_pair(stride, window),
-        padding=_pair(padding),
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad or divisor_override is not None,
-    )
-    if divisor_override is not None:
-        if ceil_mode:
-            raise UnsupportedError("avg_pool2d with divisor_override and ceil_mode")
-        result = result * (math.prod(window) / divisor_override)
-    return np.reshape(result, (*self.shape[:-2], *result.shape[-2:]))
+def _unbatched(result: Value, like: Value, rank: int) -> Value:
+    return result if like.ndim == rank + 2 else np.squeeze(result, 0)
 
 
-@aten("max_pool2d_with_indices.default")
-def _max_pool2d(
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0, 0),
-    dilation: Sequence[int] = (1, 1),
-    ceil_mode: bool = False,
-) -> tuple[Value, Value]:
-    """The second result are positions in the plane; it is computed if it is used."""
-    window, step = _pair(kernel_size), _pair(stride, kernel_size)
-    pads, spread = _pair(padding), _pair(dilation)
-    x = _batched(self)
-    result = nn.max_pool2d(
-        x, window, strides=step, padding=pads, dilation=spread, ceil_mode=ceil_mode
-    )
-    heights, widths = result.shape[2:]
-    rows, columns = self.shape[-2:]
-    places: list[Value] = []
-    values: list[Value] = []
-    low = -np.inf if self.dtype.kind == "f" else np.iinfo(self.dtype).min
-    after = [
-        max(0, (n - 1) * s + (k - 1) * d + 1 - size - p)
-        for n, s, k, d, size, p in zip(
-            (heights, widths), step, window, spread, (rows, columns), pads
+def _divisors(
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    window: Sequence[int],
+    step: Sequence[int],
+    pads: Sequence[int],
+    count_include_pad: bool,
+) -> Any:
+    """Returns how many elements each window holds. What lies behind the padding never counts."""
+    total: Any = np.ones((), np.int64)
+    for axis, (size, count, k, s, p) in enumerate(zip(sizes, counts, window, step, pads)):
+        begin = np.arange(count) * s - p
+        end = np.minimum(begin + k, size + p)
+        if not count_include_pad:
+            begin, end = np.maximum(begin, 0), np.minimum(end, size)
+        total = total * (end - begin).reshape([-1 if a == axis else 1 for a in range(len(sizes))])
+    return total
+
+
+def _avg_pool(rank: int) -> Any:
+    def avg_pool(
+        self: Value,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        window = _each(kernel_size, rank)
+        step, pads = _each(stride or window, rank), _each(padding, rank)
+        result = nn.avg_pool(
+            _batched(self, rank),
+            window,
+            strides=step,
+            padding=pads,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
         )
-    ]
-    padded = np.pad(
-        x,
-        [(0, 0), (0, 0), (pads[0], after[0]), (pads[1], after[1])],
-        constant_values=low,
-    )
-    for a, b in np.ndindex(*window):
-        top, left = a * spread[0], b * spread[1]
-        part = padded[
-            :,
-            :,
-            top : top + (heights - 1) * step[0] + 1 : step[0],
-            left : left + (widths - 1) * step[1] + 1 : step[1],
-        ]
-        row = np.arange(heights) * step[0] + top - pads[0]
-        column = np.arange(widths) * step[1] + left - pads[1]
-        inside = ((row >= 0) & (row < rows))[:, None] & ((column >= 0) & (column < columns))
-        values.append((part == result) & inside)
-        places.append(row[:, None] * columns + column)
-    index = np.broadcast_to(np.zeros((), np.int64), result.shape)
-    for hit, place in zip(reversed(values), reversed(places)):
-        index = np.where(hit, place, index)
-    shape = (*self.shape[:-2], heights, widths)
-    return np.reshape(result, shape), np.reshape(index, shape)
+        if divisor_override is not None:
+            where = (self.shape[-rank:], result.shape[-rank:], window, step, pads)
+            counts = _divisors(*where, count_include_pad)
+            result = result * (counts / divisor_override).astype(self.dtype)
+        return _unbatched(result, self, rank)
+
+    return avg_pool
 
 
-@aten("_adaptive_avg_pool2d.default")
-def _adaptive_avg_pool2d(self: Value, output_size: Sequence[int]) -> Value:
-    """Means over windows whose sizes differ by at most one, as two products with matrices."""
-    rows, columns = self.shape[-2:]
-    if tuple(output_size) == (1, 1):
-        return np.mean(self, axis=(-2, -1), keepdims=True)
-    if rows % output_size[0] == 0 and columns % output_size[1] == 0:
-        window = (rows // output_size[0], columns // output_size[1])
-        return _avg_pool2d(self, window)
-    left = _window_means(rows, output_size[0], self.dtype)
-    right = _window_means(columns, output_size[1], self.dtype)
-    return np.matmul(np.matmul(left, self), right.T)
+for _rank in (1, 2, 3):
+    aten(f"avg_pool{_rank}d.default")(_avg_pool(_rank))
 
 
-def _window_means(size: int, count: int, dtype: Any) -> Any:
-    means = np.zeros((count, size), dtype)
-    for i in range(count):
-        first, last = i * size // count, -(-(i + 1) * size // count)
-        means[i, first:last] = 1 / (last - first)
-    return means
+def _spread_sums(
+    grad: Value,
+    sizes: Sequence[int],
+    window: Sequence[int],
+    step: Sequence[int],
+    pads: Sequence[int],
+) -> Value:
+    """Returns for each element of an image the sum of ``grad`` over the windows that hold it: one
+    product with a matrix of zeros and ones per axis."""
+    rank = len(sizes)
+    for n in range(rank):
+        axis = grad.ndim - rank + n
+        begin = np.arange(grad.shape[axis])[:, None] * step[n] - pads[n]
+        place = np.arange(sizes[n])
+        inside = ((place >= begin) & (place < begin + window[n])).astype(grad.dtype)
+        grad = np.moveaxis(np.matmul(np.moveaxis(grad, axis, -1), inside), -1, axis)
+    return grad
 
 
-@aten("_adaptive_avg_pool2d_backward.default")
-def _adaptive_avg_pool2d_backward(grad_output: Value, self: Value) -> Value:
-    rows, columns = self.shape[-2:]
-    if tuple(grad_output.shape[-2:]) == (1, 1):
-        return np.broadcast_to(grad_output * (1 / (rows * columns)), self.shape)
-    left = _window_means(rows, grad_output.shape[-2], self.dtype)
-    right = _window_means(columns, grad_output.shape[-1], self.dtype)
-    return np.matmul(np.matmul(left.T, grad_output), right)
+@aten("avg_pool2d_backward.default", "avg_pool3d_backward.default")
+def _avg_pool_backward(
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
+    rank = len(kernel_size)
+    window, pads = _each(kernel_size, rank), _each(padding, rank)
+    step, sizes = _each(stride or window, rank), self.shape[-rank:]
+    counts: Any = divisor_override
+    if counts is None:
+        where = (sizes, grad_output.shape[-rank:], window, step, pads)
+        counts = _divisors(*where, count_include_pad)
+    grad = grad_output * np.asarray(1 / counts, self.dtype)
+    return _spread_sums(grad, sizes, window, step, pads)
+
+
+def _max_pool(rank: int) -> Any:
+    def max_pool(
+        self: Value,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> tuple[Value, Value]:
+        window = _each(kernel_size, rank)
+        values, places = nn.max_pool_with_indices(
+            _batched(self, rank),
+            window,
+            strides=_each(stride or window, rank),
+            padding=_each(padding, rank),
+            dilation=_each(dilation, rank),
+            ceil_mode=ceil_mode,
+        )
+        return _unbatched(values, self, rank), _unbatched(places, self, rank)
+
+    return max_pool
+
+
+for _rank in (2, 3):
+    aten(f"max_pool{_rank}d_with_indices.default")(_max_pool(_rank))
+
+
+@aten("max_pool2d_with_indices_backward.default", "max_pool3d_with_indices_backward.default")
+def _max_pool_backward(
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: Value,
+) -> Value:
+    """Each gradient goes to the place that was the greatest of its window."""
+    size = math.prod(self.shape[-len(kernel_size) :])
+    images = math.prod(self.shape) // max(size, 1)
+    zeros = np.zeros((images, size), grad_output.dtype)
+    places, grads = np.reshape(indices, (images, -1)), np.reshape(grad_output, (images, -1))
+    result = nn.scatter_elements(zeros, places, grads, axis=1, reduction="add")
+    return np.reshape(result, self.shape)
+
+
+def _adaptive_avg_pool(rank: int) -> Any:
+    def adaptive_avg_pool(self: Value, output_size: Any) -> Value:
+        sizes = _each(output_size, rank)
+        if all(size == 1 for size in sizes):
+            return np.mean(self, axis=tuple(range(-rank, 0)), keepdims=True)
+        return _unbatched(nn.adaptive_avg_pool(_batched(self, rank), sizes), self, rank)
+
+    return adaptive_avg_pool
+
+
+aten("_adaptive_avg_pool2d.default")(_adaptive_avg_pool(2))
+aten("_adaptive_avg_pool3d.default")(_adaptive_avg_pool(3))
+aten("adaptive_avg_pool1d.default")(_adaptive_avg_pool(1))
+
+
+def _adaptive_avg_pool_backward(rank: int) -> Any:
+    def backward(grad_output: Value, self: Value) -> Value:
+        """One product with a matrix of weights per axis, that of the means transposed."""
+        grad = grad_output
+        for axis in range(self.ndim - rank, self.ndim):
+            count, size = grad.shape[axis], self.shape[axis]
+            if count == 1:
+                shape = (*grad.shape[:axis], size, *grad.shape[axis + 1 :])
+                grad = np.broadcast_to(grad * (1 / size), shape)
+                continue
+            steps, place = np.arange(count)[:, None], np.arange(size)
+            begin, end = steps * size // count, -(-(steps + 1) * size // count)
+            means = (((place >= begin) & (place < end)) / (end - begin)).astype(grad.dtype)
+            grad = np.moveaxis(np.matmul(np.moveaxis(grad, axis, -1), means), -1, axis)
+        return grad
+
+    return backward
+
+
+for _rank in (2, 3):
+    aten(f"_adaptive_avg_pool{_rank}d_backward.default")(_adaptive_avg_pool_backward(_rank))

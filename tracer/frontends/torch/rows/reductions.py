@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .....ir.errors import UnsupportedError
 from .... import nn
 from ..table import Value, aten
 
@@ -166,12 +165,9 @@ def _logsumexp(self: Value, dim: Any, keepdim: bool = False) -> Value:
 
 @aten("cumsum.default")
 def _cumsum(self: Value, dim: int, *, dtype: Any = None) -> Value:
-    """Sums of the elements up to each, as a product with a triangle of ones."""
-    if not self.ndim:
-        return self
-    if self.shape[dim] > 4096:
-        raise UnsupportedError("cumsum of more than 4096 elements is not supported yet")
-    moved = np.moveaxis(self, dim, -1)
-    wide = moved if moved.dtype.kind == "f" else moved.astype(np.int64)
-    ones = np.triu(np.ones((self.shape[dim],) * 2, wide.dtype))
-    return np.moveaxis(np.matmul(wide, ones), -1, dim)
+    return np.cumsum(self, axis=dim) if self.ndim else self
+
+
+@aten("cumprod.default")
+def _cumprod(self: Value, dim: int, *, dtype: Any = None) -> Value:
+    return np.cumprod(self, axis=dim) if self.ndim else self
