@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (each enters its rows)
     normalisation,
     pointwise,
     pooling,
+    prims,
     random,
     reductions,
     shapes,

@@ -31,7 +31,7 @@ def _full_like(self: Value, fill_value: Any, **kwargs: Any) -> Value:
     "empty_permuted.default",
 )
 def _zeros(*args: Any, **kwargs: Any) -> Value:
-    sizes = args[1] if isinstance(args[0], np.ndarray) else args[0]
+    sizes = args[1] if isinstance(args[0], np.ndarray | np.generic) else args[0]
     return np.zeros(tuple(sizes))
 
 

@@ -73,6 +73,9 @@ def _index_put(
     self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
 ) -> Value:
     """Indexed axes go to the front; the indices of an element are the last axis of the places."""
+    if not self.ndim:
+        one = np.reshape(self, (1,))
+        return np.reshape(_index_put(one, [np.zeros(1, np.int64)], values, accumulate), ())
     axes = [a for a, i in enumerate(indices) if i is not None]
     given = [i for i in indices if i is not None]
     if len(given) == 1 and given[0].dtype == np.bool_ and not accumulate:
@@ -91,7 +94,8 @@ def _index_put(
     sizes = [self.shape[a] for a in rest]
     target = (*sizes[:front], *shape, *sizes[front:])
     wide = np.broadcast_to(values, target)
-    moved = np.moveaxis(wide, range(front, front + len(shape)), range(len(shape)))
+    indexed = tuple(range(front, front + len(shape)))
+    moved = np.moveaxis(wide, indexed, tuple(range(len(shape))))
     reduction = "add" if accumulate else "none"
     result = nn.scatter_nd(np.transpose(self, order), places, moved, reduction=reduction)
     return np.transpose(result, tuple(np.argsort(order).tolist()))
@@ -160,7 +164,9 @@ def _scatter_reduce(
 @aten("index_add.default")
 def _index_add(self: Value, dim: int, index: Value, source: Value, *, alpha: Any = 1) -> Value:
     source = source if alpha == 1 else source * alpha
-    return _index_put(self, [None] * (dim % max(self.ndim, 1)) + [index], source, True)
+    if not self.ndim:
+        return self + np.sum(source)
+    return _index_put(self, [None] * (dim % self.ndim) + [index], source, True)
 
 
 @aten("masked_scatter.default")

@@ -190,13 +190,17 @@ def _pads(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
 
 
+def _cut(x: Value, pads: list[tuple[int, int]]) -> tuple[Value, list[tuple[int, int]]]:
+    """Returns ``x`` without the elements that negative widths cut off, and the other widths."""
+    if not any(w < 0 for pair in pads for w in pair):
+        return x, pads
+    cut = tuple(slice(max(0, -a), s - max(0, -b)) for s, (a, b) in zip(x.shape, pads))
+    return x[cut], [(max(0, a), max(0, b)) for a, b in pads]
+
+
 @aten("constant_pad_nd.default")
 def _constant_pad(self: Value, pad: Sequence[int], value: float = 0) -> Value:
-    """A negative width cuts elements off."""
-    pads = _pads(pad, self.ndim)
-    if any(w < 0 for pair in pads for w in pair):
-        cut = tuple(slice(max(0, -a), s - max(0, -b)) for s, (a, b) in zip(self.shape, pads))
-        self, pads = self[cut], [(max(0, a), max(0, b)) for a, b in pads]
+    self, pads = _cut(self, _pads(pad, self.ndim))
     if not any(w for pair in pads for w in pair):
         return self
     return np.pad(self, pads, constant_values=value)
@@ -209,7 +213,14 @@ def _reflection_pad(self: Value, padding: Sequence[int]) -> Value:
 
 @aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
 def _replication_pad(self: Value, padding: Sequence[int]) -> Value:
-    return nn.pad(self, _pads(padding, self.ndim), mode="edge")
+    positions = [
+        np.clip(np.arange(-before, size + after), 0, size - 1)
+        for size, (before, after) in zip(self.shape, _pads(padding, self.ndim))
+    ]
+    for axis, place in enumerate(positions):
+        if not np.array_equal(place, np.arange(self.shape[axis])):
+            self = np.take(self, place, axis=axis)
+    return self
 
 
 @aten("unfold.default")
