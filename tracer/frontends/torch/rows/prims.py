@@ -82,8 +82,3 @@ def _broadcast_in_dim(a: Value, shape: Any, broadcast_dimensions: Any) -> Value:
     sizes = dict(zip(broadcast_dimensions, a.shape))
     wide = np.reshape(a, tuple(sizes.get(axis, 1) for axis in range(len(shape))))
     return np.broadcast_to(wide, tuple(shape))
-
-
-@aten("prims.copy_to.default")
-def _copy_to(a: Value, b: Value) -> Value:
-    return np.broadcast_to(b, a.shape)

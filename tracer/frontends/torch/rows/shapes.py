@@ -184,6 +184,20 @@ def _diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Val
     return np.diagonal(self, offset, dim1, dim2)
 
 
+@aten("diagonal_scatter.default")
+def _diagonal_scatter(
+    self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    """Every row has one element of the diagonal, or none."""
+    first, second = dim1 % self.ndim, dim2 % self.ndim
+    moved = np.moveaxis(self, (first, second), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    place = np.clip(np.arange(rows) - max(-offset, 0), 0, max(src.shape[-1] - 1, 0))
+    wide = np.expand_dims(np.take(src, place, axis=-1), -1)
+    result = np.where(np.eye(rows, columns, offset, dtype=bool), wide, moved)
+    return np.moveaxis(result, (-2, -1), (first, second))
+
+
 def _pads(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
     """Returns PyTorch's widths, last axis first, as NumPy's."""
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
