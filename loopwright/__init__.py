@@ -37,7 +37,7 @@ from .ir.errors import (
 from .ir.graph.nodes import Module
 from .ir.pass_context import PassContext
 from .log_context import log
-from .tracer import SPEC_DTYPES, Spec, Traced, nn, parse_spec, xp
+from .tracer import SPEC_DTYPES, Spec, Traced, parse_spec, xp
 from .tracer.pytree import register as register_pytree
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .onnx_model import from_onnx
     from .saved import SavedFunction, load
     from .torch_model import from_torch
+    from .tracer import nn
 
 __version__ = "0.1.0"
 
@@ -117,6 +118,7 @@ _LATE = {
     "from_onnx": (".onnx_model", "from_onnx"),
     "from_torch": (".torch_model", "from_torch"),
     "load": (".saved", "load"),
+    "nn": (".tracer.nn", ""),
     "parse": (".module", "parse"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
@@ -131,6 +133,10 @@ def __getattr__(name: str) -> Any:
     path, inside = _LATE[name]
     module = importlib.import_module(path, __name__)
     return getattr(module, inside) if inside else module
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
 
 
 requirements.loaded()
