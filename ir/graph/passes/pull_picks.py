@@ -127,20 +127,22 @@ def _region(root: Atom, calls: dict[Var, Call]) -> list[Var]:
 
 
 def _is_stored(atom: Atom, calls: dict[Var, Call]) -> bool:
-    """True if a value is an array in any case: the result of a contraction, perhaps with a bias
-    and an activation, which the same kernel computes."""
+    """True if a value is an array in any case: the result of a contraction, perhaps with a bias, an
+    activation or a residual added, which the same kernel computes."""
     shape = _tensor(atom).shape
+    work = [atom]
     for _ in range(MOST_PULLED):
-        call = _call(atom, calls)
-        if call is None:
+        if not work:
             return False
+        call = _call(work.pop(), calls)
+        if call is None:
+            continue
         assert isinstance(call.op, Operator)
         if call.op.pattern >= Pattern.CONTRACTION:
             return True
         computed = [a for a in call.args if _call(a, calls) is not None]
-        if not _is_map(call) or len(computed) != 1 or _tensor(computed[0]).shape != shape:
-            return False
-        atom = computed[0]
+        if _is_map(call) and all(_tensor(a).shape == shape for a in computed):
+            work += computed
     return False
 
 

@@ -45,6 +45,13 @@ def test_a_gather_of_flattened_rows() -> None:
           %1 = nn.relu(add(%0, 1f));
           strided_slice(%1, begin=[0, 0], end=[4, 1], strides=[1, 1])
         }""",
+        # With a residual it is stored by the same kernel; picked before, both would be stored.
+        """fn (%x: Tensor[(4, 16), float32], %w: Tensor[(16, 16), float32]) {
+          %0 = exp(%x);
+          %1 = nn.matmul(%0, %w);
+          %2 = add(%0, add(%1, 1f));
+          strided_slice(%2, begin=[0, 0], end=[4, 1], strides=[1, 1])
+        }""",
         # Half of the elements are many.
         """fn (%x: Tensor[(4, 16), float32]) {
           %0 = exp(%x);
