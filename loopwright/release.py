@@ -7,6 +7,7 @@ as captured, and as the passes have folded them - go; who asks for more than tex
 from __future__ import annotations
 
 import ctypes
+import mmap
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from .pipeline import Built, by_plain_numpy
 from .ready import Specialisation
 from .tuning.plain_numpy import PlainNumpy
 
-__all__ = ["give_back", "is_plain", "kept", "released", "restored"]
+__all__ = ["forget_pages", "give_back", "is_plain", "kept", "released", "restored"]
 
 
 TRIMMED_BYTES = 1 << 24
@@ -29,6 +30,7 @@ TRIMMED_BYTES = 1 << 24
 
 def kept(made: Specialisation) -> Specialisation:
     """Returns code that is ready without the weights of its graph."""
+    forget_pages(made.traced.module)
     traced = replace(made.traced, module=without_weights(made.traced.module))
     return replace(made, traced=traced, built=released(made.built))
 
@@ -40,6 +42,32 @@ def give_back(built: Built) -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None and sum(c.region.nbytes for c in constants) >= TRIMMED_BYTES:
         trim(0)
+
+
+def forget_pages(module: Module) -> None:
+    """Let the system take back the pages of weights that are mapped from files: whoever holds the
+    module, and reads them again, gets them from the file."""
+    files: dict[int, mmap.mmap] = {}
+
+    def noted(constant: Constant) -> Constant:
+        file = _mapped_file(constant.value)
+        if file is not None:
+            files[id(file)] = file
+        return constant
+
+    map_constants(module, noted)
+    for file in files.values():
+        file.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapped_file(value: Array) -> mmap.mmap | None:
+    """Returns the file that an array is a view of, if nobody can have written to its pages."""
+    owner: object = value
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    if not isinstance(owner, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED") or owner.closed:
+        return None
+    return owner if memoryview(owner).readonly else None
 
 
 def released(built: Built) -> Built:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from pathlib import Path
 
 import loopwright as lw
 import numpy as np
 import pytest
+from loopwright.ir.dtype import FLOAT32
+from loopwright.ir.graph.builder import Builder
+from loopwright.ir.graph.nodes import Constant, Module
+from loopwright.ir.graph.operator import OPERATORS
+from loopwright.ir.graph.types import TensorType
+from loopwright.release import forget_pages
 from loopwright.tracer.frozen import LEAST_BYTES, fingerprint
 
 SIDE = 700  # 2 MB a matrix
@@ -108,3 +115,43 @@ def test_a_fingerprint_sees_every_byte(size, rng):
             assert fingerprint(array) != before
             array[place] ^= 1
     assert fingerprint(array) == before
+
+
+def mapped_rows(values):
+    """The product of rows with a matrix that is an array of a file."""
+    x = TensorType((4, values.shape[0]), FLOAT32)
+    builder = Builder()
+    row = builder.param("x", x)
+    result = builder.emit(OPERATORS["nn.matmul"], (row, Constant(values, "w")))
+    return Module({"main": builder.function(result)})
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the pages in memory")
+def test_pages_of_mapped_weights_go_back_once_they_are_packed(rng, tmp_path):
+    weights = rng.standard_normal((2048, 2048), np.float32)
+    np.save(tmp_path / "w.npy", weights)
+    mapped = np.load(tmp_path / "w.npy", mmap_mode="r")
+    compiled = lw.CompiledModule(mapped_rows(mapped))
+    x = rng.standard_normal((4, 2048), np.float32)
+    float(mapped.sum())
+    before = file_pages()
+    result = compiled(x)
+    assert file_pages() <= before - weights.nbytes // 2
+    np.testing.assert_allclose(result, x @ weights, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(mapped, weights)
+
+
+def test_what_was_written_to_a_private_mapping_stays(rng, tmp_path):
+    np.save(tmp_path / "w.npy", np.zeros((64, 64), np.float32))
+    private = np.load(tmp_path / "w.npy", mmap_mode="c")
+    private[:] = 1
+    forget_pages(mapped_rows(private))
+    assert private.min() == 1
+
+
+def file_pages() -> int:
+    """Bytes of files that are in this process's memory."""
+    (line,) = [
+        line for line in Path("/proc/self/status").read_text().splitlines() if "RssFile" in line
+    ]
+    return int(line.split()[1]) << 10
