@@ -11,14 +11,15 @@ from ..dims import IntExpr, as_int, product, symbol
 from ..errors import LoopwrightTypeError
 from ..graph.operator import Pattern, Sample
 from ..graph.types import TensorType
-from ..loop.expr import const, read
+from ..loop.expr import Expr, const, op, read
 from ..loop.kinds import LoopKind, Scope
 from ..loop.nest import Accumulate, Alloc, Loop, Stmt, Store
 from ..loop.prim import Buffer
 from ..loop.scalar import COMBINERS
 from ..loop.tensor import Tensor
-from .declare import Body, attr, primitive
-from .rules import normalise_axis
+from .compose import F, Value
+from .declare import Body, attr, composite, primitive
+from .rules import ANY, normalise_axis
 from .sampling import extremes, floats, ints, sample, specials, truths
 
 __all__: list[str] = []
@@ -62,6 +63,10 @@ def _samples(rng: np.random.Generator) -> Sequence[Sample]:
     ]
 
 
+_EXCLUSIVE = attr("True if an element is not part of its own result", False)
+_REVERSE = attr("True to begin at the end", False)
+
+
 def _declare(name: str, word: str, combiner: str, scan: Callable[..., Any]) -> None:
     neutral = int(COMBINERS[combiner].neutral)
     doc = f"""The {word} of the elements up to each one along an axis.
@@ -75,97 +80,260 @@ the end. LoopwrightTypeError for a scalar.
     }}
 """
 
-    @primitive(
+    @composite(
         name,
         Pattern.OPAQUE,
         rule=_rule,
         reference=_reference(scan, neutral),
         samples=_samples,
+        dtypes=ANY,
         doc=doc,
     )
-    def _scan(
-        out: TensorType,
-        x: Tensor,
+    def _along(
+        x: Value,
         *,
         axis: int = attr("the axis to walk", 0),
-        exclusive: bool = attr("True if an element is not part of its own result", False),
-        reverse: bool = attr("True to begin at the end", False),
-    ) -> Body:
-        return Body(_Scan(x, axis % len(x.shape), combiner, exclusive, reverse).statements)
+        exclusive: bool = _EXCLUSIVE,
+        reverse: bool = _REVERSE,
+    ) -> Value:
+        axis = axis % x.rank
+        shape = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
+        rows = F.reshape(x, newshape=shape)
+        made = F.scan(rows, combiner=combiner, exclusive=exclusive, reverse=reverse)
+        return F.reshape(made, newshape=x.shape)
+
+
+_SCANS = {"sum": np.cumsum, "prod": np.cumprod}
+
+
+def _scan_rule(x: TensorType, combiner: Any, exclusive: Any, reverse: Any) -> TensorType:
+    if x.rank != 3 or combiner not in _SCANS:
+        raise LoopwrightTypeError(f"{combiner} along the second of three axes, not of {x.short}")
+    return x
+
+
+def _scan_samples(rng: np.random.Generator) -> Sequence[Sample]:
+    return [
+        sample(floats(rng, shape, dtype), combiner=combiner, exclusive=exclusive, reverse=reverse)
+        for shape, dtype, combiner, exclusive, reverse in (
+            ((2, 5, 37), "float32", "sum", False, False),
+            ((1, 9, 70), "float64", "prod", True, True),
+            ((37, 41, 1), "float32", "sum", False, False),
+            ((16, 32, 1), "float64", "prod", False, True),
+            ((20, 35, 1), "float32", "sum", True, True),
+            ((33, 5, 1), "float32", "sum", True, False),
+            ((1, 2100, 1), "float32", "sum", False, False),
+            ((2, 1100, 1), "float64", "sum", True, False),
+            ((2, 1100, 1), "float32", "sum", False, True),
+            ((3, 0, 2), "float32", "sum", False, False),
+        )
+    ]
+
+
+@primitive(
+    "scan",
+    Pattern.OPAQUE,
+    rule=_scan_rule,
+    reference=lambda x, combiner, exclusive, reverse: _reference(
+        _SCANS[combiner], int(COMBINERS[combiner].neutral)
+    )(x, 1, exclusive, reverse),
+    samples=_scan_samples,
+)
+def _scan(
+    out: TensorType,
+    x: Tensor,
+    *,
+    combiner: str = attr("sum or prod"),
+    exclusive: bool = _EXCLUSIVE,
+    reverse: bool = _REVERSE,
+) -> Body:
+    """The sum or product of the elements up to each one along the second of three axes.
+
+    ``x`` of any dtype; cumsum and cumprod become this.
+
+        fn (%x: Tensor[(3, 4, 1), float32]) -> Tensor[(3, 4, 1), float32] {
+          scan(%x, combiner="sum")
+        }
+    """
+    return Body(_Scan(x, combiner, exclusive, reverse).statements)
+
+
+SQUARE_SIDE = (
+    16  # rows that are scanned in lanes, and elements of each that are transposed at a time
+)
+ROW_PIECE = 64  # elements of each of ``SQUARE_SIDE`` pieces of one long row
 
 
 class _Scan:
-    """The statements of a scan.
+    """The statements of a scan of ``x[i, k, j]`` along ``k``.
 
-    Along columns each element reads the one before it, so that a row is read and written at a
-    time. Along rows each is summed by itself.
+    Columns read and write a row at a time: ``out[k, j] = out[k - 1, j] + x[k, j]``. Of many rows,
+    ``SQUARE_SIDE`` are scanned in lanes, since each waits for its last sum; squares of them are transposed
+    in registers. A long row is cut into pieces that are scanned like rows, then raised by the sums
+    before them, while they are in L1.
     """
 
-    def __init__(self, x: Tensor, axis: int, combiner: str, exclusive: bool, reverse: bool) -> None:
-        self.x, self.axis, self.combiner = x, axis, combiner
+    def __init__(self, x: Tensor, combiner: str, exclusive: bool, reverse: bool) -> None:
+        self.x, self.combiner = x, combiner
         self.exclusive, self.reverse = exclusive, reverse
-        self.shape = [as_int(s) for s in x.shape]
-        self.size = self.shape[axis]
+        self.rows, self.size, self.columns = (as_int(s) for s in x.shape)
         self.neutral = const(COMBINERS[combiner].neutral, x.dtype)
 
     def statements(self, out: str) -> list[Stmt]:
-        if 0 in self.shape:
+        if 0 in (self.rows, self.size, self.columns):
             return []
-        inner = as_int(product(self.shape[self.axis + 1 :]))
-        return self.columns(out) if inner > 1 else self.rows(out)
+        if self.columns > 1:
+            return self.by_columns(out)
+        if 2 * self.rows >= SQUARE_SIDE:
+            return self.by_rows(out)
+        long = self.size // (SQUARE_SIDE * ROW_PIECE) * SQUARE_SIDE * ROW_PIECE
+        if long and not self.reverse:
+            return self.by_pieces(out, long)
+        return [loop("i", self.rows, *self.total(), *self.one_by_one(out, 0))]
 
-    def place(
-        self, k: IntExpr, outer: Sequence[IntExpr], inner: Sequence[IntExpr]
-    ) -> list[IntExpr]:
-        """The indices of step ``k`` of the walk."""
-        return [*outer, self.size - 1 - k if self.reverse else k, *inner]
+    def place(self, k: IntExpr) -> IntExpr:
+        """The index of step ``k`` of the walk."""
+        return self.size - 1 - k if self.reverse else k
 
-    def columns(self, out: str) -> list[Stmt]:
-        """Row after row along the axis: ``out[k, j] = out[k - 1, j] + x[k, j]``."""
-        outer = [symbol(f"i{n}") for n in range(self.axis)]
-        inner = [symbol(f"j{n}") for n in range(len(self.shape) - self.axis - 1)]
-
-        def row(k: IntExpr, *stmts: Stmt) -> list[Stmt]:
-            body = stmts
-            for n in reversed(range(len(inner))):
-                body = (Loop(LoopKind.FOR, f"j{n}", self.shape[self.axis + 1 + n], body),)
-            return list(body)
-
-        k = symbol("k")
-        first, here = self.place(0, outer, inner), self.place(k + 1, outer, inner)
-        before = self.place(k, outer, inner)
-        source = before if self.exclusive else here
-        start = self.neutral if self.exclusive else self.x(*first)
-        last = read(out, before, self.x.dtype)
-        step = (
-            Store(out, tuple(here), last),
-            Accumulate(out, tuple(here), self.combiner, self.x(*source)),
+    def by_columns(self, out: str) -> list[Stmt]:
+        i, j, k = symbol("i"), symbol("j"), symbol("k")
+        first, before, here = (
+            (i, self.place(0), j),
+            (i, self.place(k), j),
+            (i, self.place(k + 1), j),
         )
-        begin = row(0, Store(out, tuple(first), start))
-        stmts: list[Stmt] = begin
+        start = self.neutral if self.exclusive else self.x(*first)
+        stmts = [loop("j", self.columns, Store(out, first, start))]
         if self.size > 1:
-            stmts = [*begin, Loop(LoopKind.FOR, "k", self.size - 1, tuple(row(k, *step)))]
-        for n in reversed(range(self.axis)):
-            stmts = [Loop(LoopKind.FOR, f"i{n}", self.shape[n], tuple(stmts))]
+            step = (
+                Store(out, here, read(out, before, self.x.dtype)),
+                Accumulate(out, here, self.combiner, self.x(*(before if self.exclusive else here))),
+            )
+            stmts.append(loop("k", self.size - 1, loop("j", self.columns, *step)))
+        return [loop("i", self.rows, *stmts)]
+
+    def total(self) -> tuple[Stmt, Stmt]:
+        return (
+            Alloc(Buffer("total", (1,), self.x.dtype), Scope.STACK),
+            Store("total", (0,), self.neutral),
+        )
+
+    def one_by_one(self, out: str, begin: int) -> list[Stmt]:
+        """The rest of row ``i`` behind the first ``begin`` steps, whose sum is the total."""
+        here = (symbol("i"), self.place(symbol("k") + begin), 0)
+        add = Accumulate("total", (0,), self.combiner, self.x(*here))
+        keep = Store(out, here, read("total", (0,), self.x.dtype))
+        rest = self.size - begin
+        return [loop("k", rest, *((keep, add) if self.exclusive else (add, keep)))] if rest else []
+
+    def by_rows(self, out: str) -> list[Stmt]:
+        groups, rest = divmod(self.rows, SQUARE_SIDE)
+        stmts: list[Stmt] = []
+        if groups:
+            stmts.append(
+                loop("g", groups, *self.group(out, symbol("g") * SQUARE_SIDE, SQUARE_SIDE))
+            )
+        return stmts + (self.group(out, groups * SQUARE_SIDE, rest) if rest else [])
+
+    def group(self, out: str, begin: IntExpr, rows: int) -> list[Stmt]:
+        """Scans ``rows`` rows from ``begin`` on in lanes."""
+        squares, rest = divmod(self.size, SQUARE_SIDE)
+
+        def place(k: IntExpr) -> tuple[IntExpr, IntExpr, IntExpr]:
+            return (begin + symbol("v"), k, 0)
+
+        def square(first: IntExpr, width: int) -> list[Stmt]:
+            here = place(first + symbol("c"))
+            return self.square(self.x(*here), lambda value: Store(out, here, value), width, rows)
+
+        t = symbol("t")
+        first = self.size - SQUARE_SIDE - SQUARE_SIDE * t if self.reverse else SQUARE_SIDE * t
+        stmts = self.lane_totals(rows)
+        if squares:
+            stmts.append(loop("t", squares, *square(first, SQUARE_SIDE)))
+        if rest:
+            stmts += square(0 if self.reverse else squares * SQUARE_SIDE, rest)
         return stmts
 
-    def rows(self, out: str) -> list[Stmt]:
-        """Each row by itself: a sum that walks it, and is stored at every step."""
-        outer = [symbol(f"i{n}") for n in range(self.axis)]
-        k = symbol("k")
-        here = self.place(k, outer, [0] * (len(self.shape) - self.axis - 1))
-        total = Buffer("total", (1,), self.x.dtype)
-        add = Accumulate("total", (0,), self.combiner, self.x(*here))
-        keep = Store(out, tuple(here), read("total", (0,), self.x.dtype))
-        step = (keep, add) if self.exclusive else (add, keep)
-        stmts: list[Stmt] = [
-            Alloc(total, Scope.REGISTERS),
-            Store("total", (0,), self.neutral),
-            Loop(LoopKind.FOR, "k", self.size, step),
+    def lane_totals(self, rows: int) -> list[Stmt]:
+        return [
+            Alloc(Buffer("totals", (rows,), self.x.dtype), Scope.REGISTERS),
+            lanes(rows, Store("totals", (symbol("v"),), self.neutral)),
         ]
-        for n in reversed(range(self.axis)):
-            stmts = [Loop(LoopKind.FOR, f"i{n}", self.shape[n], tuple(stmts))]
-        return stmts
+
+    def square(
+        self, element: Expr, store: Callable[[Expr], Stmt], width: int, rows: int
+    ) -> list[Stmt]:
+        """Scans ``width`` elements ``c`` of the row in each lane ``v``, and stores them."""
+        dtype, c, v = self.x.dtype, symbol("c"), symbol("v")
+        step = width - 1 - c if self.reverse else c
+        part, totals = read("part", (step, v), dtype), read("totals", (v,), dtype)
+        add = lanes(rows, Accumulate("totals", (v,), self.combiner, part))
+        keep = lanes(rows, Store("part", (step, v), totals))
+        scanned: list[Stmt] = [add, keep]
+        if self.exclusive:
+            scanned = [
+                Alloc(Buffer("before", (rows,), dtype), Scope.REGISTERS),
+                lanes(rows, Store("before", (v,), totals)),
+                add,
+                lanes(rows, Store("part", (step, v), read("before", (v,), dtype))),
+            ]
+
+        def unrolled(*stmts: Stmt) -> Stmt:
+            return Loop(LoopKind.UNROLL, "c", width, stmts)
+
+        return [
+            Alloc(Buffer("part", (width, rows), dtype), Scope.REGISTERS),
+            unrolled(lanes(rows, Store("part", (c, v), element))),
+            unrolled(*scanned),
+            unrolled(lanes(rows, store(read("part", (c, v), dtype)))),
+        ]
+
+    def by_pieces(self, out: str, long: int) -> list[Stmt]:
+        dtype, block = self.x.dtype, SQUARE_SIDE * ROW_PIECE
+        i, b, t, c, v, w = (symbol(name) for name in "ibtcvw")
+        tile = (v, SQUARE_SIDE * t + c)
+        scanned = self.square(
+            self.x(i, block * b + ROW_PIECE * v + SQUARE_SIDE * t + c, 0),
+            lambda value: Store("tile", tile, value),
+            SQUARE_SIDE,
+            SQUARE_SIDE,
+        )
+        raised = op(
+            COMBINERS[self.combiner].op,
+            read("tile", (w, c), dtype),
+            read("total", (0,), dtype),
+        )
+        stmts = [
+            Alloc(Buffer("tile", (SQUARE_SIDE, ROW_PIECE), dtype), Scope.STACK),
+            Alloc(Buffer("sums", (SQUARE_SIDE,), dtype), Scope.STACK),
+            *self.lane_totals(SQUARE_SIDE),
+            loop("t", ROW_PIECE // SQUARE_SIDE, *scanned),
+            lanes(SQUARE_SIDE, Store("sums", (v,), read("totals", (v,), dtype))),
+            loop(
+                "w",
+                SQUARE_SIDE,
+                Loop(
+                    LoopKind.VECTORIZE,
+                    "c",
+                    ROW_PIECE,
+                    (Store(out, (i, block * b + ROW_PIECE * w + c, 0), raised),),
+                ),
+                Accumulate("total", (0,), self.combiner, read("sums", (w,), dtype)),
+            ),
+        ]
+        blocks = loop("b", long // block, *stmts)
+        return [loop("i", self.rows, *self.total(), blocks, *self.one_by_one(out, long))]
+
+
+def loop(var: str, extent: int, *body: Stmt) -> Loop:
+    """Returns a serial loop."""
+    return Loop(LoopKind.FOR, var, extent, body)
+
+
+def lanes(count: int, stmt: Stmt) -> Loop:
+    """Returns a statement that runs in lanes ``v``."""
+    return Loop(LoopKind.VECTORIZE, "v", count, (stmt,))
 
 
 _declare("cumsum", "sum", "sum", np.cumsum)

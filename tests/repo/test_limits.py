@@ -43,6 +43,8 @@ KNOWN = {
     "graph._MANY_USES": "uses of an element that make up for a copy",
     "narrow_factors.FEW": "elements of a constant that are not worth a cast",
     "pull_picks.FEWER": "elements over picked elements",
+    "scan.SQUARE_SIDE": "elements of a square that is transposed, lanes of the widest vectors",
+    "scan.ROW_PIECE": "elements of a piece, whose block of all lanes fits any L1",
     "sort.STACK_ROW_BYTES": "a row's buffer on the stack",
     "sort.WIDE_DIGIT": "bits of a digit",
     "sort.LONG_ROW": "elements that make up for clearing so many counters",
