@@ -168,7 +168,7 @@ class _Scan:
     """The statements of a scan of ``x[i, k, j]`` along ``k``.
 
     Columns read and write a row at a time: ``out[k, j] = out[k - 1, j] + x[k, j]``. Of many rows,
-    ``SQUARE_SIDE`` are scanned in lanes, since each waits for its last sum; squares of them are transposed
+    ``SQUARE_SIDE`` are scanned in lanes, since each waits for its last sum; squares are transposed
     in registers. A long row is cut into pieces that are scanned like rows, then raised by the sums
     before them, while they are in L1.
     """
