@@ -71,3 +71,66 @@ def test_aligned_corners_stay() -> None:
 def test_misuse(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(lw.LoopwrightError, match=message):
         nn.resize(IMAGE, **arguments)
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_the_grid_of_the_identity_shows_the_image(mode: str, align: bool) -> None:
+    theta = np.array([[[1.0, 0, 0], [0, 1, 0]]] * 2)
+
+    def shown(x: Any) -> Any:
+        grid = nn.affine_grid(theta, (7, 6), align) * (1 - 1e-12)
+        return nn.grid_sample(x, grid, mode, "border", align)
+
+    np.testing.assert_allclose(both(shown, IMAGE), IMAGE, atol=1e-9)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_a_grid_outside_of_the_image(padding: str) -> None:
+    """Linear sampling equals sampling of the padded image."""
+    width = 4
+    modes = {"zeros": "constant", "border": "edge", "reflection": "reflect"}
+    wide = np.pad(IMAGE, ((0, 0), (0, 0), (width, width), (width, width)), modes[padding])
+    y, z = R.uniform(-3, 9, (2, 5, 4)), R.uniform(-3, 8, (2, 5, 4))
+    grid = np.stack([z / 5 * 2 - 1, y / 6 * 2 - 1], axis=-1)
+    got = both(lambda x, g: nn.grid_sample(x, g, "linear", padding, True), IMAGE, grid)
+    rows, columns = np.floor(y).astype(int), np.floor(z).astype(int)
+    expected = np.zeros((2, 3, 5, 4))
+    for n in range(2):
+        for a in (0, 1):
+            for b in (0, 1):
+                weight = (1 - abs(y - rows - a)) * (1 - abs(z - columns - b))
+                place = wide[n][:, rows[n] + a + width, columns[n] + b + width]
+                expected[n] += place * weight[n]
+    np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+def test_regions_of_interest_of_a_plane() -> None:
+    """The means of places in a linear image are the places' means."""
+    plane = (np.arange(10.0)[:, None] * 3 + np.arange(12.0))[None, None]
+    rois = np.array([[2.0, 1, 8, 7], [3, 3, 5, 9]])
+    got = both(lambda x, r: nn.roi_align(x, r, np.array([0, 0]), (2, 3)), plane, rois)
+    for n, (left, top, right, bottom) in enumerate(rois):
+        y = top - 0.5 + (np.arange(2) + 0.5) * (bottom - top) / 2
+        z = left - 0.5 + (np.arange(3) + 0.5) * (right - left) / 3
+        np.testing.assert_allclose(got[n, 0], y[:, None] * 3 + z, atol=1e-9)
+
+
+def test_a_deformed_convolution_without_offsets_is_a_convolution() -> None:
+    x, w = R.normal(size=(2, 4, 7, 6)), R.normal(size=(6, 2, 3, 2))
+    options = {"strides": 2, "padding": 1, "dilation": (1, 2), "groups": 2}
+    expected = nn.conv2d(x, w, **options)
+    offset = np.zeros((2, 2 * 6 * 2, *expected.shape[2:]))
+    mask = np.full((2, 2 * 6, *expected.shape[2:]), 0.5)
+
+    def deformed(x: Any, offset: Any, mask: Any) -> Any:
+        return nn.deform_conv2d(x, w, offset, None, mask, offset_groups=2, **options)
+
+    np.testing.assert_allclose(both(deformed, x, offset, mask), expected / 2, atol=1e-12)
+    moved = nn.deform_conv2d(
+        x, w, offset + 1, groups=2, offset_groups=2, strides=2, dilation=(1, 2)
+    )
+    shifted = np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, 1:, 1:]
+    inside = nn.conv2d(shifted, w, **options)
+    size = tuple(slice(n) for n in inside.shape[2:])
+    np.testing.assert_allclose(moved[(..., *size)], inside, atol=1e-12)

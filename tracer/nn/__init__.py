@@ -43,6 +43,7 @@ from .pooling import (
 )
 from .recurrent import gru, lstm, rnn
 from .resizing import resize
+from .sampling import affine_grid, deform_conv2d, grid_sample, roi_align
 
 if TYPE_CHECKING:
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "adaptive_avg_pool",
     "adaptive_max_pool",
+    "affine_grid",
     "avg_pool",
     "avg_pool2d",
     "batch_norm_training",
@@ -61,8 +63,10 @@ __all__ = [
     "conv2d",
     "conv3d",
     "conv_transpose",
+    "deform_conv2d",
     "dense",
     "gather_nd",
+    "grid_sample",
     "group_norm",
     "gru",
     "instance_norm",
@@ -79,6 +83,7 @@ __all__ = [
     "resize",
     "rms_norm",
     "rnn",
+    "roi_align",
     "rotary_embedding",
     "scaled_dot_product_attention",
     "scatter_elements",

@@ -31,6 +31,7 @@ from . import (
     resize,
     shapes,
     signal,
+    vision,
 )
 from .convert import Constants, Shapes, Source, convert, input_names
 from .table import NotKnownError, Value, converter, is_known, known
@@ -63,4 +64,5 @@ __all__ = [
     "pool",
     "shapes",
     "signal",
+    "vision",
 ]
