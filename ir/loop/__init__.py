@@ -6,6 +6,7 @@
     tensor          how operators say them          prim      PrimFunc: a fused group as stages
     simplify_prim   canonical form                  workload  its text and hash
     nest            a PrimFunc with a schedule applied
+    procedure       a PrimFunc given as statements: scans, sorts, scatters
     intrinsics      loops that machine instructions run
     parser, verify, evaluate, interpret             read it, check it, say what it means
 """

@@ -8,7 +8,7 @@ A **composite** is NumPy-style code over other operators. It is traced when the 
         return x * F.sigmoid(x)
 
 A **primitive** returns the tensor expression of its result: a function from the indices of an
-element to that element, or a ``Reduce``::
+element to that element, a ``Reduce``, or a ``Body`` of statements for what keeps a state::
 
     @primitive(
         "reverse",

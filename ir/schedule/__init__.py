@@ -8,4 +8,5 @@
     tensorize    loops that a machine instruction runs
     version1     steps that old schedules implied, frozen
     tree, apply  the decisions written as a loop nest
+    procedures   steps on the loops of procedures, where iterations are independent
 """
