@@ -76,6 +76,8 @@ class NestEmitter(ValueEmitter):
         self.native = target.lanes(4)
         # Caches by the identity of a statement: unrolled loops emit it many times.
         self.moving: dict[int, frozenset[str]] = {}
+        self.joining: dict[int, bool] = {}  # by the identity of a vector loop
+        self.writes: dict[int, Sequence[Store | Accumulate]] = {}  # by that of a body
         self.joint: dict[int, dict[int, tuple[Loop, ...]]] = {}
         self.borders: dict[int, list[Op]] = {}
 
@@ -199,7 +201,7 @@ class NestEmitter(ValueEmitter):
     def tile_intrinsic(self, stmt: Intrinsic, env: Env) -> bool:
         """Write an intrinsic on a buffer in tile registers. False if its loops are to be written:
         the buffer is somewhere else, where it need not be stored."""
-        written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+        written = {s.buffer for s in self._writes(stmt.body)}
         tiles = [self.tiles[name] for name in written if name in self.tiles]
         for sums in tiles:
             sums.write(self, stmt.instruction, env)
@@ -252,7 +254,7 @@ class NestEmitter(ValueEmitter):
         return True
 
     def serial_loop(self, stmt: Loop, env: Env) -> None:
-        written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+        written = {s.buffer for s in self._writes(stmt.body)}
         self.touch(written)
         local = {s.buffer.name for s in statements(stmt.body) if isinstance(s, Alloc)}
         # In the order of declaration: the order of a set differs from process to process.
@@ -285,20 +287,35 @@ class NestEmitter(ValueEmitter):
             for i in range(stmt.extent):
                 self.body(stmt.body, env.bind(stmt.var, i))
             return
-        inside = [s for s in statements(stmt.body) if isinstance(s, Store | Accumulate)]
-        joins = [
-            s
-            for s in inside
-            if isinstance(s, Accumulate) and not any(mentions(i, stmt.var) for i in s.indices)
-        ]
-        if joins:
-            if len(joins) < len(inside):
-                raise ScheduleError("a vector loop both joins its lanes and stores them")
+        if self._joins(stmt):
             self.join_lanes(stmt, env, lanes)
             return
         for vector in vectors_of(stmt, env, lanes):
             for inner in stmt.body:
                 self.vector_statement(inner, vector)
+
+    def _joins(self, stmt: Loop) -> bool:
+        """True if a vector loop adds its lanes up."""
+        joins = self.joining.get(id(stmt))
+        if joins is None:
+            inside = self._writes(stmt.body)
+            joined = [
+                s
+                for s in inside
+                if isinstance(s, Accumulate) and not any(mentions(i, stmt.var) for i in s.indices)
+            ]
+            if joined and len(joined) < len(inside):
+                raise ScheduleError("a vector loop both joins its lanes and stores them")
+            joins = self.joining[id(stmt)] = bool(joined)
+        return joins
+
+    def _writes(self, body: tuple[Stmt, ...]) -> Sequence[Store | Accumulate]:
+        """Returns the statements of a body that write; unrolled loops ask again and again."""
+        writes = self.writes.get(id(body))
+        if writes is None:
+            writes = [s for s in statements(body) if isinstance(s, Store | Accumulate)]
+            self.writes[id(body)] = writes
+        return writes
 
     def lanes_of(self, stmt: Loop) -> int:
         """Returns the number of lanes of the vectors of a vector loop."""
@@ -387,7 +404,7 @@ class NestEmitter(ValueEmitter):
         if is_below(stmt.value, stmt.extent):
             self.body(stmt.body, inner)
         else:
-            written = {s.buffer for s in statements(stmt.body) if isinstance(s, Store | Accumulate)}
+            written = {s.buffer for s in self._writes(stmt.body)}
             self.touch(written)
             test = self.w.op("icmp ult", chosen, self.w.int(stmt.extent), type="i1")
             self.w.branch(test, lambda: self.body(stmt.body, inner), None)
@@ -399,11 +416,7 @@ class NestEmitter(ValueEmitter):
         if test.name in ("true", "false"):
             self.body(stmt.then if test.name == "true" else stmt.orelse, env)
             return
-        written = {
-            s.buffer
-            for s in (*statements(stmt.then), *statements(stmt.orelse))
-            if isinstance(s, Store | Accumulate)
-        }
+        written = {s.buffer for s in (*self._writes(stmt.then), *self._writes(stmt.orelse))}
         self.touch(written)
         ranges = dict(self.ranges)
         self.w.branch(
