@@ -61,12 +61,21 @@ class _Background:
         self._waiting: OrderedDict[Key, Text] = OrderedDict()
         self._running: Key | None = None
         self._thread: threading.Thread | None = None
+        self.interval = 0.0  # of the interpreter, while no thread is at work
+
+    @property
+    def is_busy(self) -> bool:
+        """True if the thread is at work."""
+        return self._thread is not None
 
     def begin(self, text: Text, target: Target) -> None:
         """Leaves a text to the thread."""
         with self._changed:
             self._waiting[_key(text, target)] = text
             if self._thread is None:
+                # Both under the lock, so that a thread that ends hands over what it found.
+                self.interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(self.interval, SWITCH_INTERVAL))
                 # Not a daemon: the process must not leave while LLVM is at work.
                 self._thread = threading.Thread(target=self._work, name="loopwright-llvm")
                 self._thread.start()
@@ -80,14 +89,9 @@ class _Background:
                 self._changed.wait()
 
     def _work(self) -> None:
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(min(interval, SWITCH_INTERVAL))
-        try:
-            while (job := self._take()) is not None:
-                with contextlib.suppress(Exception):  # arises again, where the code is asked for
-                    self._compile(*job)
-        finally:
-            sys.setswitchinterval(interval)
+        while (job := self._take()) is not None:
+            with contextlib.suppress(Exception):  # arises again, where the code is asked for
+                self._compile(*job)
 
     def _take(self) -> tuple[Text, Target] | None:
         """Takes the next text; None if there is none, and the thread ends."""
@@ -97,6 +101,7 @@ class _Background:
             if not self._waiting or not threading.main_thread().is_alive():
                 self._waiting.clear()
                 self._thread = None
+                sys.setswitchinterval(self.interval)
                 return None
             self._running, text = self._waiting.popitem(last=False)
             return text, self._running[1]
@@ -134,6 +139,8 @@ _background = _Background(_compiled)
 
 def _forget_background() -> None:
     global _background, _lock
+    if _background.is_busy:
+        sys.setswitchinterval(_background.interval)
     _lock = threading.Lock()
     _background = _Background(_compiled)  # its thread is not in a forked process
 

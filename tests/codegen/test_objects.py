@@ -36,12 +36,18 @@ def test_a_text_that_llvm_refuses_is_an_error_where_its_code_is_asked_for():
 
 
 def test_the_thread_ends_with_its_work_and_leaves_the_interpreter_as_it_was():
+    def wait():
+        for thread in threading.enumerate():
+            if thread.name == "loopwright-llvm":
+                thread.join()
+
+    wait()  # for those of other tests
     interval = sys.getswitchinterval()
-    begin_object(text_of(2000), Target.host())
-    object_code(text_of(2000), Target.host())
-    for thread in threading.enumerate():
-        if thread.name == "loopwright-llvm":
-            thread.join()
+    assert interval > objects.SWITCH_INTERVAL
+    for number in range(50):
+        begin_object(text_of(2000 + number), Target.host())
+        object_code(text_of(2000 + number), Target.host())
+    wait()
     assert sys.getswitchinterval() == interval
 
 
