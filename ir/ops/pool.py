@@ -156,8 +156,8 @@ def _reference_pool(x: Any, layout: str, combine: str, **attrs: Any) -> Any:
         else:
             value = part.sum(axis=axes)
         if combine == "mean":
-            inside, padded = (prod(w[which] for w in windows) for which in (1, 2))
-            value = value / np.float64(padded if attrs["count_include_pad"] else inside)
+            counts = [padded if attrs["count_include_pad"] else real for _, real, padded in windows]
+            value = value / np.float64(prod(counts))
         result[(..., *place)] = value
     return result if layout == layouts(rank)[0] else np.moveaxis(result, 1, -1)
 

@@ -136,7 +136,7 @@ def instance_norm(x: Any, gamma: Any = None, beta: Any = None, epsilon: float = 
 def _by_groups(name: str, x: Any, groups: int, gamma: Any, beta: Any, epsilon: float) -> Any:
     x = _floats(x)
     shape = tuple(np.shape(x))
-    if len(shape) < 2 or not isinstance(groups, int) or groups < 1 or shape[1] % groups:
+    if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise LoopwrightTypeError(
             f"{name}: the channels of an array of shape {shape} do not divide into {groups} groups"
         )

@@ -59,7 +59,8 @@ class _Axis:
                     return np.full(1, 0.5 * (self.begin + self.end) * (size - 1))
                 step = (self.end - self.begin) * (size - 1) / (self.count - 1)
                 return self.begin * (size - 1) + i * step
-        raise LoopwrightValueError(f"resize: coordinates {coordinates!r} are not known")
+            case _:
+                raise LoopwrightValueError(f"resize: coordinates {coordinates!r} are not known")
 
 
 def _cubic(x: Array, a: float) -> Array:
