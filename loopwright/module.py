@@ -33,6 +33,7 @@ from .user_errors import for_user
 
 if TYPE_CHECKING:
     from .inspect.memory import Memory
+    from .inspect.profile import Profile
 
 __all__ = ["CompiledModule", "build", "parse"]
 
@@ -148,6 +149,16 @@ class CompiledModule(CompiledFunction):
         from then on the fastest is used, which the log holds.
         """
         return super().tune(*self._declared(args, kwargs), **kwargs)
+
+    def profile(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Profile:
+        """Profiles calls as a compiled function does, on random arrays where no arguments are
+        given."""
+        from .tuning.interleaved import random_arrays
+
+        given = self._declared(args, kwargs)
+        if given is self.specs:
+            given = tuple(random_arrays(self.module))
+        return super().profile(*given, seconds=seconds, **kwargs)
 
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
         """Returns what memory a call takes; arguments may be left out. The constants of ``module``

@@ -24,6 +24,7 @@ from ..codegen.timed_program import Recording, TimedProgram, timed_program
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.printer import span_text
+from ..ir.span import Span
 from ..pipeline import Built, Parts
 from ..text import seconds_text, shortened, table
 from .chrome_trace import trace_of
@@ -158,8 +159,16 @@ def _row(call: KernelCall, measured: Profile) -> tuple[str, ...]:
         f"{call.share:.0%}" if call.share == call.share else "-",
         bound_text(call, measured.threads),
         call.name,
-        "" if call.span is None else shortened(span_text(call.span), SOURCE_WIDTH),
+        "" if call.span is None else _place_text(call.span),
     )
+
+
+def _place_text(span: Span) -> str:
+    """Returns a place and its code in one column; of a long path, the end."""
+    text, file = span_text(span), Path(span.file)
+    if len(span.file) > SOURCE_WIDTH // 2 and len(file.parts) > 2:
+        text = text.replace(span.file, f".../{'/'.join(file.parts[-2:])}", 1)
+    return shortened(text, SOURCE_WIDTH)
 
 
 def _other_row(seconds: float, measured: Profile, what: str) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ def _recurrent(d: Drawing, name: str) -> None:
 def _resize(d: Drawing, name: str) -> None:
     if d.opset < 11:
         raise Unfit
-    x = _image(d, d.between(1, 2), 2, 2)
+    x = _image(d, d.between(1, 2), 2, 2, wide=False)
     mode = d.pick(("nearest", "linear", "cubic"))
     how = d.pick(("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"))
     nearest = d.pick((None, "floor", "ceil", "round_prefer_ceil")) if mode == "nearest" else None
@@ -246,7 +246,7 @@ def _matmul_integer(d: Drawing, name: str) -> None:
 
 @row("QLinearMatMul")
 def _qlinear_matmul(d: Drawing, name: str) -> None:
-    x = d.some("iu", 2, 2, fits=lambda t: t.dtype.itemsize == 1)
+    x = d.some("iu", 2, 2, fits=lambda t: t.dtype.itemsize == 1 and 0 not in t.shape)
     y = d.fresh([x.shape[-1], d.pick((1, 4, 9))], x.dtype)
     scales = [d.known(s, np.float32) for s in (0.02, 0.03, 0.11)]
     points = [d.known(2, x.dtype) for _ in range(3)]

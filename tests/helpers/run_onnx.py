@@ -25,6 +25,7 @@ MISJUDGED = {
     "LRN",
     "LpNormalization",
     "MaxPool",
+    "Resize",
 }
 """Operators that the standard's evaluator computes wrongly for some opsets, ranks or attributes;
 ONNX Runtime decides on them."""

@@ -60,6 +60,7 @@ def test_the_code_in_use_is_profiled(x) -> None:
 def test_modules_are_profiled() -> None:
     double = lw.build("def @main(%x: Tensor[(64), float32]) { add(%x, %x) }")
     assert [c.name for c in double.profile(np.ones(64, np.float32), seconds=0.01).calls] == ["add"]
+    assert [c.name for c in double.profile(seconds=0.01).calls] == ["add"]
 
 
 def test_explain_groups_the_calls_of_a_profile(x) -> None:

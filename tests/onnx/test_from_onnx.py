@@ -77,3 +77,18 @@ def test_without_the_package_the_extra_is_named() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stdout.strip() == "pip install loopwright[onnx]", run.stderr
+
+
+@pytest.mark.parametrize("step", [-2, -1, 1])
+@pytest.mark.parametrize("start", [-5, -3, -1, 0, 2, 5])
+def test_a_slice_begins_at_the_first_or_last_element_if_it_is_out_of_range(start, step) -> None:
+    """For negative steps the standard clamps the start to 0, where Python's is before it."""
+    ends = -9 if step < 0 else 9
+    constants = {k: np.array([v]) for k, v in (("s", start), ("e", ends), ("a", 0), ("t", step))}
+    node = helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    f = lw.from_onnx(model([node], [value("x", [3])], ["y"], constants))
+    x = np.float32([1, 2, 3])
+    first = start + 3 if start < 0 else start
+    first = min(max(first, 0), 2 if step < 0 else 3)
+    places = range(first, -1 if step < 0 else 3, step)
+    np.testing.assert_array_equal(f(x), x[list(places)])

@@ -228,6 +228,8 @@ def _sliced(
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         # As Python's slices, only that no end means "before the first" but one far below zero.
         size = x.shape[axis]
+        if step < 0:  # Python begins before the first element there, ONNX at it
+            start = max(start + size if start < 0 else start, 0)
         first, last, step = slice(start, end, step).indices(size)
         key[axis] = slice(first, None if last < 0 else last, step)
     return x[tuple(key)]
