@@ -61,7 +61,8 @@ def backend(graph: fx.GraphModule, inputs: Sequence[Any], make: Make, fallback: 
                 refuse_unsupported(graph, f"the {kind} graph")
             except UnsupportedError as error:
                 return _eager(graph, error, fallback)
-            return GraphFunction(graph, inputs, kind, make, weights, fallback)
+            visible = _visible() if kind == "forward" else None
+            return GraphFunction(graph, inputs, kind, make, weights, fallback, visible)
 
         return compile
 
@@ -84,6 +85,14 @@ def _weights() -> frozenset[int]:
         return frozenset()
     written = set(metadata.mutated_inp_runtime_indices)
     return frozenset(metadata.static_input_indices) - written
+
+
+def _visible() -> int | None:
+    """Returns the number of results of a forward graph that the user sees; those behind them are
+    kept for the backward graph."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return None if metadata is None else metadata.num_forward
 
 
 def _eager(graph: fx.GraphModule, error: UnsupportedError, fallback: bool) -> Any:
@@ -178,6 +187,7 @@ class GraphFunction:
         make: Make,
         weights: frozenset[int],
         fallback: bool,
+        visible: int | None = None,
     ) -> None:
         self._boxed_call = True  # as ``make_boxed_func`` says it
         self.graph = graph
@@ -185,6 +195,7 @@ class GraphFunction:
         self.make = make
         self.weights = weights
         self.fallback = fallback
+        self.visible = visible
         self.symbolic = any(
             isinstance(i, torch.SymInt)
             or (isinstance(i, torch.Tensor) and any(isinstance(s, torch.SymInt) for s in i.shape))
@@ -216,7 +227,7 @@ class GraphFunction:
         ]
         name = f"{self.kind}_graph"
         try:
-            imported = import_graph(self.graph, inputs, constants, name)
+            imported = import_graph(self.graph, inputs, constants, name, self.visible)
         except UnsupportedError as error:
             return _Eager(_eager(self.graph, error, self.fallback))
         run = self.make(imported.module, name)

@@ -116,14 +116,18 @@ def import_graph(
     inputs: Sequence[Any],
     constants: Mapping[int, str] | None = None,
     name: str = "graph",
+    visible: int | None = None,
 ) -> Imported:
     """Returns ``graph`` as a module for ``inputs``: tensors, numbers or None by placeholder.
 
     ``constants`` are the positions of tensors whose values of this moment become constants, with
-    their names. Raises UnsupportedError that lists everything that the table does not have.
+    their names. Results after the first ``visible`` need not have PyTorch's strides. Raises
+    UnsupportedError that lists everything that the table does not have.
     """
     refuse_unsupported(graph, name)
-    return _Importer(graph, inputs, constants or {}, name).imported()
+    importer = _Importer(graph, inputs, constants or {}, name)
+    importer.visible = visible
+    return importer.imported()
 
 
 def refuse_unsupported(graph: fx.GraphModule, name: str) -> None:
@@ -210,6 +214,10 @@ def _span(node: fx.Node) -> Span:
     return Span(inner["file"], int(inner["line"]), function=inner["function"])
 
 
+_CHANNELS_LAST = (0, 2, 3, 1)
+"""The order of axes in which images are computed: what only the backward graph reads keeps it."""
+
+
 class _InPlace(Borrowed):
     """Reads the memory of tensors in place, however large they are: who hands them over says that
     nobody writes to them."""
@@ -242,6 +250,7 @@ class _Importer:
         self.arguments: list[Argument] = []
         self.positions: dict[fx.Node, int] = {}
         self.results: list[Result] = []
+        self.visible: int | None = None
         self.draws: list[Callable[[], torch.Tensor]] = []
         self.atoms: list[Atom] = []
 
@@ -341,6 +350,8 @@ class _Importer:
         shape = tuple(int(s) for s in value.shape)
         order = tuple(range(len(shape)))
         made = node.meta.get("val")
+        if self.visible is not None and len(self.results) >= self.visible and len(shape) == 4:
+            made, order = None, _CHANNELS_LAST
         if isinstance(made, torch.Tensor) and not _is_symbolic(made):
             order = storage_order(shape, made.stride()) or order
         if order != tuple(range(len(shape))):

@@ -112,21 +112,24 @@ def _weight_gradient(
     groups: int,
 ) -> Value:
     """``result[o, i, a] = sum of kernel[n, o, y] * image[n, i, stride * y + dilation * a]``: one
-    product of matrices per place in the window."""
-    rank = len(window)
-    padded = image
+    product of matrices per place in the window, with channels last."""
+    last = (0, *range(2, image.ndim), 1)
+    padded = np.transpose(image, last)
     if any(padding):
-        padded = np.pad(image, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    n, outs, *sizes = kernel.shape
+        padded = np.pad(padded, [(0, 0), *((p, p) for p in padding), (0, 0)])
+    outs, sizes = kernel.shape[1], kernel.shape[2:]
     ins = image.shape[1] // groups
-    left = np.reshape(kernel, (n, groups, outs // groups, -1))
+    left = np.reshape(np.transpose(kernel, last), (-1, groups, outs // groups))
     places: list[Value] = []
     for at in np.ndindex(*window):
         part = tuple(
             slice(a * d, a * d + (size - 1) * s + 1, s)
             for a, d, s, size in zip(at, dilation, stride, sizes)
         )
-        right = np.reshape(padded[(slice(None), slice(None), *part)], (n, groups, ins, -1))
-        places.append(np.einsum("ngop,ngip->goi", left, right))
+        right = np.reshape(padded[(slice(None), *part)], (-1, groups, ins))
+        if groups == 1:
+            places.append(np.matmul(np.transpose(left[:, 0]), right[:, 0]))
+        else:
+            places.append(np.einsum("pgo,pgi->goi", left, right))
     result = places[0][..., None] if len(places) == 1 else np.stack(places, axis=-1)
-    return np.reshape(result, (outs, ins, *window[:rank]))
+    return np.reshape(result, (outs, ins, *window))
