@@ -11,6 +11,10 @@ from ..table import Value, aten
 
 __all__: list[str] = []
 
+COLUMNS = 48
+"""Columns that a product of matrices should have, so that a vector is full: with fewer input
+channels, places of the window stand side by side."""
+
 
 def _adjoint(
     x: Value,
@@ -111,8 +115,8 @@ def _weight_gradient(
     dilation: Sequence[int],
     groups: int,
 ) -> Value:
-    """``result[o, i, a] = sum of kernel[n, o, y] * image[n, i, stride * y + dilation * a]``: one
-    product of matrices per place in the window, with channels last."""
+    """``result[o, i, a] = sum of kernel[n, o, y] * image[n, i, stride * y + dilation * a]``:
+    products of matrices with channels last, one for few places in the window, side by side."""
     last = (0, *range(2, image.ndim), 1)
     padded = np.transpose(image, last)
     if any(padding):
@@ -120,16 +124,23 @@ def _weight_gradient(
     outs, sizes = kernel.shape[1], kernel.shape[2:]
     ins = image.shape[1] // groups
     left = np.reshape(np.transpose(kernel, last), (-1, groups, outs // groups))
-    places: list[Value] = []
+    parts: list[Value] = []
     for at in np.ndindex(*window):
-        part = tuple(
+        place = tuple(
             slice(a * d, a * d + (size - 1) * s + 1, s)
             for a, d, s, size in zip(at, dilation, stride, sizes)
         )
-        right = np.reshape(padded[(slice(None), *part)], (-1, groups, ins))
-        if groups == 1:
-            places.append(np.matmul(np.transpose(left[:, 0]), right[:, 0]))
-        else:
-            places.append(np.einsum("pgo,pgi->goi", left, right))
-    result = places[0][..., None] if len(places) == 1 else np.stack(places, axis=-1)
-    return np.reshape(result, (outs, ins, *window))
+        parts.append(padded[(slice(None), *place)])
+    if groups > 1:
+        rights = [np.reshape(part, (-1, groups, ins)) for part in parts]
+        places = [np.einsum("pgo,pgi->goi", left, right) for right in rights]
+        return np.reshape(np.stack(places, axis=-1), (outs, ins, *window))
+    together = max(1, COLUMNS // ins)
+    products: list[Value] = []
+    for first in range(0, len(parts), together):
+        chosen = parts[first : first + together]
+        wide = chosen[0] if len(chosen) == 1 else np.concatenate(chosen, axis=-1)
+        product = np.matmul(np.transpose(left[:, 0]), np.reshape(wide, (-1, len(chosen) * ins)))
+        products.append(np.reshape(product, (outs, len(chosen), ins)))
+    result = products[0] if len(products) == 1 else np.concatenate(products, axis=1)
+    return np.reshape(np.swapaxes(result, 1, 2), (outs, ins, *window))
