@@ -33,7 +33,7 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/python -m examples.demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # In an environment of its own, made again when the dependencies change. The package is a folder of
@@ -91,6 +91,12 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	    case $$peer in torch*) index="--extra-index-url $(TORCH_CPU)";; *) index=;; esac; \
 	    $(PIP) install --quiet --retries 1 $$index "$$peer" || echo "without $$peer"; \
 	  done
+	@touch $@
+
+# The extra torch, for its tests; without it they are skipped.
+$(VENV)/.torch: pyproject.toml $(VENV)/.dev
+	timeout 300 $(PIP) install --quiet --retries 1 --extra-index-url $(TORCH_CPU) \
+	  --editable ".[torch]" || echo "without torch"
 	@touch $@
 
 # One stamp per set of extras: it is older than pyproject.toml when the dependencies have changed.

@@ -11,9 +11,9 @@ from ..table import Value, aten
 
 __all__: list[str] = []
 
-COLUMNS = 48
+PRODUCT_COLUMNS = 48
 """Columns that a product of matrices should have, so that a vector is full: with fewer input
-channels, places of the window stand side by side."""
+channels, adjacent places of the window share a product."""
 
 
 def _adjoint(
@@ -116,7 +116,7 @@ def _weight_gradient(
     groups: int,
 ) -> Value:
     """``result[o, i, a] = sum of kernel[n, o, y] * image[n, i, stride * y + dilation * a]``:
-    products of matrices with channels last, one for few places in the window, side by side."""
+    products of matrices with channels last, one for each few adjacent places of the window."""
     last = (0, *range(2, image.ndim), 1)
     padded = np.transpose(image, last)
     if any(padding):
@@ -135,7 +135,7 @@ def _weight_gradient(
         rights = [np.reshape(part, (-1, groups, ins)) for part in parts]
         places = [np.einsum("pgo,pgi->goi", left, right) for right in rights]
         return np.reshape(np.stack(places, axis=-1), (outs, ins, *window))
-    together = max(1, COLUMNS // ins)
+    together = max(1, PRODUCT_COLUMNS // ins)
     products: list[Value] = []
     for first in range(0, len(parts), together):
         chosen = parts[first : first + together]
