@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from .compile import CompiledFunction
 from .ir.errors import UnsupportedError
 from .ir.progress_line import progress
+from .lowered import Lowered
 from .module import CompiledModule
 from .user_errors import for_user
 
 if TYPE_CHECKING:
+    from .inspect.explain import Explanation
     from .tracer.frontends.torch.exported import Exported
 
 __all__ = ["TorchModule", "backend", "from_torch"]
@@ -81,11 +83,31 @@ class TorchModule(CompiledModule):
             return call.output(results if isinstance(results, tuple) else (results,))
         raise reported
 
-    def _declared(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Returns the arrays of a call, or specs of main's parameters for no call."""
-        if not args:
-            return self.specs
-        return tuple(self.exported.bind(args, kwargs).arrays)
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Returns the code, to look at or to keep; arguments may be left out."""
+        return super().lower(*self._arrays_of(args, kwargs)[0])
+
+    def tune(self, *args: Any, **kwargs: Any) -> Any:
+        """Tunes as a compiled function does, on random arrays where no arguments are given;
+        keywords that the module does not have are those of ``CompiledFunction.tune``."""
+        arrays, options = self._arrays_of(args, kwargs)
+        return super().tune(*arrays, **options)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Times every kernel of a call with these arguments."""
+        arrays, options = self._arrays_of(args, kwargs)
+        return super().explain(*arrays, **options)
+
+    def _arrays_of(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arrays of a call, none for no call, and the keywords that are no arguments
+        of the module."""
+        arguments = {n: value for n, value in kwargs.items() if self.exported.takes(n)}
+        options = {n: value for n, value in kwargs.items() if n not in arguments}
+        if not args and not arguments:
+            return (), options
+        return tuple(self.exported.bind(args, arguments).arrays), options
 
     def _for_threads(self, count: int) -> CompiledFunction:
         return TorchModule(self.exported, self._name, **{**self._options, "threads": count})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-LARGEST = 100_000
+SAMPLE_ELEMENTS = 100_000
 """Elements of a sample's tensors, above which it is left out: the interpreter is slow."""
 
 
@@ -56,6 +57,10 @@ def outcome(function: Callable[..., Any], tensors: Sequence[Any], compiled: bool
         else:
             values.append(result.value)
     return values
+
+
+SAMPLE_SECONDS = 20
+"""Seconds that a sample may take; the compiler's interpreter is slow, too."""
 
 
 def _array(tensor: torch.Tensor) -> Any:
@@ -96,7 +101,7 @@ def trials(op: Any, dtype: torch.dtype, count: int) -> Iterator[tuple[str, Any, 
         if n == count:
             return
         flat, tensors = _flat(op.op, sample)
-        if not tensors or sum(t.numel() for t in tensors) > LARGEST:
+        if not tensors or sum(t.numel() for t in tensors) > SAMPLE_ELEMENTS:
             continue
         yield f"sample {n}", flat, tensors
         if backward:
@@ -113,9 +118,12 @@ def check(op: Any, dtype: torch.dtype, count: int, compiled: bool) -> tuple[str,
         except Exception:
             continue  # PyTorch does not have it
         try:
-            torch.manual_seed(0)
+            signal.alarm(SAMPLE_SECONDS)
             given = outcome(function, tensors, compiled)
+            signal.alarm(0)
             torch.testing.assert_close(given, expected, rtol=2e-4, atol=2e-4, equal_nan=True)
+        except TimeoutError:
+            continue
         except lw.UnsupportedError as error:
             return "refused", f"{name}: {error.message}"
         except Exception as error:
@@ -128,6 +136,10 @@ def check(op: Any, dtype: torch.dtype, count: int, compiled: bool) -> tuple[str,
     return ("passes", "") if passed else ("skipped", "no sample")
 
 
+def _too_long(*args: Any) -> None:
+    raise TimeoutError
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="operators, by the name in the database")
@@ -136,6 +148,7 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true", help="run machine code")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _too_long)
     counts: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     for op in op_db:

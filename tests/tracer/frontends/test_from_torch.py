@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import loopwright as lw
@@ -88,6 +89,18 @@ def test_arguments_of_another_structure_are_refused() -> None:
         f(torch.zeros(3), torch.zeros(3))
     with pytest.raises(lw.LoopwrightTypeError):
         f(torch.zeros(4))
+
+
+def test_it_is_tuned_and_shown_as_a_compiled_function(tmp_path: Path) -> None:
+    net, x, scale = _net(), torch.randn(2, 3, 12, 12), torch.tensor(2.0)
+    f = lw.from_torch(net, (x,), {"scale": scale}, threads=1)
+    before = f(x, scale=scale)["y"]
+    log = tmp_path / "log.jsonl"
+    f.tune(x, scale=scale, trials=2, log=log)
+    assert log.stat().st_size
+    np.testing.assert_allclose(f(x, scale=scale)["y"], before, rtol=1e-5, atol=1e-6)
+    assert "matmul" in f.as_text("kernels")
+    assert f.lower(x, scale=scale).as_text("graph") == f.as_text("graph")
 
 
 @dataclass
