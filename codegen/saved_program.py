@@ -142,7 +142,7 @@ def load_program(path: Path, threads: int | None = None) -> SavedProgram:
 def _bytes(content: bytes | Array) -> memoryview:
     if isinstance(content, bytes) or not content.size:
         return memoryview(bytes(content))
-    return memoryview(content.reshape(-1).view(np.uint8))
+    return content.reshape(-1).view(np.uint8).data
 
 
 def _hash(*parts: bytes | memoryview) -> str:
