@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,16 +101,9 @@ def export(
     UnsupportedError that lists what the graph needs and is not there, and for a module that writes
     its buffers when it is called.
     """
-    program = model
-    if not isinstance(model, ExportedProgram):
-        if not isinstance(model, torch.nn.Module):
-            raise LoopwrightTypeError(
-                f"lw.from_torch takes a torch.nn.Module or an ExportedProgram, not {model!r}"
-            )
-        tensors = pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs or {})))
-        with torch.no_grad():
-            program = torch.export.export(model, tensors[0], tensors[1], strict=False)
-    program = program.run_decompositions(decompositions())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch, about its own code
+        program = _exported(model, args, kwargs)
     signature = program.graph_signature
     refuse_unsupported(program.graph_module, name)
     _refuse_writes(signature, name)
@@ -157,3 +151,17 @@ def _refuse_writes(signature: Any, name: str) -> None:
             f"{name} writes {', '.join(written)} when it is called",
             hint='model.eval(), or torch.compile(model, backend="loopwright")',
         )
+
+
+def _exported(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> ExportedProgram:
+    """Returns the program of a module, or one that was exported before, in core ATen."""
+    program = model
+    if not isinstance(model, ExportedProgram):
+        if not isinstance(model, torch.nn.Module):
+            raise LoopwrightTypeError(
+                f"lw.from_torch takes a torch.nn.Module or an ExportedProgram, not {model!r}"
+            )
+        tensors = pytree.tree_map(_as_tensor, (tuple(args), dict(kwargs or {})))
+        with torch.no_grad():
+            program = torch.export.export(model, tensors[0], tensors[1], strict=False)
+    return program.run_decompositions(decompositions())
