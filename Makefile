@@ -2,6 +2,7 @@
 #
 #   make demo     train, compile, tune and reuse on real handwritten digits
 #   make test     the whole test suite
+#   make onnx     all backend tests of the onnx package, of which make test runs a sample
 #   make floors   compile, tune and reuse with the lowest versions of all dependencies
 #   make bench    side by side with NumPy and whatever other compilers are installed
 #   make lint     ruff: format and rules
@@ -24,7 +25,7 @@ PARTS := tracer ir autotune codegen tuning_logs
 links = rm -rf $(1) && mkdir -p $(1) && cp -rs $(CURDIR)/loopwright $(1)/ && \
 	cp -rs $(addprefix $(CURDIR)/,$(PARTS)) $(1)/loopwright/
 
-.PHONY: help demo test floors bench types docs lint format clean
+.PHONY: help demo test onnx floors bench types docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +36,9 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+onnx: $(VENV)/.dev
+	$(BIN)/python tests/helpers/onnx_backend.py
 
 # In an environment of its own, made again when the dependencies change. The package is a folder of
 # links there: installing it would take as long as all the rest.

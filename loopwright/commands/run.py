@@ -178,7 +178,7 @@ def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:
         if not path.parent.is_dir():
             raise UsageError(f"--output {file}: there is no folder {path.parent}")
         if path.suffix == ".npz":
-            np.savez(path, **{each: np.asarray(value) for each, value in results.items()})
+            _write_all(path, results)
             continue
         if name and name not in results:
             raise UsageError(f"--output {text}: the results are {', '.join(results)}")
@@ -187,6 +187,14 @@ def _write(results: Mapping[str, Any], given: Sequence[str]) -> None:
         name = name or rest[0]
         rest = [each for each in rest if each != name]
         np.save(path, np.asarray(results[name]))
+
+
+def _write_all(path: Path, results: Mapping[str, Any]) -> None:
+    """Writes an .npz. (``np.savez`` takes names as keywords, and two are its own.)"""
+    with zipfile.ZipFile(path, "w") as file:
+        for name, value in results.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
 
 
 def _row(name: str, value: Any) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,8 +30,8 @@ __all__ = ["Constants", "Shapes", "Source", "convert", "input_names"]
 Source: TypeAlias = str | Path | bytes | ModelProto
 """A model: the path of a file, its bytes, or what they hold."""
 
-Shapes: TypeAlias = Mapping[str, Sequence[int] | Spec]
-"""Sizes of inputs by name."""
+Shapes: TypeAlias = Mapping[str, Any]
+"""Shapes, or specs, of inputs by name."""
 
 
 Constants: TypeAlias = Mapping[str, ArrayLike]
@@ -142,9 +142,7 @@ def _dtype(model: Model, each: ValueInfoProto, kind: TypeProto.Tensor) -> Any:
         ) from None
 
 
-def _shape(
-    each: ValueInfoProto, kind: TypeProto.Tensor, given: Sequence[int] | Spec | None
-) -> tuple[int, ...] | None:
+def _shape(each: ValueInfoProto, kind: TypeProto.Tensor, given: Any) -> tuple[int, ...] | None:
     """Returns the shape of an input; None if the model and ``given`` leave a size open."""
     declared = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
     if given is None:

@@ -70,7 +70,7 @@ def _size(x: Value) -> Value:
 def _range(start: Value, limit: Value, delta: Value) -> Value:
     first, end, step = known(start, "start"), known(limit, "limit"), known(delta, "delta")
     checked_shape([max(0, math.ceil((end.item() - first.item()) / step.item()))])
-    return np.arange(first.item(), end.item(), step.item(), first.dtype)
+    return np.arange(first.item(), end.item(), step.item(), dtype=first.dtype)
 
 
 @converter("EyeLike", since=9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from onnx import FunctionProto, GraphProto, NodeProto, defs
 
@@ -11,7 +12,7 @@ from .places import label, plain
 from .reader import Model, domain_of, opsets_of
 from .table import row_of
 
-__all__ = ["check", "schema_body"]
+__all__ = ["check", "schema_body", "schema_of"]
 
 _NODES_NAMED = 5
 """Nodes that are named for one operator or attribute."""
@@ -113,11 +114,8 @@ class _Survey:
 
 def has_body(domain: str, name: str, opset: int) -> bool:
     """True if the standard writes an operator in others, all of which have converters."""
-    if not defs.has(name, domain):
-        return False
-    try:
-        schema = defs.get_schema(name, opset, domain)
-    except defs.SchemaError:
+    schema = schema_of(domain, name, opset)
+    if schema is None:
         return False
     if schema.has_context_dependent_function:
         return True
@@ -132,9 +130,14 @@ def has_body(domain: str, name: str, opset: int) -> bool:
     )
 
 
-def schema_body(schema: defs.OpSchema) -> FunctionProto | None:
-    """Returns the function that an operator of the standard is, if it is always the same one."""
-    if not schema.has_function:
+def schema_of(domain: str, name: str, opset: int) -> Any:
+    """Returns what the standard says of an operator; None if it has no such operator."""
+    try:
+        return defs.get_schema(name, opset, domain)
+    except defs.SchemaError:
         return None
-    function = schema.function_body
-    return function if isinstance(function, FunctionProto) else FunctionProto.FromString(function)
+
+
+def schema_body(schema: Any) -> FunctionProto | None:
+    """Returns the function that an operator of the standard is, if it is always the same one."""
+    return schema.function_body if schema.has_function else None

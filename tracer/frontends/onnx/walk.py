@@ -36,7 +36,7 @@ from ...proxy import Proxy
 from ...trace import Trace, untraced
 from .places import Places, label
 from .reader import Model, domain_of, opsets_of
-from .survey import schema_body
+from .survey import schema_body, schema_of
 from .table import Branch, Node, Row, Value, row_of
 from .tensors import array_of
 
@@ -229,8 +229,8 @@ class Walk:
         """Returns the function with which the standard defines the operator of ``node``, and the
         defaults of its attributes."""
         domain = domain_of(node)
-        if defs.has(node.op_type, domain):
-            schema = defs.get_schema(node.op_type, opset, domain)
+        schema = schema_of(domain, node.op_type, opset)
+        if schema is not None:
             body = schema_body(schema)
             defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
             if body is not None:
