@@ -19,9 +19,10 @@ from typing import Any
 from ...ir.dims import Dim, IntExpr, as_int, substitute, symbols
 from ...ir.loop.expr import Const, Expr, Index, Op, walk
 from ...ir.loop.prim import PrimFunc, Stage
+from ...ir.loop.procedure import Procedure
 from ...ir.loop.scalar import COMBINERS, SCALAR_OPS
 from ...ir.loop.symmetry import symmetric_axes
-from .analysis import stage_flops, stage_points
+from .analysis import prim_flops, stage_flops, stage_points
 from .settings import SPACE
 
 __all__ = ["least_flops"]
@@ -33,6 +34,8 @@ def least_flops(prim: PrimFunc) -> float:
     Never more than ``prim_flops``, and the same where no place is chosen by and nothing is
     symmetric.
     """
+    if isinstance(prim, Procedure):
+        return prim_flops(prim)
     return sum(_least(stage) * _triangle(stage) for stage in prim.stages)
 
 

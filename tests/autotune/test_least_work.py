@@ -6,6 +6,7 @@ import loopwright as lw
 import numpy as np
 from loopwright.autotune.space.analysis import prim_flops
 from loopwright.autotune.space.least_work import least_flops
+from loopwright.ir.loop.parser import parse_prim
 
 
 def prims(function, *specs):
@@ -33,3 +34,12 @@ def test_where_no_place_is_chosen_by_nothing_is_saved():
 def test_the_border_of_a_padded_array_costs_nothing():
     (prim,) = prims(lambda x: np.pad(x, 1) * 2, lw.f32[30, 40]).values()
     assert least_flops(prim) <= 32 * 42 * 2
+
+
+def test_the_work_of_statements_is_counted():
+    """A kernel without work would get none of the time of a search."""
+    prim = parse_prim(
+        "prim @f(x: float32[9]) -> y: float32[9] procedure {\n"
+        "  y[0] = x[0]\n  for i in 8:\n    y[i + 1] = y[i]\n    y[i + 1] += x[i + 1]\n}"
+    )
+    assert least_flops(prim) == prim_flops(prim) == 17
