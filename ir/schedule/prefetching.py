@@ -23,7 +23,7 @@ LINE_BYTES = 64
 """Bytes of a cache line."""
 
 MOST_LINES = 8
-"""Lines that an iteration may prefetch: as many as a core requests at a time, and no more."""
+"""Lines that an iteration prefetches at most: a core cannot wait for many more at a time."""
 
 
 def prefetch(state: State, name: str, buffer: str, loop: str, distance: int) -> State:
@@ -114,11 +114,7 @@ class Walk:
                 total *= trips
         line = LINE_BYTES // dtype.bytes
         lines = -(-size // line)
-        count = -(-lines // total)
-        if count > MOST_LINES:
-            raise ScheduleError(
-                f"prefetch_next: {count} lines in each iteration inside {self.loop}"
-            )
+        count = min(-(-lines // total), MOST_LINES)
         common = gcd(lines, total)
         begin = number * (lines // common) // (total // common)
         return [(begin + n) * line for n in range(count)]

@@ -203,7 +203,9 @@ class Tile(Tiling):
             kept = width * v["cache_rows"] * v["rows"] * v["second_rows"]
             good &= whole | (kept <= TILE.max_kept)
         passed = np.isin(v["pack"], PACKS_VECTORS) & (v["vectors_outer"] == 1)
-        good &= (v["next_panels"] == 0) | passed
+        # Blocks of the reduced axis, and other matrices, lie between the panels of a cache tile.
+        narrow = (v["cache_vectors"] == 1) | (whole & (not self.outer_axes))
+        good &= (v["next_panels"] == 0) | (passed & narrow)
         if Pack.INSIDE in self.knobs["pack"]:
             panels = width * block * v["second_rows"]  # each of which may have panels of its own
             alone = (v["vectors_outer"] == 1) & (v["parallel"] <= panel_loops(self))

@@ -224,7 +224,7 @@ def _bring_next(tiling: Tiling, c: dict[str, int]) -> None:
     c["cache_vectors"] = min(
         c["cache_vectors"], max(m for m in tiling.knobs["cache_vectors"] if m <= wide)
     )
-    if tiling.outer_axes:  # panels of different matrices lie between those of one
+    if tiling.outer_axes or c["k_blocks"] > 1:  # others lie between the panels of a cache tile
         c["cache_vectors"] = 1
     c["parallel"] = parallel_depth(tiling, c)
 
