@@ -79,7 +79,7 @@ class TorchModule(CompiledModule):
             reported = for_user(error)
         else:
             function = self if threads is None else self.with_threads(threads)
-            results = CompiledModule.__call__(function, *call.arrays)
+            results = CompiledFunction.__call__(function, *call.arrays)
             return call.output(results if isinstance(results, tuple) else (results,))
         raise reported
 

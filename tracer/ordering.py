@@ -71,7 +71,8 @@ def _cumulative(scan: Callable[..., Proxy], neutral: int) -> Callable[..., Proxy
             return result
         shape = [1 if n == axis % x.ndim else size for n, size in enumerate(x.shape)]
         first = np.full(shape, neutral, result.dtype)
-        return np.concatenate([first, result], axis=axis)
+        joined: Any = np.concatenate([first, result], axis=axis)
+        return joined
 
     return cumulative
 

@@ -125,7 +125,10 @@ def _search_samples(rng: np.random.Generator) -> Sequence[Sample]:
         sample(rows(floats(rng, (3, 7), "float64")), floats(rng, (3, 5), "float64"), right=True),
         sample(rows(floats(rng, (1,))), floats(rng, (5,))),
         sample(np.zeros((0,), "float32"), floats(rng, (5,))),
-        sample(np.float32([-1, 0, 2, np.nan, np.nan]), np.float32([np.nan, -2, 2, 5, np.inf])),
+        sample(
+            np.array([-1, 0, 2, np.nan, np.nan], "float32"),
+            np.array([np.nan, -2, 2, 5, np.inf], "float32"),
+        ),
     ]
 
 

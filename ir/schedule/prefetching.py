@@ -108,7 +108,7 @@ class Walk:
         iteration of all these loops prefetches."""
         number: IntExpr = 0
         total = 1
-        for name, trips in reversed(self.inner.items()):
+        for name, trips in reversed([*self.inner.items()]):
             if state.kinds.get(name) not in (LoopKind.UNROLL, LoopKind.VECTORIZE):
                 number = number + values[name] * total
                 total *= trips

@@ -128,9 +128,10 @@ def _memories(arrays: Iterable[Array]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for array in arrays:
         owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        if not isinstance(owner.base, mmap.mmap):
+        base: object = owner.base
+        while isinstance(base, np.ndarray):
+            owner, base = base, base.base
+        if not isinstance(base, mmap.mmap):
             sizes[id(owner)] = owner.nbytes
     return sizes
 

@@ -30,7 +30,7 @@ __all__ = ["Constants", "Shapes", "Source", "convert", "input_names"]
 Source: TypeAlias = str | Path | bytes | ModelProto
 """A model: the path of a file, its bytes, or what they hold."""
 
-Shapes: TypeAlias = Mapping[str, Any]
+Shapes: TypeAlias = "Mapping[str, Any]"
 """Shapes, or specs, of inputs by name."""
 
 

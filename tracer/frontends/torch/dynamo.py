@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.aot_autograd import make_boxed_func  # pyright: ignore
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
 
 from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
@@ -79,7 +80,7 @@ def backend(graph: fx.GraphModule, inputs: Sequence[Any], make: Make, fallback: 
 def _weights() -> frozenset[int]:
     """Returns the positions of parameters and buffers among the inputs of the graph that is being
     compiled, without those that it writes."""
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None:
         return frozenset()
@@ -90,7 +91,7 @@ def _weights() -> frozenset[int]:
 def _visible() -> int | None:
     """Returns the number of results of a forward graph that the user sees; those behind them are
     kept for the backward graph."""
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     return None if metadata is None else metadata.num_forward
 

@@ -25,6 +25,7 @@ import torch
 from torch import fx
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
+from ....ir.dims import as_int
 from ....ir.dtype import dtype_of
 from ....ir.errors import InternalError, LoopwrightError, UnsupportedError
 from ....ir.graph.nodes import Atom, Module
@@ -343,11 +344,11 @@ class _Importer:
         if passed is not None:
             return passed
         value = self.values[node]
-        if isinstance(value, np.ndarray | np.generic) and type(value) is not Proxy:
+        if not isinstance(value, Proxy) and isinstance(value, np.ndarray | np.generic):
             return Fixed(torch.from_numpy(np.array(value)))
         if not isinstance(value, Proxy):
             return Fixed(value)
-        shape = tuple(int(s) for s in value.shape)
+        shape = tuple(map(as_int, value.shape))
         order = tuple(range(len(shape)))
         made = node.meta.get("val")
         if self.visible is not None and len(self.results) >= self.visible and len(shape) == 4:
@@ -363,9 +364,9 @@ class _Importer:
 
     def _passed(self, node: fx.Node) -> Passed | None:
         """Returns the result that a node is if it is a placeholder, or only a view of one."""
-        base = node
+        base: Any = node
         while base.op == "call_function" and _key(base.target) in _VIEWS:
-            base = base.args[0]  # type: ignore[assignment]
+            base = base.args[0]
         if base.op != "placeholder":
             return None
         position = self.positions[base]

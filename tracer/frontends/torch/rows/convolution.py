@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def _convolution(
 ) -> Value:
     batched = input.ndim == weight.ndim
     x = input if batched else np.expand_dims(input, 0)
-    windows = {
+    windows: dict[str, Any] = {
         "strides": tuple(stride),
         "padding": tuple(padding),
         "dilation": tuple(dilation),

@@ -115,7 +115,7 @@ def _batch_norm_backward(
     input: Value,
     weight: Value | None,
     running_mean: Value | None,
-    running_var: Value | None,
+    running_var: Value,
     save_mean: Value | None,
     save_invstd: Value | None,
     train: bool,
