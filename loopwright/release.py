@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def forget_pages(module: Module) -> None:
 
 def _mapped_file(value: Array) -> mmap.mmap | None:
     """Returns the file that an array is a view of, if nobody can have written to its pages."""
-    owner: object = value
+    owner: Any = value
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
     if not isinstance(owner, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED") or owner.closed:

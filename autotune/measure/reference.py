@@ -119,8 +119,8 @@ def index_ranges(prim: PrimFunc) -> dict[str, int]:
     lengths: dict[str, int] = {}
     given = {p.name for p in prim.params}
     if isinstance(prim, Procedure):
-        for at in statements(prim.body):
-            for node in walk(at.value) if isinstance(at, At) else ():
+        for at in (s for s in statements(prim.body) if isinstance(s, At)):
+            for node in walk(at.value):
                 if isinstance(node, Read) and node.buffer in given and node.dtype.is_integer:
                     least = min(at.extent, np.iinfo(node.dtype.numpy).max + 1)
                     lengths[node.buffer] = max(1, min(lengths.get(node.buffer, least), least))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def _memories(arrays: Iterable[Array]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for array in arrays:
         owner = array
-        base: object = owner.base
+        base: Any = owner.base
         while isinstance(base, np.ndarray):
             owner, base = base, base.base
         if not isinstance(base, mmap.mmap):
