@@ -104,8 +104,10 @@ def _keep_boxes(
 
     def statements(name: str) -> Sequence[Stmt]:
         n, c, f, a = symbol("n"), symbol("c"), symbol("f"), symbol("a")
+        if 0 in (rows, most):
+            return []
         fill = Loop(LoopKind.FOR, "f", most, (Store(name, (r, f), const(-1, INT64)),))
-        if 0 in (rows, size, most):
+        if size == 0:
             return [Loop(LoopKind.FOR, "r", rows, (fill,))]
         copied = [Store("columns", (r, n, c), boxes(r, c, n))]
         sides = [op("subtract", column(side + 2, a), column(side, a)) for side in range(2)]

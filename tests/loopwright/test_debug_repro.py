@@ -19,6 +19,7 @@ import pytest
 from loopwright import failures, kernels, pipeline
 from loopwright.codegen import kernel as kernel_module
 from loopwright.codegen import program as program_module
+from loopwright.codegen.module_text import ModuleText
 from loopwright.debug.minimise import anonymous, minimised, random_values
 from loopwright.debug.repro import Repro, failure_of
 from loopwright.ir.graph.nodes import Call, Module
@@ -152,7 +153,7 @@ def test_llvm_refuses(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
             if "exp" not in str(nest)
             else type(made)(
                 made.name,
-                made.text + "\nno such thing",
+                ModuleText.of(made.text + "\nno such thing"),
                 *[getattr(made, f) for f in ("operands", "workspace_bytes", "nest", "parallel")],
             )
         )

@@ -230,7 +230,7 @@ def test_what_the_log_does_not_say_is_measured_when_asked(tmp_path: Path, capsys
     task = task_of(parse_workload(MATMUL, "matmul"), Target.host(), 1)
     path = tmp_path / "net.jsonl"
     row = task.space.default()[0]
-    other = next(r for r in task.space.sample(9, np.random.default_rng(1)) if r[0] == row[0])
+    other = next(r for r in task.space.sample(40, np.random.default_rng(1)) if r[0] == row[0])
     schedules = [tuple(task.space.schedule(r).to_json()) for r in (row, other)]
     TuningLog(path).append(
         MeasureRecord(task.workload, task.key, s, seconds=(1e-5 * n,), checked=Check(0.0, 1e-6))
