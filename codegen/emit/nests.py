@@ -183,6 +183,8 @@ class NestEmitter(ValueEmitter):
         return lanes
 
     def loop(self, stmt: Loop, env: Env) -> None:
+        if stmt.extent == 0:  # a loop that is written runs once at least
+            return
         if isinstance(stmt, Intrinsic) and self.tile_intrinsic(stmt, env):
             return
         self.ranges[stmt.var] = (0, stmt.extent - 1)

@@ -107,3 +107,19 @@ def test_vectors_take_the_loops_own_buffers_apart():
 def test_steps_that_could_change_the_result_are_illegal(prim, step, message):
     with pytest.raises(ScheduleError, match=message):
         apply_schedule(prim, Schedule.of(step))
+
+
+@pytest.mark.parametrize("step", [(), (unroll("k"),), (vectorize("k"),), (parallel("k"),)])
+def test_a_loop_of_no_iterations_writes_nothing(step):
+    prim = parse_prim("""\
+prim @none(x0: float32[4]) -> out: float32[4] procedure {
+  for i in 4:
+    out[i] = x0[i]
+  for k in 0:
+    out[k + 3] = 7.0
+}""")
+    x = np.arange(4, dtype=np.float32)
+    nest = apply_schedule(prim, Schedule(step))
+    kernel = compile_nest(prim, nest, Target.host())
+    (out,) = run_kernel(kernel, {"x0": x}, Target.host(), 1)
+    assert out.tolist() == [0, 1, 2, 3]
