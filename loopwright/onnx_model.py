@@ -13,7 +13,7 @@ from .user_errors import for_user
 if TYPE_CHECKING:
     from .tracer.frontends.onnx import Constants, Shapes, Source
 
-__all__ = ["from_onnx", "imported"]
+__all__ = ["from_onnx", "imported", "input_names"]
 
 
 def from_onnx(
@@ -57,15 +57,27 @@ def imported(
     model: Source, shapes: Shapes | None = None, constants: Constants | None = None, **options: Any
 ) -> CompiledModule:
     """Does what ``from_onnx`` does, for a caller that is not the user's code."""
+    importer = _importer()
+    what = Path(model).name if isinstance(model, str | Path) else "a model"
+    with progress(f"importing {what}"):
+        module, name = importer.convert(model, shapes, constants)
+    return CompiledModule(module, name, **options)
+
+
+def input_names(model: Source) -> list[str]:
+    """Returns the names of a model's inputs, in order."""
+    names: list[str] = _importer().input_names(model)
+    return names
+
+
+def _importer() -> Any:
+    """Returns the importer of ONNX models; UnsupportedError without the package ``onnx``."""
     try:
-        from .tracer.frontends.onnx import convert
+        from .tracer.frontends import onnx
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("onnx", "google"):
             raise
         raise UnsupportedError(
             "ONNX models need the package onnx", hint="pip install loopwright[onnx]"
         ) from None
-    what = Path(model).name if isinstance(model, str | Path) else "a model"
-    with progress(f"importing {what}"):
-        module, name = convert(model, shapes, constants)
-    return CompiledModule(module, name, **options)
+    return onnx

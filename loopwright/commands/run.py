@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..module import CompiledModule
+from ..onnx_model import input_names
 from ..text import table
 from .log_files import existing_log
 from .usage import UsageError
@@ -131,9 +132,10 @@ def _model(
     threads: int | None,
 ) -> UserFunction:
     """Returns the model with the sizes of the arrays; those without a name become named ones."""
-    from ..tracer.frontends.onnx import input_names
-
-    names = [name for name in input_names(path) if name not in by_name]
+    try:
+        names = [name for name in input_names(path) if name not in by_name]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     if len(in_order) > len(names):
         raise UsageError(f"{path} has no more inputs than {', '.join(names) or 'those with names'}")
     shapes = {name: array.shape for name, array in by_name.items()}

@@ -104,3 +104,15 @@ def test_a_spec_that_does_not_fit_is_refused(
 ) -> None:
     assert main(["show", path, "--arg", spec]) == 2
     assert capsys.readouterr().err.startswith("loopwright: ")
+
+
+@pytest.mark.parametrize("command", ["run", "show", "tune", "bench", "profile", "save"])
+@pytest.mark.parametrize("name", ["none.onnx", "none.txt", "none.py:f"])
+def test_a_file_that_is_not_there_is_one_line(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs = {"save": ["-o", str(tmp_path / "x.lw")], "tune": ["--log", str(tmp_path / "l.jsonl")]}
+    assert main([command, str(tmp_path / name), *needs.get(command, [])]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path / name.partition(":")[0]) in error
