@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,21 @@ from .mkl import is_intel, preloaded
 from .namespaces.of_numpy import Numpy
 from .workload import Array, Workload
 
-__all__ = ["LIBRARIES", "OURS", "Library", "Ready", "result_of"]
+__all__ = [
+    "LIBRARIES",
+    "OURS",
+    "Library",
+    "Ready",
+    "onnxruntime_call",
+    "openvino_call",
+    "result_of",
+]
 
 # A call without arguments that computes the workload once, and what tuning it has cost.
 Ready = tuple[Callable[[], Any], float]
+
+Model = bytes | str
+"""An ONNX model: its bytes, or the path of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,57 +197,62 @@ def _faster(models: list[bytes], start: Callable[[bytes], Callable[[], Any]]) ->
 
 
 def _onnxruntime(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
+    models, given = _onnx_models(workload)
+    return _faster(models, lambda model: onnxruntime_call(model, given, threads)), 0.0
+
+
+def onnxruntime_call(model: Model, given: Mapping[str, Array], threads: int) -> Callable[[], Any]:
+    """Returns a call of an ONNX model by ONNX Runtime, which gives its first result."""
     import onnxruntime
 
-    models, given = _onnx_models(workload)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in given.items():
+        binding.bind_cpu_input(name, array)
+    name = session.get_outputs()[0].name
+    binding.bind_output(name, "cpu")
+    session.run_with_iobinding(binding)
+    # The result goes to the same memory every time, which is onnxruntime's best.
+    out = onnxruntime.OrtValue.ortvalue_from_numpy(binding.copy_outputs_to_cpu()[0])
+    binding.bind_ortvalue_output(name, out)
 
-    def start(model: bytes) -> Callable[[], Any]:
-        settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = threads
-        settings.log_severity_level = 4
-        session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
-        binding = session.io_binding()
-        for name, array in given.items():
-            binding.bind_cpu_input(name, array)
-        name = session.get_outputs()[0].name
-        binding.bind_output(name, "cpu")
+    def call() -> Any:
         session.run_with_iobinding(binding)
-        # The result goes to the same memory every time, which is onnxruntime's best.
-        out = onnxruntime.OrtValue.ortvalue_from_numpy(binding.copy_outputs_to_cpu()[0])
-        binding.bind_ortvalue_output(name, out)
+        return out
 
-        def call() -> Any:
-            session.run_with_iobinding(binding)
-            return out
-
-        return call
-
-    return _faster(models, start), 0.0
+    return call
 
 
 def _openvino(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:
+    models, given = _onnx_models(workload)
+    return _faster(models, lambda model: openvino_call(model, given, threads)), 0.0
+
+
+def openvino_call(model: Model, given: Mapping[str, Array], threads: int) -> Callable[[], Any]:
+    """Returns a call of an ONNX model by OpenVINO in float32, which gives its first result."""
     import openvino
 
-    models, given = _onnx_models(workload)
-    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     core = openvino.Core()
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = core.compile_model(core.read_model(model), "CPU", settings)
+    request = compiled.create_infer_request()
+    tensors = {n: openvino.Tensor(array, shared_memory=True) for n, array in given.items()}
+    for name, tensor in tensors.items():
+        request.set_tensor(name, tensor)
 
-    def start(model: bytes) -> Callable[[], Any]:
-        read = core.read_model(model)
-        compiled = core.compile_model(read, "CPU", {**settings, "PERFORMANCE_HINT": "LATENCY"})
-        request = compiled.create_infer_request()
-        tensors = {n: openvino.Tensor(array, shared_memory=True) for n, array in given.items()}
-        for name, tensor in tensors.items():
-            request.set_tensor(name, tensor)
+    def call() -> Any:
+        assert given  # shared memory does not keep the arrays alive, this does
+        request.infer()
+        return request.get_output_tensor().data
 
-        def call() -> Any:
-            assert given  # shared memory does not keep the arrays alive, this does
-            request.infer()
-            return request.get_output_tensor().data
-
-        return call
-
-    return _faster(models, start), 0.0
+    return call
 
 
 def _tvm(workload: Workload, threads: int, options: dict[str, Any]) -> Ready:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..libraries import Ready, onnxruntime_call, openvino_call
+
 __all__ = ["OURS", "PEERS", "Job", "Peer"]
 
 Array = np.ndarray[Any, Any]
@@ -27,13 +29,10 @@ class Job:
     log: str = ""
 
 
-Ready = tuple[Callable[[], Any], float]
-"""A call of the network on its inputs, and the seconds that tuning took."""
-
-
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """``make(job)`` gives a Ready; ``environment`` is set before its process starts."""
+    """``make(job)`` gives a call and the seconds that tuning took; ``environment`` is set before
+    its process starts."""
 
     make: Callable[[Job], Ready]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -113,51 +112,11 @@ def _module(job: Job) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _onnxruntime(job: Job) -> Ready:
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = job.threads
-    settings.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        str(job.model), settings, providers=["CPUExecutionProvider"]
-    )
-    binding = session.io_binding()
-    for name, array in job.inputs.items():
-        binding.bind_cpu_input(name, array)
-    name = session.get_outputs()[0].name
-    binding.bind_output(name, "cpu")
-    session.run_with_iobinding(binding)
-    # The result goes to the same memory every time, which is onnxruntime's best.
-    out = onnxruntime.OrtValue.ortvalue_from_numpy(binding.copy_outputs_to_cpu()[0])
-    binding.bind_ortvalue_output(name, out)
-
-    def call() -> Any:
-        session.run_with_iobinding(binding)
-        return out
-
-    return call, 0.0
+    return onnxruntime_call(str(job.model), job.inputs, job.threads), 0.0
 
 
 def _openvino(job: Job) -> Ready:
-    import openvino
-
-    core = openvino.Core()
-    settings = {
-        "INFERENCE_NUM_THREADS": job.threads,
-        "INFERENCE_PRECISION_HINT": "f32",
-        "PERFORMANCE_HINT": "LATENCY",
-    }
-    request = core.compile_model(core.read_model(job.model), "CPU", settings).create_infer_request()
-    tensors = {n: openvino.Tensor(a, shared_memory=True) for n, a in job.inputs.items()}
-    for name, tensor in tensors.items():
-        request.set_tensor(name, tensor)
-
-    def call() -> Any:
-        assert tensors  # shared memory does not keep the arrays alive, this does
-        request.infer()
-        return request.get_output_tensor().data
-
-    return call, 0.0
+    return openvino_call(str(job.model), job.inputs, job.threads), 0.0
 
 
 _UNTUNED = {"LOOPWRIGHT_LOG": "/dev/null"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..libraries import result_of
 from ..worker import serve
 from .peers import PEERS, Job
 
@@ -36,23 +37,13 @@ def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict
     )
     start = time.perf_counter()
     call, spent = PEERS[peer].make(job)
-    got = _array(call())
+    got = result_of(call())
     ready = time.perf_counter() - start - spent
     if got.shape != expected.shape:
         raise ValueError(f"the result is {got.shape}, not {expected.shape}")
     wrong = float(np.abs(got - expected).max() / np.abs(expected).max())
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return call, {"wrong": wrong, "tuning": spent, "ready": ready, "memory": memory}
-
-
-def _array(result: Any) -> np.ndarray[Any, Any]:
-    if isinstance(result, tuple | list):
-        result = result[0]
-    return np.asarray(result.detach().numpy() if hasattr(result, "detach") else _numpy(result))
-
-
-def _numpy(result: Any) -> Any:
-    return result.numpy() if hasattr(result, "numpy") else result
 
 
 if __name__ == "__main__":

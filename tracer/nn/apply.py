@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import DType, float_for
+from ...ir.dtype import Array, DType, float_for
 from ...ir.graph.nodes import Constant
 from ...ir.graph.operator import REQUIRED, Operator
 from ...ir.ops import get
@@ -26,18 +26,18 @@ def apply(name: str, *operands: Any, floats: bool = True, **attrs: Any) -> Any:
         return _emit(name, floats, *operands, **attrs)
     arrays = [np.asarray(o) for o in operands]
     dtype = _dtype(arrays, floats).numpy
-    operator = get(name)
-    converted = [a.astype(dtype, copy=False) for a in arrays]
-    complete = operator.complete_attrs(attrs)
-    operator.infer(tuple(Constant(a).type for a in converted), complete)  # raises what is wrong
-    return by_numpy(operator.reference, converted, complete)
+    return _computed(name, [a.astype(dtype, copy=False) for a in arrays], attrs)
 
 
 def apply_as_given(name: str, *operands: Any, **attrs: Any) -> Any:
     """Applies the operator ``name`` to operands that keep their dtypes, such as indices."""
     if active() is not None:
         return emit(name, *map(lift, operands), **attrs)
-    arrays = [np.asarray(o) for o in operands]
+    return _computed(name, [np.asarray(o) for o in operands], attrs)
+
+
+def _computed(name: str, arrays: list[Array], attrs: dict[str, Any]) -> Any:
+    """Returns what the operator's reference computes of ``arrays``."""
     operator = get(name)
     complete = operator.complete_attrs(attrs)
     operator.infer(tuple(Constant(a).type for a in arrays), complete)  # raises what is wrong
