@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..dtype import INT64
 from ..errors import InternalError, LoopwrightError, LoopwrightTypeError, LoopwrightValueError
 from ..span import Span
 from .limits import DEFAULT_LIMITS, GraphLimits
@@ -14,17 +15,19 @@ from .nodes import (
     Block,
     Call,
     Expr,
+    For,
     Function,
     GlobalVar,
     If,
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 from .operator import Operator
 from .types import FuncType, TensorType, TupleType, Type
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "carry_type", "is_bool_scalar"]
 
 MOST_AXES = 64
 """NumPy's arrays have no more."""
@@ -108,14 +111,51 @@ class Builder:
         return self.bind(TupleGetItem(value, index, span or self.span), value.type.fields[index])
 
     def cond(self, condition: Atom, then: Block, orelse: Block, *, span: Span | None = None) -> Var:
-        kind = condition.type
-        if not isinstance(kind, TensorType) or kind.shape != () or not kind.dtype.is_bool:
-            raise LoopwrightTypeError(f"a condition is a bool scalar, this is {kind}", span=span)
+        if not is_bool_scalar(condition.type):
+            raise LoopwrightTypeError(
+                f"a condition is a bool scalar, this is {condition.type}", span=span
+            )
         if then.result.type != orelse.result.type:
             raise LoopwrightTypeError(
                 f"the branches differ: {then.result.type} and {orelse.result.type}", span=span
             )
         return self.bind(If(condition, then, orelse, span), then.result.type)
+
+    def while_loop(
+        self,
+        params: Sequence[Var],
+        initial: Sequence[Atom],
+        condition: Block,
+        body: Block,
+        *,
+        span: Span | None = None,
+    ) -> Var:
+        """Binds a loop that runs as long as ``condition`` holds. LoopwrightTypeError if carried
+        values change their types."""
+        if not is_bool_scalar(condition.result.type):
+            raise LoopwrightTypeError(
+                f"a condition is a bool scalar, this is {condition.result.type}", span=span
+            )
+        type = carry_type(params, initial, body, span)
+        return self.bind(While(tuple(params), tuple(initial), condition, body, span), type)
+
+    def for_loop(
+        self,
+        index: Var,
+        extent: Atom,
+        params: Sequence[Var],
+        initial: Sequence[Atom],
+        body: Block,
+        *,
+        span: Span | None = None,
+    ) -> Var:
+        """Binds a loop over ``index``. LoopwrightTypeError if carried values change their types, or
+        ``extent`` is not an int64 scalar."""
+        for atom in (index, extent):
+            if atom.type != TensorType((), INT64):
+                raise LoopwrightTypeError(f"a loop counts in int64, not {atom.type}", span=span)
+        type = carry_type(params, initial, body, span)
+        return self.bind(For(index, extent, tuple(params), tuple(initial), body, span), type)
 
     def bind(self, value: Expr, type: Type, *, name: str | None = None) -> Var:
         """Binds a value whose type is already known (passes use it to copy bindings)."""
@@ -131,6 +171,26 @@ class Builder:
         self, result: Atom, *, attrs: Mapping[str, Any] | None = None, span: Span | None = None
     ) -> Function:
         return Function(tuple(self.params), self.block(result), dict(attrs or {}), span)
+
+
+def is_bool_scalar(type: Type) -> bool:
+    """True for the type of a condition."""
+    return isinstance(type, TensorType) and type.shape == () and type.dtype.is_bool
+
+
+def carry_type(
+    params: Sequence[Var], initial: Sequence[Atom], body: Block, span: Span | None = None
+) -> TupleType:
+    """Returns the type of the loop that carries ``params``. LoopwrightTypeError if what is carried
+    begins or goes on as another type."""
+    carried = TupleType(tuple(p.type for p in params))
+    given = TupleType(tuple(a.type for a in initial))
+    for what, type in (("begin as", given), ("become", body.result.type)):
+        if type != carried:
+            raise LoopwrightTypeError(
+                f"a loop carries {carried}, and these {what} {type}", span=span
+            )
+    return carried
 
 
 def _check_size(type: Type) -> None:

@@ -6,13 +6,19 @@
     Function ::= "fn (" Var, ... ")" Block
     Block    ::= Binding* Atom                        a flat list, then the value of the block
     Binding  ::= Var "=" Expr
-    Expr     ::= Call | Tuple | TupleGetItem | If | Function | Atom
+    Expr     ::= Call | Tuple | TupleGetItem | If | While | For | Function | Atom
     Call     ::= (Operator | GlobalVar | Var) "(" Atom, ... ")" attrs
     If       ::= "if (" Atom ")" Block "else" Block
+    While    ::= "while (" Carry ")" Block "do" Block              condition, body
+    For      ::= "for (" Var "<" Atom [";" Carry] ")" Block
+    Carry    ::= Var "=" Atom, ...
     Atom     ::= Var | Constant | GlobalVar
 
 Identity is meaning here: two ``Var`` objects are two variables, whatever their names. Nodes are
 never changed after they are made; every Expr that a Binding holds has its type in ``binding.var``.
+
+A nested block sees the variables around it. A loop carries values from one iteration to the next:
+its body ends with the tuple of their next values, and its own value is the tuple of the last ones.
 Match, constructors and references are to join ``Expr`` later.
 """
 
@@ -41,6 +47,7 @@ __all__ = [
     "Call",
     "Constant",
     "Expr",
+    "For",
     "Function",
     "GlobalVar",
     "If",
@@ -48,6 +55,7 @@ __all__ = [
     "Tuple",
     "TupleGetItem",
     "Var",
+    "While",
     "text_of",
 ]
 
@@ -124,6 +132,32 @@ class If:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """``body`` runs as long as ``condition``, a bool scalar, holds; both see the carried
+    ``params``, which begin as ``initial``, of the same types. The body's result is a tuple of as
+    many fields, also if it is one or none."""
+
+    params: tuple[Var, ...]
+    initial: tuple[Atom, ...]
+    condition: Block
+    body: Block
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """``body`` runs for each ``index``, an int64 scalar, from 0 up to ``extent``, an int64 scalar
+    that may be known or not; never if that is negative. ``params`` are carried as by ``While``."""
+
+    index: Var
+    extent: Atom
+    params: tuple[Var, ...]
+    initial: tuple[Atom, ...]
+    body: Block
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Binding:
     var: Var
     value: Expr
@@ -162,7 +196,9 @@ class Function:
 
 
 Atom: TypeAlias = Var | Constant | GlobalVar
-Expr: TypeAlias = Call | Tuple | TupleGetItem | If | Function | Var | Constant | GlobalVar
+Expr: TypeAlias = (
+    Call | Tuple | TupleGetItem | If | While | For | Function | Var | Constant | GlobalVar
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

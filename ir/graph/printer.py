@@ -10,7 +10,10 @@
     block    ::= "{" ("%" name "=" expr ";")* expr "}"
     expr     ::= name "(" atom, ..., key "=" value, ... ")"       an operator, @function, %function
                | "(" atom, ... ")" | atom "." index | function
-               | "if (" atom ")" block "else" block | atom
+               | "if (" atom ")" block "else" block
+               | "while (" carry ")" block "do" block              condition, body
+               | "for (" "%" name "<" atom [";" carry] ")" block | atom
+    carry    ::= ["%" name "=" atom, ...]
     atom     ::= "%" name | "@" name | scalar | "meta[" name "]"
     scalar   ::= 1 | 1i64 | 1u8 | 0.5f | 0.5f64 | True | False    bare is int32, "f" is float32
     value    ::= int | float | size | "string" | True | False | None | "[" value, ... "]"
@@ -38,6 +41,7 @@ from .nodes import (
     Call,
     Constant,
     Expr,
+    For,
     Function,
     GlobalVar,
     If,
@@ -45,6 +49,7 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    While,
     text_of,
 )
 from .operator import Operator
@@ -216,8 +221,25 @@ class _Printer:
             yield indent + "} else {"
             yield from self.block(value.orelse, indent + "  ")
             yield indent + "}"
+        elif isinstance(value, While):
+            yield f"while ({self._carry(value)}) {{"
+            yield from self.block(value.condition, indent + "  ")
+            yield indent + "} do {"
+            yield from self.block(value.body, indent + "  ")
+            yield indent + "}"
+        elif isinstance(value, For):
+            count = f"{self.define(value.index)} < {self.atom(value.extent)}"
+            carry = f"; {self._carry(value)}" if value.params else ""
+            yield f"for ({count}{carry}) {{"
+            yield from self.block(value.body, indent + "  ")
+            yield indent + "}"
         else:
             yield self.atom(value)
+
+    def _carry(self, loop: While | For) -> str:
+        initial = [self.atom(a) for a in loop.initial]
+        names = [self.define(p) for p in loop.params]
+        return ", ".join(f"{n} = {a}" for n, a in zip(names, initial, strict=True))
 
     def _call(self, call: Call) -> str:
         operands = [self.atom(a) for a in call.args]

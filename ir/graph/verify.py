@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn, TypeVar
 
-from ..errors import InternalError, LoopwrightError
+from ..dtype import INT64
+from ..errors import InternalError, LoopwrightError, LoopwrightTypeError
 from ..loop.prim import PrimFunc
+from .builder import carry_type, is_bool_scalar
 from .nodes import (
     Atom,
     Block,
     Call,
     Constant,
     Expr,
+    For,
     Function,
     GlobalVar,
     If,
@@ -24,9 +27,11 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 from .printer import as_text
 from .types import FuncType, TensorType, TupleType, Type
+from .walk import nested_blocks, nested_params, operands
 
 __all__ = ["signature_of", "verify"]
 
@@ -119,6 +124,8 @@ class _Verifier:
             return kind.fields[value.index]
         if isinstance(value, If):
             return self._infer_if(value, var)
+        if isinstance(value, While | For):
+            return self._infer_loop(value, var)
         if isinstance(value, Function):
             self._function(value)
             return value.type
@@ -144,7 +151,7 @@ class _Verifier:
 
     def _infer_if(self, value: If, var: Var) -> Type:
         kind = self._use(value.condition, var)
-        if not isinstance(kind, TensorType) or kind.shape != () or not kind.dtype.is_bool:
+        if not is_bool_scalar(kind):
             self._fail(var, f"a condition is a bool scalar, this is {kind}")
         self._block(value.then)
         self._block(value.orelse)
@@ -152,6 +159,25 @@ class _Verifier:
         if then != orelse:
             self._fail(var, f"the branches differ: {then} and {orelse}")
         return then
+
+    def _infer_loop(self, value: While | For, var: Var) -> Type:
+        for atom in operands(value):
+            self._use(atom, var)
+        params = nested_params(value)
+        for param in params:
+            self._bind(param, var)
+        for block in nested_blocks(value):
+            self._block(block)
+        self.scope.difference_update(params)
+        if isinstance(value, While) and not is_bool_scalar(value.condition.result.type):
+            self._fail(var, f"a condition is a bool scalar, not {value.condition.result.type}")
+        for count in (value.index, value.extent) if isinstance(value, For) else ():
+            if count.type != TensorType((), INT64):
+                self._fail(var, f"a loop counts in int64, not {count.type}")
+        try:
+            return carry_type(value.params, value.initial, value.body)
+        except LoopwrightTypeError as error:
+            self._fail(var, error.message)
 
     def _fail(self, where: object, message: str) -> NoReturn:
         lines = as_text(self.function, marks={where: message}).splitlines()

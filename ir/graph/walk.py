@@ -6,7 +6,8 @@ Every pass visits the operands of a binding first, then the binding, then the ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ..errors import InternalError
@@ -17,6 +18,7 @@ from .nodes import (
     Block,
     Call,
     Expr,
+    For,
     Function,
     GlobalVar,
     If,
@@ -24,6 +26,7 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 
 __all__ = [
@@ -33,9 +36,12 @@ __all__ = [
     "global_variables",
     "map_functions",
     "map_operands",
+    "nested_blocks",
+    "nested_params",
     "operands",
     "rewrite_function",
     "use_counts",
+    "with_nested_blocks",
 ]
 
 
@@ -49,15 +55,55 @@ def operands(value: Expr) -> tuple[Atom, ...]:
         return (value.value,)
     if isinstance(value, If):
         return (value.condition,)
+    if isinstance(value, While):
+        return value.initial
+    if isinstance(value, For):
+        return (value.extent, *value.initial)
     if isinstance(value, Function):
         return ()
     return (value,)
 
 
-def map_operands(value: Expr, replace: Callable[[Atom], Atom]) -> Expr:
+def nested_blocks(value: Expr) -> tuple[Block, ...]:
+    """Returns the blocks inside ``value``, in the order in which they run."""
+    if isinstance(value, If):
+        return value.then, value.orelse
+    if isinstance(value, While):
+        return value.condition, value.body
+    return (value.body,) if isinstance(value, For | Function) else ()
+
+
+def nested_params(value: Expr) -> tuple[Var, ...]:
+    """Returns the variables that ``value`` itself binds for the blocks inside of it."""
+    if isinstance(value, For):
+        return value.index, *value.params
+    return value.params if isinstance(value, While | Function) else ()
+
+
+def with_nested_blocks(
+    value: Expr, blocks: Sequence[Block], params: Sequence[Var] | None = None
+) -> Expr:
+    """``value`` with other blocks inside (and other ``params`` for them); the same object if none
+    changed."""
+    old = nested_params(value)
+    new = old if params is None else tuple(params)
+    pairs = [*zip(blocks, nested_blocks(value), strict=True), *zip(new, old, strict=True)]
+    if all(a is b for a, b in pairs):
+        return value
+    if isinstance(value, If):
+        return If(value.condition, blocks[0], blocks[1], value.span)
+    if isinstance(value, While):
+        return While(new, value.initial, blocks[0], blocks[1], value.span)
+    if isinstance(value, For):
+        return For(new[0], value.extent, new[1:], value.initial, blocks[0], value.span)
+    assert isinstance(value, Function)
+    return Function(new, blocks[0], value.attrs, value.span)
+
+
+def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
     """``value`` with each of its own operands replaced; the same object if none changed."""
     old = operands(value)
-    new = tuple(map(replace, old))
+    new = tuple(map(change, old))
     if all(a is b for a, b in zip(new, old)):
         return value
     if isinstance(value, Call):
@@ -72,6 +118,10 @@ def map_operands(value: Expr, replace: Callable[[Atom], Atom]) -> Expr:
         return TupleGetItem(new[0], value.index, value.span)
     if isinstance(value, If):
         return If(new[0], value.then, value.orelse, value.span)
+    if isinstance(value, While):
+        return replace(value, initial=new)
+    if isinstance(value, For):
+        return replace(value, extent=new[0], initial=new[1:])
     return new[0]
 
 
@@ -87,10 +137,11 @@ def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom
         for binding in node.bindings:
             value = binding.value
             yield (binding.var,), operands(value)
-            if isinstance(value, If):
-                work += [value.then, value.orelse]
-            elif isinstance(value, Function):
+            if isinstance(value, Function):
                 work.append(value)
+            elif blocks := nested_blocks(value):
+                yield nested_params(value), ()
+                work += blocks
 
 
 def free_variables(scope: Function | Block) -> set[Var]:
@@ -159,22 +210,12 @@ class _Rewriter:
 
     def nested(self, value: Expr) -> Expr:
         """``value`` with the blocks inside it rewritten."""
-        if isinstance(value, If):
+        blocks: list[Block] = []
+        for block in nested_blocks(value):
             self.enter()
-            then = self.block(value.then)
+            blocks.append(self.block(block))
             self.leave()
-            self.enter()
-            orelse = self.block(value.orelse)
-            self.leave()
-            if then is value.then and orelse is value.orelse:
-                return value
-            return If(value.condition, then, orelse, value.span)
-        if isinstance(value, Function):
-            self.enter()
-            function = self.function(value)
-            self.leave()
-            return function
-        return value
+        return with_nested_blocks(value, blocks)
 
     def atom(self, atom: Atom) -> Atom:
         return self.instead.get(atom, atom) if isinstance(atom, Var) else atom

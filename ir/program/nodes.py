@@ -1,18 +1,23 @@
-"""Nodes of the program IR: straight-line code on memory regions.
+"""Nodes of the program IR: structured code on memory regions.
 
 ::
 
     Program  ::= "program @" name "(" Param, ... ")" ["arena" INT "bytes"] "{"
-                     ["const" Region, ...] Instr* Update* "}"
+                     ["const" Region, ...] Instr* Update* "}" ("function" Program)*
     Param    ::= ("@in" | "@out") Region
     Region   ::= "%" name ":" dtype "[" INT, ... "]"          dense, row-major
-    Instr    ::= Alloc | Free | Call | Copy | Alias
-    Alloc    ::= "%" name "= alloc" dtype "[" INT, ... "]" ["at" INT]
+    Instr    ::= Alloc | Free | Call | Copy | Alias | Swap | Invoke | If | While | For
+    Alloc    ::= "%" name "= alloc" dtype "[" INT, ... "]" ["at" INT | "in registers"]
     Free     ::= "free %" name
-    Call     ::= "call @" kernel "(" Operand, ... ")" ["workspace %" name]
+    Call     ::= "call" ["inline"] "@" kernel "(" Operand, ... ")" ["workspace %" name]
     Operand  ::= ("@in" | "@out" | "@inout") "%" name
     Copy     ::= "copy @in %" name ", @out %" name
     Alias    ::= "%" name "= alias %" name "as" dtype "[" INT, ... "]" ["+" INT]
+    Swap     ::= "swap %" name ", %" name
+    Invoke   ::= "invoke @" function "(" Operand, ... ")" ("frame %" name | "on stack")
+    If       ::= "if %" name "{" Instr* "}" ["else {" Instr* "}"]
+    While    ::= "while {" Instr* "} %" name "do {" Instr* "}"
+    For      ::= "for" Region "<" (INT | "%" name) "{" Instr* "}"
     Update   ::= "update %" input ["[" INT ":" INT [":" INT], ... "]"] "with %" output ["in place"]
 
 ``alloc`` begins the life of scratch memory (``at`` is its byte offset in the arena, once planned)
@@ -21,7 +26,16 @@ it costs nothing. A kernel reads its ``@in`` operands, writes all elements of it
 and does both to ``@inout`` ones. Two operands of one call may share bytes only if they are the same
 bytes, one to be read and one to be written, and both are marked ``@inout``: the kernel has been
 found to read each element before it writes it. ``workspace`` is scratch memory that a kernel needs
-beside its operands.
+beside its operands. An ``inline`` one is a part of the code around it.
+
+A condition is a bool scalar in memory, a ``for`` counts an int64 scalar of its own, which its body
+may read. ``while`` runs its first block before each test and the other one after it. What is
+declared in a block lives there at most. ``swap`` exchanges the memory of two allocations of equal
+size, so that each has the content of the other: pointers change, no bytes move.
+
+``invoke`` runs a function of the program, which has an arena of its own: the region ``frame``, or,
+where functions are recursive, a piece of a stack; running out of it is an error of the call. The
+constants of the program are those of its functions, too.
 
 An ``update`` says that an output is the new value of an input, or of a slice of it. A program runs
 in two ways: as a function, which leaves its inputs as they are; and with its updates, where the
@@ -33,7 +47,8 @@ Nodes are values: two programs are equal if their texts are. Names are unique wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
 from typing import Any, TypeAlias
@@ -53,12 +68,19 @@ __all__ = [
     "Call",
     "Constant",
     "Copy",
+    "For",
     "Free",
+    "If",
     "Instr",
+    "Invoke",
     "Operand",
     "Program",
     "Region",
+    "Swap",
     "Update",
+    "While",
+    "nested_bodies",
+    "with_nested_bodies",
 ]
 
 
@@ -117,13 +139,17 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Scratch memory of undefined content at byte ``offset`` of the arena, None before planning."""
+    """Scratch memory of undefined content at byte ``offset`` of the arena, None before planning; or
+    ``in_registers``, for a few bytes."""
 
     region: Region
     offset: int | None = None
+    in_registers: bool = False
 
     def __str__(self) -> str:
         text = f"%{self.region.name} = alloc {self.region.type_text}"
+        if self.in_registers:
+            return f"{text:<{_OFFSET_COLUMN}} in registers"
         return text if self.offset is None else f"{text:<{_OFFSET_COLUMN}} at {self.offset}"
 
 
@@ -143,9 +169,11 @@ class Call:
     operands: tuple[Operand, ...]
     workspace: str | None = None
     span: Span | None = field(default=None, compare=False)
+    inline: bool = False
 
     def __str__(self) -> str:
-        text = f"call @{self.kernel}({', '.join(map(str, self.operands))})"
+        how = "call inline" if self.inline else "call"
+        text = f"{how} @{self.kernel}({', '.join(map(str, self.operands))})"
         return text if self.workspace is None else f"{text} workspace %{self.workspace}"
 
 
@@ -173,7 +201,107 @@ class Alias:
         return f"{text} + {self.offset}" if self.offset else text
 
 
-Instr: TypeAlias = Alloc | Free | Call | Copy | Alias
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Exchanges the memory of two allocations that live around the innermost loop."""
+
+    one: str
+    other: str
+
+    def __str__(self) -> str:
+        return f"swap %{self.one}, %{self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A function of the program on operands: its inputs, then its outputs. ``frame`` is the region
+    of its arena; None: it lies on the stack."""
+
+    function: str
+    operands: tuple[Operand, ...]
+    frame: str | None = None
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        where = "on stack" if self.frame is None else f"frame %{self.frame}"
+        return f"invoke @{self.function}({', '.join(map(str, self.operands))}) {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """One of two bodies, by a bool scalar."""
+
+    condition: str
+    then: tuple[Instr, ...]
+    orelse: tuple[Instr, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        orelse = f" else {{\n{_indented(self.orelse)}}}" if self.orelse else ""
+        return f"if %{self.condition} {{\n{_indented(self.then)}}}{orelse}"
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """``head``, then, as long as ``condition`` holds, ``body`` and ``head`` again."""
+
+    head: tuple[Instr, ...]
+    condition: str
+    body: tuple[Instr, ...]
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        head, body = _indented(self.head), _indented(self.body)
+        return f"while {{\n{head}}} %{self.condition} do {{\n{body}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``body`` with ``index``, an int64 scalar that the loop declares and writes, from 0 up to
+    ``extent``: a number, or the name of an int64 scalar that is read before the loop."""
+
+    index: Region
+    extent: int | str
+    body: tuple[Instr, ...]
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        extent = self.extent if isinstance(self.extent, int) else f"%{self.extent}"
+        return f"for {self.index} < {extent} {{\n{_indented(self.body)}}}"
+
+
+Instr: TypeAlias = Alloc | Free | Call | Copy | Alias | Swap | Invoke | If | While | For
+
+
+def nested_bodies(instr: Instr) -> tuple[tuple[Instr, ...], ...]:
+    """Returns the bodies inside of an instruction, in the order in which they run."""
+    match instr:
+        case If(_, then, orelse):
+            return then, orelse
+        case While(head, _, body):
+            return head, body
+        case For(_, _, body):
+            return (body,)
+        case _:
+            return ()
+
+
+def with_nested_bodies(instr: Instr, bodies: Sequence[tuple[Instr, ...]]) -> Instr:
+    """``instr`` with other bodies inside."""
+    match instr:
+        case If():
+            return replace(instr, then=bodies[0], orelse=bodies[1])
+        case While():
+            return replace(instr, head=bodies[0], body=bodies[1])
+        case For():
+            return replace(instr, body=bodies[0])
+        case _:
+            return instr
+
+
+def _indented(body: Sequence[Instr | Update]) -> str:
+    """The lines of some instructions, indented."""
+    return "".join(f"  {line}\n" for instr in body for line in str(instr).split("\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +324,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``arena`` is the number of scratch bytes all allocations share; None before planning."""
+    """``arena`` is the number of scratch bytes all allocations share; None before planning.
+    ``functions`` have neither constants, nor updates, nor functions of their own."""
 
     name: str
     inputs: tuple[Region, ...]
@@ -205,6 +334,7 @@ class Program:
     body: tuple[Instr, ...]
     arena: int | None = None
     updates: tuple[Update, ...] = ()
+    functions: tuple[Program, ...] = ()
 
     def __str__(self) -> str:
         params = [f"@in {r}" for r in self.inputs] + [f"@out {r}" for r in self.outputs]
@@ -212,5 +342,6 @@ class Program:
         lines = [f"program @{self.name}({', '.join(params)}){arena} {{"]
         if self.constants:
             lines.append(f"  const {', '.join(str(c.region) for c in self.constants)}")
-        lines += [f"  {line}" for line in (*self.body, *self.updates)]
-        return "\n".join([*lines, "}\n"])
+        body = _indented((*self.body, *self.updates))
+        functions = "".join(f"function {f}" for f in self.functions)
+        return "\n".join([*lines, ""]) + body + "}\n" + functions
