@@ -1,13 +1,15 @@
 """The meaning of a graph program: a slow, plain interpreter in NumPy.
 
-Every operator is computed by its ``reference``. Calls keep their frames on a list of ours, so a
-function may be as long, and recurse as deep, as memory allows.
+Every operator is computed by its ``reference``. Blocks that are being evaluated are frames on a
+list of ours, so a function may be as long, and recurse as deep, as memory allows; of a loop it
+holds one block at a time, so iterations take no memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +24,7 @@ from .nodes import (
     Block,
     Call,
     Constant,
+    For,
     Function,
     GlobalVar,
     If,
@@ -29,6 +32,7 @@ from .nodes import (
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 from .operator import Operator
 from .types import TensorType, TupleType, Type
@@ -50,13 +54,14 @@ class Closure:
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """A block that is being evaluated. ``target`` in the frame below receives its result."""
+    """A block that is being evaluated, among the values of the blocks around it (``env``). Its
+    result goes to ``done``."""
 
     todo: Iterator[Binding]
     result: Atom
     env: dict[Var, Value]
     sizes: dict[str, int]
-    target: Var | None = field(default=None)
+    done: Callable[[Value], None] | None = None
 
 
 def evaluate(
@@ -98,11 +103,16 @@ class _Interpreter:
             self.frames.pop()
             if not self.frames:
                 return result
-            assert frame.target is not None
-            self.frames[-1].env[frame.target] = result
+            assert frame.done is not None
+            frame.done(result)
 
     def _enter(
-        self, closure: Closure, args: Sequence[Value], target: Var | None, *, checked: bool = False
+        self,
+        closure: Closure,
+        args: Sequence[Value],
+        done: Callable[[Value], None] | None,
+        *,
+        checked: bool = False,
     ) -> None:
         function, env = closure.function, dict(closure.env)
         sizes: dict[str, int] = {}
@@ -119,7 +129,7 @@ class _Interpreter:
                 )
             env[param] = arg
         body = function.body
-        self.frames.append(_Frame(iter(body.bindings), body.result, env, sizes, target))
+        self.frames.append(_Frame(iter(body.bindings), body.result, env, sizes, done))
 
     def _atom(self, frame: _Frame, atom: Atom) -> Value:
         if isinstance(atom, Var):
@@ -151,11 +161,51 @@ class _Interpreter:
             frame.env[var] = Closure(value, captured)
         elif isinstance(value, If):
             taken = self._atom(frame, value.condition)
-            block: Block = value.then if bool(taken) else value.orelse
-            todo = iter(block.bindings)
-            self.frames.append(_Frame(todo, block.result, frame.env, frame.sizes, var))
+            block = value.then if bool(taken) else value.orelse
+            self._inside(frame, block, partial(frame.env.__setitem__, var))
+        elif isinstance(value, While):
+            self._while(frame, var, value)
+        elif isinstance(value, For):
+            self._for(frame, var, value)
         else:
             frame.env[var] = self._atom(frame, value)
+
+    def _inside(self, frame: _Frame, block: Block, done: Callable[[Value], None]) -> None:
+        """Pushes a block that sees the variables of ``frame``."""
+        todo = iter(block.bindings)
+        self.frames.append(_Frame(todo, block.result, frame.env, frame.sizes, done))
+
+    def _while(self, frame: _Frame, var: Var, loop: While) -> None:
+        def check() -> None:
+            self._inside(frame, loop.condition, decide)
+
+        def decide(holds: Value) -> None:
+            if holds:
+                self._inside(frame, loop.body, iterate)
+            else:
+                frame.env[var] = tuple(frame.env[p] for p in loop.params)
+
+        def iterate(carry: Value) -> None:
+            assert isinstance(carry, tuple)
+            frame.env.update(zip(loop.params, carry, strict=True))
+            check()
+
+        iterate(tuple(self._atom(frame, a) for a in loop.initial))
+
+    def _for(self, frame: _Frame, var: Var, loop: For) -> None:
+        indices = iter(range(int(self._atom(frame, loop.extent))))
+
+        def iterate(carry: Value) -> None:
+            assert isinstance(carry, tuple)
+            frame.env.update(zip(loop.params, carry, strict=True))
+            index = next(indices, None)
+            if index is None:
+                frame.env[var] = carry
+                return
+            frame.env[loop.index] = np.array(index)
+            self._inside(frame, loop.body, iterate)
+
+        iterate(tuple(self._atom(frame, a) for a in loop.initial))
 
     def _call(self, frame: _Frame, op: GlobalVar | Var, args: list[Value], var: Var) -> None:
         if isinstance(op, GlobalVar):
@@ -167,7 +217,7 @@ class _Interpreter:
                 return
         closure = self._atom(frame, op)
         assert isinstance(closure, Closure)
-        self._enter(closure, args, var)
+        self._enter(closure, args, partial(frame.env.__setitem__, var))
 
 
 def _apply(

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dims import IntExpr
 from ..dims_parser import parse_dim
-from ..dtype import DTYPES, literal_dtypes
+from ..dtype import DTYPES, INT64, literal_dtypes
 from ..errors import LoopwrightError, ParseError
 from ..loop.parser import read_prim
 from ..loop.prim import PrimFunc
@@ -263,6 +263,10 @@ class _Parser:
             scan.fail(f"expected an expression, found {scan.found()}")
         if match[0] == "if":
             return self._if(builder)
+        if match[0] == "while":
+            return self._while(builder)
+        if match[0] == "for":
+            return self._for(builder)
         if match[0] == "fn":
             function = self.function()
             return builder.bind(function, function.type)
@@ -306,6 +310,40 @@ class _Parser:
         then = self.block({})
         self.scan.expect("else")
         return builder.cond(condition, then, self.block({}))
+
+    def _while(self, builder: Builder) -> Atom:
+        self.scan.expect("(")
+        scope, initial = self._carry(builder, {})
+        params = tuple(scope.values())
+        condition = self.block(dict(scope))
+        self.scan.expect("do")
+        return builder.while_loop(params, initial, condition, self.block(scope))
+
+    def _for(self, builder: Builder) -> Atom:
+        self.scan.expect("(")
+        index = Var(self._name(_VAR, "the index of the loop"), TensorType((), INT64))
+        self.scan.expect("<")
+        extent = self.expr(builder)
+        if not self.scan.sees(")"):
+            self.scan.expect(";")
+        scope, initial = self._carry(builder, {index.name: index})
+        params = tuple(scope.values())[1:]
+        return builder.for_loop(index, extent, params, initial, self.block(scope))
+
+    def _carry(self, builder: Builder, scope: dict[str, Var]) -> tuple[dict[str, Var], list[Atom]]:
+        """``scope`` with the carried variables, and what these begin as."""
+        initial: list[Atom] = []
+        while not self.scan.accept(")"):
+            start = self.scan.skip()
+            name = self._name(_VAR, "a carried variable")
+            if name in scope:
+                self.scan.fail(f"%{name} is bound twice", start)
+            self.scan.expect("=")
+            initial.append(self.expr(builder))
+            scope[name] = Var(name, initial[-1].type)
+            if not self.scan.sees(")"):
+                self.scan.expect(",")
+        return scope, initial
 
     # Atoms
 

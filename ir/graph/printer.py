@@ -29,6 +29,7 @@ import linecache
 import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,7 @@ class _Printer:
     def _carry(self, loop: While | For) -> str:
         initial = [self.atom(a) for a in loop.initial]
         names = [self.define(p) for p in loop.params]
-        return ", ".join(f"{n} = {a}" for n, a in zip(names, initial, strict=True))
+        return ", ".join(f"{n} = {a}" for n, a in zip_longest(names, initial, fillvalue="?"))
 
     def _call(self, call: Call) -> str:
         operands = [self.atom(a) for a in call.args]

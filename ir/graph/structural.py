@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 
-from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, If, Module, Var
+from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Var
 from .printer import as_text
-from .walk import map_operands
+from .walk import map_operands, nested_blocks, nested_params, with_nested_blocks
 
 __all__ = ["atom_key", "structural_equal", "structural_hash"]
 
@@ -74,11 +74,12 @@ def _anonymous_block(block: Block, instead: dict[Var, Var]) -> Block:
     bindings: list[Binding] = []
     for binding in block.bindings:
         value = map_operands(binding.value, atom)
-        if isinstance(value, If):
-            then = _anonymous_block(value.then, instead)
-            value = If(value.condition, then, _anonymous_block(value.orelse, instead))
-        elif isinstance(value, Function):
+        if isinstance(value, Function):
             value = _anonymous(value, instead)
+        elif blocks := nested_blocks(value):
+            params = [_rename(p, instead) for p in nested_params(value)]
+            inside = [_anonymous_block(b, instead) for b in blocks]
+            value = with_nested_blocks(value, inside, params)
         bindings.append(Binding(_rename(binding.var, instead), value))
     return Block(tuple(bindings), atom(block.result))
 

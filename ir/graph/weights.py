@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .nodes import Atom, Binding, Block, Constant, Expr, Function, If, Module
-from .walk import map_operands
+from .nodes import Atom, Binding, Block, Constant, Expr, Module
+from .walk import map_functions, map_operands, nested_blocks, with_nested_blocks
 
 __all__ = ["map_constants", "without_weights"]
 
@@ -46,16 +46,7 @@ def map_constants(module: Module, change: Callable[[Constant], Constant]) -> Mod
     def block(old: Block) -> Block:
         return Block(tuple(Binding(b.var, expr(b.value)) for b in old.bindings), atom(old.result))
 
-    def function(old: Function) -> Function:
-        return old.with_body(block(old.body))
-
     def expr(old: Expr) -> Expr:
-        new = map_operands(old, atom)
-        if isinstance(new, If):
-            return If(new.condition, block(new.then), block(new.orelse), new.span)
-        return function(new) if isinstance(new, Function) else new
+        return with_nested_blocks(map_operands(old, atom), [block(b) for b in nested_blocks(old)])
 
-    for name, old in module.functions.items():
-        if isinstance(old, Function):
-            module = module.with_function(name, function(old))
-    return module
+    return map_functions(module, lambda function: function.with_body(block(function.body)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from graphs import module, tensor
@@ -31,7 +33,78 @@ def test_recursion_deeper_than_python_allows() -> None:
           if (less_equal(%n, 0i64)) { 0i64 } else { add(%n, @main(subtract(%n, 1i64))) }
         }"""
     )
-    assert evaluate(program, np.int64(20_000)) == 20_000 * 20_001 // 2
+    assert evaluate(program, np.int64(100_000)) == 100_000 * 100_001 // 2
+
+
+COLLATZ = """
+fn (%n: int64) -> (int64, int64) {
+  while (%k = %n, %steps = 0i64) { not_equal(%k, 1i64) } do {
+    %odd = equal(floor_mod(%k, 2i64), 1i64);
+    %next = if (%odd) { add(multiply(%k, 3i64), 1i64) } else { floor_divide(%k, 2i64) };
+    (%next, add(%steps, 1i64))
+  }
+}"""
+
+
+def test_while_carries_values_until_its_condition_fails() -> None:
+    collatz = parse_function(COLLATZ)
+    assert evaluate(collatz, np.int64(27)) == (1, 111)
+    assert evaluate(collatz, np.int64(1)) == (1, 0)
+
+
+def test_loops_inside_of_loops_see_the_variables_around_them() -> None:
+    triangle = parse_function(
+        """fn (%n: int64) {
+          %total = for (%i < %n; %s = 0i64) {
+            %row = for (%j < %i; %t = %s) { (add(%t, add(multiply(%i, %j), %n)),) };
+            (%row.0,)
+          };
+          %total.0
+        }"""
+    )
+    for n in (-1, 0, 1, 5):
+        expected = sum(i * j + n for i in range(n) for j in range(i))
+        assert evaluate(triangle, np.int64(n)) == expected
+
+
+def test_carried_values_change_all_at_once() -> None:
+    swap = parse_function(
+        "fn (%a: float32, %b: float32) { for (%i < 3i64; %x = %a, %y = %b) { (%y, %x) } }"
+    )
+    assert evaluate(swap, np.float32(1), np.float32(2)) == (2, 1)
+
+
+def test_loops_without_carry_end() -> None:
+    assert evaluate(parse_function("fn () { for (%i < 3i64) { () } }")) == ()
+    assert evaluate(parse_function("fn () { while () { False } do { () } }")) == ()
+
+
+def test_closures_made_in_a_loop_keep_the_values_of_their_iteration() -> None:
+    program = parse_function(
+        """fn () {
+          %first = fn (%x: int64) -> int64 { %x };
+          %last = for (%i < 3i64; %f = %first) {
+            %g = fn (%x: int64) -> int64 { add(%f(%x), %i) };
+            (%g,)
+          };
+          %h = %last.0;
+          %h(10i64)
+        }"""
+    )
+    assert evaluate(program) == 13
+
+
+def test_iterations_take_no_memory() -> None:
+    count = parse_function(
+        "fn (%n: int64) { while (%k = 0i64) { less(%k, %n) } do { (add(%k, 1i64),) } }"
+    )
+    tracemalloc.start()
+    try:
+        assert evaluate(count, np.int64(5_000)) == (5_000,)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50_000, "iterations leave something behind"
 
 
 def test_function_longer_than_python_allows() -> None:

@@ -49,6 +49,20 @@ def @main(
   %5 = (%4, %0);
   %6 = %5.0;
   %7 = %6;
+  %8 = while (%a = %7, %k = %n) {
+    less(%k, 3)
+  } do {
+    %9 = add(%a, %x);
+    %10 = add(%k, 1);
+    (%9, %10)
+  };
+  %11 = for (%i < 3i64; %b = %7) {
+    %12 = add(%b, %x);
+    (%12,)
+  };
+  %13 = for (%i_1 < 0i64) {
+    ()
+  };
   (%7, True)
 }
 
@@ -162,6 +176,18 @@ def test_constants_by_name() -> None:
         ),
         ("fn (%x: float32) { %x } more", "line 1, column 25: expected the end, found 'more'"),
         ("fn (%x: float32) {", "line 1, column 19: expected an expression, found the end of"),
+        (
+            "fn (%n: int64) { for (%i < %n; %i = 1f) { (%i,) } }",
+            "line 1, column 32: %i is bound twice",
+        ),
+        (
+            "fn (%n: int64) { while (%k = %n) { %t = less(%k, 9i64); %t } do { (%t,) } }",
+            "line 1, column 68: %t is not bound here",
+        ),
+        (
+            "fn (%n: int64) { while (%k = %n) { less(%k, 9i64) } { (%k,) } }",
+            "line 1, column 53: expected 'do', found '{'",
+        ),
     ],
 )
 def test_errors_say_where(text: str, message: str) -> None:
@@ -186,6 +212,15 @@ def test_operands_that_do_not_fit_name_the_line_of_the_text() -> None:
         parse_function("fn (%x: Tensor[(4), float32]) {\n  %0 = add(%x, 1i64);\n  %0\n}")
     assert caught.value.span is not None
     assert caught.value.span.line == 2
+
+
+def test_carried_values_that_change_their_type() -> None:
+    with pytest.raises(LoopwrightTypeError) as caught:
+        parse_function("fn (%n: int64) {\n  for (%i < %n; %k = 0f) { (%i,) }\n}")
+    assert caught.value.message == (
+        "a loop carries (Tensor[(), float32],), and these become (Tensor[(), int64],)"
+    )
+    assert caught.value.span is not None and caught.value.span.line == 2
 
 
 def test_unknown_result_type_of_a_function_called_too_early() -> None:

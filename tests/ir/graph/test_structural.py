@@ -42,6 +42,16 @@ def test_everything_else_counts(other: str) -> None:
     assert structural_hash(left) != structural_hash(right)
 
 
+LOOP = "fn (%n: int64) { while (%k = %n, %s = 0i64) { less(%k, 9i64) } do { (add(%k, 1i64), %k) } }"
+
+
+def test_names_inside_of_loops_do_not_count() -> None:
+    other = parse_function(LOOP.replace("%k", "%step").replace("%s,", "%t,"))
+    assert structural_equal(parse_function(LOOP), other)
+    swapped = parse_function(LOOP.replace("less(%k", "less(%s"))
+    assert not structural_equal(parse_function(LOOP), swapped)
+
+
 def test_zeros_of_different_sign_differ() -> None:
     one, other = parse_function("fn () { 0f }"), parse_function("fn () { -0f }")
     assert not structural_equal(one, other)

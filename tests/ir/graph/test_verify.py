@@ -12,14 +12,17 @@ from loopwright.ir.graph.nodes import (
     Block,
     Call,
     Constant,
+    For,
     Function,
     GlobalVar,
     If,
     Module,
+    Tuple,
     TupleGetItem,
     Var,
+    While,
 )
-from loopwright.ir.graph.types import FuncType
+from loopwright.ir.graph.types import FuncType, TupleType
 from loopwright.ir.graph.verify import verify
 from loopwright.ir.ops import get
 from random_graphs import random_modules
@@ -97,6 +100,59 @@ def test_variables_of_a_branch_are_not_seen_outside() -> None:
     branch = If(Constant(np.array(True)), Block((Binding(inner, EXP),), inner), Block((), X))
     with pytest.raises(InternalError, match="%t is used before it is bound or out of its scope"):
         verify(fn(Binding(Y, branch), result=inner))
+
+
+N = Var("n", tensor(dtype="int64"))
+SCALAR = Constant(np.array(3))
+TRUE = Constant(np.array(True))
+
+
+def loop(**changes: object) -> Binding:
+    """A valid While that carries %n from 3 on, with changes."""
+    parts = {"params": (N,), "initial": (SCALAR,), "condition": Block((), TRUE)}
+    carry = Var("carry", TupleType((N.type,)))
+    body = Block((Binding(carry, Tuple((N,))),), carry)
+    value = While(**(parts | {"body": body} | changes))
+    return Binding(Var("y", TupleType(tuple(p.type for p in value.params))), value)
+
+
+def count(**changes: object) -> Binding:
+    """A valid For without carry, with changes."""
+    nothing = Var("nothing", TupleType(()))
+    body = Block((Binding(nothing, Tuple(())),), nothing)
+    value = For(
+        **({"index": N, "extent": SCALAR, "params": (), "initial": (), "body": body} | changes)
+    )
+    return Binding(Var("y", TupleType(())), value)
+
+
+def test_loops_are_valid() -> None:
+    verify(fn(loop()))
+    verify(fn(count()))
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        (loop(initial=(X,)), "and these begin as (Tensor[(4), float32],)"),
+        (loop(initial=()), "and these begin as ()"),
+        (loop(initial=(N,)), "%n is used unbound"),
+        (loop(body=Block((), N)), "and these become Tensor[(), int64]"),
+        (loop(params=(X,), initial=(X,)), "%x is bound twice"),
+        (loop(condition=Block((), N)), "a condition is a bool scalar, not Tensor[(), int64]"),
+        (count(extent=TRUE), "a loop counts in int64, not Tensor[(), bool]"),
+        (count(index=Y), "a loop counts in int64, not Tensor[(4), float32]"),
+    ],
+)
+def test_broken_rules_of_loops(binding: Binding, message: str) -> None:
+    with pytest.raises(InternalError) as caught:
+        verify(fn(binding))
+    assert caught.value.message.endswith(message)
+
+
+def test_variables_of_a_loop_are_not_seen_outside() -> None:
+    with pytest.raises(InternalError, match="%n is used before it is bound or out of its scope"):
+        verify(fn(loop(), result=N))
 
 
 def test_signatures_of_global_functions() -> None:
