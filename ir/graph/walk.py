@@ -17,6 +17,7 @@ from .nodes import (
     Binding,
     Block,
     Call,
+    Constant,
     Expr,
     For,
     Function,
@@ -31,6 +32,7 @@ from .nodes import (
 
 __all__ = [
     "Step",
+    "copy_block",
     "count_bindings",
     "free_variables",
     "global_variables",
@@ -123,6 +125,29 @@ def map_operands(value: Expr, change: Callable[[Atom], Atom]) -> Expr:
     if isinstance(value, For):
         return replace(value, extent=new[0], initial=new[1:])
     return new[0]
+
+
+def copy_block(block: Block, instead: dict[Var, Atom]) -> Block:
+    """Returns ``block`` with variables of its own, and with the atoms that ``instead`` gives for
+    some of those it uses; ``instead`` then has the copies, too."""
+
+    def atom(a: Atom) -> Atom:
+        return instead.get(a, a) if isinstance(a, Var) else a
+
+    bindings: list[Binding] = []
+    for binding in block.bindings:
+        value = map_operands(binding.value, atom)
+        params = nested_params(value)
+        copies = tuple(Var(p.name, p.type, p.span) for p in params)
+        instead.update(zip(params, copies))
+        blocks = [copy_block(b, instead) for b in nested_blocks(value)]
+        value = with_nested_blocks(value, blocks, copies)
+        if isinstance(value, Var | Constant | GlobalVar):
+            instead[binding.var] = value
+            continue
+        var = instead[binding.var] = Var(binding.var.name, binding.var.type, binding.var.span)
+        bindings.append(Binding(var, value))
+    return Block(tuple(bindings), atom(block.result))
 
 
 def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom, ...]]]:

@@ -28,20 +28,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from ..builder import Builder
-from ..nodes import (
-    Atom,
-    Binding,
-    Block,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    GlobalVar,
-    If,
-    Module,
-    Var,
-)
-from ..walk import count_bindings, global_variables, map_operands, rewrite_function
+from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Var
+from ..walk import copy_block, count_bindings, global_variables, rewrite_function
 from .eliminate_dead_code import eliminate_dead_code
 
 __all__ = ["inline_calls"]
@@ -133,29 +121,6 @@ def _inline(function: Function, bodies: Mapping[str, Function]) -> Function:
 def _copy(function: Function, args: tuple[Atom, ...], builder: Builder) -> Atom:
     """Emits the body of ``function`` on ``args``, with variables of its own."""
     instead: dict[Var, Atom] = dict(zip(function.params, args, strict=True))
-    block = _copy_block(function.body, instead)
+    block = copy_block(function.body, instead)
     builder.bindings.extend(block.bindings)
     return block.result
-
-
-def _copy_block(block: Block, instead: dict[Var, Atom]) -> Block:
-    def atom(a: Atom) -> Atom:
-        return instead.get(a, a) if isinstance(a, Var) else a
-
-    bindings: list[Binding] = []
-    for binding in block.bindings:
-        value = map_operands(binding.value, atom)
-        if isinstance(value, If):
-            then, orelse = _copy_block(value.then, instead), _copy_block(value.orelse, instead)
-            value = If(value.condition, then, orelse, value.span)
-        elif isinstance(value, Function):
-            params = tuple(Var(p.name, p.type, p.span) for p in value.params)
-            instead.update(zip(value.params, params))
-            value = Function(params, _copy_block(value.body, instead), value.attrs, value.span)
-        var = Var(binding.var.name, binding.var.type, binding.var.span)
-        if isinstance(value, Var | Constant | GlobalVar):
-            instead[binding.var] = value
-            continue
-        instead[binding.var] = var
-        bindings.append(Binding(var, value))
-    return Block(tuple(bindings), atom(block.result))
