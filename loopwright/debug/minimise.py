@@ -4,19 +4,22 @@
 
     one result of several        the others go
     a value in the middle        becomes the result; what came after it goes
+    branches, loops, functions   become one of their branches, one iteration, their body
     operations                   become parameters, many at a time, then fewer
     constants                    become parameters
+    iterations                   1, 2, then halves
     sizes                        2, then halves
 
 This is delta debugging (A. Zeller and R. Hildebrandt, "Simplifying and isolating failure-inducing
-input", IEEE Trans. Softw. Eng. 28, 2002) over a flat list of bindings. Every program it asks about
-is made by ``Builder.emit``: what the type rules refuse is not one.
+input", IEEE Trans. Softw. Eng. 28, 2002) over lists of bindings, those inside of branches and loops
+as well. Every program it asks about is made by ``Builder.emit``: what the type rules refuse is not
+one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +31,21 @@ from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import (
     Atom,
     Binding,
+    Block,
     Call,
     Constant,
+    For,
     Function,
+    GlobalVar,
+    If,
     Module,
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
-from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
-from ..ir.graph.walk import operands
+from ..ir.graph.walk import free_variables, global_variables, nested_blocks, operands
 
 __all__ = ["anonymous", "minimised", "random_values"]
 
@@ -54,26 +61,34 @@ def minimised(module: Module, fails: Fails, seconds: float) -> Module:
     What is taken for failing is the caller's to say; it may not raise.
     """
     until = time.monotonic() + seconds
-    best = module.main
-    for smaller in (_one_result, _earlier_result, _cut_out, _as_parameters, _smaller_sizes):
+    best = module
+    for smaller in (
+        _one_result,
+        _earlier_result,
+        _opened,
+        _cut_out,
+        _as_parameters,
+        _fewer_iterations,
+        _smaller_sizes,
+    ):
         going = True
         while going:
             going = False
             for change in smaller(best):
                 if time.monotonic() > until:
-                    return _module(best)
+                    return best
                 made = _changed(best, change)
-                if made is not None and fails(_module(made)):
+                if made is not None and fails(made):
                     best, going = made, True
                     break
-    return _module(best)
+    return best
 
 
 def anonymous(module: Module) -> Module:
     """Returns the program without names of the user's variables and without spans; captured arrays
     get random values."""
-    made = _changed(module.main, _Change(random=True))
-    return _module(made) if made is not None else module
+    made = _changed(module, _Change(random=True))
+    return made if made is not None else module
 
 
 def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
@@ -86,30 +101,39 @@ def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Ar
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Change:
-    """A change of a function. ``result`` replaces its result; ``cut`` are variables and constants
-    that become parameters; ``sizes`` are the old and the new size; with ``random``, constants get
-    random values."""
+    """A change of ``main``. ``result`` replaces its result; ``cut`` are variables and constants
+    that become parameters; ``opened`` is a binding whose nested block of that number takes its
+    place; ``extent`` is a loop and its new number of iterations; ``sizes`` are the old and the new
+    size; with ``random``, constants get random values."""
 
     result: Atom | None = None
     cut: frozenset[Any] = frozenset()
+    opened: tuple[Var | None, int] = (None, 0)
+    extent: tuple[Var | None, int] = (None, 0)
     sizes: tuple[int, int] | None = None
     random: bool = False
 
 
-def _module(function: Function) -> Module:
-    return Module({"main": function})
+def _bindings(block: Block) -> Iterator[Binding]:
+    """Yields the bindings of a block and of those inside of it."""
+    for binding in block.bindings:
+        yield binding
+        for nested in nested_blocks(binding.value):
+            yield from _bindings(nested)
 
 
-def _one_result(function: Function) -> Iterator[_Change]:
-    for binding in function.body.bindings:
-        if binding.var is function.body.result and isinstance(binding.value, Tuple):
+def _one_result(module: Module) -> Iterator[_Change]:
+    body = module.main.body
+    for binding in body.bindings:
+        if binding.var is body.result and isinstance(binding.value, Tuple):
             for field in binding.value.fields:
                 yield _Change(result=field)
 
 
-def _earlier_result(function: Function) -> Iterator[_Change]:
+def _earlier_result(module: Module) -> Iterator[_Change]:
     """Yields changes to an earlier result, in coarse steps first."""
-    values = [b.var for b in function.body.bindings if b.var is not function.body.result]
+    body = module.main.body
+    values = [b.var for b in body.bindings if b.var is not body.result]
     order: list[int] = []
     step = len(values)
     while step > 1:
@@ -120,10 +144,46 @@ def _earlier_result(function: Function) -> Iterator[_Change]:
             yield _Change(result=values[n])
 
 
-def _cut_out(function: Function) -> Iterator[_Change]:
+def _opened(module: Module) -> Iterator[_Change]:
+    """Yields changes of what has blocks inside to one of them."""
+    for binding in _bindings(module.main.body):
+        value = binding.value
+        blocks = nested_blocks(value)
+        if isinstance(value, Call) and _inlined(module, value) is not None:
+            yield _Change(opened=(binding.var, 0))
+        elif isinstance(value, If | For):
+            yield from (_Change(opened=(binding.var, n)) for n in range(len(blocks)))
+        elif isinstance(value, While):
+            yield _Change(opened=(binding.var, 1))
+
+
+def _inlined(module: Module, call: Call) -> Function | None:
+    """Returns the function that a call can be replaced by: one that does not come back to
+    itself."""
+    if not isinstance(call.op, GlobalVar):
+        return None
+    callee = module.functions[call.op.name]
+    if not isinstance(callee, Function) or call.op.name in _reached(module, callee):
+        return None
+    return callee
+
+
+def _reached(module: Module, function: Function) -> set[str]:
+    """Returns the functions that calls from ``function`` lead to."""
+    reached: set[str] = set()
+    work = [function]
+    while work:
+        for name in global_variables(work.pop()).keys() - reached:
+            reached.add(name)
+            callee = module.functions[name]
+            work += [callee] if isinstance(callee, Function) else []
+    return reached
+
+
+def _cut_out(module: Module) -> Iterator[_Change]:
     """Yields changes that cut out parts of the bindings: halves first, single ones last."""
-    result = function.body.result
-    values = [b.var for b in function.body.bindings if b.var is not result]
+    body = module.main.body
+    values = [b.var for b in _bindings(body) if b.var is not body.result]
     size = len(values)
     while size:
         for start in range(0, len(values), size):
@@ -133,10 +193,10 @@ def _cut_out(function: Function) -> Iterator[_Change]:
         size //= 2
 
 
-def _as_parameters(function: Function) -> Iterator[_Change]:
+def _as_parameters(module: Module) -> Iterator[_Change]:
     constants = {
         a
-        for b in function.body.bindings
+        for b in _bindings(module.main.body)
         for a in operands(b.value)
         if isinstance(a, Constant) and a.value.ndim
     }
@@ -146,8 +206,19 @@ def _as_parameters(function: Function) -> Iterator[_Change]:
         yield _Change(cut=frozenset([constant]))
 
 
-def _smaller_sizes(function: Function) -> Iterator[_Change]:
-    atoms = [*function.params, *(a for b in function.body.bindings for a in operands(b.value))]
+def _fewer_iterations(module: Module) -> Iterator[_Change]:
+    for binding in _bindings(module.main.body):
+        value = binding.value
+        if isinstance(value, For) and isinstance(value.extent, Constant):
+            count = int(value.extent.value)
+            for new in dict.fromkeys((1, 2, count // 4, count // 2, count - 1)):
+                if 0 < new < count:
+                    yield _Change(extent=(binding.var, new))
+
+
+def _smaller_sizes(module: Module) -> Iterator[_Change]:
+    bindings = [*_bindings(module.main.body)]
+    atoms = [*module.main.params, *(a for b in bindings for a in operands(b.value))]
     sizes = {
         s
         for a in atoms
@@ -161,57 +232,121 @@ def _smaller_sizes(function: Function) -> Iterator[_Change]:
                 yield _Change(sizes=(size, new))
 
 
-def _changed(function: Function, change: _Change) -> Function | None:
-    """Returns the changed function without unused bindings; None if the change is not possible."""
-    result = change.result if change.result is not None else function.body.result
-    builder = Builder()
-    made: dict[Any, Atom] = {}
+def _changed(module: Module, change: _Change) -> Module | None:
+    """Returns the changed module without unused bindings and functions; None if the change is not
+    possible."""
+    main = module.main
+    result = change.result if change.result is not None else main.body.result
+    copy = _Copy(module, change)
+    try:
+        final = copy.into(copy.main, Block(main.body.bindings, result))
+        if not copy.main.bindings and not copy.main.params:
+            return None
+        function = copy.main.function(final)
+    except (LoopwrightError, ValueError, IndexError, ZeroDivisionError, KeyError):
+        return None
+    reached = _reached(module, function)
+    others = {n: f for n, f in module.functions.items() if n in reached}
+    return Module({"main": function, **others}, module.schedules)
 
-    def atom(old: Atom) -> Atom:
+
+class _Copy:
+    """Copies blocks with a change."""
+
+    def __init__(self, module: Module, change: _Change) -> None:
+        self.module, self.change = module, change
+        self.main = Builder()
+        self.params = set(module.main.params)
+        self.made: dict[Any, Atom] = {}
+
+    def atom(self, old: Atom) -> Atom:
+        """Returns the new atom. What is cut out, and main's parameters, are made when met."""
+        change, made = self.change, self.made
         if old in made:
             return made[old]
-        if old in change.cut or (isinstance(old, Var) and old in params):
-            made[old] = builder.param(f"x{len(builder.params)}", _resized_type(old.type, change))
+        if old in change.cut or (isinstance(old, Var) and old in self.params):
+            kind = _resized_type(old.type, change)
+            made[old] = self.main.param(f"x{len(self.main.params)}", kind)
         elif isinstance(old, Constant):
             made[old] = _constant(old, change, len(made))
         else:
             raise KeyError(str(old))
         return made[old]
 
-    params = set(function.params)
-    try:
-        for binding in _needed(function, result, change.cut):
-            made[binding.var] = _emit(builder, binding, atom, change)
-        final = atom(result)
-        if not builder.bindings and not builder.params:
-            return None
-        return builder.function(final)
-    except (LoopwrightError, ValueError, IndexError, ZeroDivisionError, KeyError):
-        return None
+    def into(self, builder: Builder, block: Block) -> Atom:
+        """Copies what a block needs into ``builder``, and returns its result."""
+        for binding in _needed(block, self.change.cut):
+            self.made[binding.var] = self.emit(builder, binding)
+        return self.atom(block.result)
+
+    def nested(self, block: Block) -> Block:
+        builder = Builder()
+        return builder.block(self.into(builder, block))
+
+    def variables(self, old: Sequence[Var]) -> list[Var]:
+        """Returns new variables for what a nested block binds."""
+        first = len(self.made)
+        new = [Var(f"v{first + n}", _resized_type(v.type, self.change)) for n, v in enumerate(old)]
+        self.made.update(zip(old, new))
+        return new
+
+    def emit(self, builder: Builder, binding: Binding) -> Atom:
+        value, change = binding.value, self.change
+        if change.opened[0] is binding.var:
+            return self.open(builder, binding)
+        if isinstance(value, Call):
+            if isinstance(value.op, Var):
+                raise ValueError("a function value stays as it is")
+            args = [self.atom(a) for a in value.args]
+            return builder.emit(value.op, args, _resized_attrs(value.attrs, change))
+        if isinstance(value, Tuple):
+            return builder.make_tuple([self.atom(f) for f in value.fields])
+        if isinstance(value, TupleGetItem):
+            return builder.get_item(self.atom(value.value), value.index)
+        if isinstance(value, If):
+            condition = self.atom(value.condition)
+            return builder.cond(condition, self.nested(value.then), self.nested(value.orelse))
+        if isinstance(value, While):
+            initial = [self.atom(a) for a in value.initial]
+            params = self.variables(value.params)
+            condition, body = self.nested(value.condition), self.nested(value.body)
+            return builder.while_loop(params, initial, condition, body)
+        if isinstance(value, For):
+            extent, *initial = (self.atom(a) for a in operands(value))
+            if change.extent[0] is binding.var:
+                extent = Constant(np.asarray(change.extent[1], np.int64))
+            index, *params = self.variables((value.index, *value.params))
+            return builder.for_loop(index, extent, params, initial, self.nested(value.body))
+        if isinstance(value, Var | Constant):
+            return self.atom(value)
+        raise ValueError(f"{type(value).__name__} stays as it is")
+
+    def open(self, builder: Builder, binding: Binding) -> Atom:
+        """Copies a nested block in the place of what it is in; a loop's first iteration."""
+        value = binding.value
+        if isinstance(value, Call):
+            callee = _inlined(self.module, value)
+            assert callee is not None
+            self.made.update(zip(callee.params, map(self.atom, value.args), strict=True))
+            return self.into(builder, callee.body)
+        if isinstance(value, While | For):
+            self.made.update(zip(value.params, map(self.atom, value.initial), strict=True))
+        if isinstance(value, For):
+            self.made[value.index] = Constant(np.zeros((), np.int64))
+        return self.into(builder, nested_blocks(value)[self.change.opened[1]])
 
 
-def _needed(function: Function, result: Atom, cut: frozenset[Any]) -> list[Binding]:
-    wanted: set[Any] = {result} - cut
+def _needed(block: Block, cut: frozenset[Any]) -> list[Binding]:
+    """Returns the bindings of a block that its result depends on, if ``cut`` does not."""
+    wanted: set[Any] = {block.result} - cut
     kept: list[Binding] = []
-    for binding in reversed(function.body.bindings):
+    for binding in reversed(block.bindings):
         if binding.var in wanted:
             kept.append(binding)
-            wanted.update(a for a in operands(binding.value) if a not in cut)
+            used = {*operands(binding.value)}
+            used.update(v for b in nested_blocks(binding.value) for v in free_variables(b))
+            wanted |= used - cut
     return kept[::-1]
-
-
-def _emit(
-    builder: Builder, binding: Binding, atom: Callable[[Atom], Atom], change: _Change
-) -> Atom:
-    value = binding.value
-    if isinstance(value, Call) and isinstance(value.op, Operator):
-        args = [atom(a) for a in value.args]
-        return builder.emit(value.op, args, _resized_attrs(value.attrs, change))
-    if isinstance(value, Tuple):
-        return builder.make_tuple([atom(f) for f in value.fields])
-    if isinstance(value, TupleGetItem):
-        return builder.get_item(atom(value.value), value.index)
-    raise ValueError(f"{type(value).__name__} stays as it is")
 
 
 def _constant(old: Constant, change: _Change, number: int) -> Constant:

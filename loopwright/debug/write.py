@@ -25,7 +25,8 @@ from ..codegen.target import Target
 from ..config import Config
 from ..ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..ir.graph.choices import Choices
-from ..ir.graph.nodes import Module
+from ..ir.graph.nodes import Function, Module
+from ..ir.graph.walk import count_bindings
 from ..ir.pass_context import PassContext
 from ..ir.schedule.steps import Schedule
 from ..pipeline import build, kernels_of, logged_choices, lower_module, preferences_of
@@ -49,7 +50,7 @@ def failed(error: Exception, module: Module, options: Mapping[str, Any], seconds
     LoopwrightValueError if even the whole program does not do so again, and for one that is too
     large to be built many times.
     """
-    count = len(module.main.body.bindings)
+    count = sum(count_bindings(f) for f in module.functions.values() if isinstance(f, Function))
     if count > MOST_OPERATIONS:
         raise LoopwrightValueError(f"{count} operations are too many to be made fewer of")
     made_for = _made_for(options)

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..codegen.runtime.blas import own_thread
 from ..codegen.runtime.buffers import ArraySpec
-from ..ir.graph.nodes import Atom, Call, Constant, GlobalVar, If, Module, Tuple, TupleGetItem, Var
-from ..ir.graph.nodes import Function as GraphFunction
+from ..ir.graph.nodes import Atom, Call, Constant, GlobalVar, Module, Tuple, TupleGetItem, Var
 from ..ir.graph.structural import structural_hash
+from ..ir.graph.walk import nested_blocks
 
 __all__ = ["PlainNumpy", "numpy_name", "program_key"]
 
@@ -45,10 +45,11 @@ class PlainNumpy:
 
     @staticmethod
     def fits(module: Module) -> bool:
-        """True if NumPy has a function for every operator of a traced module."""
+        """True if NumPy has a function for every operator of a traced module, which is one straight
+        line."""
         for binding in module.main.body.bindings:
             value = binding.value
-            if isinstance(value, If | GraphFunction):
+            if nested_blocks(value):
                 return False
             if isinstance(value, Call):
                 if isinstance(value.op, GlobalVar | Var):
