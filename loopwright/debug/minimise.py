@@ -3,8 +3,8 @@
 ::
 
     one result of several        the others go
-    a value in the middle        becomes the result; what came after it goes
     branches, loops, functions   become one of their branches, one iteration, their body
+    a value in the middle        becomes the result; what came after it goes
     operations                   become parameters, many at a time, then fewer
     constants                    become parameters
     iterations                   1, 2, then halves
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from ..ir.graph.nodes import (
 )
 from ..ir.graph.types import TensorType
 from ..ir.graph.walk import free_variables, global_variables, nested_blocks, operands
+from ..ir.loop.prim import PrimFunc
 
 __all__ = ["anonymous", "minimised", "random_values"]
 
@@ -64,8 +65,8 @@ def minimised(module: Module, fails: Fails, seconds: float) -> Module:
     best = module
     for smaller in (
         _one_result,
-        _earlier_result,
         _opened,
+        _earlier_result,
         _cut_out,
         _as_parameters,
         _fewer_iterations,
@@ -85,10 +86,22 @@ def minimised(module: Module, fails: Fails, seconds: float) -> Module:
 
 
 def anonymous(module: Module) -> Module:
-    """Returns the program without names of the user's variables and without spans; captured arrays
-    get random values."""
-    made = _changed(module, _Change(random=True))
-    return made if made is not None else module
+    """Returns the program without names of the user's variables and functions and without spans;
+    captured arrays get random values."""
+    copy = _Copy(module, _Change(random=True))
+    copy.names = {
+        name: f"f{n}" for n, name in enumerate(n for n in module.functions if n != "main")
+    }
+    functions: dict[str, Function | PrimFunc] = {}
+    try:
+        for name, function in module.functions.items():
+            new = copy.names.get(name, name)
+            is_graph = isinstance(function, Function)
+            functions[new] = copy.function(function) if is_graph else replace(function, name=new)
+    except (LoopwrightError, ValueError, KeyError):
+        return module
+    schedules = {copy.names.get(n, n): s for n, s in module.schedules.items()}
+    return Module(functions, schedules)
 
 
 def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
@@ -103,12 +116,13 @@ def random_values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Ar
 class _Change:
     """A change of ``main``. ``result`` replaces its result; ``cut`` are variables and constants
     that become parameters; ``opened`` is a binding whose nested block of that number takes its
-    place; ``extent`` is a loop and its new number of iterations; ``sizes`` are the old and the new
-    size; with ``random``, constants get random values."""
+    place, up to the value ``inner``; ``extent`` is a loop and its new number of iterations;
+    ``sizes`` are the old and the new size; with ``random``, constants get random values."""
 
     result: Atom | None = None
     cut: frozenset[Any] = frozenset()
     opened: tuple[Var | None, int] = (None, 0)
+    inner: Var | None = None
     extent: tuple[Var | None, int] = (None, 0)
     sizes: tuple[int, int] | None = None
     random: bool = False
@@ -145,16 +159,17 @@ def _earlier_result(module: Module) -> Iterator[_Change]:
 
 
 def _opened(module: Module) -> Iterator[_Change]:
-    """Yields changes of what has blocks inside to one of them."""
+    """Yields changes of what has blocks inside to one of them, and to a value in the middle of one,
+    which becomes the result."""
     for binding in _bindings(module.main.body):
-        value = binding.value
-        blocks = nested_blocks(value)
-        if isinstance(value, Call) and _inlined(module, value) is not None:
-            yield _Change(opened=(binding.var, 0))
-        elif isinstance(value, If | For):
-            yield from (_Change(opened=(binding.var, n)) for n in range(len(blocks)))
-        elif isinstance(value, While):
-            yield _Change(opened=(binding.var, 1))
+        value, var = binding.value, binding.var
+        callee = _inlined(module, value) if isinstance(value, Call) else None
+        blocks = (callee.body,) if callee is not None else nested_blocks(value)
+        for n, block in enumerate(blocks):
+            yield _Change(opened=(var, n))
+            for inner in reversed(block.bindings):
+                if isinstance(inner.var.type, TensorType):
+                    yield _Change(result=var, opened=(var, n), inner=inner.var)
 
 
 def _inlined(module: Module, call: Call) -> Function | None:
@@ -247,17 +262,30 @@ def _changed(module: Module, change: _Change) -> Module | None:
         return None
     reached = _reached(module, function)
     others = {n: f for n, f in module.functions.items() if n in reached}
-    return Module({"main": function, **others}, module.schedules)
+    made = Module({"main": function, **others}, module.schedules)
+    # What was opened may leave fields of its result without use.
+    return made if change.opened[0] is None else _changed(made, _Change())
 
 
 class _Copy:
-    """Copies blocks with a change."""
+    """Copies blocks with a change. ``names`` are new ones of functions, ``fields`` those of the
+    tuples that were made."""
 
     def __init__(self, module: Module, change: _Change) -> None:
         self.module, self.change = module, change
         self.main = Builder()
         self.params = set(module.main.params)
         self.made: dict[Any, Atom] = {}
+        self.names: Mapping[str, str] = {}
+        self.fields: dict[Atom, list[Atom]] = {}
+
+    def function(self, function: Function) -> Function:
+        """Copies a function with all its parameters."""
+        self.main, self.params = Builder(), set(function.params)
+        for param in function.params:
+            self.atom(param)
+        result = self.into(self.main, function.body)
+        return self.main.function(result, attrs=function.attrs)
 
     def atom(self, old: Atom) -> Atom:
         """Returns the new atom. What is cut out, and main's parameters, are made when met."""
@@ -295,14 +323,23 @@ class _Copy:
         if change.opened[0] is binding.var:
             return self.open(builder, binding)
         if isinstance(value, Call):
-            if isinstance(value.op, Var):
+            op = value.op
+            if isinstance(op, Var):
                 raise ValueError("a function value stays as it is")
+            if isinstance(op, GlobalVar):
+                op = GlobalVar(self.names.get(op.name, op.name), op.type)
             args = [self.atom(a) for a in value.args]
-            return builder.emit(value.op, args, _resized_attrs(value.attrs, change))
+            return builder.emit(op, args, _resized_attrs(value.attrs, change))
         if isinstance(value, Tuple):
-            return builder.make_tuple([self.atom(f) for f in value.fields])
+            fields = [self.atom(f) for f in value.fields]
+            made = builder.make_tuple(fields)
+            self.fields[made] = fields
+            return made
         if isinstance(value, TupleGetItem):
-            return builder.get_item(self.atom(value.value), value.index)
+            source = self.atom(value.value)
+            if source in self.fields:  # of an opened loop, for instance
+                return self.fields[source][value.index]
+            return builder.get_item(source, value.index)
         if isinstance(value, If):
             condition = self.atom(value.condition)
             return builder.cond(condition, self.nested(value.then), self.nested(value.orelse))
@@ -324,16 +361,17 @@ class _Copy:
     def open(self, builder: Builder, binding: Binding) -> Atom:
         """Copies a nested block in the place of what it is in; a loop's first iteration."""
         value = binding.value
-        if isinstance(value, Call):
-            callee = _inlined(self.module, value)
-            assert callee is not None
+        callee = _inlined(self.module, value) if isinstance(value, Call) else None
+        if callee is not None:
+            assert isinstance(value, Call)
             self.made.update(zip(callee.params, map(self.atom, value.args), strict=True))
-            return self.into(builder, callee.body)
-        if isinstance(value, While | For):
+        elif isinstance(value, While | For):
             self.made.update(zip(value.params, map(self.atom, value.initial), strict=True))
         if isinstance(value, For):
             self.made[value.index] = Constant(np.zeros((), np.int64))
-        return self.into(builder, nested_blocks(value)[self.change.opened[1]])
+        blocks = (callee.body,) if callee is not None else nested_blocks(value)
+        block = blocks[self.change.opened[1]]
+        return self.into(builder, Block(block.bindings, self.change.inner or block.result))
 
 
 def _needed(block: Block, cut: frozenset[Any]) -> list[Binding]:
