@@ -35,11 +35,11 @@ from ..ir.loop.evaluate import evaluate_prim
 from ..ir.loop.prim import PrimFunc
 from ..ir.loop.widen import widened
 
-__all__ = ["MOST_OPERATIONS", "TooLongError", "Value", "flat", "result_of", "values_of"]
+__all__ = ["MOST_EVALUATED", "TooLongError", "Value", "flat", "result_of", "values_of"]
 
 Value: TypeAlias = "Array | tuple[Value, ...]"
 
-MOST_OPERATIONS = 500_000
+MOST_EVALUATED = 500_000
 """Operations after which an evaluation gives up: some seconds."""
 
 
@@ -53,7 +53,7 @@ def values_of(
     """Returns the value of every parameter and binding of ``function`` on ``args``.
 
     ``module`` has the functions that it calls. With ``wide`` all float32 is float64: literals and
-    arguments keep the value that float32 gave them. Raises TooLongError after ``MOST_OPERATIONS``.
+    arguments keep the value that float32 gave them. Raises TooLongError after ``MOST_EVALUATED``.
     """
     with np.errstate(all="ignore"):
         try:
@@ -76,7 +76,7 @@ class _Evaluation:
     """Evaluates blocks; counts operations."""
 
     def __init__(self, module: Module | None, wide: bool) -> None:
-        self.module, self.wide, self.left = module, wide, MOST_OPERATIONS
+        self.module, self.wide, self.left = module, wide, MOST_EVALUATED
 
     def call(self, function: Function, args: Sequence[Value]) -> dict[Var, Value]:
         values = {p: _as(a, self.wide) for p, a in zip(function.params, args, strict=True)}
@@ -86,7 +86,7 @@ class _Evaluation:
     def count(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise TooLongError(f"this takes more than {MOST_OPERATIONS} operations")
+            raise TooLongError(f"this takes more than {MOST_EVALUATED} operations")
 
     def bind(self, block: Block, values: dict[Var, Value]) -> None:
         """Adds the values of the bindings of ``block``."""

@@ -62,7 +62,7 @@ def test_an_evaluation_gives_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> N
     endless = lw.parse(
         "def @main(%x: Tensor[(), bool]) { %0 = while (%a = %x) { %a } do { (%a,) }; %0.0 }"
     )
-    monkeypatch.setattr(wide, "MOST_OPERATIONS", 1000)
+    monkeypatch.setattr(wide, "MOST_EVALUATED", 1000)
     with pytest.raises(TooLongError, match="more than 1000 operations"):
         results(endless, np.True_, wide=True)
     assert results(endless, np.False_, wide=True) == [np.False_]
@@ -70,7 +70,7 @@ def test_an_evaluation_gives_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> N
         "def @main(%x: Tensor[(2), float32]) { @f(%x) } "
         "def @f(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { %0 = exp(%x); @f(%0) }"
     )
-    monkeypatch.setattr(wide, "MOST_OPERATIONS", 1_000_000)
+    monkeypatch.setattr(wide, "MOST_EVALUATED", 1_000_000)
     with pytest.raises(TooLongError, match="too deep"):
         results(recursive, X[:2], wide=True)
 
