@@ -14,7 +14,8 @@ array([[2.],
 log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are for those who
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
-what ``f.lower(...).save`` wrote.
+what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
+``map`` and ``function`` are control flow on values.
 """
 
 import importlib
@@ -50,6 +51,15 @@ if TYPE_CHECKING:
     from .saved import SavedFunction, load
     from .torch_model import from_torch
     from .tracer import nn
+    from .tracer.control import (
+        cond,
+        fori_loop,
+        function,
+        map,
+        scan,
+        switch,
+        while_loop,
+    )
 
 __version__ = "0.1.0"
 
@@ -66,12 +76,12 @@ __all__ = [
     "CompiledModule",
     "FrozenWarning",
     "InternalError",
-    "Lowered",
     "LoopwrightError",
     "LoopwrightIndexError",
     "LoopwrightOverflowError",
     "LoopwrightTypeError",
     "LoopwrightValueError",
+    "Lowered",
     "Module",
     "ModuleBuilder",
     "PassContext",
@@ -83,45 +93,59 @@ __all__ = [
     "bool_",
     "build",
     "compile",
+    "cond",
     "debug",
     "f32",
     "f64",
+    "fori_loop",
     "from_onnx",
     "from_torch",
-    "i8",
+    "function",
     "i16",
     "i32",
     "i64",
+    "i8",
     "load",
     "log",
+    "map",
     "nn",
     "parse",
     "parse_spec",
     "register_pytree",
+    "scan",
     "schedule",
     "sketch_rule",
+    "switch",
     "symbol",
-    "u8",
     "u16",
     "u32",
     "u64",
+    "u8",
+    "while_loop",
     "xp",
 ]
 
 _LATE = {
     "CompiledModule": (".module", "CompiledModule"),
+    "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "SavedFunction": (".saved", "SavedFunction"),
     "Sketch": (".autotune.space.sketch", "Sketch"),
-    "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "build": (".module", "build"),
+    "cond": (".tracer.control", "cond"),
     "debug": (".debug", ""),
+    "fori_loop": (".tracer.control", "fori_loop"),
     "from_onnx": (".onnx_model", "from_onnx"),
     "from_torch": (".torch_model", "from_torch"),
+    "function": (".tracer.control", "function"),
     "load": (".saved", "load"),
+    "map": (".tracer.control", "map"),
     "nn": (".tracer.nn", ""),
     "parse": (".module", "parse"),
+    "scan": (".tracer.control", "scan"),
     "schedule": (".schedule", ""),
     "sketch_rule": (".autotune.space.rules.user", "sketch_rule"),
+    "switch": (".tracer.control", "switch"),
+    "while_loop": (".tracer.control", "while_loop"),
 }
 """Names that are imported at their first use: few programs need them, and loading them takes as
 long as loading everything else."""

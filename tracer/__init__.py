@@ -22,6 +22,7 @@
     frozen       values that traces read once and calls will not: random numbers, globals, weights
     receivers    arrays of NumPy's that are handed traced arguments: table[ids]
     parameters   conversion of the arguments of nn
+    control      branches, loops and recursive functions on traced values
     xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
 
     spans        the user's line and columns

@@ -1,0 +1,65 @@
+"""Branches for users: cond and switch, run by Python or traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ..proxy import Proxy
+from ..trace import active
+from . import eager
+from .leaves import Fixed, leaf_type
+from .user import for_users
+
+__all__ = ["cond", "switch"]
+
+
+@for_users
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
+) -> Any:
+    """Returns ``true_fn(*operands)`` if ``pred`` holds, else ``false_fn(*operands)``.
+
+    ``pred`` is one bool or number. The branches may use the variables around them as well; they
+    give arrays or numbers, or containers of them, of the same shapes and dtypes. Only one of them
+    runs in a call. What it writes to arrays from outside stays written.
+
+    Raises LoopwrightTypeError if the branches' results differ in type.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> x = np.array([1.0, -3.0])
+    >>> lw.cond(x.sum() > 0, lambda: x, lambda: -x)
+    array([-1.,  3.])
+    """
+    if type(pred) is not Proxy:
+        chosen = true_fn if eager.is_true("cond", pred) else false_fn
+        return eager.branch(chosen, operands) if active() is None else chosen(*operands)
+    raise UnsupportedError("cond is not traced yet")
+
+
+@for_users
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """Returns ``branches[index](*operands)``; an ``index`` out of range counts as the nearest.
+
+    The branches give values of the same shapes and dtypes, as those of ``cond``.
+
+    >>> import numpy as np
+    >>> import loopwright as lw
+    >>> float(lw.switch(7, [np.sin, np.cos, np.negative], 2.0))
+    -2.0
+    """
+    if not branches:
+        raise LoopwrightValueError("switch: there are no branches")
+    type_ = leaf_type(index)
+    if isinstance(type_, Fixed) or type_.shape or not type_.dtype.is_integer:
+        raise LoopwrightTypeError(
+            f"switch: index is one integer, and this is {type_}", hint=".astype(np.int64)"
+        )
+    if type(index) is not Proxy:
+        chosen = branches[int(np.clip(index, 0, len(branches) - 1))]
+        return eager.branch(chosen, operands) if active() is None else chosen(*operands)
+    raise UnsupportedError("switch is not traced yet")

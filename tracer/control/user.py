@@ -1,0 +1,34 @@
+"""The boundary to users: errors of control flow name the user's line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...ir.errors import LoopwrightError
+from ..explain import locate
+from ..proxy import complete
+from ..trace import active
+
+__all__ = ["for_users"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def for_users(function: F) -> F:
+    """``function`` with the user's line in the errors that it raises itself."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except LoopwrightError as error:
+            trace = active()
+            if trace is not None:
+                locate(error, trace)
+            elif error.span is None:
+                complete(error, None)
+            raise
+
+    return call  # type: ignore[return-value]
