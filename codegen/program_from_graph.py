@@ -251,6 +251,9 @@ class _Conversion:
             raise InternalError(f"{name} stands in @main outside of any group")
         if is_view(self.module.functions.get(name)):
             return self.alias(var, args[0])
+        callee = self.module.functions.get(name)
+        if isinstance(callee, Function) and not callee.attrs.get("primitive"):
+            raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
         kernel = self.kernels.get(name)
         if kernel is not None:
             args = [self.operand(name, arg, k) for arg, k in zip(args, kernel.operands)]

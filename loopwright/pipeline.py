@@ -42,11 +42,12 @@ from .ir.dtype import Array
 from .ir.errors import LoopwrightValueError, ScheduleError, UnsupportedError
 from .ir.graph.choices import Choices
 from .ir.graph.limits import GraphLimits
-from .ir.graph.nodes import Call, Constant, Function, GlobalVar, Module
+from .ir.graph.nodes import Constant, Function, Module
 from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.graph.types import TensorType
+from .ir.graph.walk import all_bindings, called_by
 from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
 from .ir.loop.simplify_prim import canonical_names, names_by_place
@@ -191,11 +192,12 @@ def lower_module(
 
 
 def refuse_symbolic(module: Module) -> None:
-    """Raises UnsupportedError if a size in ``module``'s main is symbolic: no code is made for
-    it."""
-    main = module.main
-    places = [(f"argument {p.name}", p.type, p.span) for p in main.params]
-    places += [("a result", b.var.type, b.var.span) for b in main.body.bindings]
+    """Raises UnsupportedError if a size in ``module``'s main or in a function it reaches is
+    symbolic: no code is made for it."""
+    called = [module.functions[name] for name in {n: None for n, _ in called_by(module)}]
+    functions = [module.main, *(f for f in called if isinstance(f, Function))]
+    places = [(f"argument {p.name}", p.type, p.span) for f in functions for p in f.params]
+    places += [("a result", b.var.type, b.var.span) for f in functions for b in all_bindings(f)]
     for what, type, span in places:
         if not isinstance(type, TensorType):
             continue
@@ -216,7 +218,8 @@ def preferences_of(precision: Precision | None, target: Target) -> Preferences:
 
 
 def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, PrimFunc]:
-    """Returns the PrimFunc of every group that a lowered module's main calls, by the group's name.
+    """Returns the PrimFunc of every group that a lowered module calls, by the group's name: in
+    main and the functions it reaches, in branches and loops as well.
 
     With a ``memo``, one of an equal group of the same name that was met before. A PrimFunc of the
     module itself gets canonical names, as those made of groups have.
@@ -227,9 +230,7 @@ def kernels_of(module: Module, memo: KernelMemo | None = None) -> dict[str, Prim
         if isinstance(group, PrimFunc):
             params = tuple(replace(p, constant=n in constant) for n, p in enumerate(group.params))
             prims[name] = canonical_names(replace(group, name=name, params=params))
-        elif not group.attrs.get("primitive"):
-            raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
-        elif not is_view(group):
+        elif group.attrs.get("primitive") and not is_view(group):
             prims[name] = _prim_of(name, group, constant, causal, memo)
     return prims
 
@@ -257,20 +258,18 @@ def own_schedules(module: Module) -> dict[str, Schedule]:
 
 
 def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]:
-    """Returns, for every group that main calls, the positions of operands that are constants in all
-    its calls, and those that hold the same triangular mask in all, with its offset."""
+    """Returns, for everything that main and the functions it reaches call, the positions of
+    operands that are constants in all calls, and those that hold the same triangular mask in all,
+    with its offset."""
     constant: dict[str, set[int]] = {}
     masks: dict[str, dict[int, int | None]] = {}
-    for binding in module.main.body.bindings:
-        call = binding.value
-        if isinstance(call, Call) and isinstance(call.op, GlobalVar):
-            positions = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
-            name = call.op.name
-            constant[name] = positions & constant[name] if name in constant else positions
-            mine = masks.setdefault(name, {})
-            for n, a in enumerate(call.args):
-                offset = causal_offset(a.value) if isinstance(a, Constant) else None
-                mine[n] = offset if mine.get(n, offset) == offset else None
+    for name, call in called_by(module):
+        positions = {n for n, a in enumerate(call.args) if isinstance(a, Constant)}
+        constant[name] = positions & constant[name] if name in constant else positions
+        mine = masks.setdefault(name, {})
+        for n, a in enumerate(call.args):
+            offset = causal_offset(a.value) if isinstance(a, Constant) else None
+            mine[n] = offset if mine.get(n, offset) == offset else None
     return {
         name: (positions, {n: offset for n, offset in masks[name].items() if offset is not None})
         for name, positions in constant.items()
@@ -294,14 +293,9 @@ def _prim_of(
 
 
 def called_kernels(lowered: Module, memo: KernelMemo | None = None) -> list[PrimFunc]:
-    """Returns the kernel of every call in a lowered module's main, one entry per call."""
+    """Returns the kernel of every call in a lowered module, one entry per place of a call."""
     prims = kernels_of(lowered, memo)
-    names = [
-        b.value.op.name
-        for b in lowered.main.body.bindings
-        if isinstance(b.value, Call) and isinstance(b.value.op, GlobalVar)
-    ]
-    return [prims[name] for name in names if name in prims]
+    return [prims[name] for name, _ in called_by(lowered) if name in prims]
 
 
 @functools.cache

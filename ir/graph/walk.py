@@ -32,6 +32,9 @@ from .nodes import (
 
 __all__ = [
     "Step",
+    "all_bindings",
+    "all_uses",
+    "called_by",
     "copy_block",
     "count_bindings",
     "free_variables",
@@ -150,6 +153,21 @@ def copy_block(block: Block, instead: dict[Var, Atom]) -> Block:
     return Block(tuple(bindings), atom(block.result))
 
 
+def all_bindings(scope: Function | Block) -> Iterator[Binding]:
+    """Returns the bindings at any depth; those of nested blocks follow the one they are in."""
+    block = scope.body if isinstance(scope, Function) else scope
+    work = [iter(block.bindings)]
+    while work:
+        binding = next(work[-1], None)
+        if binding is None:
+            work.pop()
+            continue
+        yield binding
+        blocks = nested_blocks(binding.value)
+        if blocks:
+            work.append(iter([b for block in blocks for b in block.bindings]))
+
+
 def _walk(scope: Function | Block) -> Iterator[tuple[tuple[Var, ...], tuple[Atom, ...]]]:
     """(variables bound, atoms used) of every binding and block at any depth."""
     work: list[Function | Block] = [scope]
@@ -179,6 +197,14 @@ def free_variables(scope: Function | Block) -> set[Var]:
     return used - bound
 
 
+def all_uses(value: Expr) -> set[Var]:
+    """Returns the variables from outside of ``value`` that it or the blocks inside of it use."""
+    uses = {a for a in operands(value) if isinstance(a, Var)}
+    for block in nested_blocks(value):
+        uses |= free_variables(block)
+    return uses.difference(nested_params(value))
+
+
 def global_variables(scope: Function | Block) -> Counter[str]:
     """Returns the global functions that ``scope`` refers to, and how often."""
     return Counter(a.name for _, uses in _walk(scope) for a in uses if isinstance(a, GlobalVar))
@@ -187,6 +213,23 @@ def global_variables(scope: Function | Block) -> Counter[str]:
 def use_counts(scope: Function | Block) -> Counter[Var]:
     """Counts the uses of each variable, at any depth."""
     return Counter(a for _, uses in _walk(scope) for a in uses if isinstance(a, Var))
+
+
+def called_by(module: Module, name: str = "main") -> Iterator[tuple[str, Call]]:
+    """Returns the calls of the module's kernels and functions in the function ``name``, and in the
+    functions it reaches, at any depth: each with the name of what is called."""
+    reached, work = {name}, [name]
+    while work:
+        function = module.functions[work.pop()]
+        if not isinstance(function, Function) or function.attrs.get("primitive"):
+            continue
+        for binding in all_bindings(function):
+            call = binding.value
+            if isinstance(call, Call) and isinstance(call.op, GlobalVar):
+                yield call.op.name, call
+                if call.op.name not in reached:
+                    reached.add(call.op.name)
+                    work.append(call.op.name)
 
 
 def count_bindings(scope: Function | Block) -> int:

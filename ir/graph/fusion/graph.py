@@ -18,10 +18,10 @@ from math import inf, prod, sqrt
 from ...dims import IntExpr, product
 from ...errors import InternalError
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Binding, Block, Call, Constant, Function, GlobalVar, If, Var
+from ..nodes import Atom, Binding, Block, Call, Constant, GlobalVar, Var
 from ..operator import Operator, Pattern
 from ..types import TensorType
-from ..walk import free_variables, operands
+from ..walk import all_uses
 
 __all__ = [
     "EXIT",
@@ -57,7 +57,7 @@ class Edge:
 
 @dataclass(slots=True)
 class Node:
-    """A binding. ``pattern`` is None for tuples, branches and function calls."""
+    """A binding. ``pattern`` is None for tuples, branches, loops and function calls."""
 
     index: int
     binding: Binding
@@ -66,7 +66,7 @@ class Node:
     edges: list[Edge] = field(default_factory=list)
     users: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
-    escapes: bool = False  # a tuple, branch or function call uses the value
+    escapes: bool = False  # a tuple, branch, loop or function call uses the value
     weight: int = 1  # operators that the node brings into a group
     cost: float = 0.0  # arithmetic instructions per element
     plain: bool = False  # reads each operand at the index it computes
@@ -158,7 +158,9 @@ def _add_node(graph: Graph, binding: Binding, op: Operator | None, escapes: bool
         node.plain = aligned and not any(e.chain for e in node.edges)
         node.cost = 0.0 if pattern == Pattern.INJECTIVE else op.cost
     else:
-        node.sources = sorted({graph.of_var[a] for a in _all_uses(binding) if a in graph.of_var})
+        node.sources = sorted(
+            {graph.of_var[a] for a in all_uses(binding.value) if a in graph.of_var}
+        )
     for source in node.sources:
         graph.nodes[source].users.append(index)
     graph.nodes.append(node)
@@ -250,7 +252,7 @@ def _uses_in_contractions(block: Block) -> dict[Var, float]:
         counts[block.result] = 0.0
     for binding in reversed(block.bindings):
         op = _operator(binding)
-        for used in _all_uses(binding):
+        for used in all_uses(binding.value):
             if op is not None and op.pattern == Pattern.CONTRACTION:
                 uses = _uses(binding, used)
             else:
@@ -332,23 +334,13 @@ def same_but_ones(old: Sequence[IntExpr], new: Sequence[IntExpr]) -> bool:
     return [s for s in old if s != 1] == [s for s in new if s != 1]
 
 
-def _all_uses(binding: Binding) -> set[Var]:
-    value = binding.value
-    uses = {a for a in operands(value) if isinstance(a, Var)}
-    if isinstance(value, If):
-        uses |= free_variables(value.then) | free_variables(value.orelse)
-    elif isinstance(value, Function):
-        uses |= free_variables(value)
-    return uses
-
-
 def _escaping(block: Block) -> set[Var]:
     """Variables whose value must exist as an array or is used by more than operators."""
     used = {block.result} if isinstance(block.result, Var) else set[Var]()
     for binding in block.bindings:
         op = _operator(binding)
         if op is None or op.pattern == Pattern.OPAQUE:
-            used |= _all_uses(binding)
+            used |= all_uses(binding.value)
     return used
 
 

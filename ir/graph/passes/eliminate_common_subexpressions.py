@@ -19,7 +19,8 @@ A reduction that keeps its axes with size 1 and one that does not are the same n
 what is computed from them element by element: ``x.mean(0)`` and the mean inside ``x.std(0)`` are
 one sum and one division. The later value is then a reshape of the earlier one, which is free.
 
-Inside a branch, values from before it are reused; what a branch computes is not known outside.
+Inside a branch or a loop, values from before it are reused; what is computed there is not known
+outside.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from collections.abc import Hashable, Sequence
 
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, If, Module, TupleGetItem, Var
+from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, TupleGetItem, Var
 from ..operator import Pattern, get
 from ..printer import value_text
 from ..structural import atom_key
 from ..types import TensorType
-from ..walk import map_functions, operands, rewrite_function
+from ..walk import map_functions, nested_blocks, operands, rewrite_function
 
 __all__ = ["eliminate_common_subexpressions"]
 
@@ -68,7 +69,7 @@ class _Table:
         self.scopes.pop()
 
     def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if isinstance(value, Function | If):
+        if nested_blocks(value):
             return None
         if isinstance(value, Var | Constant | GlobalVar):
             return value

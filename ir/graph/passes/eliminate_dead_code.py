@@ -23,8 +23,8 @@ The language is pure, so a value without users has no effect.
 
 from __future__ import annotations
 
-from ..nodes import Atom, Binding, Block, Expr, Function, If, Module, Var
-from ..walk import global_variables, map_functions, operands
+from ..nodes import Atom, Binding, Block, Expr, Function, Module, Var
+from ..walk import global_variables, map_functions, nested_blocks, operands, with_nested_blocks
 
 __all__ = ["eliminate_dead_code", "without_dead_code"]
 
@@ -69,14 +69,7 @@ def _live_block(block: Block, live: set[Var]) -> Block:
 
 
 def _live_expr(value: Expr, live: set[Var]) -> Expr:
-    if isinstance(value, If):
-        then, orelse = _live_block(value.then, live), _live_block(value.orelse, live)
-        if then is value.then and orelse is value.orelse:
-            return value
-        return If(value.condition, then, orelse, value.span)
-    if isinstance(value, Function):
-        return value.with_body(_live_block(value.body, live))
-    return value
+    return with_nested_blocks(value, [_live_block(block, live) for block in nested_blocks(value)])
 
 
 def _use(atoms: tuple[Atom, ...], live: set[Var]) -> None:

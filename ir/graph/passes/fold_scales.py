@@ -45,10 +45,10 @@ import numpy.typing as npt
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Block, Call, Constant, Expr, Function, If, Module, Var
+from ..nodes import Atom, Block, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import map_functions, rewrite_function, use_counts
+from ..walk import map_functions, nested_blocks, rewrite_function, use_counts
 from .eliminate_dead_code import without_dead_code
 
 __all__ = ["fold_scales"]
@@ -315,9 +315,8 @@ def _find_chains(block: Block, uses: Counter[Var], ends: dict[Var, _Chain]) -> N
     last: dict[Var, Var] = {}  # by the contraction
     for binding in block.bindings:
         value, var = binding.value, binding.var
-        if isinstance(value, If):
-            _find_chains(value.then, uses, ends)
-            _find_chains(value.orelse, uses, ends)
+        for inside in nested_blocks(value):
+            _find_chains(inside, uses, ends)
         if not isinstance(value, Call) or not isinstance(value.op, Operator):
             continue
         weights = _weights_of(value)

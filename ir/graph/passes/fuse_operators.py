@@ -39,8 +39,9 @@ from ..fusion.emit import GroupTable, emit_block, segments
 from ..fusion.graph import EXIT, Graph, Groups, build_graph, post_dominators
 from ..fusion.rules import MOST_OPERATORS, OpenJoins, find_chain, may_fuse
 from ..limits import DEFAULT_LIMITS, GraphLimits
-from ..nodes import Atom, Binding, Block, Function, If, Module
+from ..nodes import Atom, Binding, Block, Function, Module
 from ..operator import Pattern
+from ..walk import nested_blocks, with_nested_blocks
 
 __all__ = ["fuse_operators"]
 
@@ -48,7 +49,8 @@ __all__ = ["fuse_operators"]
 def fuse_operators(
     module: Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS
 ) -> Module:
-    """Every operator call moves into a group function; what remains are calls, tuples and branches.
+    """Every operator call moves into a group function; what remains are calls, tuples, branches
+    and loops. Each block has groups of its own: nothing moves into a loop or out of one.
 
     A group is a Function with the attributes ``primitive`` and ``pattern`` (the greatest pattern in
     it). Expects what ``lower_to_primitives`` gives. ``choices`` may keep groups apart, ``limits``
@@ -95,15 +97,9 @@ class _Fuser:
         """``block`` with the blocks and functions inside of it fused."""
         bindings: list[Binding] = []
         for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, If):
-                then, orelse = self.block(value.then), self.block(value.orelse)
-                if then is not value.then or orelse is not value.orelse:
-                    binding = Binding(binding.var, If(value.condition, then, orelse, value.span))
-            elif isinstance(value, Function):
-                function = self.function(value)
-                binding = binding if function is value else Binding(binding.var, function)
-            bindings.append(binding)
+            inside = nested_blocks(binding.value)
+            value = with_nested_blocks(binding.value, [self.block(b) for b in inside])
+            bindings.append(binding if value is binding.value else Binding(binding.var, value))
         if all(a is b for a, b in zip(bindings, block.bindings)):
             return block
         return Block(tuple(bindings), block.result)

@@ -40,7 +40,6 @@ from ..nodes import (
     Expr,
     Function,
     GlobalVar,
-    If,
     Module,
     Tuple,
     TupleGetItem,
@@ -48,7 +47,7 @@ from ..nodes import (
 )
 from ..operator import Operator
 from ..types import TensorType
-from ..walk import free_variables, map_functions, operands, rewrite_function
+from ..walk import map_functions, nested_blocks, operands, rewrite_function
 from .eliminate_dead_code import without_dead_code
 from .rules import Facts, Helper, apply_rules, dtype, operator_name, parse_rules
 
@@ -219,11 +218,7 @@ def _unseen_zero_signs(function: Function) -> set[Var]:
             variables = {a for a in operands(value) if isinstance(a, Var)}
             blind = _has_trait(value, Trait.IGNORES_ZERO_SIGN)
             (used if blind else seen).update(variables)
-            if isinstance(value, If):
-                blocks += [value.then, value.orelse]
-            elif isinstance(value, Function):
-                seen |= free_variables(value)
-                blocks.append(value.body)
+            blocks += nested_blocks(value)
     return used - seen
 
 
