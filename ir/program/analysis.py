@@ -1,24 +1,116 @@
-"""Memory behind the names of a program, and the instructions that access it."""
+"""Memory behind the names of a program, and the instructions that access it.
+
+What is said of a program here is said of its own instructions, nested ones included, and not of
+those of its functions: each of them has its own names. ``scopes`` gives them one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .nodes import Access, Alias, Alloc, Call, Copy, Free, Instr, Operand, Program, Region
+from .nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    For,
+    Free,
+    If,
+    Instr,
+    Invoke,
+    Operand,
+    Program,
+    Region,
+    Swap,
+    While,
+    nested_bodies,
+    with_nested_bodies,
+)
 
 __all__ = [
     "Place",
     "accesses",
+    "calls",
+    "each_scope",
     "fixed_regions",
+    "has_control_flow",
+    "instructions",
     "live_bytes",
     "max_live_bytes",
     "merge",
     "places",
+    "recursive_functions",
     "regions",
     "rename",
+    "scopes",
     "spans",
+    "swap_groups",
+    "walk",
 ]
+
+
+def walk(body: Iterable[Instr]) -> Iterator[Instr]:
+    """The instructions of a body, each before those that are nested in it."""
+    open_bodies = [iter(body)]
+    while open_bodies:
+        instr = next(open_bodies[-1], None)
+        if instr is None:
+            open_bodies.pop()
+            continue
+        yield instr
+        open_bodies.extend(map(iter, reversed(nested_bodies(instr))))
+
+
+def instructions(program: Program) -> Iterator[Instr]:
+    """All instructions of a program, those of its functions included."""
+    yield from walk(program.body)
+    for function in program.functions:
+        yield from walk(function.body)
+
+
+def calls(program: Program) -> Iterator[Call]:
+    """The calls of kernels in a program and its functions, loops and branches included."""
+    return (i for i in instructions(program) if isinstance(i, Call))
+
+
+def has_control_flow(program: Program) -> bool:
+    """True if a program is more than a straight line of calls."""
+    return bool(program.functions) or any(nested_bodies(i) for i in program.body)
+
+
+def scopes(program: Program) -> tuple[Program, ...]:
+    """The program and each of its functions, as programs with the constants they may use."""
+    functions = (replace(f, constants=program.constants) for f in program.functions)
+    return (program, *functions)
+
+
+def recursive_functions(program: Program) -> frozenset[str]:
+    """The functions that may run while they run, directly or through others."""
+    callees = {
+        f.name: {i.function for i in walk(f.body) if isinstance(i, Invoke)}
+        for f in program.functions
+    }
+    reached = callees
+    while True:
+        further = {
+            name: seen.union(*(reached.get(n, set[str]()) for n in seen))
+            for name, seen in reached.items()
+        }
+        if further == reached:
+            return frozenset(name for name, seen in reached.items() if name in seen)
+        reached = further
+
+
+def each_scope(program: Program, change: Callable[[Program], Program]) -> Program:
+    """The program after ``change`` of each of its ``scopes``; itself if nothing changed."""
+    main, *functions = scopes(program)
+    changed = change(main)
+    new = tuple(change(f) for f in functions)
+    if all(a is b for a, b in zip(new, functions, strict=True)):
+        return changed
+    return replace(changed, functions=tuple(replace(f, constants=()) for f in new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +128,9 @@ class Place:
 def places(program: Program) -> dict[str, Place]:
     """Returns the place of each name of the program; aliases are resolved to their root."""
     by_name = {r.name: Place(r.name, 0, r.nbytes) for r in fixed_regions(program)}
-    for instr in program.body:
-        if isinstance(instr, Alloc):
-            region = instr.region
+    for instr in walk(program.body):
+        if isinstance(instr, Alloc | For):
+            region = instr.region if isinstance(instr, Alloc) else instr.index
             by_name[region.name] = Place(region.name, 0, region.nbytes)
         elif isinstance(instr, Alias):
             source = by_name[instr.source]
@@ -54,49 +146,83 @@ def fixed_regions(program: Program) -> tuple[Region, ...]:
 
 def regions(program: Program) -> dict[str, Region]:
     """Every region of the program by name."""
-    declared = [i.region for i in program.body if isinstance(i, Alloc | Alias)]
+    declared = [i.region for i in walk(program.body) if isinstance(i, Alloc | Alias)]
+    declared += [i.index for i in walk(program.body) if isinstance(i, For)]
     return {r.name: r for r in (*fixed_regions(program), *declared)}
 
 
 def accesses(instr: Instr) -> Iterator[tuple[str, Access]]:
-    """The names whose memory an instruction reads or writes. Alloc, free, alias touch none."""
-    if isinstance(instr, Call):
-        for operand in instr.operands:
-            yield operand.name, operand.access
-        if instr.workspace is not None:
-            yield instr.workspace, Access.OUT
-    elif isinstance(instr, Copy):
-        yield instr.source, Access.IN
-        yield instr.target, Access.OUT
+    """The names whose memory an instruction itself reads or writes; what is nested in it is left
+    out. Alloc, free, alias and swap touch none."""
+    match instr:
+        case Call(_, operands, scratch) | Invoke(_, operands, scratch):
+            for operand in operands:
+                yield operand.name, operand.access
+            if scratch is not None:
+                yield scratch, Access.OUT
+        case Copy(source, target):
+            yield source, Access.IN
+            yield target, Access.OUT
+        case If(condition) | While(_, condition):
+            yield condition, Access.IN
+        case For(index, extent):
+            if isinstance(extent, str):
+                yield extent, Access.IN
+            yield index.name, Access.OUT
+        case _:
+            pass
 
 
 def spans(program: Program) -> dict[str, tuple[int, int]]:
-    """The indices of the first and the last instruction that touch each root, both inclusive."""
+    """The indices of the first and the last instruction that touch each root, both inclusive, in
+    the order of ``walk``."""
     where = places(program)
     by_root: dict[str, tuple[int, int]] = {}
-    for index, instr in enumerate(program.body):
+    for index, instr in enumerate(walk(program.body)):
         for name, _ in accesses(instr):
             root = where[name].root
             by_root[root] = (by_root.get(root, (index, index))[0], index)
     return by_root
 
 
+def swap_groups(program: Program) -> dict[str, frozenset[str]]:
+    """The allocations that exchange their memory, by each of them: they live equally long."""
+    groups: dict[str, frozenset[str]] = {}
+    for instr in walk(program.body):
+        if isinstance(instr, Swap):
+            names = (instr.one, instr.other)
+            group = frozenset(names).union(*(groups.get(n, ()) for n in names))
+            groups.update(dict.fromkeys(group, group))
+    return groups
+
+
 def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
-    """``instr`` with the names it uses (not the one it declares) replaced."""
+    """``instr`` with the names it uses (not the one it declares) replaced, but for what is nested
+    in it."""
 
     def new(name: str) -> str:
         return names.get(name, name)
 
     match instr:
-        case Call(kernel, operands, workspace, span):
+        case Call(_, operands, workspace):
             changed = tuple(Operand(o.access, new(o.name)) for o in operands)
-            return Call(kernel, changed, None if workspace is None else new(workspace), span)
+            space = None if workspace is None else new(workspace)
+            return replace(instr, operands=changed, workspace=space)
+        case Invoke(_, operands, frame):
+            changed = tuple(Operand(o.access, new(o.name)) for o in operands)
+            return replace(instr, operands=changed, frame=None if frame is None else new(frame))
         case Copy(source, target):
             return Copy(new(source), new(target))
         case Alias(region, source, offset):
             return Alias(region, new(source), offset)
         case Free(name):
             return Free(new(name))
+        case Swap(one, other):
+            return Swap(new(one), new(other))
+        case If(condition) | While(_, condition):
+            return replace(instr, condition=new(condition))
+        case For(_, extent):
+            return instr if isinstance(extent, int) else replace(instr, extent=new(extent))
         case Alloc():
             return instr
 
@@ -113,26 +239,29 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
         for gone, root in into.items()
         if (by_name[gone].shape, by_name[gone].dtype) == (by_name[root].shape, by_name[root].dtype)
     }
-    body: list[Instr] = []
-    for instr in program.body:
-        if isinstance(instr, Alloc) and instr.region.name in into:
-            name = instr.region.name
-            if name not in names:
-                body.append(Alias(instr.region, into[name]))
-        elif not (isinstance(instr, Free) and instr.name in into):
-            body.append(rename(instr, names))
-    return replace(program, body=tuple(body))
+
+    def merged(body: Iterable[Instr]) -> Iterator[Instr]:
+        for instr in body:
+            if isinstance(instr, Alloc) and instr.region.name in into:
+                name = instr.region.name
+                if name not in names:
+                    yield Alias(instr.region, into[name])
+            elif not (isinstance(instr, Free) and instr.name in into):
+                nested = [tuple(merged(b)) for b in nested_bodies(instr)]
+                yield with_nested_bodies(rename(instr, names), nested)
+
+    return replace(program, body=tuple(merged(program.body)))
 
 
 def live_bytes(program: Program, alignment: int = 1) -> list[int]:
-    """Returns the bytes that are allocated after each instruction of the body; a buffer counts as a
-    multiple of ``alignment``."""
+    """Returns the bytes that are allocated after each instruction, in the order of ``walk``; a
+    buffer counts as a multiple of ``alignment``."""
     sizes: dict[str, int] = {}
     live = 0
     after: list[int] = []
-    for instr in program.body:
+    for instr in walk(program.body):
         if isinstance(instr, Alloc):
-            size = -(-instr.region.nbytes // alignment) * alignment
+            size = 0 if instr.in_registers else -(-instr.region.nbytes // alignment) * alignment
             sizes[instr.region.name] = size
             live += size
         elif isinstance(instr, Free):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -10,13 +11,31 @@ import numpy as np
 from ..dtype import Array
 from ..errors import InternalError
 from ..window import dense_offset
-from .nodes import Alias, Alloc, Call, Copy, Free, Program, Region
+from .analysis import places, regions, scopes
+from .nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    For,
+    Free,
+    If,
+    Instr,
+    Invoke,
+    Program,
+    Swap,
+    While,
+)
 
 __all__ = ["Kernel", "interpret"]
 
 Kernel: TypeAlias = Callable[..., None]
 """Called with one array per operand, then the workspace (uint8) if there is one; writes its outputs
 and workspace, as the native kernel does."""
+
+MOST_FRAMES = 100_000
+"""Functions that may run inside of one another; so many are an error of the call."""
 
 _POISON = 0xA5
 
@@ -27,26 +46,28 @@ def interpret(
     kernels: Mapping[str, Kernel],
     constants: Mapping[str, Array] | None = None,
     update: bool = False,
+    deepest: int = MOST_FRAMES,
 ) -> list[Array]:
     """Run the program and return the arrays of its outputs.
 
     ``constants`` are values by name, which replace those in the program. With ``update`` the
-    inputs, which have to be dense then, get their new values.
+    inputs, which have to be dense then, get their new values. Raises RecursionError if more than
+    ``deepest`` functions run inside of one another.
 
     Allocations are filled with a pattern before and after their lifetime, and a planned program
     runs in one arena, so that a wrong lifetime or plan changes the result.
     """
-    memory: dict[str, Array] = {}
-    for region, array in zip(program.inputs, inputs, strict=True):
-        if array.shape != region.shape or array.dtype != region.dtype.numpy:
-            raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
-        memory[region.name] = _viewed(array) if update else _bytes(array)
+    values: dict[str, Array] = {}
     for constant in program.constants:
         value = (constants or {}).get(constant.region.name, constant.value)
         if value is None:
             raise InternalError(f"the constant {constant.region} has no value")
-        memory[constant.region.name] = _bytes(value)
-    regions = {c.region.name: c.region for c in program.constants}
+        values[constant.region.name] = _bytes(value)
+    memory = dict(values)
+    for region, array in zip(program.inputs, inputs, strict=True):
+        if array.shape != region.shape or array.dtype != region.dtype.numpy:
+            raise TypeError(f"{region} was given {array.dtype}{list(array.shape)}")
+        memory[region.name] = _viewed(array) if update else _bytes(array)
     for region in program.outputs:
         memory[region.name] = _poisoned(region.nbytes)
     updates = program.updates if update else ()
@@ -58,37 +79,169 @@ def interpret(
             begin *= shapes[one.target].dtype.bytes
             size = memory[one.source].size
             memory[one.source] = memory[one.target][begin : begin + size]
-    regions |= {r.name: r for r in (*program.inputs, *program.outputs)}
-    arena = _poisoned(program.arena or 0)
-
-    def array_of(name: str) -> Array:
-        return _typed(memory[name], regions[name])
-
-    for instr in program.body:
-        match instr:
-            case Alloc(region, offset):
-                regions[region.name] = region
-                if offset is None:
-                    memory[region.name] = _poisoned(region.nbytes)
-                else:
-                    memory[region.name] = arena[offset : offset + region.nbytes]
-                    memory[region.name][...] = _POISON
-            case Free(name):
-                memory.pop(name)[...] = _POISON
-            case Alias(region, source, offset):
-                regions[region.name] = region
-                memory[region.name] = memory[source][offset : offset + region.nbytes]
-            case Copy(source, target):
-                memory[target][...] = memory[source]
-            case Call(kernel, operands, workspace):
-                arrays = [array_of(o.name) for o in operands]
-                kernels[kernel](*arrays, *([] if workspace is None else [array_of(workspace)]))
+    main, *functions = (_Code(scope) for scope in scopes(program))
+    frame = _Frame(main, memory, _poisoned(program.arena or 0))
+    _run(frame, {f.scope.name: f for f in functions}, values, kernels, deepest)
     for one in updates:
         if not one.in_place:
             window = one.window or ()
             key = tuple(slice(b, b + (n - 1) * s + 1, s) for b, s, n in window)
-            array_of(one.target)[key] = array_of(one.source)
-    return [array_of(r.name) for r in program.outputs]
+            frame.array(one.target)[key] = frame.array(one.source)
+    return [frame.array(r.name) for r in program.outputs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    """Goes on at step ``target``: always, or if a condition is false, or if a loop is at its end.
+    A jump back to the test of a loop counts its index."""
+
+    target: int
+    unless: str | None = None
+    ended: For | None = None
+    counted: For | None = None
+
+
+_Step: TypeAlias = Alloc | Free | Alias | Call | Copy | Swap | Invoke | For | _Jump
+
+
+class _Code:
+    """A program as steps and jumps. A ``For`` among the steps begins that loop."""
+
+    def __init__(self, scope: Program) -> None:
+        self.scope = scope
+        self.places = places(scope)
+        self.regions = regions(scope)
+        self.steps: list[_Step] = []
+        self.body(scope.body)
+
+    def body(self, body: Sequence[Instr]) -> None:
+        for instr in body:
+            if isinstance(instr, If | While | For):
+                self.nested(instr)
+            else:
+                self.steps.append(instr)
+
+    def nested(self, instr: If | While | For) -> None:
+        match instr:
+            case If(condition, then, orelse):
+                test = self.jump()
+                self.body(then)
+                end = self.jump()
+                self.steps[test] = _Jump(len(self.steps), unless=condition)
+                self.body(orelse)
+                self.steps[end] = _Jump(len(self.steps))
+            case While(head, condition, body):
+                begin = len(self.steps)
+                self.body(head)
+                test = self.jump()
+                self.body(body)
+                self.steps.append(_Jump(begin))
+                self.steps[test] = _Jump(len(self.steps), unless=condition)
+            case For(_, _, body):
+                self.steps.append(instr)
+                test = self.jump()
+                self.body(body)
+                self.steps.append(_Jump(test, counted=instr))
+                self.steps[test] = _Jump(len(self.steps), ended=instr)
+
+    def jump(self) -> int:
+        """Makes room for a jump whose target is yet to come."""
+        self.steps.append(_Jump(0))
+        return len(self.steps) - 1
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A run of a program or function: the bytes of each root, and the step that comes next."""
+
+    code: _Code
+    memory: dict[str, Array]
+    arena: Array
+    extents: dict[str, int] = field(default_factory=dict[str, int])
+    next: int = 0
+
+    def bytes(self, name: str) -> Array:
+        place = self.code.places[name]
+        return self.memory[place.root][place.begin : place.end]
+
+    def array(self, name: str) -> Array:
+        region = self.code.regions[name]
+        return self.bytes(name).view(region.dtype.numpy).reshape(region.shape)
+
+    def jumps(self, jump: _Jump) -> bool:
+        if jump.unless is not None:
+            return not self.array(jump.unless)
+        if jump.ended is not None:
+            index = jump.ended.index.name
+            return int(self.array(index)) >= self.extents[index]
+        if jump.counted is not None:
+            self.array(jump.counted.index.name)[...] += 1
+        return True
+
+
+def _run(
+    frame: _Frame,
+    functions: Mapping[str, _Code],
+    constants: Mapping[str, Array],
+    kernels: Mapping[str, Kernel],
+    deepest: int,
+) -> None:
+    """Runs a frame to its end. Functions run in frames of a list, so that the depth of Python's
+    own stack is not that of the program."""
+    frames = [frame]
+    while frames:
+        frame = frames[-1]
+        if frame.next == len(frame.code.steps):
+            frames.pop()
+            continue
+        step = frame.code.steps[frame.next]
+        frame.next += 1
+        match step:
+            case _Jump(target):
+                if frame.jumps(step):
+                    frame.next = target
+            case Alloc(region, offset):
+                if offset is None:
+                    frame.memory[region.name] = _poisoned(region.nbytes)
+                else:
+                    frame.memory[region.name] = frame.arena[offset : offset + region.nbytes]
+                    frame.memory[region.name][...] = _POISON
+            case Free(name):
+                frame.memory.pop(name)[...] = _POISON
+            case Alias():
+                pass
+            case Copy(source, target):
+                frame.bytes(target)[...] = frame.bytes(source)
+            case Swap(one, other):
+                memory = frame.memory
+                memory[one], memory[other] = memory[other], memory[one]
+            case For(index, extent):
+                frame.memory[index.name] = np.zeros(index.nbytes, np.uint8)
+                count = extent if isinstance(extent, int) else int(frame.array(extent))
+                frame.extents[index.name] = count
+            case Call(kernel, operands, workspace):
+                arrays = [frame.array(o.name) for o in operands]
+                extra = [] if workspace is None else [frame.array(workspace)]
+                kernels[kernel](*arrays, *extra)
+            case Invoke(function):
+                if len(frames) > deepest:
+                    raise RecursionError(f"@{function} runs {deepest} times inside of itself")
+                frames.append(_invoked(frame, step, functions[function], constants))
+
+
+def _invoked(frame: _Frame, invoke: Invoke, code: _Code, constants: Mapping[str, Array]) -> _Frame:
+    """The frame of a function: its arena is a region of the caller, or new."""
+    memory = dict(constants)
+    params = (*code.scope.inputs, *code.scope.outputs)
+    for param, operand in zip(params, invoke.operands, strict=True):
+        memory[param.name] = frame.bytes(operand.name)
+        if operand.access is Access.OUT:
+            memory[param.name][...] = _POISON
+    if invoke.frame is None:
+        return _Frame(code, memory, _poisoned(code.scope.arena or 0))
+    arena = frame.bytes(invoke.frame)
+    arena[...] = _POISON
+    return _Frame(code, memory, arena)
 
 
 def _bytes(array: Array) -> Array:
@@ -103,7 +256,3 @@ def _viewed(array: Array) -> Array:
 
 def _poisoned(nbytes: int) -> Array:
     return np.full(nbytes, _POISON, np.uint8)
-
-
-def _typed(memory: Array, region: Region) -> Array:
-    return memory.view(region.dtype.numpy).reshape(region.shape)

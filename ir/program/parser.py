@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..dtype import DTYPES, DType
 from ..errors import ParseError
@@ -14,17 +15,24 @@ from .nodes import (
     Call,
     Constant,
     Copy,
+    For,
     Free,
+    If,
     Instr,
+    Invoke,
     Operand,
     Program,
     Region,
+    Swap,
     Update,
+    While,
 )
 
 __all__ = ["parse_program"]
 
-_TOKEN = re.compile(r"[ \t\r]*(?:(?P<comment>//[^\n]*)|(?P<token>[%@]?[\w.]+|[-(){}\[\]:,=+]|\n))")
+_TOKEN = re.compile(r"[ \t\r]*(?:(?P<comment>//[^\n]*)|(?P<token>[%@]?[\w.]+|[-(){}\[\]:,=+<]|\n))")
+
+_KEYWORDS = {"free", "call", "invoke", "copy", "swap", "if", "while", "for"}
 
 
 def parse_program(text: str) -> Program:
@@ -101,6 +109,14 @@ class _Parser:
 
     def program(self) -> Program:
         self.expect("program")
+        one = self.unit()
+        functions: list[Program] = []
+        while self.take("function"):
+            self.expect("program")
+            functions.append(self.unit())
+        return replace(one, functions=tuple(functions))
+
+    def unit(self) -> Program:
         name = self.global_name()
         inputs, outputs = self.params()
         arena = None
@@ -176,23 +192,64 @@ class _Parser:
             shape.append(self.number())
         return tuple(shape), dtype
 
+    def block(self) -> tuple[Instr, ...]:
+        self.expect("{")
+        body: list[Instr] = []
+        while not self.take("}"):
+            body.append(self.instr())
+        return tuple(body)
+
     def instr(self) -> Instr:
-        if self.take("free"):
-            return Free(self.name())
-        if self.take("call"):
-            return self.call()
-        if self.take("copy"):
-            self.expect("@in")
-            source = self.name()
-            self.expect(",")
-            self.expect("@out")
-            return Copy(source, self.name())
-        if not self.peek().startswith("%"):
+        keyword = self.peek()
+        if keyword.startswith("%"):
+            return self.declaration()
+        if keyword not in _KEYWORDS:
             raise self.wrong("an instruction")
+        self.position += 1
+        match keyword:
+            case "free":
+                return Free(self.name())
+            case "call":
+                return self.call()
+            case "invoke":
+                return self.invoke()
+            case "copy":
+                return self.copy()
+            case "swap":
+                return self.swap()
+            case "if":
+                condition, then = self.name(), self.block()
+                return If(condition, then, self.block() if self.take("else") else ())
+            case "while":
+                head, condition = self.block(), self.name()
+                self.expect("do")
+                return While(head, condition, self.block())
+            case _:
+                index = self.region()
+                self.expect("<")
+                extent = self.name() if self.peek().startswith("%") else self.number()
+                return For(index, extent, self.block())
+
+    def copy(self) -> Copy:
+        self.expect("@in")
+        source = self.name()
+        self.expect(",")
+        self.expect("@out")
+        return Copy(source, self.name())
+
+    def swap(self) -> Swap:
+        one = self.name()
+        self.expect(",")
+        return Swap(one, self.name())
+
+    def declaration(self) -> Alloc | Alias:
         name = self.name()
         self.expect("=")
         if self.take("alloc"):
             region = Region(name, *self.array_type())
+            if self.take("in"):
+                self.expect("registers")
+                return Alloc(region, in_registers=True)
             return Alloc(region, self.number() if self.take("at") else None)
         self.expect("alias")
         source = self.name()
@@ -201,7 +258,20 @@ class _Parser:
         return Alias(region, source, self.number() if self.take("+") else 0)
 
     def call(self) -> Call:
-        kernel = self.global_name()
+        inline = self.take("inline")
+        kernel, operands = self.global_name(), self.operands()
+        workspace = self.name() if self.take("workspace") else None
+        return Call(kernel, operands, workspace, inline=inline)
+
+    def invoke(self) -> Invoke:
+        function, operands = self.global_name(), self.operands()
+        if self.take("frame"):
+            return Invoke(function, operands, self.name())
+        self.expect("on")
+        self.expect("stack")
+        return Invoke(function, operands)
+
+    def operands(self) -> tuple[Operand, ...]:
         operands: list[Operand] = []
         self.expect("(")
         while not self.take(")"):
@@ -209,5 +279,4 @@ class _Parser:
                 self.expect(",")
             access = self.word("@in|@out|@inout", "@in, @out or @inout")
             operands.append(Operand(Access(access[1:]), self.name()))
-        workspace = self.name() if self.take("workspace") else None
-        return Call(kernel, tuple(operands), workspace)
+        return tuple(operands)

@@ -1,76 +1,142 @@
 """Verifier of programs.
 
-``verify`` walks the instructions once and tracks the live names, the bytes that have been written,
-and their places in the arena. Any error it raises is a mistake of the compiler.
+``verify`` walks the instructions and tracks the live names, the bytes that have been written on
+every path, and their places in the arena. Any error it raises is a mistake of the compiler.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from ..dtype import BOOL, INT64, UINT8, DType
 from ..errors import InternalError
 from ..window import dense_offset
-from .analysis import Place, accesses, fixed_regions
-from .nodes import Access, Alias, Alloc, Call, Copy, Free, Instr, Program, Region, Update
+from .analysis import Place, accesses, fixed_regions, recursive_functions, scopes, swap_groups, walk
+from .nodes import (
+    Access,
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    For,
+    Free,
+    If,
+    Instr,
+    Invoke,
+    Program,
+    Region,
+    Swap,
+    Update,
+    While,
+)
 
-__all__ = ["ARENA_ALIGNMENT", "verify"]
+__all__ = ["ARENA_ALIGNMENT", "MOST_REGISTER_BYTES", "verify"]
 
 ARENA_ALIGNMENT = 64
 """Bytes: every planned allocation starts on a multiple of this."""
+
+MOST_REGISTER_BYTES = 64
+"""Most bytes of an allocation in registers."""
 
 
 def verify(program: Program) -> Program:
     """The program itself if it is right; else InternalError with the instruction at fault.
 
-    Checked: names are declared once and before use; nothing is used after ``free``, freed twice or
-    never; bytes are written before they are read, all outputs are written, inputs and constants
-    never; aliases stay inside their memory and aligned; copies fit; operands of one call overlap
-    only where both are ``@inout``; planned allocations lie aligned inside the arena, and no two
-    that live at the same time share a byte; updates are of inputs, with outputs of their type.
+    Checked, of the program and of its functions: names are declared once and before use, and not
+    used outside of their block; nothing is used after ``free``, freed twice or never, or freed in
+    another block than its own; bytes are written before they are read on every path (a loop may
+    run zero times), all outputs are written, inputs, constants and indices never; aliases stay
+    inside their memory and aligned; copies fit; operands of one call overlap only where both are
+    ``@inout``; conditions are bool scalars, and extents int64 ones; what is swapped has the same
+    size and is allocated in one block, outside of the innermost loop; functions are called with
+    what they take, and recursive ones on the stack; planned allocations lie aligned inside the
+    arena, and no two that live at the same time share a byte; updates are of inputs, with outputs
+    of their type.
     """
-    _Verifier(program).run()
+    functions = {f.name: f for f in program.functions}
+    recursive = recursive_functions(program)
+    if len(functions) != len(program.functions) or program.name in functions:
+        raise InternalError(f"program @{program.name}: two functions have the same name")
+    for function in program.functions:
+        if function.functions or function.constants or function.updates:
+            raise InternalError(
+                f"program @{program.name}: the function @{function.name} has functions, constants "
+                "or updates of its own"
+            )
+    for scope in scopes(program):
+        _Verifier(scope, functions, recursive).run()
     return program
 
 
+_Ranges: TypeAlias = "tuple[tuple[int, int], ...]"  # disjoint half-open ranges of bytes, in order
+_Written: TypeAlias = "dict[str, _Ranges]"  # by root: the bytes that are written on every path
+
+
 class _Verifier:
-    def __init__(self, program: Program) -> None:
+    """Blocks are numbered as they are met. ``home`` is the block of each allocation, ``block`` the
+    one that is checked, and ``loop`` the first of the innermost loop."""
+
+    def __init__(
+        self, program: Program, functions: Mapping[str, Program], recursive: frozenset[str]
+    ) -> None:
         self.program = program
+        self.functions = functions
+        self.recursive = recursive
         self.instr: Instr | None = None
         self.index = -1
         self.places: dict[str, Place] = {}
         self.regions: dict[str, Region] = {}
-        self.written: dict[str, _Bytes] = {}
+        self.written: _Written = {}
+        self.read_only: set[str] = set()
         self.freed: set[str] = set()
         self.live: dict[str, Alloc] = {}
+        self.blocks = 0
+        self.block = 0
+        self.loop = 0
+        self.home: dict[str, int] = {}
+        self.swapped = swap_groups(program)
 
     def wrong(self, message: str) -> InternalError:
         if self.instr is None:
             return InternalError(f"program @{self.program.name}: {message}")
-        at = f"instruction {self.index}: {self.instr}"
+        line, *nested = str(self.instr).split("\n")
+        at = f"instruction {self.index}: {line}{' ...' if nested else ''}"
         return InternalError(f"program @{self.program.name}: {message}", notes=(at,))
 
     def run(self) -> None:
         program = self.program
         for region in fixed_regions(program):
             self.declare(region, Place(region.name, 0, region.nbytes))
-            self.written[region.name] = _Bytes()
         for region in (*program.inputs, *(c.region for c in program.constants)):
-            self.written[region.name].add(0, region.nbytes)
-        self.read_only = {r.name for r in program.inputs}
-        self.read_only |= {c.region.name for c in program.constants}
+            self.written[region.name] = _added((), 0, region.nbytes)
+            self.read_only.add(region.name)
         for constant in program.constants:
             self.check_constant(constant.region, constant.value)
-        for self.index, self.instr in enumerate(program.body):
-            self.step(self.instr)
+        self.check_names()
+        self.index = -1
+        self.body(program.body)
         self.instr = None
         for region in program.outputs:
-            if not self.written[region.name].cover(0, region.nbytes):
+            if not _cover(self.written.get(region.name, ()), 0, region.nbytes):
                 raise self.wrong(f"the output %{region.name} is not written")
-        if self.live:
-            raise self.wrong(f"%{min(self.live)} is never freed")
         sources = [u.source for u in program.updates]
         if sources and sources != [r.name for r in program.outputs[-len(sources) :]]:
             raise self.wrong("updates are not with the last outputs, in their order")
         for update in program.updates:
             self.check_update(update)
+
+    def check_names(self) -> None:
+        """Names are unique, whichever blocks declare them."""
+        declared = set(self.places)
+        for index, instr in enumerate(walk(self.program.body)):
+            if not isinstance(instr, Alloc | Alias | For):
+                continue
+            name = instr.index.name if isinstance(instr, For) else instr.region.name
+            if name in declared:
+                self.index, self.instr = index, instr
+                raise self.wrong(f"%{name} is declared twice")
+            declared.add(name)
 
     def check_update(self, update: Update) -> None:
         program = self.program
@@ -98,8 +164,6 @@ class _Verifier:
             raise self.wrong(f"the constant {region} has a value of {dtype}{list(shape)}")
 
     def declare(self, region: Region, place: Place) -> None:
-        if region.name in self.places:
-            raise self.wrong(f"%{region.name} is declared twice")
         if any(size < 0 for size in region.shape):
             raise self.wrong(f"{region} has a negative size")
         self.places[region.name] = place
@@ -113,23 +177,54 @@ class _Verifier:
             raise self.wrong(f"%{name} is used after free")
         return place
 
+    def body(self, instrs: Sequence[Instr]) -> None:
+        """Checks the instructions of a block. What it declares is unknown after it."""
+        places, block = dict(self.places), self.block
+        self.blocks += 1
+        self.block = self.blocks
+        for self.instr in instrs:
+            self.index += 1
+            self.step(self.instr)
+        left = [name for name in self.live if self.home[name] == self.block]
+        if left:
+            self.instr = None
+            raise self.wrong(f"%{min(left)} is never freed")
+        self.places, self.block = places, block
+
     def step(self, instr: Instr) -> None:
-        if isinstance(instr, Alloc):
-            self.alloc(instr)
-        elif isinstance(instr, Free):
-            self.free(instr)
-        elif isinstance(instr, Alias):
-            self.alias(instr)
-        else:
-            if isinstance(instr, Copy):
-                self.check_copy(instr)
-            self.check_races(instr)
-            self.access(instr)
+        # What is swapped has to be freed at once: any of it may be in the memory of the other.
+        for group in self.swapped.values() if not isinstance(instr, Free) else ():
+            ended, live = group & self.freed, group & self.live.keys()
+            if ended and live:
+                raise self.wrong(f"%{min(live)} may be in the memory of %{min(ended)}, which ended")
+        match instr:
+            case Alloc():
+                self.alloc(instr)
+            case Free():
+                self.free(instr)
+            case Alias():
+                self.alias(instr)
+            case Swap():
+                self.swap(instr)
+            case If():
+                self.branches(instr)
+            case While() | For():
+                self.iterations(instr)
+            case Call() | Copy() | Invoke():
+                if isinstance(instr, Copy):
+                    self.check_copy(instr)
+                if isinstance(instr, Invoke):
+                    self.check_invoke(instr)
+                self.check_races(instr)
+                self.access(instr)
 
     def alloc(self, instr: Alloc) -> None:
         region, offset, arena = instr.region, instr.offset, self.program.arena
         self.declare(region, Place(region.name, 0, region.nbytes))
-        if (offset is None) != (arena is None):
+        if instr.in_registers:
+            if region.nbytes > MOST_REGISTER_BYTES or offset is not None:
+                raise self.wrong(f"%{region.name} is too large for registers, or planned")
+        elif (offset is None) != (arena is None):
             raise self.wrong(f"%{region.name} is {'not ' if offset is None else ''}planned")
         if offset is not None and arena is not None:
             if offset % ARENA_ALIGNMENT:
@@ -137,16 +232,22 @@ class _Verifier:
             if not 0 <= offset <= offset + region.nbytes <= arena:
                 raise self.wrong(f"%{region.name} lies outside the arena")
             for other in self.live.values():
-                begin = other.offset or 0
+                begin = other.offset
+                if begin is None:
+                    continue
                 if offset < begin + other.region.nbytes and begin < offset + region.nbytes:
                     raise self.wrong(f"%{region.name} shares bytes with %{other.region.name}")
         self.live[region.name] = instr
-        self.written[region.name] = _Bytes()
+        self.home[region.name] = self.block
+        self.freed.discard(region.name)
+        self.written[region.name] = ()
 
     def free(self, instr: Free) -> None:
         self.find(instr.name)
         if instr.name not in self.live:
             raise self.wrong(f"%{instr.name} is not an allocation")
+        if self.home[instr.name] != self.block:
+            raise self.wrong(f"%{instr.name} is allocated in another block")
         del self.live[instr.name]
         self.freed.add(instr.name)
 
@@ -160,12 +261,99 @@ class _Verifier:
             raise self.wrong(f"%{instr.region.name} is not aligned to its elements")
         self.declare(instr.region, place)
 
+    def swap(self, instr: Swap) -> None:
+        names = (instr.one, instr.other)
+        for name in names:
+            self.find(name)
+            if name not in self.live or self.live[name].in_registers:
+                raise self.wrong(f"%{name} is not an allocation in memory")
+            if self.home[name] >= self.loop > 0:
+                raise self.wrong(f"%{name} is allocated inside of the loop")
+        one, other = (self.live[name] for name in names)
+        if instr.one == instr.other or one.region.nbytes != other.region.nbytes:
+            raise self.wrong("what is swapped is the same, or differs in size")
+        if self.home[instr.one] != self.home[instr.other]:
+            raise self.wrong("what is swapped is allocated in different blocks")
+        written = self.written
+        written[instr.one], written[instr.other] = written[instr.other], written[instr.one]
+
+    def branches(self, instr: If) -> None:
+        self.check_scalar(instr.condition, BOOL, "condition")
+        before = dict(self.written)
+        self.body(instr.then)
+        after, self.written = self.written, before
+        self.body(instr.orelse)
+        self.written = _intersected(after, self.written)
+
+    def iterations(self, instr: While | For) -> None:
+        """Checks a loop. An iteration begins with what is written before the loop and at the end
+        of any other iteration, which is found by going through the loop until it stays."""
+        places, loop, index = dict(self.places), self.loop, self.index
+        if isinstance(instr, For):
+            if isinstance(instr.extent, str):
+                self.check_scalar(instr.extent, INT64, "extent")
+            name = instr.index.name
+            if (instr.index.shape, instr.index.dtype) != ((), INT64):
+                raise self.wrong(f"the index %{name} is {instr.index.type_text}, not an int64[]")
+            self.declare(instr.index, Place(name, 0, instr.index.nbytes))
+            self.written[name] = ((0, instr.index.nbytes),)
+            self.read_only.add(name)
+        self.loop = self.blocks + 1
+        while True:
+            begin, self.index = dict(self.written), index
+            if isinstance(instr, While):
+                self.body(instr.head)
+                self.instr = instr
+                self.check_scalar(instr.condition, BOOL, "condition")
+            tested = dict(self.written)
+            self.body(instr.body)
+            ended, self.written = self.written, _intersected(begin, self.written)
+            if self.written == begin:
+                break
+        self.places, self.loop = places, loop
+        runs = isinstance(instr, For) and isinstance(instr.extent, int) and instr.extent > 0
+        self.written = ended if runs else tested
+
+    def check_scalar(self, name: str, dtype: DType, what: str) -> None:
+        place = self.find(name)
+        region = self.regions[name]
+        if (region.shape, region.dtype) != ((), dtype):
+            raise self.wrong(f"the {what} %{name} is {region.type_text}, not {dtype}[]")
+        if not _cover(self.written.get(place.root, ()), place.begin, place.end):
+            raise self.wrong(f"%{name} is read before it is written")
+
     def check_copy(self, instr: Copy) -> None:
         source, target = self.find(instr.source), self.find(instr.target)
         if source.end - source.begin != target.end - target.begin:
             raise self.wrong("the sizes of a copy differ")
 
-    def check_races(self, instr: Call | Copy) -> None:
+    def check_invoke(self, instr: Invoke) -> None:
+        function = self.functions.get(instr.function)
+        if function is None:
+            raise self.wrong(f"there is no function @{instr.function}")
+        params = (*function.inputs, *function.outputs)
+        if len(params) != len(instr.operands):
+            raise self.wrong(f"@{function.name} takes {len(params)} operands")
+        for number, (param, operand) in enumerate(zip(params, instr.operands, strict=True)):
+            self.find(operand.name)
+            region = self.regions[operand.name]
+            allowed = Access.IN if number < len(function.inputs) else Access.OUT
+            if operand.access not in (allowed, Access.INOUT):
+                raise self.wrong(f"%{operand.name} is given to @{allowed} %{param.name}")
+            if (region.shape, region.dtype) != (param.shape, param.dtype):
+                raise self.wrong(f"{region} is given to {param}")
+        if instr.frame is None:
+            return
+        self.find(instr.frame)
+        frame = self.regions[instr.frame]
+        if function.name in self.recursive:
+            raise self.wrong(f"@{function.name} is recursive, but its frame is not on the stack")
+        if frame.name not in self.live or self.live[frame.name].in_registers:
+            raise self.wrong(f"the frame %{frame.name} is not an allocation in memory")
+        if frame.dtype != UINT8 or function.arena is None or frame.nbytes < function.arena:
+            raise self.wrong(f"{frame} is not an arena of @{function.name}")
+
+    def check_races(self, instr: Call | Copy | Invoke) -> None:
         touched = [(self.find(name), name, access) for name, access in accesses(instr)]
         for i, (place, name, access) in enumerate(touched):
             for other, other_name, other_access in touched[:i]:
@@ -175,31 +363,43 @@ class _Verifier:
                 if not both or place != other:
                     raise self.wrong(f"%{other_name} and %{name} share bytes that are written")
 
-    def access(self, instr: Call | Copy) -> None:
+    def access(self, instr: Call | Copy | Invoke) -> None:
         for name, access in accesses(instr):
             place = self.places[name]
-            if access.reads and not self.written[place.root].cover(place.begin, place.end):
+            if access.reads and not _cover(
+                self.written.get(place.root, ()), place.begin, place.end
+            ):
                 raise self.wrong(f"%{name} is read before it is written")
         for name, access in accesses(instr):
             place = self.places[name]
             if access.writes and place.root in self.read_only:
                 raise self.wrong(f"%{name} is read-only")
             if access.writes:
-                self.written[place.root].add(place.begin, place.end)
+                before = self.written.get(place.root, ())
+                self.written[place.root] = _added(before, place.begin, place.end)
 
 
-class _Bytes:
-    """A set of bytes as disjoint half-open ranges in order."""
+def _added(ranges: _Ranges, begin: int, end: int) -> _Ranges:
+    apart = [r for r in ranges if r[1] < begin or end < r[0]]
+    joined = [r for r in ranges if not (r[1] < begin or end < r[0])]
+    begin = min([begin, *(r[0] for r in joined)])
+    end = max([end, *(r[1] for r in joined)])
+    return tuple(sorted([*apart, (begin, end)]))
 
-    def __init__(self) -> None:
-        self.ranges: list[tuple[int, int]] = []
 
-    def add(self, begin: int, end: int) -> None:
-        apart = [r for r in self.ranges if r[1] < begin or end < r[0]]
-        joined = [r for r in self.ranges if not (r[1] < begin or end < r[0])]
-        begin = min([begin, *(r[0] for r in joined)])
-        end = max([end, *(r[1] for r in joined)])
-        self.ranges = sorted([*apart, (begin, end)])
+def _cover(ranges: _Ranges, begin: int, end: int) -> bool:
+    return begin == end or any(b <= begin and end <= e for b, e in ranges)
 
-    def cover(self, begin: int, end: int) -> bool:
-        return begin == end or any(b <= begin and end <= e for b, e in self.ranges)
+
+def _intersected(one: _Written, other: _Written) -> _Written:
+    """Returns the bytes that are written on both of two paths."""
+    return {
+        root: tuple(
+            (max(a, c), min(b, d))
+            for a, b in one[root]
+            for c, d in other[root]
+            if max(a, c) < min(b, d)
+        )
+        for root in one
+        if root in other
+    }
