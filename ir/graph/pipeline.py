@@ -12,6 +12,7 @@ from .nodes import Module
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.fold_branches import fold_branches
 from .passes.fold_constants import fold_constants
 from .passes.fold_scales import fold_scales
 from .passes.fuse_operators import fuse_operators
@@ -47,6 +48,8 @@ def default_pipeline(
         # Whole operators (softmax, layer_norm) are still visible to the rules.
         simplify,
         fold,
+        # Conditions are known, if they ever are.
+        fold_branches,
         eliminate_dead_code,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,

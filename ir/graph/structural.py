@@ -10,11 +10,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 
-from .nodes import Atom, Binding, Block, Constant, Function, GlobalVar, Module, Var
-from .printer import as_text
-from .walk import map_operands, nested_blocks, nested_params, with_nested_blocks
+from .nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    Module,
+    TupleGetItem,
+    Var,
+)
+from .operator import Operator
+from .printer import as_text, value_text
+from .walk import map_operands, nested_blocks, nested_params, operands, with_nested_blocks
 
-__all__ = ["atom_key", "structural_equal", "structural_hash"]
+__all__ = ["atom_key", "equal_blocks", "structural_equal", "structural_hash"]
 
 _COMPARED_BYTES = 4096
 """Constants up to this size are compared by content; bigger ones by being the same array."""
@@ -98,3 +111,44 @@ def atom_key(atom: Atom) -> Hashable:
             return id(array)
         return (array.dtype.name, array.shape, array.tobytes())
     return atom.name if isinstance(atom, GlobalVar) else atom
+
+
+def equal_blocks(left: Block, right: Block) -> bool:
+    """True if two blocks of one function certainly compute the same from the variables around."""
+    return _equal_blocks(left, right, {})
+
+
+def _equal_blocks(left: Block, right: Block, pairs: dict[Var, Var]) -> bool:
+    """``pairs`` has the variable on the right for each that was bound on the left."""
+
+    def equal_atoms(a: Atom, b: Atom) -> bool:
+        return atom_key(pairs.get(a, a) if isinstance(a, Var) else a) == atom_key(b)
+
+    if len(left.bindings) != len(right.bindings):
+        return False
+    for one, other in zip(left.bindings, right.bindings):
+        a, b = one.value, other.value
+        if type(a) is not type(b) or one.var.type != other.var.type or _detail(a) != _detail(b):
+            return False
+        atoms, params = (operands(a), operands(b)), (nested_params(a), nested_params(b))
+        if len(atoms[0]) != len(atoms[1]) or not all(map(equal_atoms, *atoms)):
+            return False
+        if [p.type for p in params[0]] != [p.type for p in params[1]]:
+            return False
+        pairs.update(zip(*params))
+        blocks = zip(nested_blocks(a), nested_blocks(b), strict=True)
+        if not all(_equal_blocks(x, y, pairs) for x, y in blocks):
+            return False
+        pairs[one.var] = other.var
+    return equal_atoms(left.result, right.result)
+
+
+def _detail(value: Expr) -> Hashable:
+    """Returns what an expression says besides its operands and blocks."""
+    if isinstance(value, TupleGetItem):
+        return value.index
+    if isinstance(value, Call | Function):
+        attrs = tuple(sorted((k, value_text(v)) for k, v in value.attrs.items()))
+        op = value.op if isinstance(value, Call) else None
+        return attrs, op if isinstance(op, Operator) else None
+    return None

@@ -36,6 +36,8 @@ KNOWN = {
     "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
     # Ratios of work to work, which hold for any machine that has registers and memory.
+    "fold_branches.SELECTED_WORK": "instructions in the time of a mispredicted branch",
+    "fold_branches.SELECTED_ELEMENTS": "elements of a value that is selected in registers",
     "choose_algorithms.MARGIN": "share of the direct algorithm's time",
     "choose_algorithms._GROWTH_ALLOWED": "share of a tolerance",
     "recurrence._BATCH_TILE": "sums of a step that registers hold beside each other",

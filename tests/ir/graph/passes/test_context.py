@@ -162,7 +162,7 @@ def test_symbolic_sizes_pass() -> None:
 
 
 OPTIONAL = [
-    *("simplify", "fold_constants", "eliminate_common_subexpressions"),
+    *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
     "fold_scales",
 ]
@@ -187,7 +187,7 @@ def test_levels_choose_passes() -> None:
 
     needed = {"inline_calls", "lower_to_primitives", "eliminate_dead_code", "fuse_operators"}
     assert names(0) == needed
-    assert names(1) == needed | set(OPTIONAL[:3])
+    assert names(1) == needed | set(OPTIONAL[:4])
     assert names(2) == needed | set(OPTIONAL)
 
 
