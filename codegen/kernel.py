@@ -1,14 +1,15 @@
 """A PrimFunc and a schedule become one native kernel.
 
 The native interface: ``void @NAME(ptr operand, ..., ptr workspace)`` with the operands in order
-(parameters, packed ones in the place of what they pack, then outputs), dense and row-major; and
+(parameters, packed ones in the place of what they pack, then outputs), dense and row-major, without
+the parameters that outputs begin as, whose values are in these outputs; and
 ``void @NAME.packed(ptr args)``, where ``args`` is an array of those pointers. A parallel kernel
 calls ``lw_parallel_for`` of the runtime. Outputs start on a multiple of 64 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from ..ir.dims import as_int
 from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
-from ..ir.loop.kinds import Role
 from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import Buffer, PrimFunc
 from ..ir.loop.procedure import Procedure
@@ -35,6 +35,7 @@ __all__ = [
     "compile_kernel",
     "compile_nest",
     "packed_entry",
+    "parameter_places",
     "prepare_operands",
     "stored_kernel",
 ]
@@ -115,7 +116,7 @@ def emit_kernel(nest: Nest, target: Target, name: str, most: int | None = None) 
     places: dict[str, Place] = {}
     for n, operand in enumerate(nest.operands):
         base = Value(f"%a{n}", "ptr")
-        places[operand.buffer.name] = Place(operand.buffer, base, operand.role == Role.OUT)
+        places[operand.buffer.name] = Place(operand.buffer, base, operand.role.writes)
     offset = 0
     for buffer in nest.workspace:
         base = writer.offset(Value("%workspace", "ptr"), "i8", None, offset)
@@ -151,17 +152,28 @@ def packed_entry(name: str, count: int) -> str:
     return "\n".join(lines)
 
 
+def parameter_places(operands: Sequence[Operand]) -> list[int]:
+    """Returns, for each parameter of a kernel, the position of the operand that holds its value
+    when the kernel is called: that of a result, if one begins as it."""
+    begun = {o.begins_as[0]: n for n, o in enumerate(operands) if o.begins_as is not None}
+    rest = [n for n, o in enumerate(operands) if not o.role.writes]
+    given = iter(rest)
+    return [begun[p] if p in begun else next(given) for p in range(len(rest) + len(begun))]
+
+
 def prepare_operands(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
     """The arrays to hand to a kernel, in order: ``inputs`` by parameter name, packed where the
-    kernel wants it so, and fresh outputs."""
+    kernel wants it so, and fresh outputs, some of which begin as a copy of an input."""
     arrays: list[Array] = []
     for operand in kernel.operands:
         buffer = operand.buffer
         if operand.pack is not None:
             arrays.append(operand.pack.array(inputs[operand.pack.source]))
-        elif operand.role == Role.OUT:
-            shape = [as_int(s) for s in buffer.shape]
-            arrays.append(np.empty(shape, buffer.dtype.numpy))
+        elif operand.role.writes:
+            made = np.empty([as_int(s) for s in buffer.shape], buffer.dtype.numpy)
+            if operand.begins_as is not None:
+                made[...] = inputs[operand.begins_as[1]]
+            arrays.append(made)
         else:
             shape = [as_int(s) for s in buffer.shape]
             arrays.append(np.ascontiguousarray(inputs[buffer.name]).reshape(shape))

@@ -47,7 +47,7 @@ def run_kernel(
         if operand.role == "out":
             array.reshape(-1).view(np.uint8)[...] = GARBAGE
     call_kernel(kernel, operands, None, target, threads)
-    return [a for o, a in zip(kernel.operands, operands, strict=True) if o.role == "out"]
+    return [a for o, a in zip(kernel.operands, operands, strict=True) if o.role.writes]
 
 
 def aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:

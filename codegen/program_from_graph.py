@@ -85,7 +85,8 @@ class PackInterface(Protocol):
 
 
 class OperandInterface(Protocol):
-    """An operand of a kernel: its memory, and how a packed one is made."""
+    """An operand of a kernel: its memory, how a packed one is made, and the position of the
+    parameter whose value a result begins with."""
 
     @property
     def buffer(self) -> Buffer: ...
@@ -95,6 +96,9 @@ class OperandInterface(Protocol):
 
     @property
     def pack(self) -> PackInterface | None: ...
+
+    @property
+    def begins_as(self) -> tuple[int, str] | None: ...
 
 
 class KernelInterface(Protocol):
@@ -255,11 +259,20 @@ class _Conversion:
         if isinstance(callee, Function) and not callee.attrs.get("primitive"):
             raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
         kernel = self.kernels.get(name)
-        if kernel is not None:
-            args = [self.operand(name, arg, k) for arg, k in zip(args, kernel.operands)]
         made: list[Region] = []
         results = self.declare(var.name, var.type, made)
         self.body.extend(Alloc(region) for region in made)
+        access = dict.fromkeys(made, Access.OUT)
+        if kernel is not None:
+            written = [k for k in kernel.operands if k.role in ("out", "inout")]
+            begun: set[int] = set()
+            for region, k in zip(made, written):
+                if k.begins_as is not None:
+                    begun.add(k.begins_as[0])
+                    self.body.append(Copy(args[k.begins_as[0]], region.name))
+                    access[region] = Access.INOUT
+            read = [arg for n, arg in enumerate(args) if n not in begun]
+            args = [self.operand(name, arg, k) for arg, k in zip(read, kernel.operands)]
         workspace = None
         if kernel is not None and kernel.workspace_bytes:
             size = TensorType((kernel.workspace_bytes,), UINT8)
@@ -268,7 +281,7 @@ class _Conversion:
             workspace = space.name
         operands = (
             *(Operand(Access.IN, arg) for arg in args),
-            *(Operand(Access.OUT, region.name) for region in made),
+            *(Operand(access[region], region.name) for region in made),
         )
         self.body.append(Call(name, operands, workspace, call.span))
         return results

@@ -26,8 +26,13 @@ class GuardedInput:
     """
 
     def __init__(self, values: Array) -> None:
-        self._values = values
+        self._values = self._shown = values
         self._buffers: tuple[GuardedBuffer, ...] = ()
+
+    @property
+    def values(self) -> Array:
+        """The elements that the next checked calls read."""
+        return self._shown
 
     @property
     def exact(self) -> GuardedBuffer:
@@ -61,10 +66,12 @@ class GuardedInput:
 
     def show(self, values: Array) -> None:
         """Lets the next calls that are checked read other values."""
+        self._shown = values
         if self._buffers:
             self.exact.fill(values)
 
     def restore(self) -> None:
+        self._shown = self._values
         for buffer in self._buffers:
             buffer.mend()
             buffer.fill(self._values)

@@ -146,8 +146,12 @@ class Trial:
         arguments: list[int] = []
         for number, operand in enumerate(self.kernel.operands):
             pack = operand.pack
-            if operand.role == "out":
+            if operand.role.writes:
                 arguments.append(self._outputs[operand.buffer.name].address)
+                if operand.begins_as is not None:
+                    start = operand.begins_as[1]
+                    values = random_values(self._kinds[start])
+                    drawn[start] = Repeated(values, 0, _shape(operand.buffer)).array()
             elif pack is not None:
                 values = random_values(self._kinds[pack.source])
                 drawn[pack.source] = Repeated(values, 0, pack.shape).array()
@@ -170,7 +174,7 @@ class Trial:
         inputs: dict[str, Any] = {}
         arguments: list[int] = []
         for number, operand in enumerate(self.kernel.operands):
-            if operand.role == "out":
+            if operand.role.writes:
                 arguments.append(self._outputs[operand.buffer.name].address)
                 continue
             pack = operand.pack
@@ -248,6 +252,11 @@ class Trial:
                 job.fill(begin, size, CANARY)
             if room is self._workspace or self._iterations is None:  # else zero, and mostly unused
                 job.fill(room.address, room.size, GARBAGE)
+        for operand in self.kernel.operands:
+            if operand.begins_as is not None:
+                start = np.ascontiguousarray(inputs[operand.begins_as[1]])
+                address = self._outputs[operand.buffer.name].address
+                job.copy(Report(address, start.nbytes), job.put(start))
         job.choose(*self._chosen)
         job.call(self._function, pointers)
         for room in rooms:

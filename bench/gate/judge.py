@@ -40,6 +40,8 @@ def _right_on(prim: PrimFunc, nest: Nest, inputs: dict[str, Array]) -> bool:
         elif operand.role == "out":
             shape = [as_int(s) for s in buffer.shape]
             arrays[buffer.name] = np.full(shape, 113, buffer.dtype.numpy)
+        elif operand.begins_as is not None:
+            arrays[buffer.name] = inputs[operand.begins_as[1]].copy()
         else:
             arrays[buffer.name] = inputs[buffer.name].copy()
     try:

@@ -16,7 +16,7 @@ from loopwright.ir.dims import as_int, symbols
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.loop.expr import Const, Expr, Index, Op, Read, cast, const, op, read, walk
 from loopwright.ir.loop.expr import rewrite as rewrite_expr
-from loopwright.ir.loop.kinds import LoopKind, Role, Scope
+from loopwright.ir.loop.kinds import LoopKind, Scope
 from loopwright.ir.loop.nest import Accumulate, Alloc, If, Loop, Nest, Stmt, Store, statements
 from loopwright.ir.loop.prim import Buffer
 
@@ -105,7 +105,7 @@ def _exprs(stmt: Stmt) -> list[Expr]:
 
 
 def _outputs(nest: Nest) -> dict[str, Buffer]:
-    return {o.buffer.name: o.buffer for o in nest.operands if o.role == Role.OUT}
+    return {o.buffer.name: o.buffer for o in nest.operands if o.role.writes}
 
 
 # -- kinds of mistakes -----------------------------------------------------------------------------

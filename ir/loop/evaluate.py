@@ -47,8 +47,12 @@ def evaluate_prim(prim: PrimFunc, inputs: Mapping[str, Array]) -> dict[str, Arra
     sizes = _bind_sizes(prim, inputs)
     buffers: dict[str, Array] = {p.name: inputs[p.name] for p in prim.params}
     if isinstance(prim, Procedure):
+        begins = dict(prim.begins)
         for b in prim.results:
-            buffers[b.name] = np.empty([evaluate(s, sizes) for s in b.shape], b.dtype.numpy)
+            made = np.empty([evaluate(s, sizes) for s in b.shape], b.dtype.numpy)
+            if b.name in begins:
+                made[...] = buffers[begins[b.name]]
+            buffers[b.name] = made
         interpret(plain_nest(prim), buffers)
     for stage in prim.stages:
         buffers[stage.name] = evaluate_stage(stage, buffers, sizes)

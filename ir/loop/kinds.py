@@ -34,9 +34,15 @@ class Instruction(StrEnum):
 
 
 class Role(StrEnum):
-    """Role of an operand of a kernel: only read, a constant, a packed constant, or a result."""
+    """Role of an operand of a kernel: only read, a constant, a packed constant, or a result; an
+    ``INOUT`` one holds a parameter's value when the kernel is called, and the result afterwards."""
 
     IN = "in"
     CONST = "const"
     PACKED = "packed"
     OUT = "out"
+    INOUT = "inout"
+
+    @property
+    def writes(self) -> bool:
+        return self in (Role.OUT, Role.INOUT)

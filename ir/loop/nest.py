@@ -2,7 +2,8 @@
 
 ::
 
-    Nest    ::= "prim @" name "(" Operand, ... ")" "->" Buffer, ... "{" Stmt* "}"
+    Nest    ::= "prim @" name "(" Operand, ... ")" "->" Result, ... "{" Stmt* "}"
+    Result  ::= Buffer ["begins as" param "at" position]
     Operand ::= Buffer ["const" | "packs" buffer "[" size, ... "]" dimension Group? ["shifted"]]
     Group   ::= "by" size "of" dimension
     Stmt    ::= kind var "in" extent ["by" instruction] ":" Stmt*
@@ -62,6 +63,7 @@ __all__ = [
     "Stmt",
     "Store",
     "chain",
+    "expressions",
     "map_bodies",
     "statement_lines",
     "statements",
@@ -294,13 +296,18 @@ def _grouped(values: Array, axis: int, count: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A buffer that is passed to the kernel; ``pack`` is the layout of a packed one."""
+    """A buffer that is passed to the kernel; ``pack`` is the layout of a packed one. ``begins_as``
+    is the position and the name of the parameter whose value an ``INOUT`` operand begins with."""
 
     buffer: Buffer
     role: Role
     pack: Pack | None = None
+    begins_as: tuple[int, str] | None = None
 
     def __str__(self) -> str:
+        if self.begins_as is not None:
+            position, name = self.begins_as
+            return f"{self.buffer} begins as {name} at {position}"
         if self.pack is not None:
             shape = ", ".join(map(str, self.pack.shape))
             group = self.pack.group
@@ -334,8 +341,8 @@ class Nest:
 
     def lines(self) -> Iterator[tuple[str, Stmt | None]]:
         """The lines of the text, each with the statement that begins on it."""
-        operands = ", ".join(str(o) for o in self.operands if o.role != Role.OUT)
-        outs = ", ".join(str(o) for o in self.operands if o.role == Role.OUT)
+        operands = ", ".join(str(o) for o in self.operands if not o.role.writes)
+        outs = ", ".join(str(o) for o in self.operands if o.role.writes)
         yield f"prim @{self.name}({operands}) -> {outs} {{", None
         for buffer in self.workspace:
             yield f"  workspace {buffer}", None
@@ -382,6 +389,13 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif isinstance(stmt, If):
             yield from statements(stmt.then)
             yield from statements(stmt.orelse)
+
+
+def expressions(stmt: Stmt) -> list[Expr]:
+    """The scalar expressions that a statement itself evaluates."""
+    if isinstance(stmt, Store | Accumulate | At):
+        return [stmt.value]
+    return [stmt.condition] if isinstance(stmt, If) else []
 
 
 def chain(stmt: Stmt) -> tuple[list[Loop], Stmt]:

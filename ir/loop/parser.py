@@ -161,12 +161,33 @@ class _Parser:
         self.scan.expect("(")
         return name
 
-    def outputs(self) -> tuple[Buffer, ...]:
+    def results(self) -> list[tuple[Buffer, str | None]]:
+        """The results, each with the parameter that it begins as."""
         self.scan.expect("->")
-        buffers = [self.buffer()]
-        while self.scan.accept(","):
-            buffers.append(self.buffer())
-        return tuple(buffers)
+        results: list[tuple[Buffer, str | None]] = []
+        while not results or self.scan.accept(","):
+            buffer, start = self.buffer(), None
+            if self.word("begins"):
+                self.scan.expect("as")
+                start = self.name(_NAME, "the name of a parameter")
+            results.append((buffer, start))
+        return results
+
+    def result_operands(self) -> list[Operand]:
+        """The results of a nest, each with the name and the position of what it begins as."""
+        operands: list[Operand] = []
+        self.scan.expect("->")
+        while not operands or self.scan.accept(","):
+            buffer = self.buffer()
+            if self.word("begins"):
+                self.scan.expect("as")
+                start = self.name(_NAME, "the name of a parameter")
+                self.scan.expect("at")
+                begins_as = (self.integer(), start)
+                operands.append(Operand(buffer, Role.INOUT, begins_as=begins_as))
+            else:
+                operands.append(Operand(buffer, Role.OUT))
+        return operands
 
     def finish(self) -> None:
         if not self.scan.at_end():
@@ -184,10 +205,18 @@ class _Parser:
             if self.word("const"):
                 param = Buffer(param.name, param.shape, param.dtype, True)
             params.append(param)
-        outputs = {b.name: b for b in self.outputs()}
+        results = self.results()
+        outputs = {b.name: b for b, _ in results}
+        begins = tuple((b.name, start) for b, start in results if start is not None)
+        at = self.scan.skip()
+        for result, start in begins:
+            if not any(p.name == start and p.shape == outputs[result].shape for p in params):
+                self.scan.fail(f"{result} cannot begin as {start}: no parameter has that name and shape", at)
         if self.word("procedure"):
             workspace, body = self.statements()
-            return procedure(name, tuple(params), tuple(outputs.values()), workspace, body)
+            return procedure(name, tuple(params), tuple(outputs.values()), workspace, body, begins)
+        if begins:
+            self.scan.fail("results of procedures alone begin as a parameter", at)
         self.scan.expect("{")
         stages: list[Stage] = []
         while not self.scan.accept("}"):
@@ -252,7 +281,7 @@ class _Parser:
             if operands:
                 self.scan.expect(",")
             operands.append(self.operand())
-        operands += [Operand(b, Role.OUT) for b in self.outputs()]
+        operands += self.result_operands()
         workspace, body = self.statements()
         return Nest(name, tuple(operands), workspace, body)
 

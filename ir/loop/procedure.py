@@ -2,15 +2,21 @@
 
 ::
 
-    Procedure ::= "prim @" name "(" Param, ... ")" "->" Buffer "procedure" "{"
+    Procedure ::= "prim @" name "(" Param, ... ")" "->" Result, ... "procedure" "{"
                       ["workspace" Buffer]* Stmt*
                   "}"
+    Result    ::= Buffer ["begins as" param]
 
 A scan, a sort or a scatter is neither a map nor a reduction: what an element becomes depends on the
 order in which others were written. Its operator gives the statements of a loop nest (see ``nest``),
 in the plainest order. A schedule changes their loops only where their iterations are
 independent (``ir/schedule/procedures.py``). Everything else that handles a PrimFunc handles this
 one: it has no stages, its text is its workload, and the interpreter of nests is its meaning.
+
+A result may *begin as* a parameter: it has its value before the first statement, so that the body
+writes only what changes. The body does not mention that parameter. Natively it is not passed: the
+result's operand is read and written (``Role.INOUT``), and whoever calls the kernel has put the
+parameter's value there.
 """
 
 from __future__ import annotations
@@ -28,17 +34,20 @@ __all__ = ["Procedure", "executions", "plain_nest", "procedure"]
 
 @dataclass(frozen=True)
 class Procedure(PrimFunc):
-    """``body`` writes every element of ``results``; ``workspace`` buffers are scratch memory."""
+    """``body`` writes every element of ``results`` that do not begin as a parameter; ``workspace``
+    buffers are scratch memory. ``begins`` holds pairs of a result and the parameter it begins as.
+    """
 
     results: tuple[Buffer, ...]
     workspace: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
+    begins: tuple[tuple[str, str], ...] = ()
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.name, self.params, self.results, self.workspace, self.body
+        return self.name, self.params, self.results, self.workspace, self.body, self.begins
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        fields = ("name", "params", "results", "workspace", "body")
+        fields = ("name", "params", "results", "workspace", "body", "begins")
         for name, value in zip(fields, state, strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "outputs", tuple(b.name for b in self.results))
@@ -54,6 +63,14 @@ class Procedure(PrimFunc):
         return {b.name: b for b in (*self.params, *self.results, *self.workspace)}
 
     @property
+    def results_text(self) -> str:
+        """The results as they print, with the parameters they begin as."""
+        begins = dict(self.begins)
+        return ", ".join(
+            f"{b} begins as {begins[b.name]}" if b.name in begins else str(b) for b in self.results
+        )
+
+    @property
     def statements_text(self) -> str:
         """The body as it prints, with the workspace above it."""
         lines = [f"  workspace {b}" for b in self.workspace]
@@ -61,8 +78,8 @@ class Procedure(PrimFunc):
 
     def __str__(self) -> str:
         params = ", ".join(f"{p}" + (" const" if p.constant else "") for p in self.params)
-        outs = ", ".join(map(str, self.results))
-        return f"prim @{self.name}({params}) -> {outs} procedure {{\n{self.statements_text}\n}}"
+        header = f"prim @{self.name}({params}) -> {self.results_text} procedure"
+        return f"{header} {{\n{self.statements_text}\n}}"
 
 
 def procedure(
@@ -71,15 +88,28 @@ def procedure(
     results: tuple[Buffer, ...],
     workspace: tuple[Buffer, ...],
     body: tuple[Stmt, ...],
+    begins: tuple[tuple[str, str], ...] = (),
 ) -> Procedure:
     """Returns the procedure of these parts."""
-    return Procedure(name, params, tuple(b.name for b in results), (), results, workspace, body)
+    outputs = tuple(b.name for b in results)
+    return Procedure(name, params, outputs, (), results, workspace, body, begins)
 
 
 def plain_nest(prim: Procedure) -> Nest:
     """Returns the nest that a procedure is without a schedule."""
-    operands = [Operand(p, Role.CONST if p.constant else Role.IN) for p in prim.params]
-    operands += [Operand(b, Role.OUT) for b in prim.results]
+    begins = dict(prim.begins)
+    places = {p.name: n for n, p in enumerate(prim.params)}
+    operands = [
+        Operand(p, Role.CONST if p.constant else Role.IN)
+        for p in prim.params
+        if p.name not in begins.values()
+    ]
+    for result in prim.results:
+        start = begins.get(result.name)
+        if start is None:
+            operands.append(Operand(result, Role.OUT))
+        else:
+            operands.append(Operand(result, Role.INOUT, begins_as=(places[start], start)))
     return Nest(prim.name, tuple(operands), prim.workspace, prim.body)
 
 

@@ -79,13 +79,15 @@ class Statements:
     """A result that statements write, if it is neither a map nor a reduction; see ``procedure``.
 
     ``body(out)`` gives the statements that write every element of the buffer of that name;
-    they may use the ``workspace``, and read operands as the other kinds do.
+    they may use the ``workspace``, and read operands as the other kinds do. With ``begins_as``
+    they write only where the result differs from that operand, of the same shape.
     """
 
     shape: tuple[IntExpr, ...]
     dtype: DType
     body: Callable[[str], tuple[Stmt, ...]]
     workspace: tuple[Buffer, ...] = ()
+    begins_as: Tensor | None = None
 
 
 def index_expr(value: IndexLike) -> Expr:

@@ -32,12 +32,26 @@ def verify_prim(prim: PrimFunc) -> None:
 
     An axis has one extent, a stage has the shape of its axes and the dtype of its expression, and
     reads only parameters and stages before it, with as many indices as they have dimensions. The
-    statements of a procedure are those of a nest that is verified.
+    statements of a procedure are those of a nest that is verified; a result begins as a parameter
+    of its type, and no two as the same one.
     """
     if isinstance(prim, Procedure):
+        _verify_begins(prim)
         verify_nest(plain_nest(prim))
     else:
         _PrimVerifier(prim).run()
+
+
+def _verify_begins(prim: Procedure) -> None:
+    buffers = prim.buffers
+    params = {p.name for p in prim.params}
+    names = [name for pair in prim.begins for name in pair]
+    for result, start in prim.begins:
+        if result not in prim.outputs or start not in params or len(set(names)) != len(names):
+            _fail(f"prim @{prim.name}: {result} cannot begin as {start}", str(prim).split("\n"), 0)
+        one, other = buffers[result], buffers[start]
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            _fail(f"prim @{prim.name}: {one} begins as {other}", str(prim).split("\n"), 0)
 
 
 def verify_nest(nest: Nest) -> None:
@@ -134,9 +148,9 @@ class _Scope:
 class _NestVerifier:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        self.outputs = {o.buffer.name for o in nest.operands if o.role == Role.OUT}
-        self.inputs = {o.buffer.name for o in nest.operands if o.role != Role.OUT}
-        self.written: set[str] = set()
+        self.outputs = {o.buffer.name for o in nest.operands if o.role.writes}
+        self.inputs = {o.buffer.name for o in nest.operands if not o.role.writes}
+        self.written = {o.buffer.name for o in nest.operands if o.role == Role.INOUT}
 
     def run(self) -> None:
         buffers: dict[str, Buffer] = {}
@@ -215,7 +229,7 @@ class _NestVerifier:
 
     def prefetch(self, stmt: Prefetch, scope: _Scope) -> None:
         """The buffer must exist and not be written; the element may lie outside of it."""
-        results = {o.buffer.name for o in self.nest.operands if o.role == Role.OUT}
+        results = self.outputs
         if stmt.buffer not in scope.buffers or stmt.buffer in results:
             self.fail(
                 stmt, f"{stmt.buffer} is neither an operand that is only read nor a copy of one"

@@ -33,9 +33,9 @@ def workload_text(prim: PrimFunc) -> str:
 
 def _text(prim: PrimFunc) -> str:
     params = ", ".join(f"{p}{' const' if p.constant else ''}" for p in prim.params)
-    outputs = ", ".join(map(str, prim.output_buffers))
     if isinstance(prim, Procedure):
-        return f"({params}) -> {outputs} procedure {{\n{prim.statements_text}\n}}"
+        return f"({params}) -> {prim.results_text} procedure {{\n{prim.statements_text}\n}}"
+    outputs = ", ".join(map(str, prim.output_buffers))
     stages = "; ".join(s.text(s.name in prim.outputs) for s in prim.stages)
     return f"({params}) -> {outputs} {{ {stages} }}"
 

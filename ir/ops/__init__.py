@@ -10,6 +10,8 @@ samples ``sampling``. The declarations::
     shape, joining     reshape, transpose, broadcast_to, ..., concatenate, stack, split
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     update             strided_set
+    index_update       index_update
+    dynamic_slice      dynamic_slice
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
     gather, sort       nn.gather_nd, nn.searchsorted, nn.sort, nn.argsort, nn.top_k_indices
@@ -30,10 +32,12 @@ from . import (  # noqa: F401  (each declares its operators)
     conv,
     conv_transpose,
     create,
+    dynamic_slice,
     einsum,
     elementwise,
     gather,
     index,
+    index_update,
     joining,
     matmul,
     normalise,

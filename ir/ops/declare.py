@@ -94,11 +94,13 @@ class Reduce(NamedTuple):
 class Body(NamedTuple):
     """The meaning of an operator with state: statements that write a buffer of a given name.
 
-    Its pattern is OPAQUE: it is a kernel of its own (see ``ir/loop/procedure.py``).
+    Its pattern is OPAQUE: it is a kernel of its own (see ``ir/loop/procedure.py``). With
+    ``begins_as`` the buffer has the elements of that operand before the statements run.
     """
 
     statements: Callable[[str], Sequence[Stmt]]
     workspace: tuple[Buffer, ...] = ()
+    begins_as: Tensor | None = None
 
 
 def attr(doc: str, default: Any = REQUIRED) -> Any:
@@ -139,7 +141,11 @@ def primitive(
             if isinstance(meaning, Body):
                 written = meaning.statements
                 return Statements(
-                    out.shape, out.dtype, lambda name: tuple(written(name)), meaning.workspace
+                    out.shape,
+                    out.dtype,
+                    lambda name: tuple(written(name)),
+                    meaning.workspace,
+                    meaning.begins_as,
                 )
             if isinstance(meaning, Reduce):
                 return Reduction(out.shape, out.dtype, meaning[1], meaning[0], meaning[2])

@@ -21,7 +21,7 @@ from .declare import Body, attr, composite, primitive
 from .rules import ANY, normalise_axis
 from .sampling import floats, ints, sample, truths
 
-__all__ = ["REDUCTIONS", "copied", "counted_from_end", "loops"]
+__all__ = ["REDUCTIONS", "copied", "counted_from_end", "join", "loops", "scattered"]
 
 REDUCTIONS = {"none": "", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 """The combiner of each way to join an update with what is there; none replaces it."""
@@ -54,7 +54,8 @@ def counted_from_end(place: Expr, size: IntExpr) -> Expr:
     return select(below, op("add", place, index(size)), place)
 
 
-def _join(reduction: str, out: str, at: tuple[IntExpr, ...], value: Expr) -> Stmt:
+def join(reduction: str, out: str, at: tuple[IntExpr, ...], value: Expr) -> Stmt:
+    """Returns the statement that joins a value to an element."""
     combiner = REDUCTIONS[reduction]
     return Accumulate(out, at, combiner, value) if combiner else Store(out, at, value)
 
@@ -87,8 +88,8 @@ def _elements_rule(
     return x
 
 
-def _scattered(x: Any, at: tuple[Any, ...], updates: Any, reduction: str) -> Any:
-    """NumPy's scatter, in order, without what lies outside."""
+def scattered(x: Any, at: tuple[Any, ...], updates: Any, reduction: str) -> Any:
+    """Returns ``x`` with updates joined in order at one index per axis, without those outside."""
     at = np.broadcast_arrays(*at)
     inside = np.ones(at[0].shape, bool)
     place: list[Any] = []
@@ -108,7 +109,7 @@ def _scattered(x: Any, at: tuple[Any, ...], updates: Any, reduction: str) -> Any
 def _elements_reference(x: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
     at = list(np.indices(indices.shape, sparse=True))
     at[axis] = indices.astype(np.int64)
-    return _scattered(x, tuple(at), updates, reduction)
+    return scattered(x, tuple(at), updates, reduction)
 
 
 def _elements_samples(rng: np.random.Generator) -> Sequence[Sample]:
@@ -163,9 +164,9 @@ def _scatter_elements(
 
     def statements(name: str) -> Sequence[Stmt]:
         place = tuple(symbol("k") if n == axis else i for n, i in enumerate(at))
-        join = _join(reduction, name, place, updates(*at))
+        store = join(reduction, name, place, updates(*at))
         chosen = counted_from_end(indices(*at), x.shape[axis])
-        here = At.of("k", as_int(x.shape[axis]), chosen, join)
+        here = At.of("k", as_int(x.shape[axis]), chosen, store)
         return [*copied(name, x), *loops("i", indices.shape, here)]
 
     return Body(statements)
@@ -175,7 +176,7 @@ def _scatter_elements(
 
 
 def _nd_reference(x: Any, indices: Any, updates: Any, reduction: str) -> Any:
-    return _scattered(x, tuple(np.moveaxis(indices.astype(np.int64), -1, 0)), updates, reduction)
+    return scattered(x, tuple(np.moveaxis(indices.astype(np.int64), -1, 0)), updates, reduction)
 
 
 def _rows_rule(
@@ -230,7 +231,7 @@ def _scatter_rows(
     def statements(name: str) -> Sequence[Stmt]:
         place = (*(symbol(f"k{n}") for n in range(as_int(rank))), j)
         row: Stmt = Loop(
-            LoopKind.FOR, "j", as_int(x.shape[-1]), (_join(reduction, name, place, updates(m, j)),)
+            LoopKind.FOR, "j", as_int(x.shape[-1]), (join(reduction, name, place, updates(m, j)),)
         )
         for n in reversed(range(as_int(rank))):
             chosen = counted_from_end(indices(m, n), x.shape[n])

@@ -118,7 +118,11 @@ class _Lowering:
             if isinstance(result, Statements):
                 if [var] != self.results:
                     raise InternalError(f"{_operator(call).name} is not the end of its group")
-                return procedure_of(name, tuple(self.params), result)
+                given = {
+                    b.name: self.values[id(p)].tensor
+                    for p, b in zip(self.group.params, self.params)
+                }
+                return procedure_of(name, tuple(self.params), result, given)
             if isinstance(result, Reduction):
                 raise InternalError("a reduction in front of an operator with state")
             self.values[id(var)] = _Value(_remembering(result))

@@ -9,10 +9,12 @@ from ..dims import symbol
 from ..errors import InternalError
 from ..graph.operator import Operator
 from ..graph.types import TensorType, Type
-from ..loop.expr import Expr, IndexLike, read
+from ..loop.expr import Expr, IndexLike, Read, read, walk
+from ..loop.nest import Stmt, expressions, statements
 from ..loop.prim import Axis, Buffer, Stage
 from ..loop.procedure import Procedure, procedure
 from ..loop.tensor import Map, Reduction, Statements, Tensor
+from .scatter import copied
 
 __all__ = ["apply_compute", "placeholder", "procedure_of", "stage_of"]
 
@@ -43,10 +45,29 @@ def placeholder(buffer: Buffer) -> Tensor:
     return Tensor(buffer.shape, buffer.dtype, element)
 
 
-def procedure_of(name: str, params: tuple[Buffer, ...], result: Statements) -> Procedure:
-    """Returns the procedure that writes ``result`` to a buffer called ``out``."""
+def procedure_of(
+    name: str, params: tuple[Buffer, ...], result: Statements, given: Mapping[str, Tensor]
+) -> Procedure:
+    """Returns the procedure that writes ``result`` to a buffer called ``out``; ``given`` holds the
+    tensors of the parameters.
+
+    What the result begins as is copied by statements if it is computed in this group, or if the
+    other statements read it.
+    """
     out = Buffer("out", result.shape, result.dtype)
-    return procedure(name, params, (out,), result.workspace, result.body(out.name))
+    body = result.body(out.name)
+    if result.begins_as is None:
+        return procedure(name, params, (out,), result.workspace, body)
+    start = next((p for p, tensor in given.items() if tensor is result.begins_as), None)
+    if start is None or start in _buffers_read(body):
+        copy = copied(out.name, result.begins_as)
+        return procedure(name, params, (out,), result.workspace, (*copy, *body))
+    return procedure(name, params, (out,), result.workspace, body, ((out.name, start),))
+
+
+def _buffers_read(body: Sequence[Stmt]) -> set[str]:
+    exprs = [e for stmt in statements(tuple(body)) for e in expressions(stmt)]
+    return {node.buffer for e in exprs for node in walk(e) if isinstance(node, Read)}
 
 
 def stage_of(name: str, result: Map | Reduction, prefix: str = "i") -> Stage:

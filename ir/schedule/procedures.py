@@ -40,6 +40,7 @@ from ..loop.nest import (
     Prefetch,
     Stmt,
     Store,
+    expressions,
     map_bodies,
     statements,
     substituted,
@@ -127,7 +128,7 @@ def independent(loop: Loop, ranges: Ranges) -> bool:
             lets[stmt.var] = substitute(stmt.value, lets)
         if isinstance(stmt, Store | Accumulate) and stmt.buffer in places:
             places[stmt.buffer].append(stmt.indices)
-        for expr in _expressions(stmt):
+        for expr in expressions(stmt):
             for node in walk(expr):
                 if isinstance(node, Read) and node.buffer in places:
                     places[node.buffer].append(node.indices)
@@ -164,12 +165,6 @@ def _apart(
         around.add(tuple(sorted(factors.items())))
         low, high = min(low, rest[0]), max(high, rest[1])
     return len(steps) == len(around) == 1 and high - low < abs(steps.pop())
-
-
-def _expressions(stmt: Stmt) -> list[Expr]:
-    if isinstance(stmt, Store | Accumulate | At):
-        return [stmt.value]
-    return [stmt.condition] if isinstance(stmt, If) else []
 
 
 # -- steps ------------------------------------------------------------------------------------

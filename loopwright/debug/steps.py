@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.kernel import Kernel
+from ..codegen.kernel import Kernel, parameter_places
 from ..codegen.one_kernel import aligned, call_kernel
 from ..codegen.program_from_graph import is_view
 from ..ir.dims import as_int
@@ -38,6 +38,7 @@ from ..ir.graph.nodes import (
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType
+from ..ir.loop.nest import Operand
 from ..ir.program.analysis import places, regions
 from ..ir.program.nodes import Alloc, Call, Copy, Program
 from ..pipeline import Parts, Source
@@ -99,7 +100,7 @@ class Steps:
         self._waiting.remove(binding)
         workspace = None if call.workspace is None else self._memory.bytes_of(call.workspace)
         call_kernel(kernel, operands, workspace, self.parts.target, self.parts.threads)
-        outs = [a.copy() for o, a in zip(kernel.operands, operands, strict=True) if o.role == "out"]
+        outs = [a.copy() for o, a in zip(kernel.operands, operands, strict=True) if o.role.writes]
         types = binding.var.type
         self.values[binding.var] = _taken(types, iter(outs))
         group = self._lowered.functions[call.kernel]
@@ -115,6 +116,7 @@ class Steps:
         whose operands are in the call's memory; with its operands, and the positions of those that
         are not."""
         best: tuple[Binding, list[Array], list[int]] | None = None
+        places = parameter_places(kernel.operands)
         for binding in self._waiting:
             if self._kernel_of(binding) != name or not self._is_ready(binding):
                 continue
@@ -122,10 +124,8 @@ class Steps:
             inputs = [a for atom in binding.value.args for a in flat(self._value(atom))]
             spoilt = [
                 n
-                for n, (wanted, operand, packed) in enumerate(
-                    zip(inputs, kernel.operands, operands)
-                )
-                if not _same(operand.pack.array(wanted) if operand.pack else wanted, packed)
+                for n, (wanted, place) in enumerate(zip(inputs, places))
+                if not _same(_laid_out(kernel.operands[place], wanted), operands[place])
             ]
             if best is None or len(spoilt) < len(best[2]):
                 best = (binding, inputs, spoilt)
@@ -171,6 +171,10 @@ class Steps:
             (source,) = flat(self._value(expr.args[0]))
             return _taken(atom.type, iter([source]))
         raise KeyError(atom.name)
+
+
+def _laid_out(operand: Operand, value: Array) -> Array:
+    return operand.pack.array(value) if operand.pack is not None else value
 
 
 def _only_call(binding: Binding) -> Function:

@@ -180,7 +180,7 @@ def levels(prim: PrimFunc, kernel: Kernel, inputs: Mapping[str, Array], right: A
         interpret(kernel.nest, {o.buffer.name: a for o, a in zip(kernel.operands, arrays)})
     except IndexError as error:
         return f"the loop nest is wrong: {error}"
-    outs = [a for o, a in zip(kernel.operands, arrays) if o.role == "out"]
+    outs = [a for o, a in zip(kernel.operands, arrays) if o.role.writes]
     if not agrees(outs[0]):
         return "the loop nest is wrong: the schedule, or applying it"
     return "the loop nest is right, the machine code is not"

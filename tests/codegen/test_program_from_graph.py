@@ -127,6 +127,7 @@ class Handed:
     buffer: Buffer
     role: str = "in"
     pack: Doubling | None = None
+    begins_as: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True)

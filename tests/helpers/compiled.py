@@ -66,14 +66,14 @@ def run_kernel(kernel: Kernel, target: Target, inputs: Mapping[str, Array]) -> l
     call(ctypes.addressof(block))
     for array in operands:
         check_guard(array)
-    return [a for o, a in zip(kernel.operands, operands) if o.role == "out"]
+    return [a for o, a in zip(kernel.operands, operands) if o.role.writes]
 
 
 def interpret_kernel(kernel: Kernel, inputs: Mapping[str, Array]) -> list[Array]:
     """The same by the loop interpreter."""
     operands = prepare_operands(kernel, inputs)
     interpret(kernel.nest, {o.buffer.name: a for o, a in zip(kernel.operands, operands)})
-    return [a for o, a in zip(kernel.operands, operands) if o.role == "out"]
+    return [a for o, a in zip(kernel.operands, operands) if o.role.writes]
 
 
 def operator_module(op: Operator, arrays: Sequence[Array], attrs: Mapping[str, Any]) -> Module:

@@ -158,8 +158,9 @@ def operator_prim(op: Operator, types: Sequence[TensorType], attrs: Mapping[str,
     complete = op.complete_attrs(attrs)
     out_type = op.infer(tuple(types), complete)
     params = tuple(Buffer(f"x{n}", t.shape, t.dtype) for n, t in enumerate(types))
-    result = apply_compute(op, [placeholder(p) for p in params], complete, out_type)
+    given = {p.name: placeholder(p) for p in params}
+    result = apply_compute(op, [*given.values()], complete, out_type)
     name = op.name.replace(".", "_")
     if isinstance(result, Statements):
-        return procedure_of(name, params, result)
+        return procedure_of(name, params, result, given)
     return PrimFunc(name, params, ("out",), (stage_of("out", result),))

@@ -37,7 +37,7 @@ def _run_at_page_borders(
     loaded = load_object(compile_object(kernel.text, target), pool.symbols())
     buffers: list[GuardedBuffer] = []
     for operand, array in zip(kernel.operands, prepare_operands(kernel, inputs)):
-        alignment = 64 if operand.role == "out" else max(1, array.itemsize)
+        alignment = 64 if operand.role.writes else max(1, array.itemsize)
         buffer = GuardedBuffer(array.nbytes, alignment, place=0 if at_start else None)
         if operand.role == "out":
             buffer.bytes[:] = 1  # garbage that is also a valid bool
@@ -52,7 +52,7 @@ def _run_at_page_borders(
     outputs: list[Array] = []
     for operand, buffer in zip(kernel.operands, buffers):
         assert buffer.intact(), f"a write beside {operand.buffer}"
-        if operand.role == "out":
+        if operand.role.writes:
             shape = tuple(int(n) for n in operand.buffer.shape)
             outputs.append(buffer.array(shape, operand.buffer.dtype.numpy).copy())
     for buffer in (*buffers, workspace):

@@ -23,6 +23,7 @@ from loopwright.ir.dims import symbol
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.errors import ScheduleError
 from loopwright.ir.loop.expr import const, op, read
+from loopwright.ir.loop.kinds import Role
 from loopwright.ir.loop.prim import Axis, Buffer, PrimFunc, Stage
 
 from bench.standins import SyntheticSpace
@@ -76,7 +77,7 @@ def make_task(threads: int = 1) -> Task:
 
 @dataclass(frozen=True)
 class PlantedOperand:
-    role: str
+    role: Role
     buffer: Buffer
 
 
@@ -180,8 +181,8 @@ def compile_planted(prim: PrimFunc, schedule: Any, target: Target, name: str) ->
         body += "\ndead:"
     text = _TEXT.format(name=name, delay=delay, body=body, size=SIZE)
     operands = (
-        PlantedOperand("in", prim.params[0]),
-        PlantedOperand("out", prim.output_buffers[0]),
+        PlantedOperand(Role.IN, prim.params[0]),
+        PlantedOperand(Role.OUT, prim.output_buffers[0]),
     )
     return PlantedKernel(name, text, operands, 50 << 30 if kind == "huge_workspace" else 64)
 

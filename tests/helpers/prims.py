@@ -125,7 +125,9 @@ def run_nest(nest: Nest, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]
         elif operand.role == "out":
             shape = [as_int(size) for size in buffer.shape]
             arrays[buffer.name] = np.full(shape, 113, buffer.dtype.numpy)
+        elif operand.begins_as is not None:
+            arrays[buffer.name] = inputs[operand.begins_as[1]].copy()
         else:
             arrays[buffer.name] = inputs[buffer.name]
     interpret(nest, arrays)
-    return {o.buffer.name: arrays[o.buffer.name] for o in nest.operands if o.role == "out"}
+    return {o.buffer.name: arrays[o.buffer.name] for o in nest.operands if o.role.writes}

@@ -118,7 +118,7 @@ class Trial:
             for case, (_, reference) in enumerate(self.cases):
                 read = self._operands(kernel, case, made)
                 homes = [
-                    self.outputs[o.buffer.name] if o.role == "out" else read[o.buffer.name][0]
+                    self.outputs[o.buffer.name] if o.role.writes else read[o.buffer.name][0]
                     for o in kernel.operands
                 ]
                 addresses = [home.address for home in homes]
@@ -126,6 +126,8 @@ class Trial:
                 for way, threads in ways:
                     for buffer in written:
                         buffer.fill_with_garbage()
+                    for result, start in getattr(self.prim, "begins", ()):
+                        self.outputs[result].fill(self.cases[case][0][start])
                     wrong = self._called(address, ctypes.addressof(block), threads, written)
                     if wrong:
                         return wrong
@@ -167,7 +169,7 @@ class Trial:
         found: dict[str, tuple[GuardedBuffer, Array]] = {}
         for operand, array in zip(kernel.operands, prepare_operands(kernel, self.cases[case][0])):
             name = operand.buffer.name
-            if operand.role == "out":
+            if operand.role.writes:
                 continue
             known = self.given.get((case, name)) if operand.pack is None else None
             if known is None:
@@ -202,6 +204,8 @@ class Trial:
             elif operand.role == "out":
                 shape = tuple(map(as_int, buffer.shape))
                 arrays[buffer.name] = np.full(shape, 77, buffer.dtype.numpy)
+            elif operand.begins_as is not None:
+                arrays[buffer.name] = self.inputs[operand.begins_as[1]].copy()
             else:
                 arrays[buffer.name] = self.inputs[buffer.name]
         try:
