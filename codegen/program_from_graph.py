@@ -18,13 +18,17 @@ from ..ir.errors import InternalError, UnsupportedError
 from ..ir.graph.nodes import (
     Atom,
     Binding,
+    Block,
     Constant,
+    For,
     Function,
     GlobalVar,
+    If,
     Module,
     Tuple,
     TupleGetItem,
     Var,
+    While,
 )
 from ..ir.graph.nodes import Call as GraphCall
 from ..ir.graph.operator import Operator
@@ -153,6 +157,7 @@ class _Conversion:
         self.regions: dict[str, Region] = {}
         self.constants: dict[str, tuple[Array, PackInterface | None]] = {}
         self.constant_names: dict[Hashable, str] = {}
+        self.sources: dict[str, str] = {}  # of aliases
         self.body: list[Instr] = []
 
     def program(self, updates: Sequence[NewValue]) -> Program:
@@ -160,10 +165,8 @@ class _Conversion:
         inputs: list[Region] = []
         for param in main.params:
             self.values[param] = self.declare(param.name, param.type, inputs)
-        for binding in main.body.bindings:
-            self.values[binding.var] = self.convert(binding)
         outputs: list[Region] = []
-        result = self.value(main.body.result)
+        result = self.block(main.body)
         targets = self.declare("out", main.body.result.type, outputs)
         for source, target in zip(_flat(result), _flat(targets), strict=True):
             self.body.append(Copy(source, target))
@@ -230,6 +233,32 @@ class _Conversion:
             self.constants[region] = value, pack
         return region
 
+    def block(self, block: Block) -> Names:
+        """Converts the bindings of a block; returns its result."""
+        for binding in block.bindings:
+            self.values[binding.var] = self.convert(binding)
+        return self.value(block.result)
+
+    def nested(self, block: Block, into: Names) -> tuple[Instr, ...]:
+        """Returns the instructions of a nested block, whose result they copy to ``into``."""
+        around, self.body = self.body, []
+        self.assign(_flat(self.block(block)), _flat(into))
+        body, self.body = tuple(self.body), around
+        return body
+
+    def assign(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Copies regions to others at the same time: a source may be a target, too."""
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if self.root(s) != t]
+        overwritten = {t for _, t in pairs}
+        read: dict[str, str] = {}
+        for source, _ in pairs:
+            if self.root(source) in overwritten and source not in read:
+                region = self.regions[source]
+                saved = self.allocated(f"{source}.old", TensorType(region.shape, region.dtype))
+                self.body.append(Copy(source, _name(saved)))
+                read[source] = _name(saved)
+        self.body.extend(Copy(read.get(s, s), t) for s, t in pairs)
+
     def convert(self, binding: Binding) -> Names:
         value = binding.value
         if isinstance(value, Tuple):
@@ -243,8 +272,69 @@ class _Conversion:
             return self.call(binding.var, value)
         if isinstance(value, Var | Constant | GlobalVar):
             return self.value(value)
-        kind = "a function value" if isinstance(value, Function) else "a branch"
-        raise UnsupportedError(f"{kind} cannot be compiled yet", span=value.span)
+        if isinstance(value, If):
+            return self.branch(binding.var, value)
+        if isinstance(value, While):
+            return self.while_loop(binding.var, value)
+        if isinstance(value, For):
+            return self.for_loop(binding.var, value)
+        raise UnsupportedError("a function value cannot be compiled yet", span=value.span)
+
+    def branch(self, var: Var, branch: If) -> Names:
+        condition = _name(self.value(branch.condition))
+        results = self.allocated(var.name, var.type)
+        then, orelse = self.nested(branch.then, results), self.nested(branch.orelse, results)
+        self.body.append(program_nodes.If(condition, then, orelse, branch.span))
+        return results
+
+    def while_loop(self, var: Var, loop: While) -> Names:
+        carried = self.carried(loop.params, loop.initial)
+        condition = loop.condition
+        if any(binding.var is condition.result for binding in condition.bindings):
+            # What the head declares is gone at the test.
+            test = self.allocated(f"{var.name}.goes_on", condition.result.type)
+            head = self.nested(condition, test)
+        else:
+            test, head = self.value(condition.result), ()
+        body = self.nested(loop.body, carried)
+        self.body.append(program_nodes.While(head, _name(test), body, loop.span))
+        return carried
+
+    def for_loop(self, var: Var, loop: For) -> Names:
+        extent: int | str
+        if isinstance(loop.extent, Constant):
+            extent = max(0, int(loop.extent.value))
+        else:
+            extent = _name(self.value(loop.extent))
+        carried = self.carried(loop.params, loop.initial)
+        index = self.region(loop.index.name, loop.index.type)
+        self.values[loop.index] = index.name
+        body = self.nested(loop.body, carried)
+        self.body.append(program_nodes.For(index, extent, body, loop.span))
+        return carried
+
+    def carried(self, params: Sequence[Var], initial: Sequence[Atom]) -> tuple[Names, ...]:
+        """Returns the regions of what a loop carries, which hold the initial values."""
+        # All of them are read before any region is written: none is a target yet.
+        sources = [self.value(atom) for atom in initial]
+        carried = tuple(self.allocated(p.name, p.type) for p in params)
+        for param, source, target in zip(params, sources, carried, strict=True):
+            self.assign(_flat(source), _flat(target))
+            self.values[param] = target
+        return carried
+
+    def allocated(self, name: str, type: Type) -> Names:
+        """Declares the memory of a value here."""
+        made: list[Region] = []
+        names = self.declare(name, type, made)
+        self.body.extend(map(Alloc, made))
+        return names
+
+    def root(self, name: str) -> str:
+        """Returns the region whose bytes an alias names."""
+        while name in self.sources:
+            name = self.sources[name]
+        return name
 
     def call(self, var: Var, call: GraphCall) -> Names:
         args = [name for a in call.args for name in _flat(self.value(a))]
@@ -288,6 +378,7 @@ class _Conversion:
 
     def alias(self, var: Var, source: str) -> str:
         region = self.region(var.name, var.type)
+        self.sources[region.name] = source
         self.body.append(Alias(region, source))
         return region.name
 
@@ -330,6 +421,12 @@ def _dense(value: Array) -> Array:
     made = aligned_array(value.shape, value.dtype)
     made[...] = value
     return made
+
+
+def _name(names: Names) -> str:
+    if isinstance(names, str):
+        return names
+    raise InternalError(f"a tuple of {len(names)} fields stands for an array")
 
 
 def _flat(names: Names) -> list[str]:

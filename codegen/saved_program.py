@@ -2,7 +2,7 @@
 
 ::
 
-    b"LWPROG1\\n"   length of the head   SHA-256 of the head
+    b"LWPROG2\\n"   length of the head   SHA-256 of the head
     head           JSON: the program's interface, its target, a row per section; blanks up to a page
     sections       object code of the entry and of each kernel, then the constants
 
@@ -33,11 +33,12 @@ import numpy as np
 from ..ir.dtype import DTYPES, Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program
+from .entry import ENTRY, entry_text
 from .llvm.link import load_object
 from .objects import object_code
 from .parallel_map import parallel_map
-from .program import ENTRY, KernelText, called_symbols, entry_text
-from .runtime import pool
+from .program import KernelText, called_symbols
+from .runtime import pool, status
 from .runtime.blas import numpy_blas
 from .runtime.buffers import ArraySpec
 from .runtime.call_text import IN_PAGE, PAGED_BYTES
@@ -46,7 +47,7 @@ from .target import FEATURES, ISA_LEVELS, Target
 
 __all__ = ["SavedProgram", "load_program", "save_program"]
 
-MAGIC = b"LWPROG1\n"
+MAGIC = b"LWPROG2\n"
 START = len(MAGIC) + 8 + 32
 """Bytes before the head."""
 PAGE = 4096
@@ -233,6 +234,8 @@ def _linked(
         symbols.update(blas.symbols if blas is not None else {})
     loaded = [load_object(code, symbols) for code in codes]
     places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
+    if b"lw_poll" in bytes(entry):
+        places |= status.symbols()
     code = load_object(bytes(entry), places)
     specs = [_spec(row) for row in head["constants"]]
     constants = [

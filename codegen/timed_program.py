@@ -18,10 +18,11 @@ import numpy as np
 
 from ..ir.dtype import Array
 from ..ir.program.nodes import Call, Program
+from .entry import EntryWriter
 from .llvm.clock import CLOCK_TEXT
 from .llvm.link import LoadedObject, load_object
 from .objects import object_code
-from .program import EntryWriter, KernelText, called_symbols, link_program
+from .program import KernelText, called_symbols, link_program
 from .runtime import pool
 from .runtime.executable import Executable
 from .target import Target

@@ -1,6 +1,6 @@
 """The entry of a program that gives arguments new values: results in their place, or copied there.
 
-``void @lw.update(ptr args, ptr arena)`` stands in the module of the program's own entry, which it
+``i32 @lw.update(ptr args, ptr arena)`` stands in the module of the program's own entry, which it
 calls. It fills in where those results are that are new values of inputs: in the input itself, or in
 the arena behind the program's own memory, from where they are copied once all kernels have run.
 """
@@ -53,8 +53,9 @@ def _regions(program: Program) -> dict[str, Region]:
     return {r.name: r for r in (*program.inputs, *program.outputs)}
 
 
-def update_text(program: Program, entry: str) -> str:
-    """The LLVM text of the entry; the program's own one is called ``entry``."""
+def update_text(program: Program, entry: str, may_fail: bool) -> str:
+    """The LLVM text of the entry; the program's own one is called ``entry``, and ``may_fail`` says
+    whether its status may be other than 0."""
     regions = _regions(program)
     slots = {r.name: n for n, r in enumerate((*program.inputs, *program.outputs))}
     before: list[str] = []
@@ -73,16 +74,27 @@ def update_text(program: Program, entry: str) -> str:
             after += _copy(n, regions[update.target], update.window)
     return "\n".join(
         [
-            f'define void @"{UPDATE_ENTRY}"(ptr %args, ptr %arena) {{',
+            f'define i32 @"{UPDATE_ENTRY}"(ptr %args, ptr %arena) {{',
             "entry:",
             *before,
-            f'  call void @"{entry}"(ptr %args, ptr %arena)',
+            f'  %status = call i32 @"{entry}"(ptr %args, ptr %arena)',
+            *(_LEAVE if may_fail else ()),
             *after,
-            "  ret void",
+            "  ret i32 0",
             "}",
             "",
         ]
     )
+
+
+# Results that were not computed are not copied.
+_LEAVE = (
+    "  %fine = icmp eq i32 %status, 0",
+    "  br i1 %fine, label %ran, label %failed",
+    "failed:",
+    "  ret i32 %status",
+    "ran:",
+)
 
 
 def _copy(n: int, target: Region, window: Window | None) -> list[str]:

@@ -13,7 +13,8 @@ the call's context (``executable`` fills it)::
 An argument fits if its type is exactly ``ndarray``, with the spec's dtype, rank and sizes,
 contiguous and aligned. One that the entry writes must be writeable and share no memory with another
 argument. If an argument does not fit, the result is None and nothing has been done. Frames and bins
-are changed only while the GIL is held; it is released while the entry runs.
+are changed only while the GIL is held; it is released while the entry runs. If that returns a
+status other than 0, the call raises.
 
 A bin holds idle memory of one size, most recently used first. The 64 bytes before the memory belong
 to the bin::
@@ -24,7 +25,16 @@ to the bin::
 
 from __future__ import annotations
 
-__all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES"]
+__all__ = ["CALL_TEXT", "IN_PAGE", "PAGED_BYTES", "RAISED", "TOO_DEEP", "TOO_DEEP_TEXT"]
+
+RAISED, TOO_DEEP = 1, 2
+"""Status of an entry that has not run to its end (else 0): an exception is set, or functions call
+each other too deeply."""
+
+TOO_DEEP_TEXT = (
+    "compiled functions call each other too deeply for their stack; LOOPWRIGHT_STACK=MEGABYTES "
+    "makes it larger, and a call that a function ends with needs none"
+)
 
 PAGED_BYTES = 16 * 1024
 """Memory of at least this many bytes starts at a fixed place in its page (less fits into L1)."""
@@ -49,6 +59,8 @@ _template = r"""
 
 @"lw.np.PyArray_Type" = external global i8
 @_Py_NoneStruct = external global i8
+@PyExc_RecursionError = external global ptr
+@too.deep = internal constant [@TOO_DEEP_BYTES@ x i8] c"@TOO_DEEP_TEXT@\00"
 
 declare ptr @"lw.np.PyArray_NewFromDescr"(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare i32 @"lw.np.PyArray_SetBaseObject"(ptr, ptr)
@@ -59,6 +71,7 @@ declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyErr_NoMemory()
 declare void @PyErr_Clear()
+declare void @PyErr_SetString(ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
@@ -66,6 +79,18 @@ declare void @Py_DecRef(ptr)
 declare i32 @posix_memalign(ptr, i64, i64)
 declare i32 @madvise(ptr, i64, i32)
 declare void @free(ptr)
+
+; Sets the exception of a status; that of 1 is set already.
+define internal void @refuse(i32 %status) noinline {
+  %deep = icmp eq i32 %status, @TOO_DEEP@
+  br i1 %deep, label %set, label %done
+set:
+  %type = load ptr, ptr @PyExc_RecursionError
+  call void @PyErr_SetString(ptr %type, ptr @too.deep)
+  br label %done
+done:
+  ret void
+}
 
 ; Offset of the memory in its block: in the middle of a page, unless it is small.
 define internal i64 @head(i64 %size) alwaysinline {
@@ -457,18 +482,23 @@ run:
   %thread = call ptr @PyEval_SaveThread()
   br i1 %own.number, label %limited, label %plain
 plain:
-  call void %entry.fn(ptr %pointers, ptr %arena)
+  %plain.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
   br label %ran
 limited:
   %limit.p = getelementptr %Context, ptr %context, i32 0, i32 7
   %limit.fn = load ptr, ptr %limit.p
   %before = call i64 %limit.fn(i64 %threads)
-  call void %entry.fn(ptr %pointers, ptr %arena)
+  %limited.status = call i32 %entry.fn(ptr %pointers, ptr %arena)
   %ignored.limit = call i64 %limit.fn(i64 %before)
   br label %ran
 ran:
+  %status = phi i32 [ %plain.status, %plain ], [ %limited.status, %limited ]
   call void @PyEval_RestoreThread(ptr %thread)
-  br label %return
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %return, label %refuse
+refuse:
+  call void @refuse(i32 %status)
+  br label %drop
 drop:
   call void @Py_DecRef(ptr %results)
   br label %undo
@@ -484,4 +514,10 @@ fail:
   ret ptr null
 }
 """
-CALL_TEXT = _template.replace("@PAGED@", str(PAGED_BYTES)).replace("@IN_PAGE@", str(IN_PAGE))
+CALL_TEXT = (
+    _template.replace("@PAGED@", str(PAGED_BYTES))
+    .replace("@IN_PAGE@", str(IN_PAGE))
+    .replace("@TOO_DEEP@", str(TOO_DEEP))
+    .replace("@TOO_DEEP_BYTES@", str(len(TOO_DEEP_TEXT) + 1))
+    .replace("@TOO_DEEP_TEXT@", TOO_DEEP_TEXT)
+)

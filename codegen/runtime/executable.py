@@ -1,7 +1,8 @@
 """Compiled code as a Python callable: arrays in, arrays out, one native call.
 
-The native entry is ``void entry(ptr args, ptr arena)``. ``args`` points to an array of pointers: of
+The native entry is ``i32 entry(ptr args, ptr arena)``. ``args`` points to an array of pointers: of
 the inputs, the outputs, the constants, in that order; ``arena`` to the program's scratch memory.
+What it returns is 0, or says why the call raises (``call_text``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from . import pool
 from .buffers import ALIGNMENT, ArraySpec, aligned_array, aligned_bytes, bin_address
 from .native_call import Context, available, make_call
+from .status import raise_status
 
 __all__ = ["ArraySpec", "Executable"]
 
@@ -143,7 +145,7 @@ class Executable:
 
     def _portable(self, entry: int) -> Callable[..., list[Array] | None]:
         """Returns the same call through ctypes, for interpreters with another object layout."""
-        native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(entry)
+        native = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(entry)
         frames: list[_Frame] = []
 
         def call(*arrays: Array) -> list[Array] | None:
@@ -157,8 +159,9 @@ class Executable:
             for i, array in enumerate((*arrays, *results)):
                 frame.words[2 + i] = array.__array_interface__["data"][0]
             with nullcontext() if self._threads is None else pool.limited(self._threads):
-                native(frame.pointers, frame.words[1])
+                status = native(frame.pointers, frame.words[1])
             frames.append(frame)
+            raise_status(status)
             return results
 
         return call

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from kernels_in_numpy import writing
+from loopwright.codegen.entry import entry_text
 from loopwright.codegen.module_text import ModuleText
-from loopwright.codegen.program import compile_program, entry_text
+from loopwright.codegen.program import compile_program
 from loopwright.codegen.target import Target
 from loopwright.ir.errors import InternalError
 from loopwright.ir.program import Constant, Program, optimise, parse_program

@@ -23,7 +23,7 @@ def no_idle_memory():
 
 @pytest.fixture(scope="module")
 def run():
-    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    code = load_object(compile_object("define i32 @f(ptr %a, ptr %b) { ret i32 0 }", Target.host()))
     exe = Executable(code.address("f"), [], [SPEC], owner=code)
     return lambda: exe([])[0]
 
@@ -83,7 +83,7 @@ def test_memory_that_is_not_used_for_long_is_given_back(run, monkeypatch):
 
 
 def test_idle_memory_has_a_limit(monkeypatch):
-    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    code = load_object(compile_object("define i32 @f(ptr %a, ptr %b) { ret i32 0 }", Target.host()))
     spec = ArraySpec((80 << 20,), np.dtype("uint8"))
     exe = Executable(code.address("f"), [], [spec], owner=code)
     kept = [exe([]) for _ in range(20)]
@@ -95,10 +95,10 @@ def test_large_results_come_without_page_faults():
     spec = buffers.ArraySpec((16, 1024, 1024), np.dtype("float32"))
     text = """
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define void @f(ptr %args, ptr %arena) {
+define i32 @f(ptr %args, ptr %arena) {
   %out = load ptr, ptr %args
   call void @llvm.memset.p0.i64(ptr %out, i8 1, i64 67108864, i1 false)
-  ret void
+  ret i32 0
 }"""
     code = load_object(compile_object(text, Target.host()))
     exe = Executable(code.address("f"), [], [spec], owner=code)
@@ -114,7 +114,7 @@ define void @f(ptr %args, ptr %arena) {
 
 
 def test_large_results_can_be_written(run):
-    code = load_object(compile_object("define void @f(ptr %a, ptr %b) { ret void }", Target.host()))
+    code = load_object(compile_object("define i32 @f(ptr %a, ptr %b) { ret i32 0 }", Target.host()))
     for nbytes in (4 << 20, (4 << 20) - 1, (9 << 20) + 5):
         exe = Executable(code.address("f"), [], [ArraySpec((nbytes,), np.dtype("uint8"))])
         for _ in range(3):

@@ -17,7 +17,7 @@ F32 = np.dtype("float32")
 
 # out = x * w + arena[0..4], where the entry first writes x to the arena.
 TEXT = r"""
-define void @entry(ptr %args, ptr %arena) {
+define i32 @entry(ptr %args, ptr %arena) {
   %x = load ptr, ptr %args
   %out.p = getelementptr ptr, ptr %args, i64 1
   %out = load ptr, ptr %out.p
@@ -30,15 +30,18 @@ define void @entry(ptr %args, ptr %arena) {
   %d = load <4 x float>, ptr %arena, align 64
   %e = fadd <4 x float> %c, %d
   store <4 x float> %e, ptr %out, align 64
-  ret void
+  ret i32 0
 }
-define void @nothing(ptr %args, ptr %arena) {
-  ret void
+define i32 @nothing(ptr %args, ptr %arena) {
+  ret i32 0
+}
+define i32 @deep(ptr %args, ptr %arena) {
+  ret i32 2
 }
 declare i32 @usleep(i32)
-define void @slow(ptr %args, ptr %arena) {
+define i32 @slow(ptr %args, ptr %arena) {
   %r = call i32 @usleep(i32 200000)
-  ret void
+  ret i32 0
 }
 """
 
@@ -204,11 +207,11 @@ def test_threads_may_call_at_once(exe):
 def test_a_call_may_have_a_number_of_threads_of_its_own(way, threads):
     text = """
 declare i64 @lw_pool_threads()
-define void @ask(ptr %args, ptr %arena) {
+define i32 @ask(ptr %args, ptr %arena) {
   %out = load ptr, ptr %args
   %n = call i64 @lw_pool_threads()
   store i64 %n, ptr %out
-  ret void
+  ret i32 0
 }"""
     asked = {"lw_pool_threads": pool.loaded_code().address("lw_pool_threads")}
     code = load_object(compile_object(text, Target.host()), asked)
@@ -255,7 +258,7 @@ def test_results_may_live_until_the_interpreter_ends():
         "from loopwright.codegen.llvm.link import load_object\n"
         "from loopwright.codegen.runtime.executable import ArraySpec, Executable\n"
         "from loopwright.codegen.target import Target\n"
-        "text = 'define void @f(ptr %a, ptr %b) { ret void }'\n"
+        "text = 'define i32 @f(ptr %a, ptr %b) { ret i32 0 }'\n"
         "code = load_object(compile_object(text, Target.host()))\n"
         "spec = ArraySpec((100000,), np.dtype('float32'))\n"
         "exe = Executable(code.address('f'), [], [spec], owner=code)\n"
@@ -264,3 +267,11 @@ def test_results_may_live_until_the_interpreter_ends():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_status_raises_and_the_next_call_has_its_frame(code, way):
+    spec = ArraySpec((4,), F32)
+    exe = Executable(code.address("deep"), [spec], [spec], [], 64, owner=code)
+    for _ in range(3):
+        with pytest.raises(RecursionError, match="compiled functions call each other too deeply"):
+            exe([np.ones(4, F32)])
