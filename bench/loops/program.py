@@ -1,0 +1,78 @@
+"""One program with control flow: ours, the same in plain loops, and the inputs of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["PROGRAMS", "Program", "leaves", "mistake", "program"]
+
+Inputs = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``function`` uses ``lw.*``. ``plain`` is the oracle: loops in plain Python, which numba
+    compiles as they are. ``inputs(size, rng)`` makes the arguments of both, of ``small`` size in
+    tests and ``large`` in the bench. ``tolerance`` is relative; results of 0 have to be equal.
+    """
+
+    name: str
+    family: str
+    function: Callable[..., Any]
+    plain: Callable[..., Any]
+    inputs: Callable[[int, np.random.Generator], Inputs]
+    small: int
+    large: int
+    tolerance: float
+
+    def arguments(self, size: int) -> Inputs:
+        """Returns the arguments for a size, the same each time."""
+        return self.inputs(size, np.random.default_rng(size))
+
+
+PROGRAMS: dict[str, Program] = {}
+"""The programs by name, in the order in which they were declared."""
+
+
+def program(
+    plain: Callable[..., Any],
+    inputs: Callable[[int, np.random.Generator], Inputs],
+    *,
+    small: int,
+    large: int,
+    tolerance: float = 0.0,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declares the decorated function as a program."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        family = function.__module__.rpartition(".")[2]
+        name = function.__name__
+        PROGRAMS[name] = Program(name, family, function, plain, inputs, small, large, tolerance)
+        return function
+
+    return declare
+
+
+def leaves(result: Any) -> list[np.ndarray[Any, Any]]:
+    """Returns the arrays of a result: one, or a tuple of them."""
+    parts = result if isinstance(result, tuple | list) else (result,)
+    return [np.asarray(part) for part in parts]
+
+
+def mistake(program: Program, got: Any, expected: Any) -> str:
+    """Returns how a result differs from the expected one, nothing if it does not."""
+    results, references = leaves(got), leaves(expected)
+    if len(results) != len(references):
+        return f"{len(results)} results, not {len(references)}"
+    for number, (result, reference) in enumerate(zip(results, references)):
+        if result.shape != reference.shape:
+            return f"result {number} is of shape {result.shape}, not {reference.shape}"
+        scale = float(np.max(np.abs(reference), initial=0.0)) if program.tolerance else 0.0
+        off = np.abs(result.astype(np.float64) - reference.astype(np.float64))
+        if not np.all(off <= program.tolerance * scale):
+            return f"result {number} is {np.max(off):.3g} off where {scale:.3g} is the largest"
+    return ""
