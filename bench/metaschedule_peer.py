@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from .answers import time_round
 from .families import make
-from .worker import time_round
 from .workload import Workload, wrongness
 
 __all__ = ["main"]

@@ -7,50 +7,23 @@ makes a workload ready and compares its result with the expected one, a file of 
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from .answers import serve
 from .families import make
 from .idiomatic import KIND, PROGRAMS
 from .libraries import LIBRARIES, OURS, result_of
 from .workload import wrongness
 
-__all__ = ["FORGIVEN", "Prepare", "main", "serve", "time_round"]
+__all__ = ["FORGIVEN", "main"]
 
 # A peer may be this many tolerances off: it may trade exactness for speed, but not everything.
 FORGIVEN = 16.0
-
-Prepare: TypeAlias = Callable[[str, dict[str, Any]], tuple[Callable[[], Any], dict[str, Any]]]
-"""Makes what a command names ready: a call of it, and what to answer."""
-
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-
-
-def time_round(call: Callable[[], Any], seconds: float) -> float:
-    """Seconds per call: the best of the samples taken in about ``seconds``, at least three; of a
-    call that takes ten times as long, the one."""
-    start = time.perf_counter()
-    call()
-    once = max(time.perf_counter() - start, 1e-7)
-    if once > 10 * seconds:
-        return once
-    inner = max(1, int(min(5e-3, seconds / 5) / once))
-    best, samples, end = float("inf"), 0, time.perf_counter() + seconds
-    while samples < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(inner):
-            call()
-        best = min(best, (time.perf_counter() - start) / inner)
-        samples += 1
-    return best
 
 
 def _prepare(library: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
@@ -72,27 +45,6 @@ def _prepare(library: str, command: dict[str, Any]) -> tuple[Callable[[], Any], 
 def main(library: str) -> None:
     """Serves the commands for one library."""
     serve(library, _prepare)
-
-
-def serve(name: str, prepare: Prepare) -> None:
-    """Serves commands until the input ends, or the process that started this one is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print goes elsewhere
-    call: Callable[[], Any] | None = None
-    for line in sys.stdin:
-        command = json.loads(line)
-        try:
-            if command["do"] == "prepare":
-                call = None
-                call, answer = prepare(name, command)
-            else:
-                assert call is not None
-                answer = {"seconds": time_round(call, command["seconds"])}
-        except Exception as error:
-            # Whatever a library cannot do is a dash in the table, with its reason in the lines.
-            answer = {"failed": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

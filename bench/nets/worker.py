@@ -1,4 +1,4 @@
-"""The process of one peer: JSON lines in, JSON lines out; see ``bench.worker``."""
+"""The process of one peer: JSON lines in, JSON lines out; see ``bench.answers``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..answers import serve
 from ..libraries import result_of
-from ..worker import serve
 from .peers import PEERS, Job
 
 __all__ = ["prepare"]

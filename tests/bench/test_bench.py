@@ -19,6 +19,7 @@ from loopwright.codegen.machine import MachineModel
 from loopwright.codegen.target import Target
 
 from bench.allowance import Allowance
+from bench.answers import time_round
 from bench.families import FACTORS, KINDS, fixed_workloads, make, random_workloads
 from bench.lock import MachineLock
 from bench.namespaces.of_numpy import Numpy
@@ -26,7 +27,6 @@ from bench.plot import svg
 from bench.report import markdown
 from bench.row import Row, append, geomean, json_line, read
 from bench.summary import bars_text, families_text
-from bench.worker import time_round
 from bench.workload import Input, Workload, limit_seconds, wrongness
 
 TARGET = Target(isa="x86-64-v3", l1=1 << 15, l2=1 << 20, l3=1 << 25)
