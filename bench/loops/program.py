@@ -17,7 +17,8 @@ Inputs = tuple[Any, ...]
 class Program:
     """``function`` uses ``lw.*``. ``plain`` is the oracle: loops in plain Python, which numba
     compiles as they are. ``inputs(size, rng)`` makes the arguments of both, of ``small`` size in
-    tests and ``large`` in the bench. ``tolerance`` is relative; results of 0 have to be equal.
+    tests and ``large`` in the bench. ``tolerance`` is relative; if it is 0, results are equal.
+    ``arrays`` is True if the bodies compute with arrays, so that NumPy does something for them.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Program:
     small: int
     large: int
     tolerance: float
+    arrays: bool
 
     def arguments(self, size: int) -> Inputs:
         """Returns the arguments for a size, the same each time."""
@@ -45,13 +47,16 @@ def program(
     small: int,
     large: int,
     tolerance: float = 0.0,
+    arrays: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the decorated function as a program."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         family = function.__module__.rpartition(".")[2]
         name = function.__name__
-        PROGRAMS[name] = Program(name, family, function, plain, inputs, small, large, tolerance)
+        PROGRAMS[name] = Program(
+            name, family, function, plain, inputs, small, large, tolerance, arrays
+        )
         return function
 
     return declare

@@ -1,0 +1,48 @@
+"""The process of one peer: JSON lines in, JSON lines out; see ``bench.answers``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..answers import serve
+from .peers import PEERS, Job, ready_to_import
+
+__all__ = ["prepare"]
+
+
+def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """Makes a program ready; returns its call, and the seconds of the first and of the second one.
+
+    ``expected`` is the file of the results; ``write`` says to write it, else ValueError is raised
+    if a result differs from it.
+    """
+    from . import programs  # noqa: F401
+    from .program import PROGRAMS, leaves, mistake
+
+    program = PROGRAMS[command["name"]]
+    arguments, expected = program.arguments(command["size"]), []
+    if not command["write"]:
+        with np.load(command["expected"]) as arrays:
+            expected = [arrays[name] for name in arrays.files]
+    start = time.perf_counter()
+    call = PEERS[peer].make(Job(program, arguments, expected))
+    result = call()
+    ready = time.perf_counter() - start
+    if command["write"]:
+        np.savez(command["expected"], *leaves(result))
+        return call, {"ready": ready, "once": ready}
+    if wrong := mistake(program, result, tuple(expected)):
+        raise ValueError(wrong)
+    start = time.perf_counter()
+    call()
+    return call, {"ready": ready, "once": time.perf_counter() - start}
+
+
+if __name__ == "__main__":
+    ready_to_import(sys.argv[1])
+    serve(sys.argv[1], prepare)
