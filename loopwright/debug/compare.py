@@ -9,13 +9,13 @@
     graph    the graph that was compiled against the traced one, pass by pass   (graph.py)
 
 Every kernel is judged by itself, on what the code before it gave, so that errors which are allowed
-do not add up to one that is not.
+do not add up to one that is not. Those inside of loops are judged in every iteration.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,18 +40,23 @@ from ..tracer.spans import caret_lines
 from ..user_errors import for_user
 from .difference import Difference, difference
 from .graph import wrong_pass
-from .steps import Step, Steps
-from .wide import flat, result_of, values_of
+from .steps import Iteration, Step, Steps, Strayed
+from .wide import TooLongError, flat, result_of, values_of
 from .within import Checked, Group, check_operation, levels, operations
 
 __all__ = ["Comparison", "Finding", "OperationError", "as_compiled", "compare", "compare_build"]
+
+MOST_JUDGED = 5000
+"""Kernel calls that are looked at one by one, each some ms: a program with loops has many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """The first wrong operation. ``what`` is a sentence about it; ``operator``, ``span``,
     ``operands`` and ``result`` identify it in the user's program (the last one of the kernel where
-    no single one is to blame), ``notes`` say where and at which level."""
+    no single one is to blame), ``notes`` say where and at which level.
+    ``iterations`` are those of the loops around it in which it was seen first, the innermost
+    last."""
 
     what: str
     operator: str
@@ -61,6 +66,7 @@ class Finding:
     difference: Difference
     kernel: str = ""
     notes: tuple[str, ...] = ()
+    iterations: tuple[Iteration, ...] = ()
 
     def __str__(self) -> str:
         lines = [self.what]
@@ -68,6 +74,7 @@ class Finding:
             where = f", in {self.span.function}" if self.span.function else ""
             lines.append(f"  {self.span}{where}")
             lines += [f"  {line}" for line in caret_lines(self.span)]
+        lines += [f"  {iteration}" for iteration in reversed(self.iterations)]
         if self.operator:
             lines.append(f"  {self.operator}({', '.join(self.operands)}) -> {self.result}")
         lines.append(f"  {self.difference}")
@@ -96,14 +103,16 @@ class OperationError:
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """The outcome. ``finding`` is None where nothing differs. ``errors`` are those of the kernels
-    in the order in which they ran, or of each operation if ``each`` was given; ``results`` those of
-    the function's results against the traced graph in float64."""
+    in the order in which they ran first, or of each operation if ``each`` was given, the greatest
+    of all iterations; ``results`` those of the function's results against the traced graph in
+    float64. ``left_out`` says in words what was not looked at, for want of time."""
 
     name: str
     kernels: int
     finding: Finding | None
     errors: tuple[OperationError, ...]
     results: tuple[Difference, ...]
+    left_out: str = ""
 
     @property
     def differs(self) -> bool:
@@ -115,11 +124,11 @@ class Comparison:
             return f"{self.name}: {self.finding}"
         worst = max((d.error for d in self.results), default=0.0)
         plural = "" if self.kernels == 1 else "s"
-        head = (
-            f"{self.name}: no difference in {self.kernels} kernel{plural}; its results are within "
-            f"{worst:.2g} of those in float64"
+        head = f"{self.name}: no difference in {self.kernels} kernel{plural}" + (
+            f"; its results are within {worst:.2g} of those in float64" if self.results else ""
         )
-        return "\n".join([head, *(f"  {e}" for e in self.errors)])
+        left_out = [f"  {self.left_out}"] if self.left_out else []
+        return "\n".join([head, *(f"  {e}" for e in self.errors), *left_out])
 
 
 def compare(
@@ -180,22 +189,40 @@ def compare_build(
     judge = _Judge(built, built.parts, built.source, each)
     steps = Steps(built.parts, built.source, arrays)
     finding: Finding | None = None
-    for step in steps:
-        finding = finding or judge.step(step)
+    left_out = ""
+    for number, step in enumerate(steps):
+        if number >= MOST_JUDGED:
+            left_out = f"only the first {MOST_JUDGED} kernel calls were looked at one by one"
+            break
+        finding = finding or (
+            judge.strayed(step) if isinstance(step, Strayed) else judge.step(step)
+        )
         if finding is not None and not each:
-            return Comparison(name, len(built.kernels), finding, tuple(judge.errors), ())
-    finding = finding or judge.outputs(steps, arrays)
-    main = built.source.module.main
-    exact = values_of(main, arrays, built.source.module, wide=True)
-    narrow = values_of(main, arrays, built.source.module, wide=False)
-    right = flat(result_of(main, exact, wide=True))
-    rough = flat(result_of(main, narrow, wide=False))
-    results = tuple(
-        difference(got, want, other, judge.total)
-        for got, want, other in zip(steps.results, right, rough)
+            return Comparison(name, len(built.kernels), finding, judge.worst, ())
+    if not left_out:
+        finding = finding or judge.outputs(steps, arrays)
+    try:
+        results = _results(built, arrays, built.call(arrays), judge.total)
+        finding = finding or _of_graph(built, arrays, judge.total)
+    except TooLongError as error:
+        results, left_out = (), left_out or f"results are not compared: {error.message}"
+    return Comparison(name, len(built.kernels), finding, judge.worst, results, left_out)
+
+
+def _results(
+    built: Built, arrays: list[Array], results: list[Array], bound: float
+) -> tuple[Difference, ...]:
+    """Returns the differences of results from those of the traced graph."""
+    assert built.source is not None
+    module = built.source.module
+    main = module.main
+    right, rough = (
+        flat(result_of(main, values_of(main, arrays, module, wide=wide), wide=wide))
+        for wide in (True, False)
     )
-    finding = finding or _of_graph(built, arrays, judge.total)
-    return Comparison(name, len(built.kernels), finding, tuple(judge.errors), results)
+    return tuple(
+        difference(got, want, other, bound) for got, want, other in zip(results, right, rough)
+    )
 
 
 class _Judge:
@@ -203,9 +230,30 @@ class _Judge:
 
     def __init__(self, built: Built, parts: Parts, source: Source, each: bool) -> None:
         self.built, self.parts, self.source, self.each = built, parts, source, each
-        self.errors: list[OperationError] = []
+        self._errors: dict[tuple[object, ...], OperationError] = {}
         self.total = 0.0
         self._known = known_operands(source.lowered)
+
+    @property
+    def worst(self) -> tuple[OperationError, ...]:
+        """The greatest error of each kernel or operation in any iteration."""
+        return tuple(self._errors.values())
+
+    def _note(self, step: Step, errors: Sequence[OperationError]) -> None:
+        for number, error in enumerate(errors):
+            key = id(step.binding), number
+            before = self._errors.get(key)
+            if before is None or _badness(error.difference) > _badness(before.difference):
+                self._errors[key] = error
+
+    def strayed(self, strayed: Strayed) -> Finding:
+        what = (
+            "a condition was written over before it was read: the program shares memory that it "
+            "may not share"
+        )
+        off = Difference(1, 1, np.inf, 0.0)
+        described = _described(strayed.binding)
+        return Finding(what, *described, off, iterations=strayed.where)
 
     def step(self, step: Step) -> Finding | None:
         prim = self.parts.prims[step.name]
@@ -229,7 +277,7 @@ class _Judge:
             difference(got, want, rough, error_bound(prim, buffer.dtype))
             for got, want, rough, buffer in zip(step.outputs, right, narrow, prim.output_buffers)
         ]
-        worst = max(differences, key=lambda d: (d.wrong, d.error))
+        worst = max(differences, key=_badness)
         checked: list[Checked] = []
         if self.each or worst.differs:
             for binding in operations(group):
@@ -237,11 +285,9 @@ class _Judge:
                 checked += [one] if one is not None else []
                 if one is not None and one.difference.differs and not self.each:
                     break
-        self.errors += (
-            [_operation_error(c, step.name) for c in checked]
-            if self.each
-            else [OperationError(_names(step), step.name, step.binding.var.span, worst)]
-        )
+        whole = OperationError(_names(step), step.name, step.binding.var.span, worst)
+        each = [_operation_error(c, step.name) for c in checked]
+        self._note(step, each if self.each else [whole])
         if not worst.differs:
             return None
         blamed = next((c for c in checked if c.difference.differs), None)
@@ -276,7 +322,7 @@ class _Judge:
             notes.append(f"level     {levels(prim, kernel, inputs, right)}")
         notes.append(f"plain     {self._plain(prim, inputs, right)}")
         off = worst if binding is last or blamed is None else blamed.difference
-        return Finding(what, *_described(binding), off, step.name, tuple(notes))
+        return Finding(what, *_described(binding), off, step.name, tuple(notes), step.where)
 
     def _schedule(self, name: str) -> str:
         chosen = self.built.chosen[name]
@@ -316,7 +362,7 @@ class _Judge:
             "program shares memory that it may not share"
         )
         off = Difference(step.inputs[n].size, step.inputs[n].size, np.inf, 0.0)
-        return Finding(what, *_described(step.binding), off, step.name)
+        return Finding(what, *_described(step.binding), off, step.name, (), step.where)
 
     def outputs(self, steps: Steps, arrays: list[Array]) -> Finding | None:
         """Compares results in memory with what kernels wrote, and the native entry with both."""
@@ -344,6 +390,10 @@ def _of_graph(built: Built, arrays: list[Array], bound: float) -> Finding | None
     binding = changed.binding
     described = _described(binding) if binding is not None else ("", None, (), "")
     return Finding(what, *described, changed.difference)
+
+
+def _badness(difference: Difference) -> tuple[int, float]:
+    return difference.wrong, difference.error
 
 
 def _operation_error(checked: Checked, kernel: str) -> OperationError:

@@ -3,57 +3,74 @@
 ::
 
     program (planned)  ->  a step for each call: what the kernel was handed, what it wrote
-    lowered main       ->  which binding of the graph each step is, and what it should be handed
+    lowered graph      ->  which binding of the graph each step is, and what it should be handed
 
 The value of a binding is what its kernel wrote, kept aside. So what a kernel finds in memory later
 on can be held against it: where the plan lets two values share memory that they may not share, the
 step that reads the spoilt one says so.
+
+The program decides which branch is taken and how long a loop runs, as its code does. Each of its
+branches, loops and functions is one of the graph's, whose values have a frame of their own in every
+iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ..codegen.kernel import Kernel, parameter_places
 from ..codegen.one_kernel import aligned, call_kernel
-from ..codegen.program_from_graph import is_view
-from ..ir.dims import as_int
 from ..ir.dtype import Array
-from ..ir.errors import InternalError
-from ..ir.graph.nodes import (
-    Atom,
-    Binding,
-    Block,
-    Constant,
-    Function,
-    GlobalVar,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ..ir.graph.nodes import Binding, Block, Function, Var
 from ..ir.graph.nodes import Call as GraphCall
-from ..ir.graph.operator import Operator
-from ..ir.graph.types import TensorType
-from ..ir.loop.nest import Operand
-from ..ir.program.analysis import places, regions
-from ..ir.program.nodes import Alloc, Call, Copy, Program
+from ..ir.program.analysis import places, regions, scopes, walk
+from ..ir.program.nodes import (
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    For,
+    Free,
+    If,
+    Instr,
+    Invoke,
+    Program,
+    Swap,
+    While,
+)
+from ..ir.span import Span
 from ..pipeline import Parts, Source
-from .wide import Value, flat
+from .frames import Frame, Graph, Inside, taken_from
+from .wide import flat
 
-__all__ = ["Step", "Steps"]
+__all__ = ["Iteration", "Step", "Steps", "Strayed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The iteration ``number``, from 0, of the loop at ``span``; or a call of a ``function``."""
+
+    span: Span | None
+    number: int = 0
+    function: str = ""
+
+    def __str__(self) -> str:
+        where = "" if self.span is None else f" at {self.span}"
+        if self.function:
+            return f"in @{self.function}, called{where}"
+        return f"in iteration {self.number} of the loop{where}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One call of a kernel: ``binding`` of the lowered main, the ``group`` it calls.
+    """One call of a kernel: ``binding`` of the lowered graph, the ``group`` it calls.
 
     ``inputs`` are the values that the graph says it is handed, one per parameter of the group;
     ``spoilt`` the positions of those that lay in memory as something else. ``outputs`` are what it
-    wrote.
+    wrote. ``where`` are the loops and functions around it, the innermost last.
     """
 
     binding: Binding
@@ -62,6 +79,15 @@ class Step:
     inputs: tuple[Array, ...]
     spoilt: tuple[int, ...]
     outputs: tuple[Array, ...]
+    where: tuple[Iteration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strayed:
+    """A branch or loop whose condition lay in memory as something else than the graph says."""
+
+    binding: Binding
+    where: tuple[Iteration, ...]
 
 
 class Steps:
@@ -70,111 +96,129 @@ class Steps:
     def __init__(self, parts: Parts, source: Source, arrays: Sequence[Array]) -> None:
         self.parts = parts
         self.results: list[Array] = []
-        self.values: dict[Var, Value] = {}
-        self._lowered = source.lowered
-        self._program: Program = parts.program
-        self._memory = _Memory(parts.program, arrays)
+        self.graph = Graph(source.lowered)
+        self._scopes = {p.name: p for p in scopes(parts.program)}
+        constants = {
+            c.region.name: _bytes(c.value) for c in parts.program.constants if c.value is not None
+        }
+        self._memory = _Memory(parts.program, constants)
+        for region, array in zip(parts.program.inputs, arrays, strict=True):
+            self._memory.roots[region.name] = _bytes(array)
+        for region in parts.program.outputs:
+            self._memory.roots[region.name] = aligned((region.nbytes,), np.dtype(np.uint8))
         main = source.lowered.main
         given = iter(arrays)
-        for param in main.params:
-            self.values[param] = _taken(param.type, given)
-        self._bindings = {b.var: b for b in main.body.bindings}
-        self._waiting = [b for b in main.body.bindings if self._kernel_of(b) is not None]
+        values = {param: taken_from(param.type, given) for param in main.params}
+        self._main = Frame(self.graph, main.body, values)
 
-    def __iter__(self) -> Iterator[Step]:
-        for instr in self._program.body:
-            if isinstance(instr, Copy):
-                self._memory.bytes_of(instr.target)[...] = self._memory.bytes_of(instr.source)
-            elif isinstance(instr, Call):
-                yield self._step(instr)
-        self.results = [self._memory.array(r.name).copy() for r in self._program.outputs]
+    def __iter__(self) -> Iterator[Step | Strayed]:
+        program = self.parts.program
+        yield from self._run(program.body, self._memory, self._main, ())
+        self.results = [self._memory.array(r.name).copy() for r in program.outputs]
 
     def expected(self) -> list[Array]:
         """Returns the outputs by the graph: the values that kernels wrote for them."""
-        return flat(self._value(self._lowered.main.body.result))
+        return flat(self._main.result())
 
-    def _step(self, call: Call) -> Step:
+    def _run(
+        self, body: Sequence[Instr], memory: _Memory, frame: Frame, where: tuple[Iteration, ...]
+    ) -> Iterator[Step | Strayed]:
+        """Runs a body of the program, which is the graph's block of ``frame``."""
+        for instr in body:
+            match instr:
+                case Alloc() | Free() | Alias():
+                    pass
+                case Copy(source, target):
+                    memory.bytes_of(target)[...] = memory.bytes_of(source)
+                case Swap(one, other):
+                    memory.swap(one, other)
+                case Call():
+                    yield self._step(instr, memory, frame, where)
+                case _:
+                    yield from self._nested(instr, memory, frame, where)
+
+    def _nested(
+        self,
+        instr: If | While | For | Invoke,
+        memory: _Memory,
+        frame: Frame,
+        where: tuple[Iteration, ...],
+    ) -> Iterator[Step | Strayed]:
+        """Runs a branch, loop or function. Where it calls no kernel, there is nothing to tell of
+        the values inside, and it is only done to memory."""
+        called = self._kernels_in(instr)
+        binding = frame.next_nested(type(instr).__name__, called, instr.span) if called else None
+        inside = Inside(frame, None if binding is None else binding.value)
+        match instr:
+            case If(condition, then, orelse):
+                taken = bool(memory.array(condition))
+                if binding is not None and taken != inside.condition():
+                    yield Strayed(binding, where)
+                inner = inside.branch(taken)
+                yield from self._run(then if taken else orelse, memory, inner, where)
+                inside.carry = inner
+            case While(head, condition, body):
+                for number in itertools.count():
+                    here = (*where, Iteration(instr.span, number))
+                    inner = inside.block(0)
+                    yield from self._run(head, memory, inner, here)
+                    taken = bool(memory.array(condition))
+                    if binding is not None and taken != bool(inner.result()):
+                        yield Strayed(binding, here)
+                    if not taken:
+                        break
+                    inner = inside.block(1)
+                    yield from self._run(body, memory, inner, here)
+                    inside.carry = inner
+            case For(index, extent, body):
+                count = extent if isinstance(extent, int) else int(memory.array(extent))
+                for number in range(count):
+                    memory.array(index.name)[...] = number
+                    inner = inside.block(0, np.asarray(number, np.int64))
+                    here = (*where, Iteration(instr.span, number))
+                    yield from self._run(body, memory, inner, here)
+                    inside.carry = inner
+            case Invoke(function, operands):
+                program = self._scopes[function]
+                callee = _Memory(program, memory.roots)
+                regions = (*program.inputs, *program.outputs)
+                for region, operand in zip(regions, operands, strict=True):
+                    callee.roots[region.name] = memory.bytes_of(operand.name)
+                inner = inside.function()
+                here = (*where, Iteration(instr.span, function=function))
+                yield from self._run(program.body, callee, inner, here)
+                inside.carry = inner
+        if binding is not None:
+            frame.values[binding.var] = inside.result()
+
+    def _kernels_in(self, instr: Instr) -> set[str]:
+        """Returns the kernels that an instruction calls, or functions that it invokes."""
+        kernels: set[str] = set()
+        work, seen = [(instr,)], set[str]()
+        while work:
+            for inner in walk(work.pop()):
+                if isinstance(inner, Call):
+                    kernels.add(inner.kernel)
+                elif isinstance(inner, Invoke) and inner.function not in seen:
+                    seen.add(inner.function)
+                    work.append(self._scopes[inner.function].body)
+        return kernels
+
+    def _step(
+        self, call: Call, memory: _Memory, frame: Frame, where: tuple[Iteration, ...]
+    ) -> Step:
         kernel = self.parts.kernels[call.kernel]
-        operands = [self._memory.array(o.name) for o in call.operands]
-        binding, inputs, spoilt = self._binding_of(call.kernel, kernel, operands)
-        self._waiting.remove(binding)
-        workspace = None if call.workspace is None else self._memory.bytes_of(call.workspace)
+        operands = [memory.array(o.name) for o in call.operands]
+        binding, inputs, spoilt = frame.next_call(call.kernel, kernel, operands)
+        workspace = None if call.workspace is None else memory.bytes_of(call.workspace)
         call_kernel(kernel, operands, workspace, self.parts.target, self.parts.threads)
         outs = [a.copy() for o, a in zip(kernel.operands, operands, strict=True) if o.role.writes]
-        types = binding.var.type
-        self.values[binding.var] = _taken(types, iter(outs))
-        group = self._lowered.functions[call.kernel]
+        frame.values[binding.var] = taken_from(binding.var.type, iter(outs))
+        group = self.graph.module.functions[call.kernel]
         if not isinstance(group, Function):
             group = _only_call(binding)
-        outputs = tuple(flat(self.values[binding.var]))
-        return Step(binding, call.kernel, group, tuple(inputs), tuple(spoilt), outputs)
-
-    def _binding_of(
-        self, name: str, kernel: Kernel, operands: Sequence[Array]
-    ) -> tuple[Binding, list[Array], list[int]]:
-        """Returns the binding that a call belongs to: of the bindings that call the group, the one
-        whose operands are in the call's memory; with its operands, and the positions of those that
-        are not."""
-        best: tuple[Binding, list[Array], list[int]] | None = None
-        places = parameter_places(kernel.operands)
-        for binding in self._waiting:
-            if self._kernel_of(binding) != name or not self._is_ready(binding):
-                continue
-            assert isinstance(binding.value, GraphCall)
-            inputs = [a for atom in binding.value.args for a in flat(self._value(atom))]
-            spoilt = [
-                n
-                for n, (wanted, place) in enumerate(zip(inputs, places))
-                if not _same(_laid_out(kernel.operands[place], wanted), operands[place])
-            ]
-            if best is None or len(spoilt) < len(best[2]):
-                best = (binding, inputs, spoilt)
-        if best is None:
-            raise InternalError(f"the program calls @{name} before its operands are there")
-        return best
-
-    def _kernel_of(self, binding: Binding) -> str | None:
-        call = binding.value
-        if not isinstance(call, GraphCall) or not isinstance(call.op, GlobalVar):
-            return None
-        return None if is_view(self._lowered.functions.get(call.op.name)) else call.op.name
-
-    def _is_ready(self, binding: Binding) -> bool:
-        assert isinstance(binding.value, GraphCall)
-        try:
-            for atom in binding.value.args:
-                self._value(atom)
-        except KeyError:
-            return False
-        return True
-
-    def _value(self, atom: Atom) -> Value:
-        """Returns the value of an atom. Raises KeyError if a kernel that it depends on has not
-        run."""
-        if isinstance(atom, Constant):
-            return atom.value
-        assert isinstance(atom, Var)
-        if atom in self.values:
-            return self.values[atom]
-        expr = self._bindings[atom].value
-        if isinstance(expr, Tuple):
-            return tuple(self._value(f) for f in expr.fields)
-        if isinstance(expr, TupleGetItem):
-            fields = self._value(expr.value)
-            assert isinstance(fields, tuple)
-            return fields[expr.index]
-        if isinstance(expr, Var | Constant):
-            return self._value(expr)
-        if isinstance(expr, GraphCall) and (
-            isinstance(expr.op, Operator) or self._kernel_of(self._bindings[atom]) is None
-        ):
-            (source,) = flat(self._value(expr.args[0]))
-            return _taken(atom.type, iter([source]))
-        raise KeyError(atom.name)
-
-
-def _laid_out(operand: Operand, value: Array) -> Array:
-    return operand.pack.array(value) if operand.pack is not None else value
+        outputs = tuple(flat(frame.values[binding.var]))
+        return Step(binding, call.kernel, group, tuple(inputs), tuple(spoilt), outputs, where)
 
 
 def _only_call(binding: Binding) -> Function:
@@ -188,28 +232,31 @@ def _only_call(binding: Binding) -> Function:
 
 
 class _Memory:
-    """The memory of a program: inputs, outputs, constants, and its one arena."""
+    """The memory of a program or one of its functions, by the names of its regions: ``roots`` are
+    those that share no memory of another. It begins with those of ``shared`` that are constants,
+    and has an arena of its own."""
 
-    def __init__(self, program: Program, arrays: Sequence[Array]) -> None:
+    def __init__(self, program: Program, shared: Mapping[str, Array]) -> None:
         self._regions = regions(program)
         self._places = places(program)
-        self._roots: dict[str, Array] = {}
-        for region, array in zip(program.inputs, arrays, strict=True):
-            self._roots[region.name] = _bytes(array)
-        for constant in program.constants:
-            assert constant.value is not None
-            self._roots[constant.region.name] = _bytes(constant.value)
-        for region in program.outputs:
-            self._roots[region.name] = aligned((region.nbytes,), np.dtype(np.uint8))
+        constants = (c.region.name for c in program.constants)
+        self.roots: dict[str, Array] = {name: shared[name] for name in constants}
         arena = aligned((program.arena or 0,), np.dtype(np.uint8))
-        for instr in program.body:
+        for instr in walk(program.body):
             if isinstance(instr, Alloc) and instr.offset is not None:
                 end = instr.offset + instr.region.nbytes
-                self._roots[instr.region.name] = arena[instr.offset : end]
+                self.roots[instr.region.name] = arena[instr.offset : end]
+            elif isinstance(instr, Alloc | For):
+                region = instr.region if isinstance(instr, Alloc) else instr.index
+                self.roots[region.name] = aligned((region.nbytes,), np.dtype(np.uint8))
+
+    def swap(self, one: str, other: str) -> None:
+        a, b = self._places[one].root, self._places[other].root
+        self.roots[a], self.roots[b] = self.roots[b], self.roots[a]
 
     def bytes_of(self, name: str) -> Array:
         place = self._places[name]
-        return self._roots[place.root][place.begin : place.end]
+        return self.roots[place.root][place.begin : place.end]
 
     def array(self, name: str) -> Array:
         region = self._regions[name]
@@ -220,15 +267,3 @@ def _bytes(array: Array) -> Array:
     memory = aligned((array.nbytes,), np.dtype(np.uint8))
     memory[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return memory
-
-
-def _taken(kind: Any, arrays: Iterator[Array]) -> Value:
-    """Returns a value of a type from arrays in order, each in the shape that the type says."""
-    if isinstance(kind, TensorType):
-        return next(arrays).reshape([as_int(s) for s in kind.shape])
-    return tuple(_taken(field, arrays) for field in kind.fields)
-
-
-def _same(wanted: Array, given: Array) -> bool:
-    a, b = np.ascontiguousarray(wanted).reshape(-1), given.reshape(-1)
-    return a.nbytes == b.nbytes and np.array_equal(a.view(np.uint8), b.view(np.uint8))
