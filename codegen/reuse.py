@@ -3,36 +3,67 @@ bridge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..ir.program.analysis import places
-from ..ir.program.nodes import Call, Program
+from ..ir.program.analysis import Place, places, scopes
+from ..ir.program.nodes import Call, For, Instr, Program, While, nested_bodies
 
 __all__ = ["reuse_distances"]
 
 
 def reuse_distances(program: Program) -> list[list[int]]:
-    """Returns a distance in bytes for each call of the program and each of its operands, in order.
+    """Returns a distance in bytes for each call of the program and each of its operands, in the
+    order of ``calls``.
 
     For an operand that is read, it is the memory touched since its last use; for one that is
     written, until its next use: all memory of the calls in between and of both calls. A program
-    runs again and again, so the last call comes before the first.
+    runs again and again, so the last call comes before the first; and so does the body of a loop.
+    Of a branch, both ways count.
     """
-    place_of = places(program)
-    calls = [i for i in program.body if isinstance(i, Call)]
+    distances: dict[int, list[int]] = {}
+    order: list[int] = []
+    for scope in scopes(program):
+        place_of = places(scope)
+        order += (id(call) for call in _calls(scope.body))
+        for cycle in (scope.body, *_loops(scope.body)):
+            # An inner loop comes after those around it, and what it says of its calls counts.
+            distances |= _of_cycle([*_calls(cycle)], place_of)
+    return [distances[call] for call in order]
+
+
+def _calls(body: Iterable[Instr]) -> Iterator[Call]:
+    for instr in body:
+        if isinstance(instr, Call):
+            yield instr
+        for nested in nested_bodies(instr):
+            yield from _calls(nested)
+
+
+def _loops(body: Iterable[Instr]) -> Iterator[Sequence[Instr]]:
+    """Yields what each loop runs in an iteration, outer loops before inner ones."""
+    for instr in body:
+        bodies = nested_bodies(instr)
+        if isinstance(instr, For | While):
+            yield [i for b in bodies for i in b]
+        for nested in bodies:
+            yield from _loops(nested)
+
+
+def _of_cycle(calls: Sequence[Call], place_of: Mapping[str, Place]) -> dict[int, list[int]]:
+    """Returns the distances of calls that run one after the other, again and again."""
     touched: list[dict[str, int]] = []
     for call in calls:
         spots = [place_of[o.name] for o in call.operands]
         touched.append({s.root: 0 for s in spots})
         for spot in spots:
             touched[-1][spot.root] = max(touched[-1][spot.root], spot.end - spot.begin)
-    return [
-        [
+    return {
+        id(call): [
             _distance(touched, n, place_of[o.name].root, 1 if o.access.writes else -1)
             for o in call.operands
         ]
         for n, call in enumerate(calls)
-    ]
+    }
 
 
 def _distance(touched: Sequence[dict[str, int]], start: int, root: str, step: int) -> int:

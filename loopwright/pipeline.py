@@ -55,7 +55,7 @@ from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.causal_mask import causal_offset
 from .ir.ops.to_prim import group_to_prim
 from .ir.pass_context import PassContext
-from .ir.program.analysis import places
+from .ir.program.analysis import places, scopes, walk
 from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
@@ -435,13 +435,16 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
 def _streaming_updates(program: Program, kernels: Mapping[str, Kernel]) -> set[str]:
     """Returns the kernels that write arguments by non-temporal stores. Such stores have to be
     aligned, which the caller's arrays need not be; and the argument's lines are in the cache."""
-    where = places(program)
     direct = {u.source for u in program.updates if u.in_place}
     streaming: set[str] = set()
-    for call in program.body:
-        if isinstance(call, ProgramCall):
-            written = [o for o in call.operands if o.access.writes]
-            if any(where[o.name].root in direct for o in written):
+    for scope in scopes(program) if direct else ():
+        where = places(scope)
+        if scope is not program:  # what a function writes may be an argument of the program
+            direct = {region.name for region in scope.outputs}
+        for call in walk(scope.body):
+            written = call.operands if isinstance(call, ProgramCall) else ()
+            if any(o.access.writes and where[o.name].root in direct for o in written):
+                assert isinstance(call, ProgramCall)
                 stores = statements(kernels[call.kernel].nest.body)
                 if any(isinstance(s, Store) and s.stream for s in stores):
                     streaming.add(call.kernel)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..autotune.space.least_work import least_flops
@@ -23,7 +23,8 @@ from ..ir.dims import as_int
 from ..ir.dtype import FLOAT64, Array
 from ..ir.loop.expr import Read, walk
 from ..ir.loop.prim import PrimFunc
-from ..ir.program.analysis import live_bytes, regions
+from ..ir.program import analysis
+from ..ir.program.analysis import live_bytes, regions, scopes
 from ..ir.program.nodes import Call, Program
 from ..ir.span import Span
 from ..pipeline import Parts
@@ -94,18 +95,15 @@ class KernelCall(Timed):
 
 def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[KernelCall, ...]:
     """Returns the kernel calls of a build's program in order; ``took`` are their seconds."""
-    program = parts.program
-    region = regions(program)
-    live = live_bytes(program)
     target = machine.seen_by(parts.target)
     works: dict[tuple[str, tuple[int, ...]], Work] = {}
     calls: list[KernelCall] = []
-    for n, (index, call, distances) in enumerate(_calls(program)):
+    for n, (call, place) in enumerate(_calls(parts.program)):
         prim, kernel = parts.prims[call.kernel], parts.kernels[call.kernel]
-        key = call.kernel, tuple(distances)
+        key = call.kernel, tuple(place.distances)
         if key not in works:
             names = (o.buffer.name for o in kernel.operands)
-            far = dict(zip(names, map(float, distances)))
+            far = dict(zip(names, map(float, place.distances)))
             works[key] = work_of(prim, kernel, target, parts.threads, far)
         calls.append(
             KernelCall(
@@ -114,18 +112,32 @@ def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[Kern
                 seconds=float(took[n]),
                 work=works[key],
                 roof=Roof(machine, parts.threads if kernel.parallel else 1),
-                nbytes=sum(region[o.name].nbytes for o in call.operands),
+                nbytes=place.nbytes,
                 span=call.span,
-                live=live[index],
+                live=place.live,
             )
         )
     return tuple(calls)
 
 
-def _calls(program: Program) -> list[tuple[int, Call, list[int]]]:
-    """Returns the kernel calls with their indices in the program and their reuse distances."""
-    calls = [(i, instr) for i, instr in enumerate(program.body) if isinstance(instr, Call)]
-    return [(i, call, d) for (i, call), d in zip(calls, reuse_distances(program), strict=True)]
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the program around a call says of it."""
+
+    distances: list[int]
+    nbytes: int
+    live: int
+
+
+def _calls(program: Program) -> Iterator[tuple[Call, _Place]]:
+    """Yields the kernel calls of a program and its functions."""
+    distances = iter(reuse_distances(program))
+    for scope in scopes(program):
+        region = regions(scope)
+        for call, live in zip(analysis.walk(scope.body), live_bytes(scope), strict=True):
+            if isinstance(call, Call):
+                nbytes = sum(region[o.name].nbytes for o in call.operands)
+                yield call, _Place(next(distances), nbytes, live)
 
 
 def work_of(

@@ -2,13 +2,14 @@
 
 ::
 
-    planned program -> sizes and lifetimes of its buffers
+    planned program -> sizes and lifetimes of its buffers, frames of its functions
     constants       -> weights as the kernels read them, and originals that are still held -> Memory
 """
 
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,13 @@ from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.nodes import Constant, Module
 from ..ir.graph.weights import map_constants
-from ..ir.program.analysis import accesses, live_bytes, places, spans
-from ..ir.program.nodes import Alloc, Call, Program
+from ..ir.program.analysis import accesses, live_bytes, places, recursive_functions, walk
+from ..ir.program.nodes import Alloc, Call, Free, Program
 from ..ir.program.planner import lower_bound
 from ..pipeline import Built
 from ..text import bytes_text, table
 
-__all__ = ["Buffer", "Memory", "memory_of"]
+__all__ = ["Buffer", "Frame", "Memory", "memory_of"]
 
 MOST_ROWS = 40
 """Buffers in the table, the largest; the rest are counted."""
@@ -40,8 +41,8 @@ BARS = " ▁▂▃▄▅▆▇█"
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A buffer of the arena: ``nbytes`` at ``offset``, alive from the kernel call number ``begin``
-    to the call ``end``, both inclusive and from 0. ``kernel`` writes it first; empty if a copy
-    does."""
+    to the call ``end``, both inclusive and from 0, as the program's text has them: a call in a loop
+    counts once. ``kernel`` writes it first; empty if a copy or a function does."""
 
     name: str
     nbytes: int
@@ -52,6 +53,16 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """The scratch memory of a call of a ``function``. That of one which calls itself is on a stack
+    (``recursive``), once for each call under way; others are buffers of their caller's arena."""
+
+    function: str
+    nbytes: int
+    recursive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a call takes, and what is held between calls.
 
@@ -59,7 +70,8 @@ class Memory:
     that modules held by the compiled function still have beside them, those in mapped files not
     counted. One ``arena`` holds all ``buffers``; no plan can be smaller than its ``lower_bound``,
     the most bytes alive at one time. Calls that run at the same time have an arena each. ``live``
-    are the bytes alive in each kernel call. ``str`` is a table.
+    are the bytes alive in each kernel call of the program itself. ``frames`` are those of its
+    functions; the stack that recursion takes beyond the arena is not known. ``str`` is a table.
     """
 
     name: str
@@ -71,6 +83,7 @@ class Memory:
     lower_bound: int
     buffers: tuple[Buffer, ...]
     live: tuple[int, ...]
+    frames: tuple[Frame, ...] = ()
 
     @property
     def held(self) -> int:
@@ -97,7 +110,7 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
     source = () if built.source is None else (built.source.module, built.source.lowered)
     packed = _memories(c.value for c in program.constants if c.value is not None)
     originals = _memories(value for m in (*source, *modules) for value in _constants(m))
-    calls = [i for i, instr in enumerate(program.body) if isinstance(instr, Call)]
+    calls = [i for i, instr in enumerate(walk(program.body)) if isinstance(instr, Call)]
     live = live_bytes(program)
     return Memory(
         name=name,
@@ -109,6 +122,7 @@ def memory_of(built: Built, modules: Sequence[Module], name: str = "") -> Memory
         lower_bound=lower_bound(program),
         buffers=tuple(_buffers(program, calls)),
         live=tuple(live[i] for i in calls),
+        frames=tuple(_frames(program)),
     )
 
 
@@ -138,20 +152,30 @@ def _memories(arrays: Iterable[Array]) -> dict[int, int]:
 
 
 def _buffers(program: Program, calls: Sequence[int]) -> Iterator[Buffer]:
-    touched = spans(program)
     roots = places(program)
     writer: dict[str, str] = {}
-    for instr in program.body:
+    freed: dict[str, int] = {}
+    for index, instr in enumerate(walk(program.body)):
+        if isinstance(instr, Free):
+            freed[instr.name] = index
         for name, access in accesses(instr):
             if access.writes:
                 kernel = instr.kernel if isinstance(instr, Call) else ""
                 writer.setdefault(roots[name].root, kernel)
-    for instr in program.body:
-        if isinstance(instr, Alloc):
+    for index, instr in enumerate(walk(program.body)):
+        if isinstance(instr, Alloc) and not instr.in_registers:
             region = instr.region
-            first, last = np.searchsorted(calls, touched[region.name]).tolist()
+            first = min(bisect_left(calls, index), max(len(calls) - 1, 0))
+            last = bisect_left(calls, freed[region.name]) - 1
             kernel = writer.get(region.name, "")
-            yield Buffer(region.name, region.nbytes, instr.offset or 0, first, last, kernel)
+            offset = instr.offset or 0
+            yield Buffer(region.name, region.nbytes, offset, first, max(first, last), kernel)
+
+
+def _frames(program: Program) -> Iterator[Frame]:
+    recursive = recursive_functions(program)
+    for function in program.functions:
+        yield Frame(function.name, function.arena or 0, function.name in recursive)
 
 
 def _text(memory: Memory) -> str:
@@ -170,8 +194,17 @@ def _text(memory: Memory) -> str:
         f"{name:<10} {bytes_text(size):>{width}}   {what}".rstrip() for name, size, what in totals
     ]
     parts = [f"{memory.name}   {bytes_text(memory.peak)} during a call", "\n".join(lines)]
+    frames = [
+        f"frame of @{f.function:<8} {bytes_text(f.nbytes):>{width}}   "
+        + ("on the stack, for each call under way" if f.recursive else "in the arena of its caller")
+        for f in memory.frames
+    ]
+    if frames:
+        parts.append("\n".join(frames))
+    if count and memory.live:
+        parts.append(_chart(memory))
     if count:
-        parts += [_chart(memory), _buffer_table(memory)]
+        parts.append(_buffer_table(memory))
     return "\n\n".join(parts)
 
 

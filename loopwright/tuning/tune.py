@@ -48,7 +48,7 @@ from ..ir.graph.nodes import Module
 from ..ir.graph.structural import structural_hash
 from ..ir.loop.prim import PrimFunc
 from ..ir.pass_context import PassContext
-from ..ir.program.nodes import Call
+from ..ir.program.analysis import calls
 from ..pipeline import (
     Built,
     build,
@@ -433,7 +433,7 @@ def _as_built(
 
 
 def _calls(built: Built) -> Counter[str]:
-    """Returns the number of calls of each workload in a build."""
+    """Returns the number of calls of each workload in a build, as its text has them."""
     assert built.parts is not None
     hashes = {name: workload_of(prim).hash for name, prim in built.parts.prims.items()}
-    return Counter(hashes[i.kernel] for i in built.parts.program.body if isinstance(i, Call))
+    return Counter(hashes[call.kernel] for call in calls(built.parts.program))
