@@ -122,7 +122,7 @@ def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[Kern
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the program around a call says of it."""
+    """The program around a call: reuse distances and bytes of the operands, live bytes."""
 
     distances: list[int]
     nbytes: int
