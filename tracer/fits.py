@@ -72,10 +72,14 @@ class Fits:
 
 @dataclass(slots=True, eq=False)
 class Numbers:
-    """The traced Python numbers of one run, by their atom, and the conditions on them."""
+    """The traced Python numbers of one run, by their atom, and the conditions on them.
+
+    There are no conditions on what happens in a branch or a loop, ``nested`` deep: it may not run.
+    """
 
     values: dict[Atom, Number] = field(default_factory=dict[Atom, Number])
     fits: list[Fits] = field(default_factory=list[Fits])
+    nested: int = 0
 
     def argument(self, atom: Atom, operand: int) -> None:
         """Records that the number is an argument."""
@@ -97,7 +101,7 @@ class Numbers:
     ) -> None:
         """The number has to fit ``dtype`` at this place; from below, from above, or both."""
         number = self.values.get(atom)
-        if number is None:
+        if number is None or self.nested:
             return
         info = np.iinfo(dtype.numpy)
         limits = info.min if low else -np.inf, info.max if high else np.inf

@@ -210,9 +210,9 @@ def _traced(
         written = _written(run, arrays, atoms, paths)
         atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
-    module = Module({"main": run.builder.function(result)})
+    module = Module({"main": run.builder.function(result), **run.functions})
     memory = run.memory
-    if memory.changed:
+    if memory.changed or run.nests:
         # Loaded when it is first needed: all passes come with it, a tenth of the package's import.
         from ..ir.graph.passes.eliminate_dead_code import eliminate_dead_code
 
@@ -342,7 +342,7 @@ def _results(
             assert leaf.storage.operand is not None
             outputs.append(_Argument(leaf.storage.operand))
         elif isinstance(leaf, Proxy | np.ndarray | np.generic):
-            atoms.append(lift(leaf).atom)
+            atoms.append(run.visible(lift(leaf).atom))
             outputs.append(None)
         elif isinstance(leaf, bool | int | float | str | bytes | np.dtype):
             outputs.append(Fixed(leaf))

@@ -265,7 +265,7 @@ def _checked(index: Any, length: IntExpr, axis: int) -> Any:
 def _ask_for_bounds(index: Proxy, length: int, axis: int) -> None:
     """Records a check of an index at each call, if the trace asks for it."""
     trace = index.owner
-    if trace.check_index and index.size != 0:
+    if trace.check_index and index.size != 0 and trace.scope is trace.main:
         wide = reshape(index, (index.size,))
         least, greatest = (emit(name, wide, axis=(0,)).atom for name in ("min", "max"))
         trace.bounds.append(Bounds(least, greatest, axis, length, trace.span))

@@ -65,6 +65,7 @@ class Proxy(_Operators):
         else:
             kind = Kind.FRESH if self.type.rank else Kind.SCALAR
             self.storage = Storage(atom, kind)
+            self.storage.scope = owner.scope
         self._version = self.storage.version
 
     @property
@@ -76,8 +77,13 @@ class Proxy(_Operators):
         return self._atom
 
     def remember(self, atom: Atom) -> None:
-        """Stands for ``atom`` until the storage is written again."""
+        """Stands for ``atom`` until the storage is written again, or the scope ends."""
+        self.owner.scope.note(self, self._atom, self._version)
         self._atom, self._version = atom, self.storage.version
+
+    def restore(self, atom: Atom, version: int) -> None:
+        """Stands for what it stood for when the storage had that version."""
+        self._atom, self._version = atom, version
 
     @property
     def is_scalar(self) -> bool:
@@ -203,7 +209,7 @@ class Proxy(_Operators):
     # What Python asks for and tracing cannot give.
 
     def __bool__(self) -> bool:
-        params = self.owner.builder.params
+        params = self.owner.main.builder.params
         types = {p.name: p.type for p in params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
         _fail(misuse.branch(scalars), self)

@@ -26,6 +26,7 @@ from ..ir.dims import IntExpr
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
+from .scope import Scope
 from .slices import Recorder, Region, read_region
 
 __all__ = [
@@ -59,9 +60,9 @@ class Kind(Enum):
 
 class Storage:
     """The memory of one array. ``strides`` are those NumPy would give it; ``operand`` is which
-    argument it is; ``published``: the user's code may hold it."""
+    argument it is; ``published``: the user's code may hold it; ``scope`` is where it was made."""
 
-    __slots__ = ("atom", "kind", "operand", "published", "strides", "version")
+    __slots__ = ("atom", "kind", "operand", "published", "scope", "strides", "version")
 
     def __init__(self, atom: Atom, kind: Kind = Kind.FRESH, operand: int | None = None) -> None:
         self.atom = atom
@@ -69,6 +70,7 @@ class Storage:
         self.operand = operand
         self.version = 0
         self.published = False
+        self.scope: Scope | None = None
         assert isinstance(atom.type, TensorType)
         self.strides: Strides = dense_strides(atom.type.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,23 +12,27 @@ from typing import Any
 import numpy as np
 
 from ..ir.dtype import DType, dtype_of
+from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.builder import Builder
-from ..ir.graph.nodes import Atom, Constant, Var
+from ..ir.graph.nodes import Atom, Constant, Function, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops import get
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
+from .scope import Scope
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
-from .storage import Memory
+from .storage import Memory, Storage
 
 __all__ = ["Trace", "active", "tracing", "untraced"]
 
 
 class Trace:
-    """The builder of one function, and what messages need to know about its values.
+    """The scopes of one function, and what messages need to know about its values.
 
+    ``main`` is the function's own scope, ``scope`` the innermost one at the moment; ``functions``
+    are those that it calls.
     ``origins`` says in words where an atom comes from ("argument x of layer"); ``span`` is the
     user's place while one of our functions runs, and None while the user's own code does. With
     ``borrowed``, big arrays that are captured are read in place. ``names`` are those of arrays from
@@ -39,7 +44,10 @@ class Trace:
     ) -> None:
         self.name = name
         self.borrowed = borrowed
-        self.builder = Builder()
+        self._homes: dict[Var, Scope] = {}  # the scope of each variable that is not one of main's
+        self._versions = itertools.count(1)
+        self.main = self.scope = Scope(None, self._homes, function=False)
+        self.functions: dict[str, Function] = {}
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
         self.memory = Memory()
@@ -54,20 +62,81 @@ class Trace:
         self._names: set[str] = set()
         self._positions: dict[int, Decoded] = {}
 
+    @property
+    def builder(self) -> Builder:
+        """The builder of the innermost scope."""
+        return self.scope.builder
+
+    @contextmanager
+    def block(self, function: bool = False) -> Generator[Scope, None, None]:
+        """A scope for the body, in which the user's code runs. What it writes is undone at the end;
+        ``scope.finals`` has it."""
+        outer, span = self.scope, self.span
+        scope = Scope(outer, self._homes, function)
+        self.scope, self.span = scope, None
+        self.numbers.nested += 1
+        try:
+            yield scope
+        finally:
+            self.numbers.nested -= 1
+            self.scope, self.span = outer, span
+            scope.end()
+
+    @contextmanager
+    def reopened(self, scope: Scope) -> Generator[None, None, None]:
+        """Lets the body emit into a scope that has ended."""
+        outer, self.scope, scope.ended = self.scope, scope, False
+        try:
+            yield
+        finally:
+            self.scope, scope.ended = outer, True
+
+    @property
+    def nests(self) -> bool:
+        """True if there are branches, loops or functions."""
+        return bool(self._homes)
+
+    def visible(self, atom: Atom) -> Atom:
+        """Returns what ``atom`` is called in this scope: in a function, one from outside of it is
+        a parameter. LoopwrightTypeError for an atom of a scope that has ended."""
+        if not isinstance(atom, Var) or (not self._homes and self.scope.function is None):
+            return atom
+        home = self._homes.get(atom, self.main)
+        if home.ended:
+            raise ended(atom)
+        function = self.scope.function
+        if function is None or home.function is function:
+            return atom
+        param = function.captures.get(atom)
+        if param is None:
+            param = function.captures[atom] = function.param(atom.name, atom.type)
+        return param
+
+    def assign(self, storage: Storage, atom: Atom) -> None:
+        """Gives a storage another value; scopes to which it is from outside take note."""
+        scope: Scope | None = self.scope
+        home = storage.scope or self.main
+        while scope is not None and scope is not home:
+            scope.entries.setdefault(storage, (storage.atom, storage.version))
+            scope = scope.parent
+        storage.atom = atom
+        storage.version = next(self._versions)
+
     def here(self) -> Span | None:
         """Returns the user's place, computed from the frames."""
         frame = user_frame()
         return None if frame is None else span_of(frame, self._positions)
 
     def param(self, name: str, type: TensorType, origin: str) -> Var:
-        var = self.builder.param(name, type)
+        var = self.main.builder.param(name, type)
         self.origins[var] = (name, f"argument {origin} of {self.name}")
         return var
 
     def emit(self, name: str, args: Sequence[Atom], attrs: Mapping[str, Any]) -> Var:
         """Applies the operator called ``name`` at the user's place."""
         span = self.span if self.span is not None else self.here()
-        return self.builder.emit(get(name), args, attrs, span=span)
+        operands = [self.visible(a) for a in args]
+        return self.builder.emit(get(name), operands, attrs, span=span)
 
     def cast(self, atom: Atom, dtype: DType) -> Atom:
         """``atom`` with elements of ``dtype``; constants are converted at once."""
@@ -170,6 +239,15 @@ class Trace:
                 if name in seen.f_code.co_names and (inside := _member(value, array)) is not None:
                     return name + inside
         return None
+
+
+def ended(atom: Var) -> LoopwrightTypeError:
+    """Returns the error for a value of a branch or loop that is used outside of it."""
+    where = f" (from {atom.span})" if atom.span is not None else ""
+    return LoopwrightTypeError(
+        f"this uses a value from inside of a branch, loop or function{where} that has ended",
+        hint="return it from there",
+    )
 
 
 def _is_unchanged(value: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> bool:

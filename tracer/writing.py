@@ -57,9 +57,7 @@ def write(target: Proxy, value: Proxy, what: str) -> None:
         atom = _scattered(alias, node.atom, atom)
         node = alias.parent
         chain.append((node, atom))
-    storage = target.storage
-    storage.atom = atom
-    storage.version += 1
+    target.owner.assign(target.storage, atom)
     for proxy, seen in chain:
         proxy.remember(seen)
     _note(target)

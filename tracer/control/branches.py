@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
+from ...ir.errors import LoopwrightTypeError, LoopwrightValueError
 from ..proxy import Proxy
 from ..trace import active
-from . import eager
+from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .user import for_users
 
@@ -38,7 +39,12 @@ def cond(
     if type(pred) is not Proxy:
         chosen = true_fn if eager.is_true("cond", pred) else false_fn
         return eager.branch(chosen, operands) if active() is None else chosen(*operands)
-    raise UnsupportedError("cond is not traced yet")
+    trace = traced.running()
+    with traced.ours(trace):
+        condition = traced.condition_of(trace, "cond", pred)
+        return traced.branch(
+            "cond", condition, lambda: true_fn(*operands), lambda: false_fn(*operands)
+        )
 
 
 @for_users
@@ -62,4 +68,4 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if type(index) is not Proxy:
         chosen = branches[int(np.clip(index, 0, len(branches) - 1))]
         return eager.branch(chosen, operands) if active() is None else chosen(*operands)
-    raise UnsupportedError("switch is not traced yet")
+    return traced.choose(index, [functools.partial(branch, *operands) for branch in branches])

@@ -12,7 +12,7 @@ from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedE
 from ..proxy import Proxy
 from ..pytree import flatten, paths
 from ..trace import active
-from . import eager
+from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .user import for_users
 
@@ -38,7 +38,7 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     """
     if active() is None:
         return eager.while_loop(cond_fn, body_fn, init)
-    raise UnsupportedError("while_loop is not traced yet")
+    return traced.while_loop(cond_fn, body_fn, init)
 
 
 @for_users
@@ -57,7 +57,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     lower, upper = _count("lower", lower), _count("upper", upper)
     if active() is None:
         return eager.for_loop(lower, upper, body_fn, init)
-    raise UnsupportedError("fori_loop is not traced yet")
+    return traced.for_loop(lower, upper, body_fn, init)
 
 
 @for_users
@@ -127,7 +127,8 @@ def _scan(
 
     if active() is None:
         return eager.scan(operation, pair, init, xs, count, reverse)
-    raise UnsupportedError(f"{operation} is not traced yet")
+    at_once = count if unroll is True else max(1, operator.index(unroll))
+    return traced.scan(operation, pair, init, xs, count, reverse, at_once)
 
 
 def _length(operation: str, xs: Any, length: int | None) -> int:

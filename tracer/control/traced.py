@@ -1,0 +1,557 @@
+"""Branches and loops traced into blocks of the graph.
+
+A body is the user's function, run on proxies in a scope of its own. Arrays from outside that it
+writes become further results of a branch, and further carries of a loop; which these are is known
+when it has run, and so is the dtype of a carry that begins as a Python number. So the bodies of
+loops run again until both stay as they are, at most once for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.dtype import INT64
+from ...ir.errors import LoopwrightError, LoopwrightTypeError
+from ...ir.graph.nodes import Atom, Block, Constant, Var
+from ...ir.graph.types import TensorType
+from ...ir.span import Span
+from ..emitting import emit, lift
+from ..proxy import Proxy
+from ..pytree import Structure, flatten, paths, unflatten
+from ..scope import Scope
+from ..shaping import reshape
+from ..spans import caret_lines
+from ..storage import Kind, Storage
+from ..trace import Trace, active
+from .eager import not_a_condition, not_an_array
+from .leaves import (
+    Fixed,
+    LeafType,
+    carried,
+    check_fixed,
+    check_structure,
+    differ,
+    joined,
+    leaf_type,
+)
+
+__all__ = ["UnknownResultError", "branch", "choose", "for_loop", "new_proxy", "scan", "while_loop"]
+
+COUNT = TensorType((), INT64)
+"""The type of an index."""
+
+
+class UnknownResultError(BaseException):
+    """A function was called whose result is not known yet, as it is being traced itself. Not an
+    Exception, as it has to pass through the user's code."""
+
+
+def running() -> Trace:
+    """Returns the trace that runs."""
+    trace = active()
+    assert trace is not None
+    return trace
+
+
+def new_proxy(trace: Trace, atom: Atom, type_: LeafType) -> Proxy:
+    """Returns a value of its own, as the user's code gets it."""
+    proxy = Proxy(atom, trace, type_.weak)
+    if type_.array:
+        proxy.storage.kind = Kind.FRESH
+    proxy.storage.published = True
+    return proxy
+
+
+def atom_of(trace: Trace, value: Any, type_: LeafType) -> Atom:
+    """Returns a leaf as an atom of that type in the present scope."""
+    return trace.visible(lift(value, type_.dtype).atom)
+
+
+def condition_of(trace: Trace, operation: str, value: Any) -> Atom:
+    """Returns a condition as an atom: one bool, or one number that is not 0."""
+    type_ = leaf_type(value)
+    if isinstance(type_, Fixed) or type_.shape:
+        raise not_a_condition(operation, type_)
+    condition = lift(value)
+    if not condition.type.dtype.is_bool:
+        zero = lift(0, condition.type.dtype)
+        condition = emit("not_equal", lift(value, condition.type.dtype), zero)
+    return trace.visible(condition.atom)
+
+
+def _located(error: LoopwrightError, value: Any) -> LoopwrightError:
+    """``error`` with the line that computed ``value``, if that is known."""
+    span: Span | None = value.atom.span if type(value) is Proxy else None
+    if span is not None:
+        error.span, error.source = span, caret_lines(span)
+    return error
+
+
+# Branches.
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """What a branch gave: its leaves, and the scope with what it wrote."""
+
+    scope: Scope
+    structure: Structure
+    leaves: list[Any]
+    types: list[LeafType | Fixed]
+
+
+def branch(
+    operation: str,
+    condition: Atom,
+    then: Callable[[], Any],
+    orelse: Callable[[], Any],
+    names: tuple[str, str] = ("true_fn", "false_fn"),
+) -> Any:
+    """Returns the results of two branches, of which ``condition`` chooses one.
+
+    Where one needs the result of a function that is not known yet, the type of the other one's
+    result is that of both: nothing of such a trace is kept.
+    """
+    trace = running()
+    span = trace.span
+    outcomes = [_outcome(trace, function) for function in (then, orelse)]
+    known = [o for o in outcomes if o is not None]
+    if not known:
+        raise UnknownResultError
+    if len(known) == 1:
+        (outcome,) = known
+        return _stand_in(trace, outcome)
+    one, other = known
+    check_structure(
+        operation, names[0] + "'s result", one.structure, names[1] + "'s", other.structure
+    )
+    types = _joined(operation, names, one, other)
+    written = list(dict.fromkeys([*one.scope.entries, *other.scope.entries]))
+    blocks = [_block(trace, outcome, types, written) for outcome in known]
+    tensors = [t for t in types if isinstance(t, LeafType)]
+    if not tensors and not written:
+        return unflatten(one.structure, one.leaves)
+    result = trace.builder.cond(condition, *blocks, span=span)
+    atoms = _fields(trace, result, len(tensors) + len(written), span)
+    for storage, atom in zip(written, atoms[len(tensors) :], strict=True):
+        trace.assign(storage, atom)
+    return _tree(trace, one, types, atoms)
+
+
+def _outcome(trace: Trace, function: Callable[[], Any]) -> _Outcome | None:
+    """Runs one branch; None if it needs a result that is not known."""
+    try:
+        with trace.block() as scope:
+            leaves, structure = flatten(function())
+            types = [leaf_type(leaf) for leaf in leaves]
+            values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
+    except UnknownResultError:
+        return None
+    return _Outcome(scope, structure, values, types)
+
+
+def _joined(
+    operation: str, names: tuple[str, str], one: _Outcome, other: _Outcome
+) -> list[LeafType | Fixed]:
+    types: list[LeafType | Fixed] = []
+    labels = paths(one.structure, "the result")
+    for label, a, b, x, y in zip(
+        labels, one.types, other.types, one.leaves, other.leaves, strict=True
+    ):
+        if isinstance(a, Fixed) and isinstance(b, Fixed):
+            check_fixed(operation, label, x, y)
+            types.append(a)
+            continue
+        meeting = None if isinstance(a, Fixed) or isinstance(b, Fixed) else joined(a, b)
+        if meeting is None:
+            first, second = (f"{name} gives" for name in names)
+            error = differ(operation, label, f"differs: {first}", a, second, b)
+            error.notes = (*_note(names[0], a, x), *_note(names[1], b, y))
+            raise error
+        types.append(meeting)
+    return types
+
+
+def _note(name: str, type_: LeafType | Fixed, atom: Any) -> tuple[str, ...]:
+    span = atom.span if isinstance(atom, Var) else None
+    return () if span is None else (f"{name} : {type_}   from {span}",)
+
+
+def _block(
+    trace: Trace, outcome: _Outcome, types: Sequence[LeafType | Fixed], written: Sequence[Storage]
+) -> Block:
+    """Returns a branch's block, whose results are leaves of ``types`` and what is ``written``."""
+    scope = outcome.scope
+    with trace.reopened(scope):
+        atoms = [
+            trace.visible(trace.cast(atom, type_.dtype))
+            for atom, type_ in zip(outcome.leaves, types, strict=True)
+            if isinstance(type_, LeafType)
+        ]
+        atoms += [trace.visible(scope.finals.get(s, s.atom)) for s in written]
+        result = atoms[0] if len(atoms) == 1 else trace.builder.make_tuple(atoms)
+        return trace.builder.block(result)
+
+
+def _fields(trace: Trace, result: Var, count: int, span: Span | None) -> list[Atom]:
+    if count == 1 and isinstance(result.type, TensorType):
+        return [result]
+    return [trace.builder.get_item(result, i, span=span) for i in range(count)]
+
+
+def _tree(
+    trace: Trace, outcome: _Outcome, types: Sequence[LeafType | Fixed], atoms: Sequence[Atom]
+) -> Any:
+    rest = iter(atoms)
+    leaves = [
+        v if isinstance(t, Fixed) else new_proxy(trace, next(rest), t)
+        for v, t in zip(outcome.leaves, types, strict=True)
+    ]
+    return unflatten(outcome.structure, leaves)
+
+
+def _stand_in(trace: Trace, outcome: _Outcome) -> Any:
+    """Returns values of the types of an outcome."""
+    atoms = [stand_in(trace, t) for t in outcome.types if isinstance(t, LeafType)]
+    return _tree(trace, outcome, outcome.types, atoms)
+
+
+def stand_in(trace: Trace, type_: LeafType) -> Atom:
+    """Returns any value of that type."""
+    attrs = {"shape": type_.shape, "fill_value": 0, "dtype": str(type_.dtype)}
+    return trace.emit("full", (), attrs)
+
+
+def choose(index: Proxy, branches: Sequence[Callable[[], Any]], first: int = 0) -> Any:
+    """Returns the result of ``branches[index - first]``, or of the nearest one."""
+    if len(branches) == 1:
+        return branches[0]()
+    trace = running()
+    middle = len(branches) // 2
+    with ours(trace):
+        before = condition_of(trace, "switch", index < first + middle)
+        parts = branches[:middle], branches[middle:]
+        return branch(
+            "switch",
+            before,
+            lambda: choose(index, parts[0], first),
+            lambda: choose(index, parts[1], first + middle),
+            (_named(first, parts[0]), _named(first + middle, parts[1])),
+        )
+
+
+def _named(first: int, branches: Sequence[Any]) -> str:
+    last = first + len(branches) - 1
+    return f"branch {first}" if first == last else f"one of branches {first} to {last}"
+
+
+@contextmanager
+def ours(trace: Trace) -> Generator[None, None, None]:
+    """Operations in the body count as those of the user's present line."""
+    outer, trace.span = trace.span, trace.span or trace.here()
+    try:
+        yield
+    finally:
+        trace.span = outer
+
+
+# Loops.
+
+
+class _Loop:
+    """The carries of a loop that is being traced: those of the user, ``written`` storages, and
+    ``outputs``, the stacked ones of a scan."""
+
+    def __init__(self, operation: str, init: Any) -> None:
+        self.trace = running()
+        self.operation = operation
+        self.span = self.trace.span
+        self.initial, self.structure = flatten(init)
+        self.types = [leaf_type(leaf) for leaf in self.initial]
+        self.written: list[Storage] = []
+        self.outputs: list[_Output] = []
+        self.params: list[Var] = []
+        self.settled = False
+
+    @property
+    def tensors(self) -> list[LeafType]:
+        return [t for t in self.types if isinstance(t, LeafType)]
+
+    @contextmanager
+    def carrying(self) -> Generator[Scope, None, None]:
+        """A scope with a parameter for each carry, around the blocks of the loop. It is to be
+        repeated until ``settled``."""
+        trace, types, written = self.trace, list(self.types), list(self.written)
+        self.outputs = []
+        with trace.block() as scope:
+            names = paths(self.structure, "carry")
+            self.params = [
+                scope.param(_identifier(n), t.tensor)
+                for n, t in zip(names, types, strict=True)
+                if isinstance(t, LeafType)
+            ]
+            for storage in written:
+                assert isinstance(storage.atom.type, TensorType)
+                var = scope.param("array", storage.atom.type)
+                self.params.append(var)
+                trace.assign(storage, var)
+            yield scope
+        self.written += [s for s in scope.entries if s not in written]
+        self.settled = types == self.types and len(written) == len(self.written)
+
+    def tree(self) -> Any:
+        """Returns the carry as the user's function gets it."""
+        rest = iter(self.params)
+        leaves = [
+            v if isinstance(t, Fixed) else new_proxy(self.trace, next(rest), t)
+            for v, t in zip(self.initial, self.types, strict=True)
+        ]
+        return unflatten(self.structure, leaves)
+
+    def end(self, tree: Any) -> list[Atom]:
+        """Returns the atoms with which the user's carries go on."""
+        leaves, structure = flatten(tree)
+        operation = self.operation
+        check_structure(operation, "the carry", self.structure, "the body's", structure)
+        labels = paths(structure, "the carry")
+        for number, (label, value) in enumerate(zip(labels, leaves, strict=True)):
+            before, after = self.types[number], leaf_type(value)
+            if isinstance(before, Fixed):
+                check_fixed(operation, label, before.value, value)
+                continue
+            meeting = None if isinstance(after, Fixed) else carried(before, after)
+            if meeting is None:
+                error = differ(operation, label, "begins as", before, "the body gives", after)
+                raise _located(error, value)
+            self.types[number] = meeting
+        values = [(v, t) for v, t in zip(leaves, self.types) if isinstance(t, LeafType)]
+        return [atom_of(self.trace, value, type_) for value, type_ in values]
+
+    def block(self, scope: Scope, ends: Sequence[Atom]) -> Block:
+        """Returns the body's block, whose scope has not ended yet."""
+        atoms = [*ends, *(self.trace.visible(s.atom) for s in self.written)]
+        atoms += [output.updated for output in self.outputs]
+        return scope.builder.block(scope.builder.make_tuple(atoms, span=self.span))
+
+    def initials(self) -> list[Atom]:
+        """Returns the atoms that the carries begin as."""
+        values = [(v, t) for v, t in zip(self.initial, self.types) if isinstance(t, LeafType)]
+        atoms = [atom_of(self.trace, value, type_) for value, type_ in values]
+        atoms += [self.trace.visible(s.atom) for s in self.written]
+        return atoms + [output.initial(self.trace) for output in self.outputs]
+
+    def result(self, loop: Var) -> Any:
+        """Returns the last carry, of the finished ``loop``; storages get their last values."""
+        trace = self.trace
+        count = len(self.tensors) + len(self.written) + len(self.outputs)
+        fields = [trace.builder.get_item(loop, i, span=self.span) for i in range(count)]
+        for storage, atom in zip(self.written, fields[len(self.tensors) :]):
+            trace.assign(storage, atom)
+        for output, atom in zip(self.outputs, fields[count - len(self.outputs) :]):
+            output.result = atom
+        rest = iter(fields)
+        leaves = [
+            v if isinstance(t, Fixed) else new_proxy(trace, next(rest), t)
+            for v, t in zip(self.initial, self.types, strict=True)
+        ]
+        return unflatten(self.structure, leaves)
+
+
+def _identifier(path: str) -> str:
+    return "_".join("".join(c if c.isalnum() else " " for c in path).split())
+
+
+def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
+    """Traces the loop that ``cond_fn`` ends."""
+    trace = running()
+    with ours(trace):
+        loop = _Loop("while_loop", init)
+        while not loop.settled:
+            with loop.carrying() as scope:
+                with trace.block() as inner:
+                    going = condition_of(trace, "while_loop", cond_fn(loop.tree()))
+                    _refuse_writes(inner)
+                condition = inner.builder.block(going)
+                with trace.block() as inner:
+                    body = loop.block(inner, loop.end(_unless_unknown(loop, body_fn, loop.tree())))
+                params = loop.params
+        assert scope.ended
+        bound = trace.builder.while_loop(params, loop.initials(), condition, body, span=loop.span)
+        return loop.result(bound)
+
+
+def _refuse_writes(scope: Scope) -> None:
+    if scope.entries:
+        raise LoopwrightTypeError(
+            "while_loop: the condition writes to an array", hint="write to it in the body"
+        )
+
+
+def _unless_unknown(loop: _Loop, body: Callable[..., Any], *args: Any) -> Any:
+    """``body(*args)``; if that needs a result that is not known, the initial carry, of the same
+    types."""
+    try:
+        return body(*args)
+    except UnknownResultError:
+        return unflatten(loop.structure, loop.initial)
+
+
+def for_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Traces the loop over ``range(lower, upper)``."""
+    trace = running()
+    with ours(trace):
+        loop = _Loop("fori_loop", init)
+        first = lower if isinstance(lower, int) else lift(lower, INT64)
+        extent = _extent(trace, first, upper)
+
+        def body(index: Proxy, carry: Any) -> Any:
+            if type(first) is Proxy or first:
+                counted = emit("add", index, lift(first, INT64))
+                index = Proxy(counted.atom, trace, int)
+            with _theirs(trace):
+                return _unless_unknown(loop, body_fn, index, carry)
+
+        return _counted(loop, extent, body)
+
+
+@contextmanager
+def _theirs(trace: Trace) -> Generator[None, None, None]:
+    """Operations in the body are those of the user's own lines."""
+    outer, trace.span = trace.span, None
+    try:
+        yield
+    finally:
+        trace.span = outer
+
+
+def _extent(trace: Trace, lower: Any, upper: Any) -> Atom:
+    if type(lower) is not Proxy and type(upper) is not Proxy:
+        return Constant(np.asarray(max(0, upper - lower), np.int64))
+    last = lift(upper, INT64)
+    if type(lower) is Proxy or lower:
+        last = emit("subtract", last, lift(lower, INT64))
+    return trace.visible(last.atom)
+
+
+def _counted(loop: _Loop, extent: Atom, body: Callable[[Proxy, Any], Any]) -> Any:
+    """Traces ``carry = body(index, carry)`` for each index below ``extent``."""
+    trace = loop.trace
+    while not loop.settled:
+        with loop.carrying() as scope:
+            index = scope.param("i", COUNT)
+            with trace.block() as inner, under(trace, loop.span):
+                block = loop.block(inner, loop.end(body(Proxy(index, trace, int), loop.tree())))
+    params = [*loop.params, *(output.param for output in loop.outputs)]
+    bound = trace.builder.for_loop(index, extent, params, loop.initials(), block, span=loop.span)
+    return loop.result(bound)
+
+
+@contextmanager
+def under(trace: Trace, span: Span | None) -> Generator[None, None, None]:
+    outer, trace.span = trace.span, span
+    try:
+        yield
+    finally:
+        trace.span = outer
+
+
+@dataclass(slots=True, eq=False)
+class _Output:
+    """A stacked output: a carried array ``param`` of which an iteration writes one row."""
+
+    param: Var
+    type: LeafType
+    updated: Atom
+    result: Atom | None = None
+
+    def initial(self, trace: Trace) -> Atom:
+        """Returns what it begins as: every element is written."""
+        return stand_in(trace, self.type)
+
+
+def scan(
+    operation: str,
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int,
+    reverse: bool,
+    unroll: int,
+) -> tuple[Any, Any]:
+    """Traces a loop that reads a row of ``xs`` and writes a row of the outputs at a time."""
+    trace = running()
+    with ours(trace):
+        loop = _Loop(operation, init)
+        inputs, rows_structure = flatten(xs)
+        inputs = [lift(x) for x in inputs]
+        together = max(n for n in range(1, unroll + 1) if length % n == 0) if length else 1
+        outputs: list[Structure] = []
+
+        def body(index: Proxy, carry: Any) -> Any:
+            loop.outputs = []
+            for part in range(together):
+                row = _row_number(index, part, together, length, reverse)
+                x = unflatten(rows_structure, [_row(x, row) for x in inputs])
+                with _theirs(trace):
+                    carry, y = f(carry, x)
+                leaves, structure = flatten(y)
+                outputs[:] = [structure]
+                _put(loop, leaves, structure, row, length, part)
+            return carry
+
+        extent = Constant(np.asarray(length // together, np.int64))
+        carry = _counted(loop, extent, body)
+        stacked = [new_proxy(trace, o.result, o.type) for o in loop.outputs if o.result is not None]
+        return carry, unflatten(outputs[0], stacked)
+
+
+def _row_number(index: Proxy, part: int, together: int, length: int, reverse: bool) -> Proxy:
+    """Returns the row of an iteration, of whose rows it is number ``part``."""
+    row = lift(index, INT64)
+    if together > 1:
+        row = emit("multiply", row, lift(together, INT64))
+        row = emit("add", row, lift(part, INT64)) if part else row
+    return emit("subtract", lift(length - 1, INT64), row) if reverse else row
+
+
+def _row(x: Proxy, row: Proxy) -> Proxy:
+    taken = emit("take", x, row, axis=0, mode="clip")
+    type_ = LeafType(taken.shape, taken.type.dtype, None, taken.ndim > 0)
+    return new_proxy(x.owner, taken.atom, type_)
+
+
+def _put(
+    loop: _Loop, leaves: Sequence[Any], structure: Structure, row: Proxy, length: int, part: int
+) -> None:
+    """Writes the outputs of a row."""
+    trace, operation = loop.trace, loop.operation
+    if part and len(leaves) != len(loop.outputs):
+        raise LoopwrightTypeError(f"{operation}: the outputs of one row differ from those before")
+    for number, (label, value) in enumerate(
+        zip(paths(structure, "the output"), leaves, strict=True)
+    ):
+        type_ = leaf_type(value)
+        if isinstance(type_, Fixed):
+            raise not_an_array(operation, label, type_)
+        whole = LeafType((length, *type_.shape), type_.dtype)
+        if not part:
+            assert trace.scope.parent is not None
+            param = trace.scope.parent.param("rows", whole.tensor)
+            loop.outputs.append(_Output(param, whole, param))
+        output = loop.outputs[number]
+        if output.type.tensor != whole.tensor:
+            raise _located(differ(operation, label, "was", output.type, "is now", whole), value)
+        atom = atom_of(trace, value, type_)
+        output.updated = _with_row(trace, output.updated, row, atom)
+
+
+def _with_row(trace: Trace, rows: Atom, row: Proxy, value: Atom) -> Atom:
+    assert isinstance(value.type, TensorType)
+    place = reshape(Proxy(row.atom, trace), (1, 1))
+    update = reshape(Proxy(value, trace), (1, *value.type.shape))
+    return trace.emit("scatter_nd", (rows, place.atom, update.atom), {})
