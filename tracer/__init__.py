@@ -14,6 +14,7 @@
     storage      the memory and strides of arrays, and the views they are of each other
     slices       slices of values read and written in the graph
     writing      in-place operators, out=, assignment
+    scope        blocks of branches, loops and functions, and what happens to memory in them
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
                  ufuncs (rows of tables), composed (functions written in NumPy), elementwise,

@@ -211,7 +211,9 @@ class _Parser:
         at = self.scan.skip()
         for result, start in begins:
             if not any(p.name == start and p.shape == outputs[result].shape for p in params):
-                self.scan.fail(f"{result} cannot begin as {start}: no parameter has that name and shape", at)
+                self.scan.fail(
+                    f"{result} cannot begin as {start}: no parameter has that name and shape", at
+                )
         if self.word("procedure"):
             workspace, body = self.statements()
             return procedure(name, tuple(params), tuple(outputs.values()), workspace, body, begins)

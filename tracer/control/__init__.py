@@ -7,6 +7,7 @@
     functions   function: the decorator
 
     eager       the same on NumPy's arrays, run by Python: what compiled code means
+    traced      the same as blocks of the graph, for proxies
     leaves      the types of what is carried and returned, and which of them meet
     user        errors get the user's line
 """

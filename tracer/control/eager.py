@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError, UnsupportedError
+from ...ir.errors import LoopwrightOverflowError, LoopwrightTypeError
 from ..proxy import Proxy, fail_leaked
 from ..pytree import Structure, flatten, paths, unflatten
 from .leaves import (
@@ -26,7 +26,7 @@ from .leaves import (
     leaf_type,
 )
 
-__all__ = ["branch", "for_loop", "is_true", "scan", "while_loop"]
+__all__ = ["branch", "for_loop", "is_true", "of_no_iterations", "scan", "while_loop"]
 
 
 def is_true(operation: str, value: Any) -> bool:
@@ -90,6 +90,16 @@ def scan(
         carry.step(tree)
         stacked.put(index, y)
     return carry.tree, stacked.tree
+
+
+def of_no_iterations(init: Any, carry: Any, outputs: Any) -> tuple[Any, Any]:
+    """Returns the result of a scan without rows; ``carry`` and ``outputs`` are traced ones."""
+    (leaves, structure), (traced, _) = flatten(init), flatten(carry)
+    types = [leaf_type(leaf) for leaf in traced]
+    last = [v if isinstance(t, Fixed) else _converted(v, t) for v, t in zip(leaves, types)]
+    stacked, rows = flatten(outputs)
+    empty = [np.empty(each.shape, each.dtype) for each in stacked]
+    return unflatten(structure, last), unflatten(rows, empty)
 
 
 class _Carry:
@@ -159,8 +169,7 @@ class _Stacked:
 
     @property
     def tree(self) -> Any:
-        if self.structure is None:
-            raise UnsupportedError(f"{self.operation}: the outputs of no iterations")
+        assert self.structure is not None
         columns: Iterable[Any] = zip(*self.rows)
         stacked = [
             np.stack([np.asarray(v, t.dtype.numpy) for v in column])

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.errors import LoopwrightTypeError, LoopwrightValueError, UnsupportedError
 from ..proxy import Proxy
 from ..pytree import flatten, paths
-from ..trace import active
+from ..trace import Trace, active, tracing
 from . import eager, traced
 from .leaves import Fixed, leaf_type
 from .user import for_users
@@ -125,10 +125,14 @@ def _scan(
             )
         return result
 
-    if active() is None:
-        return eager.scan(operation, pair, init, xs, count, reverse)
     at_once = count if unroll is True else max(1, operator.index(unroll))
-    return traced.scan(operation, pair, init, xs, count, reverse, at_once)
+    if active() is not None:
+        return traced.scan(operation, pair, init, xs, count, reverse, at_once)
+    if count:
+        return eager.scan(operation, pair, init, xs, count, reverse)
+    with tracing(Trace(operation)):  # no iteration says of which types the outputs are
+        carry, outputs = traced.scan(operation, pair, init, xs, 0, reverse, 1)
+    return eager.of_no_iterations(init, carry, outputs)
 
 
 def _length(operation: str, xs: Any, length: int | None) -> int:

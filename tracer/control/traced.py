@@ -9,7 +9,7 @@ loops run again until both stay as they are, at most once for each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ from ..emitting import emit, lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
 from ..scope import Scope
-from ..shaping import reshape
 from ..spans import caret_lines
 from ..storage import Kind, Storage
 from ..trace import Trace, active
@@ -97,7 +96,7 @@ def _located(error: LoopwrightError, value: Any) -> LoopwrightError:
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
-    """What a branch gave: its leaves, and the scope with what it wrote."""
+    """The leaves that a branch gave, and the scope with what it wrote."""
 
     scope: Scope
     structure: Structure
@@ -120,19 +119,15 @@ def branch(
     trace = running()
     span = trace.span
     outcomes = [_outcome(trace, function) for function in (then, orelse)]
-    known = [o for o in outcomes if o is not None]
-    if not known:
-        raise UnknownResultError
-    if len(known) == 1:
-        (outcome,) = known
-        return _stand_in(trace, outcome)
-    one, other = known
+    one, other = outcomes
+    if one is None or other is None:
+        return _stand_in(trace, one or other)
     check_structure(
         operation, names[0] + "'s result", one.structure, names[1] + "'s", other.structure
     )
     types = _joined(operation, names, one, other)
     written = list(dict.fromkeys([*one.scope.entries, *other.scope.entries]))
-    blocks = [_block(trace, outcome, types, written) for outcome in known]
+    blocks = [_block(trace, outcome, types, written) for outcome in (one, other)]
     tensors = [t for t in types if isinstance(t, LeafType)]
     if not tensors and not written:
         return unflatten(one.structure, one.leaves)
@@ -215,8 +210,10 @@ def _tree(
     return unflatten(outcome.structure, leaves)
 
 
-def _stand_in(trace: Trace, outcome: _Outcome) -> Any:
+def _stand_in(trace: Trace, outcome: _Outcome | None) -> Any:
     """Returns values of the types of an outcome."""
+    if outcome is None:
+        raise UnknownResultError
     atoms = [stand_in(trace, t) for t in outcome.types if isinstance(t, LeafType)]
     return _tree(trace, outcome, outcome.types, atoms)
 
@@ -250,10 +247,15 @@ def _named(first: int, branches: Sequence[Any]) -> str:
     return f"branch {first}" if first == last else f"one of branches {first} to {last}"
 
 
-@contextmanager
-def ours(trace: Trace) -> Generator[None, None, None]:
+def ours(trace: Trace) -> AbstractContextManager[None]:
     """Operations in the body count as those of the user's present line."""
-    outer, trace.span = trace.span, trace.span or trace.here()
+    return under(trace, trace.span or trace.here())
+
+
+@contextmanager
+def under(trace: Trace, span: Span | None) -> Generator[None, None, None]:
+    """Operations in the body count as those of ``span``; None: each has the user's own line."""
+    outer, trace.span = trace.span, span
     try:
         yield
     finally:
@@ -306,7 +308,10 @@ class _Loop:
 
     def tree(self) -> Any:
         """Returns the carry as the user's function gets it."""
-        rest = iter(self.params)
+        return self._tree(self.params)
+
+    def _tree(self, atoms: Sequence[Atom]) -> Any:
+        rest = iter(atoms)
         leaves = [
             v if isinstance(t, Fixed) else new_proxy(self.trace, next(rest), t)
             for v, t in zip(self.initial, self.types, strict=True)
@@ -345,6 +350,12 @@ class _Loop:
         atoms += [self.trace.visible(s.atom) for s in self.written]
         return atoms + [output.initial(self.trace) for output in self.outputs]
 
+    def skipped(self) -> Any:
+        """Returns the initial carry, of a loop without iterations."""
+        for output in self.outputs:
+            output.result = output.initial(self.trace)
+        return self._tree(self.initials())
+
     def result(self, loop: Var) -> Any:
         """Returns the last carry, of the finished ``loop``; storages get their last values."""
         trace = self.trace
@@ -354,12 +365,7 @@ class _Loop:
             trace.assign(storage, atom)
         for output, atom in zip(self.outputs, fields[count - len(self.outputs) :]):
             output.result = atom
-        rest = iter(fields)
-        leaves = [
-            v if isinstance(t, Fixed) else new_proxy(trace, next(rest), t)
-            for v, t in zip(self.initial, self.types, strict=True)
-        ]
-        return unflatten(self.structure, leaves)
+        return self._tree(fields)
 
 
 def _identifier(path: str) -> str:
@@ -413,20 +419,10 @@ def for_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: A
             if type(first) is Proxy or first:
                 counted = emit("add", index, lift(first, INT64))
                 index = Proxy(counted.atom, trace, int)
-            with _theirs(trace):
+            with under(trace, None):
                 return _unless_unknown(loop, body_fn, index, carry)
 
         return _counted(loop, extent, body)
-
-
-@contextmanager
-def _theirs(trace: Trace) -> Generator[None, None, None]:
-    """Operations in the body are those of the user's own lines."""
-    outer, trace.span = trace.span, None
-    try:
-        yield
-    finally:
-        trace.span = outer
 
 
 def _extent(trace: Trace, lower: Any, upper: Any) -> Atom:
@@ -449,15 +445,6 @@ def _counted(loop: _Loop, extent: Atom, body: Callable[[Proxy, Any], Any]) -> An
     params = [*loop.params, *(output.param for output in loop.outputs)]
     bound = trace.builder.for_loop(index, extent, params, loop.initials(), block, span=loop.span)
     return loop.result(bound)
-
-
-@contextmanager
-def under(trace: Trace, span: Span | None) -> Generator[None, None, None]:
-    outer, trace.span = trace.span, span
-    try:
-        yield
-    finally:
-        trace.span = outer
 
 
 @dataclass(slots=True, eq=False)
@@ -496,8 +483,8 @@ def scan(
             loop.outputs = []
             for part in range(together):
                 row = _row_number(index, part, together, length, reverse)
-                x = unflatten(rows_structure, [_row(x, row) for x in inputs])
-                with _theirs(trace):
+                x = unflatten(rows_structure, [_row(x, row, length) for x in inputs])
+                with under(trace, None):
                     carry, y = f(carry, x)
                 leaves, structure = flatten(y)
                 outputs[:] = [structure]
@@ -519,10 +506,11 @@ def _row_number(index: Proxy, part: int, together: int, length: int, reverse: bo
     return emit("subtract", lift(length - 1, INT64), row) if reverse else row
 
 
-def _row(x: Proxy, row: Proxy) -> Proxy:
-    taken = emit("take", x, row, axis=0, mode="clip")
-    type_ = LeafType(taken.shape, taken.type.dtype, None, taken.ndim > 0)
-    return new_proxy(x.owner, taken.atom, type_)
+def _row(x: Proxy, row: Proxy, length: int) -> Proxy:
+    type_ = LeafType(x.shape[1:], x.type.dtype, None, x.ndim > 1)
+    if not length:
+        return new_proxy(x.owner, stand_in(x.owner, type_), type_)
+    return new_proxy(x.owner, emit("take", x, row, axis=0, mode="clip").atom, type_)
 
 
 def _put(
@@ -547,11 +535,6 @@ def _put(
         if output.type.tensor != whole.tensor:
             raise _located(differ(operation, label, "was", output.type, "is now", whole), value)
         atom = atom_of(trace, value, type_)
-        output.updated = _with_row(trace, output.updated, row, atom)
-
-
-def _with_row(trace: Trace, rows: Atom, row: Proxy, value: Atom) -> Atom:
-    assert isinstance(value.type, TensorType)
-    place = reshape(Proxy(row.atom, trace), (1, 1))
-    update = reshape(Proxy(value, trace), (1, *value.type.shape))
-    return trace.emit("scatter_nd", (rows, place.atom, update.atom), {})
+        output.updated = trace.emit(
+            "index_update", (output.updated, atom, row.atom), {"axes": (0,)}
+        )
