@@ -1,4 +1,4 @@
-"""The native entry of a program, as LLVM text: kernels called in order, with native control flow.
+"""The native entry of a program, and its functions, as LLVM text.
 
 ::
 
@@ -7,43 +7,36 @@
 ``args`` points to the pointers of the inputs, outputs and constants, in the program's order.
 Kernels are called by number, so that programs which differ only in their kernels share an entry.
 
-A program without control flow is one basic block, whose addresses stand where they are used first.
-One with control flow has all of its addresses in the entry block, from where they dominate every
-use, and memory ``in registers`` is an ``alloca`` there, which LLVM promotes. Its loops count down
-the nanoseconds that their iterations are expected to take, and ask for signals when they are over
-(``runtime/status.py``): ``while`` in each iteration, ``for`` between runs of iterations.
+A function of the program is one of the module that nobody else sees. It returns a status, too, and
+behind it results that are scalars::
+
+    { i32, T... } @lw.function.f(ptr args, ptr state, ptr frames, ptr arena, operands...)
+
+``arena`` is its own memory, and ``frames`` where that of a function begins which it calls on the
+stack. This is memory behind the program's arena. Each recursive function checks how much is left of
+it and of the thread's own stack, and polls for signals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..ir.errors import InternalError
-from ..ir.program.analysis import Place, fixed_regions
-from ..ir.program.nodes import (
-    Alias,
-    Alloc,
-    Call,
-    Copy,
-    For,
-    Free,
-    If,
-    Instr,
-    Invoke,
-    Program,
-    Region,
-    Swap,
-    While,
-    nested_bodies,
-)
-from .runtime.call_text import RAISED
+from ..ir.program.analysis import Place, fixed_regions, has_control_flow, recursive_functions
+from ..ir.program.nodes import Program, Region
+from ..ir.program.verify import ARENA_ALIGNMENT
+from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
+from .runtime.call_text import TOO_DEEP
+from .runtime.stack import stack_bytes
 from .runtime.status import POLL_NANOSECONDS
-from .update_entry import update_text
+from .update_entry import update_arena, update_text
 
-__all__ = ["ENTRY", "EntryWriter", "entry_text", "is_straight"]
+__all__ = ["ENTRY", "EntryWriter", "arena_bytes", "entry_text"]
 
 ENTRY = "lw.entry"
 """The symbol of every entry."""
+
+RETURNED = 2
+"""Scalars that a function returns in registers; more are written to memory."""
 
 
 def entry_text(
@@ -55,15 +48,24 @@ def entry_text(
     The outputs that update inputs are the last ones.
     """
     text = EntryWriter(program, symbols, costs).text()
-    return text + update_text(program, ENTRY, not is_straight(program)) if program.updates else text
+    if program.updates:
+        text += update_text(program, ENTRY, has_control_flow(program))
+    return text
 
 
-def is_straight(program: Program) -> bool:
-    """True if the program has no control flow."""
-    return not any(isinstance(i, Invoke) or nested_bodies(i) for i in program.body)
+def arena_bytes(program: Program, update: bool = False) -> int:
+    """Returns the bytes of the arena: of the program, with ``update`` of results that update
+    inputs, and of the frames of recursive functions."""
+    if recursive_functions(program):
+        return _frames_begin(program) + stack_bytes()
+    return update_arena(program) if update else program.arena or 0
 
 
-class EntryWriter:
+def _frames_begin(program: Program) -> int:
+    return -(-update_arena(program) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+
+
+class EntryWriter(BodyWriter):
     """Writes the entry of a program, instruction by instruction."""
 
     def __init__(
@@ -72,31 +74,36 @@ class EntryWriter:
         symbols: Mapping[str, str],
         costs: Mapping[str, int] | None = None,
     ) -> None:
-        self.program = program
-        self.symbols = symbols
-        self.costs = costs or {}
         fixed = fixed_regions(program)
-        self.slots = {region.name: slot for slot, region in enumerate(fixed)}
+        super().__init__(
+            program,
+            {region.name: slot for slot, region in enumerate(fixed)},
+            symbols,
+            costs or {},
+            {f.name: _interface(f) for f in program.functions},
+            not has_control_flow(program),
+        )
         self.places = {region.name: Place(region.name, 0, region.nbytes) for region in fixed}
-        self.allocs: dict[str, Alloc] = {}
-        self.swapped = _swapped(program.body)
-        self.lines: list[str] = []
-        # Where addresses are computed: in the entry block if there are others.
-        self.addresses = self.lines if is_straight(program) else list[str]()
-        self.values: dict[tuple[str, int], str] = {}
-        self.declared: dict[str, int] = {}
-        self.count = 0
-        self.polls = False
 
     def text(self) -> str:
         """The whole module."""
+        if self.functions:
+            self.begin_state()
         self.body(self.program.body)
+        functions = [_FunctionWriter(f, self) for f in self.program.functions]
+        texts = [f.text() for f in functions]
+        declared = dict(self.declared)
+        for function in functions:
+            declared |= function.declared
         declarations = [
             f'declare void @"{symbol}"({", ".join(["ptr"] * count)})'
-            for symbol, count in self.declared.items()
+            for symbol, count in declared.items()
         ]
-        if self.polls:
-            declarations.append(_POLL)
+        if self.polls or any(f.polls for f in functions):
+            declarations.append(POLL_TEXT)
+        if self.functions:
+            declarations.append("declare ptr @lw_stack_end()")
+            declarations.append("declare ptr @llvm.stacksave.p0()")
         before: list[str] = []
         if self.addresses is not self.lines:
             before = [*self.addresses, "  br label %start", "start:"]
@@ -108,308 +115,118 @@ class EntryWriter:
                 *before,
                 *self.lines,
                 "  ret i32 0",
-                *(["leave:", f"  ret i32 {RAISED}"] if self.polls else []),
+                *self.failed(),
                 "}",
+                *texts,
                 "",
             ]
         )
 
-    def body(self, body: Sequence[Instr]) -> None:
-        """Some instructions in order."""
-        for instr in body:
-            match instr:
-                case Alloc(region):
-                    self.places[region.name] = Place(region.name, 0, region.nbytes)
-                    self.allocs[region.name] = instr
-                    if region.name in self.swapped:
-                        place = self.memory_of(region.name)
-                        self.lines.append(f"  store ptr {place}, ptr {self.variable(region.name)}")
-                case Alias(region, name, offset):
-                    source = self.places[name]
-                    begin = source.begin + offset
-                    self.places[region.name] = Place(source.root, begin, begin + region.nbytes)
-                case Call():
-                    self.call(instr, self.symbol(instr))
-                case Copy():
-                    self.copy(instr)
-                case Swap():
-                    self.swap(instr)
-                case If():
-                    self.branch(instr)
-                case While():
-                    self.while_loop(instr)
-                case For():
-                    self.for_loop(instr)
-                case Free():
-                    pass
-                case Invoke():
-                    raise InternalError(f"@{instr.function} is a function")
+    def begin_state(self) -> None:
+        """Fills in what all functions share."""
+        begin = _frames_begin(self.program)
+        words = {
+            0: f"i64 {POLL_NANOSECONDS}",
+            CLOCK: "i64 0",
+            FRAMES_END: "ptr %frames.end",
+            STACK_END: "ptr %stack.end",
+        }
+        self.addresses += [
+            f"  %state = alloca [{len(words)} x i64], align 8",
+            f"  %frames = getelementptr i8, ptr %arena, i64 {begin}",
+            f"  %frames.end = getelementptr i8, ptr %arena, i64 {arena_bytes(self.program)}",
+            "  %stack.end = call ptr @lw_stack_end()",
+        ]
+        for word, value in words.items():
+            self.addresses += [
+                f"  %state.{word} = getelementptr i64, ptr %state, i64 {word}",
+                f"  store {value}, ptr %state.{word}, align 8",
+            ]
 
-    def symbol(self, call: Call) -> str:
-        """The native function of a kernel, which is declared."""
-        symbol, count = self.symbols[call.kernel], len(call.operands) + 1
-        if self.declared.setdefault(symbol, count) != count:
-            raise InternalError(f"kernel @{call.kernel} has two operand counts", notes=(str(call),))
-        return symbol
 
-    def call(self, call: Call, symbol: str) -> None:
-        """The call of one kernel."""
-        pointers = [self.pointer(o.name) for o in call.operands]
-        pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
-        self.lines.append(f'  call void @"{symbol}"({", ".join(f"ptr {p}" for p in pointers)})')
+class _FunctionWriter(BodyWriter):
+    """Writes a function of a program."""
 
-    def copy(self, copy: Copy) -> None:
-        """A copy of one region."""
-        place = self.places[copy.target]
-        self.lines.append(
-            f"  call void @llvm.memcpy.p0.p0.i64(ptr {self.pointer(copy.target)}, "
-            f"ptr {self.pointer(copy.source)}, i64 {place.end - place.begin}, i1 false)"
+    def __init__(self, function: Program, entry: EntryWriter) -> None:
+        slots = {c.region.name: entry.slots[c.region.name] for c in entry.program.constants}
+        super().__init__(function, slots, entry.symbols, entry.costs, entry.functions)
+        self.constants = entry.program.constants
+        self.is_recursive = function.name in recursive_functions(entry.program)
+        regions = (*(c.region for c in self.constants), *function.inputs, *function.outputs)
+        self.places = {region.name: Place(region.name, 0, region.nbytes) for region in regions}
+
+    def text(self) -> str:
+        """The definition of the function."""
+        function, interface = self.program, self.functions[self.program.name]
+        params = ["ptr %args", "ptr %state", "ptr %frames", "ptr %arena"]
+        returned: list[tuple[str, str]] = []
+        regions = [*function.inputs, *function.outputs]
+        for n, (region, type) in enumerate(zip(regions, interface.types, strict=True)):
+            if type is None:
+                params.append(f"ptr %p{n}")
+                self.given[region.name] = f"%p{n}"
+                continue
+            memory = self.given[region.name] = self.registers(region)
+            if n < len(function.inputs):
+                params.append(f"{type} %p{n}")
+                self.addresses.append(f"  store {type} %p{n}, ptr {memory}")
+            else:
+                returned.append((type, memory))
+        self.results = [type for type, _ in returned]
+        if self.is_recursive:
+            self.check()
+        self.body(function.body)
+        value, type = "0", self.result_type
+        if returned:
+            value = f"{{ i32 0{''.join(f', {t} undef' for t, _ in returned)} }}"
+        for n, (result, memory) in enumerate(returned, 1):
+            self.lines += [
+                f"  %result{n} = load {result}, ptr {memory}",
+                f"  %returned{n} = insertvalue {type} {value}, {result} %result{n}, {n}",
+            ]
+            value = f"%returned{n}"
+        return "\n".join(
+            [
+                f"define internal {type} @{interface.symbol}({', '.join(params)}) nounwind {{",
+                *self.addresses,
+                "  br label %start",
+                "start:",
+                *self.lines,
+                f"  ret {type} {value}",
+                *self.failed(),
+                "}",
+            ]
         )
 
-    def swap(self, swap: Swap) -> None:
-        """Two allocations exchange their addresses."""
-        one, other = self.pointer(swap.one), self.pointer(swap.other)
-        self.lines.append(f"  store ptr {other}, ptr {self.variable(swap.one)}")
-        self.lines.append(f"  store ptr {one}, ptr {self.variable(swap.other)}")
-
-    # -- control flow --------------------------------------------------------------------------
-
-    def branch(self, branch: If) -> None:
-        """One of two bodies."""
-        name = self.fresh("if")
-        orelse = f"{name}.else" if branch.orelse else f"{name}.end"
-        self.lines.append(
-            f"  br i1 {self.condition(branch.condition)}, label %{name}.then, label %{orelse}"
-        )
-        self.lines.append(f"{name}.then:")
-        self.body(branch.then)
-        self.jump(f"{name}.end")
-        if branch.orelse:
-            self.lines.append(f"{name}.else:")
-            self.body(branch.orelse)
-            self.jump(f"{name}.end")
-        self.lines.append(f"{name}.end:")
-
-    def while_loop(self, loop: While) -> None:
-        """The head, the test, the body, and back."""
-        name = self.fresh("while")
-        self.jump(f"{name}.head")
-        self.lines.append(f"{name}.head:")
-        self.body(loop.head)
-        self.lines.append(
-            f"  br i1 {self.condition(loop.condition)}, label %{name}.body, label %{name}.end"
-        )
-        self.lines.append(f"{name}.body:")
-        self.poll(str(max(1, self.cost((*loop.head, *loop.body)))))
-        self.body(loop.body)
-        self.jump(f"{name}.head")
-        self.lines.append(f"{name}.end:")
-
-    def for_loop(self, loop: For) -> None:
-        """The body for each index, which is counted beside the region that the body may read.
-
-        A loop that may take long runs some iterations, polls, and goes on::
-
-            chunk:  if n >= extent: goto end
-                    stop = min(n + run, extent); poll((stop - n) * cost)
-            head:   if n >= stop: goto chunk
-                    body; n += 1; goto head
-        """
-        name = self.fresh("for")
-        index = loop.index
-        self.places[index.name] = Place(index.name, 0, index.nbytes)
-        self.allocs[index.name] = Alloc(index, in_registers=True)
-        counter = self.alloca(f"{name}.counter", "i64", 8)
-        end = str(loop.extent)
-        if isinstance(loop.extent, str):
-            end = f"%{name}.extent"
-            self.lines.append(f"  {end} = load i64, ptr {self.pointer(loop.extent)}, align 8")
-        self.lines.append(f"  store i64 0, ptr {counter}, align 8")
-        after = f"{name}.end"
-        if not self.is_short(loop):
-            after, end = f"{name}.chunk", self.chunk(name, counter, end, self.cost(loop.body))
-        self.jump(f"{name}.head")
-        self.lines += [
-            f"{name}.head:",
-            f"  %{name}.n = load i64, ptr {counter}, align 8",
-            f"  %{name}.more = icmp slt i64 %{name}.n, {end}",
-            f"  br i1 %{name}.more, label %{name}.body, label %{after}",
-            f"{name}.body:",
-            f"  store i64 %{name}.n, ptr {self.pointer(index.name)}, align 8",
+    def check(self) -> None:
+        """Leaves if the thread's stack is nearly full, or there is a signal."""
+        self.addresses += [
+            "  %stack = call ptr @llvm.stacksave.p0()",
+            f"  %stack.end.at = getelementptr ptr, ptr %state, i64 {STACK_END}",
         ]
-        self.body(loop.body)
         self.lines += [
-            f"  %{name}.next = add nuw nsw i64 %{name}.n, 1",
-            f"  store i64 %{name}.next, ptr {counter}, align 8",
+            "  %stack.end = load ptr, ptr %stack.end.at, align 8",
+            "  %stack.full = icmp ult ptr %stack, %stack.end",
+            f"  br i1 %stack.full, label %{self.failure(TOO_DEEP)}, label %fits",
+            "fits:",
         ]
-        self.jump(f"{name}.head")
-        self.lines.append(f"{name}.end:")
-
-    def chunk(self, name: str, counter: str, end: str, cost: int) -> str:
-        """The begin of a run of iterations; returns where it stops."""
-        run = max(1, POLL_NANOSECONDS // max(1, cost))
-        self.jump(f"{name}.chunk")
-        self.lines += [
-            f"{name}.chunk:",
-            f"  %{name}.first = load i64, ptr {counter}, align 8",
-            f"  %{name}.left = sub i64 {end}, %{name}.first",
-            f"  %{name}.any = icmp sgt i64 %{name}.left, 0",
-            f"  br i1 %{name}.any, label %{name}.run, label %{name}.end",
-            f"{name}.run:",
-            f"  %{name}.whole = icmp slt i64 {run}, %{name}.left",
-            f"  %{name}.count = select i1 %{name}.whole, i64 {run}, i64 %{name}.left",
-            f"  %{name}.stop = add nsw i64 %{name}.first, %{name}.count",
-            f"  %{name}.cost = mul i64 %{name}.count, {max(1, cost)}",
-        ]
-        self.poll(f"%{name}.cost")
-        return f"%{name}.stop"
-
-    def poll(self, cost: str) -> None:
-        """Lowers the nanoseconds that are left by ``cost``; asks for signals if none are left."""
-        self.polls = True
-        name = self.fresh("poll")
-        left = self.alloca("nanoseconds", "i64", 8, POLL_NANOSECONDS)
-        clock = self.alloca("clock", "i64", 8, 0)
-        self.lines += [
-            f"  %{name}.before = load i64, ptr {left}, align 8",
-            f"  %{name}.left = sub i64 %{name}.before, {cost}",
-            f"  store i64 %{name}.left, ptr {left}, align 8",
-            f"  %{name}.over = icmp slt i64 %{name}.left, 0",
-            f"  br i1 %{name}.over, label %{name}.ask, label %{name}.go, "
-            '!prof !{!"branch_weights", i32 1, i32 100000}',
-            f"{name}.ask:",
-            f"  %{name}.more = call i64 @lw_poll(ptr {clock})",
-            f"  store i64 %{name}.more, ptr {left}, align 8",
-            f"  %{name}.leave = icmp slt i64 %{name}.more, 0",
-            f"  br i1 %{name}.leave, label %leave, label %{name}.go",
-            f"{name}.go:",
-        ]
-
-    def cost(self, body: Sequence[Instr]) -> int:
-        """The nanoseconds that some instructions are expected to take, without loops that poll."""
-        total = 0
-        for instr in body:
-            match instr:
-                case Call():
-                    total += self.costs.get(instr.kernel, CALL_NANOSECONDS)
-                case Copy(_, target):
-                    place = self.places.get(target)
-                    total += 1 + (place.end - place.begin) // COPIED_BYTES if place else 1
-                case If():
-                    total += max(self.cost(instr.then), self.cost(instr.orelse))
-                case For(_, int(extent), nested) if self.is_short(instr):
-                    total += extent * self.cost(nested)
-                case _:
-                    pass
-        return total
-
-    def is_short(self, loop: For) -> bool:
-        """True if a loop need not poll: one that polls around it counts it."""
-        extent = loop.extent
-        return isinstance(extent, int) and extent * self.cost(loop.body) <= POLL_NANOSECONDS
-
-    def condition(self, name: str) -> str:
-        """The value of a bool scalar, of type i1."""
-        value = f"%{self.fresh('test')}"
-        self.lines.append(f"  {value}.byte = load i8, ptr {self.pointer(name)}, align 1")
-        self.lines.append(f"  {value} = icmp ne i8 {value}.byte, 0")
-        return value
-
-    def jump(self, label: str) -> None:
-        self.lines.append(f"  br label %{label}")
-
-    def fresh(self, name: str) -> str:
-        """A name that is not taken; labels and values share them."""
-        self.count += 1
-        return f"{name}{self.count}"
-
-    # -- addresses -----------------------------------------------------------------------------
-
-    def pointer(self, name: str) -> str:
-        """The address of a region."""
-        place = self.places[name]
-        if place.root in self.swapped:
-            value = f"%{self.fresh('swapped')}"
-            self.lines.append(f"  {value} = load ptr, ptr {self.variable(place.root)}, align 8")
-            if not place.begin:
-                return value
-            self.lines.append(f"  {value}.at = getelementptr i8, ptr {value}, i64 {place.begin}")
-            return f"{value}.at"
-        return self.memory_of(place.root, place.begin)
-
-    def memory_of(self, root: str, begin: int = 0) -> str:
-        """The address of a byte of an input, an output, a constant, or what was allocated."""
-        slot = self.slots.get(root)
-        if slot is not None:
-            return self.shifted(self.argument(root, slot), root, begin)
-        alloc = self.allocs[root]
-        if alloc.in_registers:
-            return self.shifted(self.registers(alloc.region), root, begin)
-        if alloc.offset is None:
-            raise InternalError(f"program @{self.program.name}: %{root} is not planned")
-        return self.shifted("%arena", "", alloc.offset + begin)
-
-    def argument(self, root: str, slot: int) -> str:
-        """The address in one slot of ``args``."""
-        value = self.values.get((root, 0))
-        if value is None:
-            value = self.values[root, 0] = f"%arg{slot}"
-            self.addresses.append(f"  %slot{slot} = getelementptr ptr, ptr %args, i64 {slot}")
-            self.addresses.append(f"  {value} = load ptr, ptr %slot{slot}")
-        return value
-
-    def shifted(self, base: str, root: str, offset: int) -> str:
-        """An address some bytes further on."""
-        if offset == 0:
-            return base
-        value = self.values.get((root, offset))
-        if value is None:
-            value = self.values[root, offset] = f"%at{len(self.values)}"
-            self.addresses.append(f"  {value} = getelementptr i8, ptr {base}, i64 {offset}")
-        return value
-
-    def registers(self, region: Region) -> str:
-        """The memory of a few bytes; kernels want more than one element on a cache line."""
-        elements = region.nbytes // region.dtype.bytes
-        align = region.dtype.bytes if elements <= 1 else CACHE_LINE
-        return self.alloca(region.name, f"[{region.nbytes} x i8]", align)
-
-    def variable(self, root: str) -> str:
-        """The memory that holds the address of an allocation that is swapped."""
-        return self.alloca(f"{root}.address", "ptr", 8)
-
-    def alloca(self, name: str, type: str, align: int, initial: int | None = None) -> str:
-        """Memory in the frame of the entry."""
-        value = self.values.get((name, -1))
-        if value is None:
-            value = self.values[name, -1] = f"%in{len(self.values)}"
-            self.addresses.append(f"  {value} = alloca {type}, align {align}")
-            if initial is not None:
-                self.addresses.append(f"  store {type} {initial}, ptr {value}, align {align}")
-        return value
+        self.poll(str(max(1, self.cost(self.program.body))))
 
 
-CACHE_LINE = 64
-
-CALL_NANOSECONDS = 10
-"""Expected of a kernel that nothing is known of."""
-
-COPIED_BYTES = 16
-"""Bytes that a copy moves in a nanosecond."""
-
-# It touches nothing that the entry's own code sees, but the clock.
-_POLL = (
-    "declare i64 @lw_poll(ptr captures(none)) nounwind "
-    "memory(argmem: readwrite, inaccessiblemem: readwrite)"
-)
+def _interface(function: Program) -> Interface:
+    """Returns how a function is called; a few of its scalar results are returned as values."""
+    values = [_value_type(region) for region in function.outputs]
+    kept = [n for n, type in enumerate(values) if type is not None][:RETURNED]
+    outputs = [type if n in kept else None for n, type in enumerate(values)]
+    types = (*(_value_type(region) for region in function.inputs), *outputs)
+    results = [type for type in outputs if type is not None]
+    result_type = f"{{ {', '.join(['i32', *results])} }}" if results else "i32"
+    arena = -(-(function.arena or 0) // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+    return Interface(f'"lw.function.{function.name}"', arena, types, result_type)
 
 
-def _swapped(body: Sequence[Instr]) -> set[str]:
-    """Returns the names that are swapped somewhere."""
-    names: set[str] = set()
-    for instr in body:
-        if isinstance(instr, Swap):
-            names |= {instr.one, instr.other}
-        for nested in nested_bodies(instr):
-            names |= _swapped(nested)
-    return names
+def _value_type(region: Region) -> str | None:
+    """The type of a scalar that fits into a register."""
+    if region.nbytes != region.dtype.bytes or region.nbytes > 8:
+        return None
+    return region.dtype.llvm_memory if region.dtype.is_float else f"i{8 * region.nbytes}"

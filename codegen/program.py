@@ -12,9 +12,10 @@ from typing import Protocol
 
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
-from ..ir.program.nodes import Call, Instr, Program, Region, nested_bodies
+from ..ir.program.analysis import calls
+from ..ir.program.nodes import Program, Region
 from ..ir.progress_line import report
-from .entry import ENTRY, entry_text
+from .entry import ENTRY, arena_bytes, entry_text
 from .llvm.link import LoadedObject, load_object
 from .module_text import ModuleText
 from .objects import code_hash, loaded_code, object_code
@@ -22,7 +23,7 @@ from .runtime import status
 from .runtime.buffers import ArraySpec
 from .runtime.executable import Executable
 from .target import Target
-from .update_entry import UPDATE_ENTRY, update_arena
+from .update_entry import UPDATE_ENTRY
 
 __all__ = [
     "CompiledProgram",
@@ -88,17 +89,11 @@ def compile_program(
 
 def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[str, str]:
     """The symbol by which the entry calls each kernel of the program; one for equal kernels."""
-    called = sorted(_kernels(program.body).union(*(_kernels(f.body) for f in program.functions)))
+    called = sorted({call.kernel for call in calls(program)})
     numbers: dict[str, int] = {}
     return {
         n: f"lw.kernel{numbers.setdefault(kernels[n].code.identity, len(numbers))}" for n in called
     }
-
-
-def _kernels(body: Sequence[Instr]) -> set[str]:
-    """Returns the kernels that some instructions call."""
-    names = {i.kernel for i in body if isinstance(i, Call)}
-    return names.union(*(_kernels(b) for i in body for b in nested_bodies(i)))
 
 
 def link_program(
@@ -122,7 +117,7 @@ def link_program(
         report(number, len(symbols), "kernels linked")
         loaded[name] = loaded_code(kernels[name].code, target, replaced)
     places = {s: loaded[name].address(kernels[name].name) for name, s in symbols.items()}
-    if b"lw_poll" in entry:
+    if b"lw_poll" in entry:  # those with functions call the others, too
         places |= status.symbols()
     code = load_object(entry, places)
     constants = [c.value for c in program.constants if c.value is not None]
@@ -136,7 +131,7 @@ def link_program(
         [_spec(r) for r in program.inputs],
         [_spec(r) for r in results],
         [*constants, *more],
-        update_arena(program) if update else program.arena or 0,
+        arena_bytes(program, update),
         owner=(code, *loaded.values()),
         threads=threads,
         written=sorted({numbers[u.target] for u in updates}),

@@ -35,7 +35,7 @@ from ..ir.graph.operator import Operator
 from ..ir.graph.types import TensorType, TupleType, Type
 from ..ir.loop.prim import Buffer
 from ..ir.program import nodes as program_nodes
-from ..ir.program.analysis import spans
+from ..ir.program.analysis import scopes, spans
 from ..ir.program.lifetimes import place_lifetimes
 from ..ir.program.nodes import (
     Access,
@@ -158,26 +158,20 @@ class _Conversion:
         self.constants: dict[str, tuple[Array, PackInterface | None]] = {}
         self.constant_names: dict[Hashable, str] = {}
         self.sources: dict[str, str] = {}  # of aliases
+        self.called: dict[str, Function] = {}  # functions that stay functions
         self.body: list[Instr] = []
 
     def program(self, updates: Sequence[NewValue]) -> Program:
-        main = self.module.main
-        inputs: list[Region] = []
-        for param in main.params:
-            self.values[param] = self.declare(param.name, param.type, inputs)
-        outputs: list[Region] = []
-        result = self.block(main.body)
-        targets = self.declare("out", main.body.result.type, outputs)
-        for source, target in zip(_flat(result), _flat(targets), strict=True):
-            self.body.append(Copy(source, target))
+        main = self.function("main", self.module.main)
+        functions: list[Program] = []
+        while len(functions) < len(self.called):
+            functions.append(self.function(*[*self.called.items()][len(functions)]))
         regions = tuple(program_nodes.Constant(self.regions[name]) for name in self.constants)
-        written = tuple(Update(inputs[p].name, outputs[r].name, w) for r, p, w in updates)
-        program = Program(
-            "main", tuple(inputs), tuple(outputs), regions, tuple(self.body), None, written
-        )
+        written = tuple(Update(main.inputs[p].name, main.outputs[r].name, w) for r, p, w in updates)
+        program = replace(main, constants=regions, updates=written, functions=tuple(functions))
         program = place_lifetimes(program)
         # Values last: a constant that is used only in packed form is never copied itself.
-        used = spans(program)
+        used = {name for scope in scopes(program) for name in spans(scope)}
         regions = tuple(c.region for c in program.constants if c.region.name in used)
         values = _all_laid_out([self.constants[region.name] for region in regions])
         constants = tuple(map(program_nodes.Constant, regions, values))
@@ -347,7 +341,7 @@ class _Conversion:
             return self.alias(var, args[0])
         callee = self.module.functions.get(name)
         if isinstance(callee, Function) and not callee.attrs.get("primitive"):
-            raise UnsupportedError(f"@{name} calls itself, which cannot be compiled yet")
+            return self.invoke(var, call, callee)
         kernel = self.kernels.get(name)
         made: list[Region] = []
         results = self.declare(var.name, var.type, made)
@@ -375,6 +369,26 @@ class _Conversion:
         )
         self.body.append(Call(name, operands, workspace, call.span))
         return results
+
+    def invoke(self, var: Var, call: GraphCall, callee: Function) -> Names:
+        """The call of a function that stays one; it is converted later."""
+        name = getattr(call.op, "name", "")
+        self.called.setdefault(name, callee)
+        read = [Operand(Access.IN, n) for a in call.args for n in _flat(self.value(a))]
+        results = self.allocated(var.name, var.type)
+        written = [Operand(Access.OUT, n) for n in _flat(results)]
+        self.body.append(program_nodes.Invoke(name, (*read, *written), None, call.span))
+        return results
+
+    def function(self, name: str, function: Function) -> Program:
+        """A function of the program; it sees constants, and no other values."""
+        self.body, inputs, outputs = [], list[Region](), list[Region]()
+        for param in function.params:
+            self.values[param] = self.declare(param.name, param.type, inputs)
+        result = self.block(function.body)
+        targets = self.declare("out", function.body.result.type, outputs)
+        self.body.extend(map(Copy, _flat(result), _flat(targets)))
+        return Program(name, tuple(inputs), tuple(outputs), (), tuple(self.body))
 
     def alias(self, var: Var, source: str) -> str:
         region = self.region(var.name, var.type)

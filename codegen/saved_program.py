@@ -33,7 +33,7 @@ import numpy as np
 from ..ir.dtype import DTYPES, Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program
-from .entry import ENTRY, entry_text
+from .entry import ENTRY, arena_bytes, entry_text
 from .llvm.link import load_object
 from .objects import object_code
 from .parallel_map import parallel_map
@@ -88,7 +88,7 @@ def save_program(
     head = {
         "target": {"isa": target.isa, "features": sorted(target.features)},
         "threads": threads,
-        "arena": program.arena or 0,
+        "arena": arena_bytes(program),
         "inputs": [[r.dtype.name, list(r.shape)] for r in program.inputs],
         "outputs": [[r.dtype.name, list(r.shape)] for r in program.outputs],
         "constants": [[c.region.dtype.name, list(c.region.shape)] for c in program.constants],

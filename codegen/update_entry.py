@@ -21,7 +21,7 @@ UPDATE_ENTRY = "lw.update"
 
 def update_arena(program: Program) -> int:
     """The bytes of the arena that the entry needs."""
-    return max(program.arena or 0, *(p.end for p in _places(program)))
+    return max([program.arena or 0, *(p.end for p in _places(program))])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from .codegen.llvm.settings import DEFAULT_MEGABYTES, OFF
 from .codegen.runtime.pool_text import MAX_THREADS
+from .codegen.runtime.stack import DEFAULT_STACK_MEGABYTES, MOST_STACK_MEGABYTES
 from .codegen.target import ISA_LEVELS
 from .ir.errors import LoopwrightValueError
 
@@ -170,6 +171,15 @@ class Config:
             _megabytes,
             "MB",
             f"how much machine code the cache keeps ({DEFAULT_MEGABYTES}); 0: none",
+        ),
+    )
+    stack: int = field(
+        default=DEFAULT_STACK_MEGABYTES,
+        metadata=_about(
+            _between(1, MOST_STACK_MEGABYTES),
+            "MB",
+            "memory for the frames of compiled functions that call themselves "
+            f"({DEFAULT_STACK_MEGABYTES})",
         ),
     )
     repro: Path | None = field(

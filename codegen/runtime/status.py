@@ -22,6 +22,7 @@ from ..llvm.store import stored_object
 from ..target import Target
 from .call_text import RAISED, TOO_DEEP, TOO_DEEP_TEXT
 from .native_call import available
+from .stack import STACK_TEXT
 
 __all__ = ["POLL_NANOSECONDS", "raise_status", "symbols"]
 
@@ -34,6 +35,7 @@ _PYTHON_SYMBOLS = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Releas
 # from which on Python is asked, 0 at first.
 _TEXT = (
     CLOCK_TEXT
+    + STACK_TEXT
     + f"""
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
@@ -73,15 +75,17 @@ _raised = threading.local()
 @functools.cache
 def symbols() -> Mapping[str, int]:
     """Returns the functions that entries may call, and their addresses; they are never unloaded."""
-    if not available():
-        return {"lw_poll": ctypes.cast(_portable_poll, ctypes.c_void_p).value or 0}
     given = {
         name: ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name))
         for name in _PYTHON_SYMBOLS
     }
     code = load_object(stored_object(_TEXT, Target(isa="x86-64"), "polls of loops"), given)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
-    return {"lw_poll": code.address("lw_poll")}
+    ctypes.CFUNCTYPE(None)(code.address("lw_stack_begin"))()
+    poll = code.address("lw_poll")
+    if not available():
+        poll = ctypes.cast(_portable_poll, ctypes.c_void_p).value or 0
+    return {"lw_poll": poll, "lw_stack_end": code.address("lw_stack_end")}
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)

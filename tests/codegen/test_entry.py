@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from loopwright.ir.program.nodes import (
     For,
     Free,
     If,
+    Invoke,
     Operand,
     Program,
     Region,
@@ -59,6 +61,7 @@ KERNELS = {
         "triple", X + "  %t = mul i64 %x, 3\n  %y = add i64 %t, 1\n  store i64 %y, ptr %a1"
     ),
     "next": _kernel("next", X + "  %y = add i64 %x, 1\n  store i64 %y, ptr %a1"),
+    "previous": _kernel("previous", X + "  %y = sub i64 %x, 1\n  store i64 %y, ptr %a1"),
     "add": _kernel(
         "add", X + "  %z = load i64, ptr %a1\n  %y = add i64 %x, %z\n  store i64 %y, ptr %a2", 3
     ),
@@ -216,3 +219,67 @@ def test_an_endless_loop_is_interrupted_and_the_process_goes_on():
     assert done.returncode == 0, done.stderr
     times = [float(t) for t in done.stdout.split()]
     assert len(times) == 2 and max(times) < 0.2
+
+
+def _sum_to(registers=False):
+    """s(m) = m + s(m - 1), s(1) = 1."""
+    body = (
+        _alloc("on", 0, registers, BOOL),
+        _call("is_not_one", "m", "on"),
+        If(
+            "on",
+            (
+                _alloc("p", 1, registers),
+                _call("previous", "m", "p"),
+                _alloc("t", 2, registers),
+                Invoke("sum", (Operand(Access.IN, "p"), Operand(Access.OUT, "t"))),
+                _call("add", "m", "t", "s"),
+                Free("p"),
+                Free("t"),
+            ),
+            (Copy("m", "s"),),
+        ),
+        Free("on"),
+    )
+    function = Program("sum", (_int("m"),), (_int("s"),), (), body, 0 if registers else 192)
+    call = Invoke("sum", (Operand(Access.IN, "n"), Operand(Access.OUT, "y")))
+    return Program("main", (_int("n"),), (_int("y"),), (), (call,), 0, functions=(function,))
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_recursion(registers):
+    program = _sum_to(registers)
+    assert _run(program, 1) == [1]
+    assert _run(program, 10_000) == [50_005_000]
+    with pytest.raises(RecursionError, match="LOOPWRIGHT_STACK"):
+        _run(program, 10**9)
+    assert _run(program, 100) == [5050]
+
+
+def test_recursion_on_threads_with_small_stacks():
+    call = compile_program(_sum_to(), KERNELS, Target.host()).executable
+    results = []
+
+    def run():
+        results.append(int(call([np.array(500)])[0]))
+        try:
+            call([np.array(10**9)])
+        except RecursionError:
+            results.append("too deep")
+
+    before = threading.stack_size(256 * 1024)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert results == [125_250, "too deep"]
+
+
+def test_the_memory_of_frames_ends(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_STACK", "1")
+    program = _sum_to()
+    assert _run(program, 5000) == [12_502_500]
+    with pytest.raises(RecursionError):
+        _run(program, 6000)

@@ -1,0 +1,460 @@
+"""Instructions of programs as LLVM text: calls and copies, jumps, addresses, polls for signals.
+
+A body without control flow is one basic block, whose addresses stand where they are used first. One
+with control flow has all of its addresses in the entry block, from where they dominate every use,
+and memory ``in registers`` is an ``alloca`` there, which LLVM promotes. Loops count down the
+nanoseconds that their iterations are expected to take, and ask for signals when they are over
+(``runtime/status.py``): ``while`` in each iteration, ``for`` between runs of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir.errors import InternalError
+from ..ir.program.analysis import Place, swap_groups
+from ..ir.program.nodes import (
+    Alias,
+    Alloc,
+    Call,
+    Copy,
+    For,
+    Free,
+    If,
+    Instr,
+    Invoke,
+    Program,
+    Region,
+    Swap,
+    While,
+)
+from .runtime.call_text import RAISED, TOO_DEEP
+from .runtime.status import POLL_NANOSECONDS
+
+__all__ = ["POLL_TEXT", "BodyWriter", "Interface"]
+
+CACHE_LINE = 64
+
+CALL_NANOSECONDS = 10
+"""Expected of a kernel that nothing is known of."""
+
+COPIED_BYTES = 16
+"""Bytes that a copy moves in a nanosecond."""
+
+# It touches nothing that the code around it sees, but the clock.
+POLL_TEXT = (
+    "declare i64 @lw_poll(ptr captures(none)) nounwind "
+    "memory(argmem: readwrite, inaccessiblemem: readwrite)"
+)
+
+
+CLOCK, FRAMES_END, STACK_END = 1, 2, 3
+"""Words of the state that functions share: the time at which Python is asked next, where the memory
+of frames ends, and how far the native stack may go. The first word holds nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A function of a program: its symbol, the bytes of its arena, and the type of each operand
+    that is handed over by value (None: by address)."""
+
+    symbol: str
+    arena: int
+    types: tuple[str | None, ...]
+    result_type: str
+
+
+class BodyWriter:
+    """Writes the instructions of a program, or of one of its functions.
+
+    ``slots`` are the places of regions in ``%args``, ``sizes`` the bytes of the arena of each
+    function; ``results`` are the types of the values that are returned behind the status.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        slots: Mapping[str, int],
+        symbols: Mapping[str, str],
+        costs: Mapping[str, int],
+        functions: Mapping[str, Interface],
+        straight: bool = False,
+    ) -> None:
+        self.program = program
+        self.functions = functions
+        self.slots = slots
+        self.symbols = symbols
+        self.costs = costs
+        self.places: dict[str, Place] = {}
+        self.allocs: dict[str, Alloc] = {}
+        self.swapped = swap_groups(program)
+        self.lines: list[str] = []
+        # Where addresses are computed: in the entry block if there are others.
+        self.addresses = self.lines if straight else list[str]()
+        self.values: dict[tuple[str, int], str] = {}
+        self.declared: dict[str, int] = {}
+        self.count = 0
+        self.given: dict[str, str] = {}  # addresses of parameters by name
+        self.results: list[str] = []
+        self.failures: set[int] = set()
+        self.polls = False
+
+    @property
+    def result_type(self) -> str:
+        """The type of what is returned: the status, and values of results behind it."""
+        return f"{{ {', '.join(['i32', *self.results])} }}" if self.results else "i32"
+
+    def failed(self) -> list[str]:
+        """The blocks from which an error is returned."""
+        rest = "".join(f", {type} zeroinitializer" for type in self.results)
+        lines: list[str] = []
+        for status in sorted(self.failures):
+            value = f"{{ i32 {status}{rest} }}" if self.results else str(status)
+            lines += [f"failed.{status}:", f"  ret {self.result_type} {value}"]
+        return lines
+
+    def failure(self, status: int) -> str:
+        """The label from which a status is returned."""
+        self.failures.add(status)
+        return f"failed.{status}"
+
+    def body(self, body: Sequence[Instr]) -> None:
+        """Some instructions in order."""
+        for instr in body:
+            match instr:
+                case Alloc(region):
+                    self.places[region.name] = Place(region.name, 0, region.nbytes)
+                    self.allocs[region.name] = instr
+                    if region.name in self.swapped:
+                        place = self.memory_of(region.name)
+                        self.lines.append(f"  store ptr {place}, ptr {self.variable(region.name)}")
+                case Alias(region, name, offset):
+                    source = self.places[name]
+                    begin = source.begin + offset
+                    self.places[region.name] = Place(source.root, begin, begin + region.nbytes)
+                case Call():
+                    self.call(instr, self.symbol(instr))
+                case Copy():
+                    self.copy(instr)
+                case Swap():
+                    self.swap(instr)
+                case If():
+                    self.branch(instr)
+                case While():
+                    self.while_loop(instr)
+                case For():
+                    self.for_loop(instr)
+                case Free():
+                    pass
+                case Invoke():
+                    self.invoke(instr)
+
+    def symbol(self, call: Call) -> str:
+        """The native function of a kernel, which is declared."""
+        symbol, count = self.symbols[call.kernel], len(call.operands) + 1
+        if self.declared.setdefault(symbol, count) != count:
+            raise InternalError(f"kernel @{call.kernel} has two operand counts", notes=(str(call),))
+        return symbol
+
+    def call(self, call: Call, symbol: str) -> None:
+        """The call of one kernel."""
+        pointers = [self.pointer(o.name) for o in call.operands]
+        pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
+        self.lines.append(f'  call void @"{symbol}"({", ".join(f"ptr {p}" for p in pointers)})')
+
+    def copy(self, copy: Copy) -> None:
+        """A copy of one region."""
+        place = self.places[copy.target]
+        self.lines.append(
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr {self.pointer(copy.target)}, "
+            f"ptr {self.pointer(copy.source)}, i64 {place.end - place.begin}, i1 false)"
+        )
+
+    def swap(self, swap: Swap) -> None:
+        """Two allocations exchange their addresses."""
+        one, other = self.pointer(swap.one), self.pointer(swap.other)
+        self.lines.append(f"  store ptr {other}, ptr {self.variable(swap.one)}")
+        self.lines.append(f"  store ptr {one}, ptr {self.variable(swap.other)}")
+
+    def invoke(self, invoke: Invoke) -> None:
+        """The call of a function, whose scalars are handed over by value."""
+        function, name = self.functions[invoke.function], self.fresh("invoke")
+        arena, frames = "%frames", "%frames"
+        if invoke.frame is not None:
+            arena = self.pointer(invoke.frame)
+        elif function.arena:
+            frames = f"%{name}.frames"
+            self.lines += [
+                f"  {frames} = getelementptr i8, ptr %frames, i64 {function.arena}",
+                f"  %{name}.end.at = getelementptr ptr, ptr %state, i64 {FRAMES_END}",
+                f"  %{name}.end = load ptr, ptr %{name}.end.at, align 8",
+                f"  %{name}.full = icmp ugt ptr {frames}, %{name}.end",
+                f"  br i1 %{name}.full, label %{self.failure(TOO_DEEP)}, label %{name}.call",
+                f"{name}.call:",
+            ]
+        values = ["ptr %args", "ptr %state", f"ptr {frames}", f"ptr {arena}"]
+        returned: list[tuple[str, str]] = []
+        for operand, type in zip(invoke.operands, function.types, strict=True):
+            pointer = self.pointer(operand.name)
+            if type is None:
+                values.append(f"ptr {pointer}")
+            elif operand.access.writes:
+                returned.append((type, pointer))
+            else:
+                value = f"%{self.fresh('value')}"
+                self.lines.append(f"  {value} = load {type}, ptr {pointer}")
+                values.append(f"{type} {value}")
+        self.lines.append(
+            f"  %{name} = call {function.result_type} @{function.symbol}({', '.join(values)})"
+        )
+        status = f"%{name}"
+        if returned:
+            status = f"%{name}.status"
+            self.lines.append(f"  {status} = extractvalue {function.result_type} %{name}, 0")
+        self.lines += [
+            f"  %{name}.fine = icmp eq i32 {status}, 0",
+            f"  br i1 %{name}.fine, label %{name}.go, label %{name}.failed",
+            f"{name}.failed:",
+            *self.returned(status),
+            f"{name}.go:",
+        ]
+        for n, (type, pointer) in enumerate(returned, 1):
+            self.lines += [
+                f"  %{name}.{n} = extractvalue {function.result_type} %{name}, {n}",
+                f"  store {type} %{name}.{n}, ptr {pointer}",
+            ]
+
+    def returned(self, status: str) -> list[str]:
+        """The lines that return a status that is a value."""
+        if not self.results:
+            return [f"  ret i32 {status}"]
+        value, type = f"%{self.fresh('failed')}", self.result_type
+        return [
+            f"  {value} = insertvalue {type} zeroinitializer, i32 {status}, 0",
+            f"  ret {type} {value}",
+        ]
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def branch(self, branch: If) -> None:
+        """One of two bodies."""
+        name = self.fresh("if")
+        orelse = f"{name}.else" if branch.orelse else f"{name}.end"
+        self.lines.append(
+            f"  br i1 {self.condition(branch.condition)}, label %{name}.then, label %{orelse}"
+        )
+        self.lines.append(f"{name}.then:")
+        self.body(branch.then)
+        self.jump(f"{name}.end")
+        if branch.orelse:
+            self.lines.append(f"{name}.else:")
+            self.body(branch.orelse)
+            self.jump(f"{name}.end")
+        self.lines.append(f"{name}.end:")
+
+    def while_loop(self, loop: While) -> None:
+        """The head, the test, the body, and back."""
+        name = self.fresh("while")
+        self.jump(f"{name}.head")
+        self.lines.append(f"{name}.head:")
+        self.body(loop.head)
+        self.lines.append(
+            f"  br i1 {self.condition(loop.condition)}, label %{name}.body, label %{name}.end"
+        )
+        self.lines.append(f"{name}.body:")
+        self.poll(str(max(1, self.cost((*loop.head, *loop.body)))))
+        self.body(loop.body)
+        self.jump(f"{name}.head")
+        self.lines.append(f"{name}.end:")
+
+    def for_loop(self, loop: For) -> None:
+        """The body for each index, which is counted beside the region that the body may read.
+
+        A loop that may take long runs some iterations, polls, and goes on::
+
+            chunk:  if n >= extent: goto end
+                    stop = min(n + run, extent); poll((stop - n) * cost)
+            head:   if n >= stop: goto chunk
+                    body; n += 1; goto head
+        """
+        name = self.fresh("for")
+        index = loop.index
+        self.places[index.name] = Place(index.name, 0, index.nbytes)
+        self.allocs[index.name] = Alloc(index, in_registers=True)
+        counter = self.alloca(f"{name}.counter", "i64", 8)
+        end = str(loop.extent)
+        if isinstance(loop.extent, str):
+            end = f"%{name}.extent"
+            self.lines.append(f"  {end} = load i64, ptr {self.pointer(loop.extent)}, align 8")
+        self.lines.append(f"  store i64 0, ptr {counter}, align 8")
+        after = f"{name}.end"
+        if not self.is_short(loop):
+            after, end = f"{name}.chunk", self.chunk(name, counter, end, self.cost(loop.body))
+        self.jump(f"{name}.head")
+        self.lines += [
+            f"{name}.head:",
+            f"  %{name}.n = load i64, ptr {counter}, align 8",
+            f"  %{name}.more = icmp slt i64 %{name}.n, {end}",
+            f"  br i1 %{name}.more, label %{name}.body, label %{after}",
+            f"{name}.body:",
+            f"  store i64 %{name}.n, ptr {self.pointer(index.name)}, align 8",
+        ]
+        self.body(loop.body)
+        self.lines += [
+            f"  %{name}.next = add nuw nsw i64 %{name}.n, 1",
+            f"  store i64 %{name}.next, ptr {counter}, align 8",
+        ]
+        self.jump(f"{name}.head")
+        self.lines.append(f"{name}.end:")
+
+    def chunk(self, name: str, counter: str, end: str, cost: int) -> str:
+        """The begin of a run of iterations; returns where it stops."""
+        run = max(1, POLL_NANOSECONDS // max(1, cost))
+        self.jump(f"{name}.chunk")
+        self.lines += [
+            f"{name}.chunk:",
+            f"  %{name}.first = load i64, ptr {counter}, align 8",
+            f"  %{name}.left = sub i64 {end}, %{name}.first",
+            f"  %{name}.any = icmp sgt i64 %{name}.left, 0",
+            f"  br i1 %{name}.any, label %{name}.run, label %{name}.end",
+            f"{name}.run:",
+            f"  %{name}.whole = icmp slt i64 {run}, %{name}.left",
+            f"  %{name}.count = select i1 %{name}.whole, i64 {run}, i64 %{name}.left",
+            f"  %{name}.stop = add nsw i64 %{name}.first, %{name}.count",
+            f"  %{name}.cost = mul i64 %{name}.count, {max(1, cost)}",
+        ]
+        self.poll(f"%{name}.cost")
+        return f"%{name}.stop"
+
+    def poll(self, cost: str) -> None:
+        """Lowers the nanoseconds that are left by ``cost``; asks for signals if none are left."""
+        self.polls = True
+        name = self.fresh("poll")
+        left, clock = self.time()
+        self.lines += [
+            f"  %{name}.before = load i64, ptr {left}, align 8",
+            f"  %{name}.left = sub i64 %{name}.before, {cost}",
+            f"  store i64 %{name}.left, ptr {left}, align 8",
+            f"  %{name}.over = icmp slt i64 %{name}.left, 0",
+            f"  br i1 %{name}.over, label %{name}.ask, label %{name}.go, "
+            '!prof !{!"branch_weights", i32 1, i32 100000}',
+            f"{name}.ask:",
+            f"  %{name}.more = call i64 @lw_poll(ptr {clock})",
+            f"  store i64 %{name}.more, ptr {left}, align 8",
+            f"  %{name}.leave = icmp slt i64 %{name}.more, 0",
+            f"  br i1 %{name}.leave, label %{self.failure(RAISED)}, label %{name}.go",
+            f"{name}.go:",
+        ]
+
+    def time(self) -> tuple[str, str]:
+        """The addresses of the nanoseconds that are left, and of the time to ask Python at."""
+        if not self.functions:
+            left = self.alloca("nanoseconds", "i64", 8, POLL_NANOSECONDS)
+            return left, self.alloca("clock", "i64", 8, 0)
+        return "%state", self.shifted("%state", "%state", 8 * CLOCK)
+
+    def cost(self, body: Sequence[Instr]) -> int:
+        """The nanoseconds that some instructions are expected to take, without loops that poll."""
+        total = 0
+        for instr in body:
+            match instr:
+                case Call():
+                    total += self.costs.get(instr.kernel, CALL_NANOSECONDS)
+                case Copy(_, target):
+                    place = self.places.get(target)
+                    total += 1 + (place.end - place.begin) // COPIED_BYTES if place else 1
+                case If():
+                    total += max(self.cost(instr.then), self.cost(instr.orelse))
+                case For(_, int(extent), nested) if self.is_short(instr):
+                    total += extent * self.cost(nested)
+                case _:
+                    pass
+        return total
+
+    def is_short(self, loop: For) -> bool:
+        """True if a loop need not poll: one that polls around it counts it."""
+        extent = loop.extent
+        return isinstance(extent, int) and extent * self.cost(loop.body) <= POLL_NANOSECONDS
+
+    def condition(self, name: str) -> str:
+        """The value of a bool scalar, of type i1."""
+        value = f"%{self.fresh('test')}"
+        self.lines.append(f"  {value}.byte = load i8, ptr {self.pointer(name)}, align 1")
+        self.lines.append(f"  {value} = icmp ne i8 {value}.byte, 0")
+        return value
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def fresh(self, name: str) -> str:
+        """A name that is not taken; labels and values share them."""
+        self.count += 1
+        return f"{name}{self.count}"
+
+    # -- addresses -----------------------------------------------------------------------------
+
+    def pointer(self, name: str) -> str:
+        """The address of a region."""
+        place = self.places[name]
+        if place.root in self.swapped:
+            value = f"%{self.fresh('swapped')}"
+            self.lines.append(f"  {value} = load ptr, ptr {self.variable(place.root)}, align 8")
+            if not place.begin:
+                return value
+            self.lines.append(f"  {value}.at = getelementptr i8, ptr {value}, i64 {place.begin}")
+            return f"{value}.at"
+        return self.memory_of(place.root, place.begin)
+
+    def memory_of(self, root: str, begin: int = 0) -> str:
+        """The address of a byte of an input, an output, a constant, or what was allocated."""
+        if root in self.given:
+            return self.shifted(self.given[root], root, begin)
+        slot = self.slots.get(root)
+        if slot is not None:
+            return self.shifted(self.argument(root, slot), root, begin)
+        alloc = self.allocs[root]
+        if alloc.in_registers:
+            return self.shifted(self.registers(alloc.region), root, begin)
+        if alloc.offset is None:
+            raise InternalError(f"program @{self.program.name}: %{root} is not planned")
+        return self.shifted("%arena", "", alloc.offset + begin)
+
+    def argument(self, root: str, slot: int) -> str:
+        """The address in one slot of ``args``."""
+        value = self.values.get((root, 0))
+        if value is None:
+            value = self.values[root, 0] = f"%arg{slot}"
+            self.addresses.append(f"  %slot{slot} = getelementptr ptr, ptr %args, i64 {slot}")
+            self.addresses.append(f"  {value} = load ptr, ptr %slot{slot}")
+        return value
+
+    def shifted(self, base: str, root: str, offset: int) -> str:
+        """An address some bytes further on."""
+        if offset == 0:
+            return base
+        value = self.values.get((root, offset))
+        if value is None:
+            value = self.values[root, offset] = f"%at{len(self.values)}"
+            self.addresses.append(f"  {value} = getelementptr i8, ptr {base}, i64 {offset}")
+        return value
+
+    def registers(self, region: Region) -> str:
+        """The memory of a few bytes; kernels want more than one element on a cache line."""
+        elements = region.nbytes // region.dtype.bytes
+        align = region.dtype.bytes if elements <= 1 else CACHE_LINE
+        return self.alloca(region.name, f"[{region.nbytes} x i8]", align)
+
+    def variable(self, root: str) -> str:
+        """The memory that holds the address of an allocation that is swapped."""
+        return self.alloca(f"{root}.address", "ptr", 8)
+
+    def alloca(self, name: str, type: str, align: int, initial: int | None = None) -> str:
+        """Memory in the frame of the entry."""
+        value = self.values.get((name, -1))
+        if value is None:
+            value = self.values[name, -1] = f"%in{len(self.values)}"
+            self.addresses.append(f"  {value} = alloca {type}, align {align}")
+            if initial is not None:
+                self.addresses.append(f"  store {type} {initial}, ptr {value}, align {align}")
+        return value
