@@ -18,10 +18,12 @@ from .passes.fold_scales import fold_scales
 from .passes.fuse_operators import fuse_operators
 from .passes.inline_calls import inline_calls
 from .passes.lower_to_primitives import lower_to_primitives
+from .passes.merge_mutual_recursion import merge_mutual_recursion
 from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
 from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
+from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .printer import as_text
 from .verify import verify
 
@@ -51,6 +53,10 @@ def default_pipeline(
         # Conditions are known, if they ever are.
         fold_branches,
         eliminate_dead_code,
+        # What calls itself becomes a loop where it can; what then calls nothing is inlined, too.
+        merge_mutual_recursion,
+        tail_calls_to_loops,
+        inline_calls,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
         partial(choose_algorithms, preferences=preferences, choices=choices),

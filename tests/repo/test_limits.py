@@ -35,6 +35,7 @@ KNOWN = {
     "fold_constants.MOST_FOLDED": "bytes of a folded result",
     "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
+    "tail_calls_to_loops.REPEATED_WORK": "instructions that take as long as carrying a value",
     # Ratios of work to work, which hold for any machine that has registers and memory.
     "fold_branches.SELECTED_WORK": "instructions in the time of a mispredicted branch",
     "fold_branches.SELECTED_ELEMENTS": "elements of a value that is selected in registers",

@@ -1,0 +1,325 @@
+"""Make loops of functions that call themselves last.
+
+Before::
+
+    def @main(%a: int64, %b: int64) -> int64 {
+      @gcd(%a, %b)
+    }
+
+    def @gcd(%a: int64, %b: int64) -> int64 {
+      %0 = equal(%b, 0i64);
+      if (%0) {
+        %a
+      } else {
+        %1 = floor_mod(%a, %b);
+        @gcd(%b, %1)
+      }
+    }
+
+After::
+
+    def @main(%a: int64, %b: int64) -> int64 {
+      @gcd(%a, %b)
+    }
+
+    def @gcd(%a: int64, %b: int64) -> int64 {
+      %0 = while (%x = %a, %y = %b) {
+        %1 = equal(%y, 0i64);
+        logical_not(%1)
+      } do {
+        %2 = floor_mod(%x, %y);
+        (%y, %2)
+      };
+      %0.0
+    }
+
+The loop carries the parameters. Where deciding takes long, the loop decides in its body, and
+carries the result as well, so that nothing is computed twice. A function whose value is an integer
+sum of something and its own value (or a product, a maximum, ...) carries that sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...pass_context import optional
+from ..builder import Builder
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Var,
+)
+from ..operator import OPERATORS, Operator
+from ..types import TensorType, TupleType, Type
+from ..walk import copy_block, global_variables, use_counts
+from ..work import block_work
+from .eliminate_dead_code import without_dead_code
+
+__all__ = ["tail_calls_to_loops"]
+
+REPEATED_WORK = 64
+"""Instructions of a decision that is computed inner rather than carried out of the loop's body."""
+
+IDENTITIES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda limits: 0,
+    "multiply": lambda limits: 1,
+    "bitwise_and": lambda limits: -1 if limits.min < 0 else limits.max,
+    "bitwise_or": lambda limits: 0,
+    "bitwise_xor": lambda limits: 0,
+    "maximum": lambda limits: limits.min,
+    "minimum": lambda limits: limits.max,
+}
+"""Operators that are associative and commutative on integers, with the value that changes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """The end of a function: a call of itself on ``args``, or its result. With an ``operator`` the
+    value is that of the call combined with ``term``."""
+
+    before: Sequence[Binding]
+    args: Sequence[Atom] | None = None
+    result: Atom | None = None
+    operator: Operator | None = None
+    term: Atom | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    before: Sequence[Binding]
+    value: If
+    then: _Tail
+    orelse: _Tail
+
+
+_Tail: TypeAlias = "_Leaf | _Branch"
+
+
+@optional(level=1)
+def tail_calls_to_loops(module: Module) -> Module:
+    """Replaces recursion by loops in functions that call themselves in tail positions only."""
+    for name, function in module.functions.items():
+        if isinstance(function, Function) and global_variables(function)[name]:
+            module = module.with_function(name, _looped(name, function))
+    return module
+
+
+def _looped(name: str, function: Function) -> Function:
+    tail = _tail(name, function.body)
+    leaves = _leaves(tail)
+    calls = [leaf for leaf in leaves if leaf.args is not None]
+    operators = {leaf.operator for leaf in calls if leaf.operator is not None}
+    if len(calls) != global_variables(function)[name] or len(calls) == len(leaves):
+        return function
+    if len(operators) > 1:
+        return function
+    return without_dead_code(_Loop(function, tail, next(iter(operators), None)).function())
+
+
+def _tail(name: str, block: Block) -> _Tail:
+    """Returns how ``block`` ends."""
+    bindings = {b.var: b for b in block.bindings}
+    last = bindings.get(block.result) if isinstance(block.result, Var) else None
+    if last is None or use_counts(block)[last.var] != 1:
+        return _Leaf(block.bindings, result=block.result)
+    before = [b for b in block.bindings if b is not last]
+    value = last.value
+    if isinstance(value, If) and any(global_variables(b)[name] for b in (value.then, value.orelse)):
+        return _Branch(before, value, _tail(name, value.then), _tail(name, value.orelse))
+    if _calls(value, name):
+        assert isinstance(value, Call)
+        return _Leaf(before, args=value.args)
+    if isinstance(value, Call) and isinstance(value.op, Operator):
+        for term, inner in (value.args, value.args[::-1]) if len(value.args) == 2 else ():
+            call = bindings[inner].value if inner in bindings else None
+            if _calls(call, name) and _is_associative(value.op, term, last.var):
+                assert isinstance(call, Call) and isinstance(inner, Var)
+                if use_counts(block)[inner] == 1:
+                    before = [b for b in before if b.var is not inner]
+                    return _Leaf(before, args=call.args, operator=value.op, term=term)
+    return _Leaf(block.bindings, result=block.result)
+
+
+def _calls(value: object, name: str) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name == name
+
+
+def _is_associative(op: Operator, term: Atom, result: Var) -> bool:
+    """True if the terms of all iterations may be combined before the last result is."""
+    one, other = term.type, result.type
+    if not isinstance(one, TensorType) or not isinstance(other, TensorType):
+        return False
+    exact = op.name in IDENTITIES and other.dtype.is_integer and other.dtype == one.dtype
+    return exact and one.shape in ((), other.shape) and isinstance(other.size, int)
+
+
+def _leaves(tail: _Tail) -> list[_Leaf]:
+    if isinstance(tail, _Leaf):
+        return [tail]
+    return [*_leaves(tail.then), *_leaves(tail.orelse)]
+
+
+def _decision(tail: _Tail) -> Block:
+    """Returns whether the function calls itself."""
+    builder = Builder()
+    return builder.block(_emit_decision(tail, builder))
+
+
+def _emit_decision(tail: _Tail, builder: Builder) -> Atom:
+    if isinstance(tail, _Leaf):
+        return _truth(tail.args is not None)
+    builder.bindings += tail.before
+    inside = Builder(), Builder()
+    then, orelse = _emit_decision(tail.then, inside[0]), _emit_decision(tail.orelse, inside[1])
+    condition = tail.value.condition
+    if not isinstance(then, Constant) or not isinstance(orelse, Constant):
+        return builder.cond(condition, inside[0].block(then), inside[1].block(orelse))
+    if bool(then.value) == bool(orelse.value):
+        return then
+    return condition if bool(then.value) else builder.emit(OPERATORS["logical_not"], (condition,))
+
+
+def _truth(value: bool) -> Constant:
+    return Constant(np.array(value))
+
+
+_AtLeaf: TypeAlias = Callable[[_Leaf, Builder], Atom | None]
+
+
+def _emit(tail: _Tail, at_leaf: _AtLeaf, builder: Builder) -> Atom | None:
+    """Emits what ``at_leaf`` makes of the leaves, under the branches that lead to them. Leaves of
+    which it makes None are not reached."""
+    builder.bindings += tail.before
+    if isinstance(tail, _Leaf):
+        return at_leaf(tail, builder)
+    inside = Builder(), Builder()
+    then, orelse = _emit(tail.then, at_leaf, inside[0]), _emit(tail.orelse, at_leaf, inside[1])
+    if then is not None and orelse is not None:
+        blocks = inside[0].block(then), inside[1].block(orelse)
+        return builder.cond(tail.value.condition, *blocks, span=tail.value.span)
+    if then is None and orelse is None:
+        return None
+    builder.bindings += inside[1].bindings if then is None else inside[0].bindings
+    return orelse if then is None else then
+
+
+class _Loop:
+    """The loop of a function. ``carried`` are its parameters, and the accumulator if there is an
+    ``operator`` that combines the values of its calls."""
+
+    def __init__(self, function: Function, tail: _Tail, operator: Operator | None) -> None:
+        self.original, self.tail, self.operator = function, tail, operator
+        self.builder = Builder(span=function.span)
+        self.carried = list(function.params)
+        self.initial: list[Atom] = list(function.params)
+        self.total: Var | None = None
+        if operator is not None:
+            kind = function.body.result.type
+            assert isinstance(kind, TensorType)
+            identity = IDENTITIES[operator.name](np.iinfo(kind.dtype.numpy))
+            self.total = Var("total", kind)
+            self.carried.append(self.total)
+            self.initial.append(_filled(kind, identity, self.builder))
+
+    def function(self) -> Function:
+        decision = without_dead_code(Function((), _decision(self.tail))).body
+        kind = self.original.body.result.type
+        sized = all(map(_is_sized, _fields(kind)))
+        if sized and block_work(decision) > REPEATED_WORK:
+            result = self._deciding_inside(kind)
+        else:
+            result = self._deciding_first(decision)
+        return self.original.with_body(self.builder.block(result))
+
+    def _deciding_first(self, decision: Block) -> Atom:
+        """Emits a loop whose condition is ``decision``, and after it what the last call does."""
+        body, after = Builder(), Builder()
+        values = self._loop(decision, body.block(_certain(_emit(self.tail, self._next, body))))
+        block = after.block(_certain(_emit(self.tail, self._last, after)))
+        block = copy_block(block, dict(zip(self.carried, values, strict=True)))
+        self.builder.bindings += block.bindings
+        return block.result
+
+    def _deciding_inside(self, kind: Type) -> Atom:
+        """Emits a loop that carries whether to go on, and the result."""
+        fields = _fields(kind)
+        going = Var("going", _truth(True).type)
+        results = [Var("result", f) for f in fields]
+        count = len(self.carried)
+
+        def at_leaf(leaf: _Leaf, builder: Builder) -> Atom:
+            if leaf.args is not None:
+                return builder.make_tuple(
+                    [*self._carried_on(leaf, builder), _truth(True), *results]
+                )
+            result = _certain(self._last(leaf, builder))
+            parts = [result]
+            if isinstance(kind, TupleType):
+                parts = [builder.get_item(result, n) for n in range(len(fields))]
+            return builder.make_tuple([*self.carried[:count], _truth(False), *parts])
+
+        body = Builder()
+        result = _certain(_emit(self.tail, at_leaf, body))
+        self.carried += [going, *results]
+        self.initial += [_truth(True), *(_filled(f, 0, self.builder) for f in fields)]
+        values = self._loop(Block((), going), body.block(result))[count + 1 :]
+        return self.builder.make_tuple(values) if isinstance(kind, TupleType) else values[0]
+
+    def _loop(self, condition: Block, body: Block) -> list[Atom]:
+        params = [Var(v.name, v.type, v.span) for v in self.carried]
+        blocks = [copy_block(b, dict(zip(self.carried, params))) for b in (condition, body)]
+        loop = self.builder.while_loop(params, self.initial, *blocks, span=self.builder.span)
+        return [self.builder.get_item(loop, n) for n in range(len(params))]
+
+    def _next(self, leaf: _Leaf, builder: Builder) -> Atom | None:
+        """Emits what a call is given."""
+        return (
+            builder.make_tuple(self._carried_on(leaf, builder)) if leaf.args is not None else None
+        )
+
+    def _carried_on(self, leaf: _Leaf, builder: Builder) -> list[Atom]:
+        assert leaf.args is not None
+        if self.total is None:
+            return [*leaf.args]
+        if leaf.operator is None or leaf.term is None:
+            return [*leaf.args, self.total]
+        return [*leaf.args, builder.emit(leaf.operator, (self.total, leaf.term))]
+
+    def _last(self, leaf: _Leaf, builder: Builder) -> Atom | None:
+        """Emits the value of a call that makes no further one."""
+        if leaf.result is None or self.operator is None or self.total is None:
+            return leaf.result
+        return builder.emit(self.operator, (self.total, leaf.result))
+
+
+def _certain(atom: Atom | None) -> Atom:
+    assert atom is not None  # there are calls, and there are results
+    return atom
+
+
+def _fields(kind: Type) -> tuple[Type, ...]:
+    return kind.fields if isinstance(kind, TupleType) else (kind,)
+
+
+def _is_sized(kind: Type) -> bool:
+    """True for a tensor of known size."""
+    return isinstance(kind, TensorType) and isinstance(kind.size, int)
+
+
+def _filled(kind: Type, number: int, builder: Builder) -> Atom:
+    assert isinstance(kind, TensorType)
+    if not kind.shape:
+        return Constant(np.array(number, kind.dtype.numpy))
+    attrs = {"shape": kind.shape, "fill_value": number, "dtype": kind.dtype.name}
+    return builder.emit(OPERATORS["full"], (), attrs)
