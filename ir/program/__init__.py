@@ -8,8 +8,9 @@ values have become buffers and before the whole becomes native code.
 - ``verify``     what makes a program wrong: use after free, uninitialised reads, races, ...
 - ``interpret``  runs a program on NumPy arrays: the meaning of the language
 - ``analysis``   what every name stands for, who reads and writes it
+- ``liveness``   what is read later, around loops and along branches
 - ``pipeline``   the passes in their order: ``lifetimes``, ``copies``, ``order``, ``in_place``,
-  ``planner``, ``updates``
+  ``coalesce``, ``updates``, ``registers``, ``planner``
 """
 
 from .nodes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..pass_context import optional
-from .analysis import accesses, merge, places, spans
+from .analysis import accesses, has_control_flow, merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Alloc, Copy, Program
 
@@ -32,8 +32,10 @@ def eliminate_copies(program: Program) -> Program:
         }
 
     A copy stays if its source is an input or a constant, if the output is touched before it, or if
-    source or output are written after it.
+    source or output are written after it. Programs with control flow are left to ``coalesce``.
     """
+    if has_control_flow(program):
+        return program
     where = places(program)
     allocated = {i.region.name for i in program.body if isinstance(i, Alloc)}
     outputs = {r.name for r in program.outputs}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..pass_context import optional
-from .analysis import merge, places, spans
+from .analysis import has_control_flow, merge, places, spans
 from .lifetimes import place_lifetimes
 from .nodes import Access, Alloc, Call, Instr, Operand, Program
 
@@ -48,7 +48,10 @@ def share_in_place(program: Program, safe: InPlaceRule) -> Program:
         }
 
     When the output is a parameter of the program, the input is put into its memory instead.
+    Programs with control flow are left to ``coalesce``.
     """
+    if has_control_flow(program):
+        return program
     sharing = _Sharing(program)
     body: list[Instr] = []
     for index, instr in enumerate(program.body):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from .analysis import accesses, regions, spans
-from .nodes import Alias, Alloc, Free, Instr, Program
+from .analysis import accesses, each_scope, regions, swap_groups, walk
+from .liveness import Block, Liveness, common
+from .nodes import Alias, Alloc, Free, Instr, Program, Swap, nested_bodies, with_nested_bodies
 
 __all__ = ["place_lifetimes"]
 
@@ -38,37 +40,114 @@ def place_lifetimes(program: Program) -> Program:
           call @h(@in %b, @out %y)
           free %b
         }
+
+    In loops and branches, memory is allocated in the innermost block that contains all uses, and
+    outside of the loops around which its content is live.
     """
-    by_name = regions(program)
-    allocated = {i.region.name for i in program.body if isinstance(i, Alloc)}
-    sources = {i.region.name: i for i in program.body if isinstance(i, Alias)}
-    ends: dict[int, list[str]] = {}
-    for root, (_, last) in spans(program).items():
-        if root in allocated:
-            ends.setdefault(last, []).append(root)
+    return each_scope(program, _placed)
 
-    # Names are declared when the first instruction that touches them is met, aliases after what
-    # they stand for; unused names never are.
-    body: list[Instr] = []
-    declared: set[str] = set()
 
-    def declare(name: str) -> None:
-        chain: list[Instr] = []
-        while name not in declared and (name in sources or name in allocated):
-            declared.add(name)
-            alias = sources.get(name)
-            chain.append(Alloc(by_name[name]) if alias is None else alias)
-            name = name if alias is None else alias.source
-        body.extend(reversed(chain))
-
-    for index, instr in enumerate(program.body):
-        if isinstance(instr, Alloc | Free | Alias):
-            continue
-        for name, _ in accesses(instr):
-            declare(name)
-        body.append(instr)
-        body.extend(Free(root) for root in sorted(ends.get(index, ())))
-    unplanned = [Alloc(i.region) if isinstance(i, Alloc) else i for i in program.body]
+def _placed(program: Program) -> Program:
+    body = _Lifetimes(program).body()
+    unplanned = _unplanned(program.body)
     if body == unplanned:
         return program
-    return replace(program, body=tuple(body), arena=None)
+    return replace(program, body=body, arena=None)
+
+
+def _unplanned(body: tuple[Instr, ...]) -> tuple[Instr, ...]:
+    return tuple(
+        replace(i, offset=None)
+        if isinstance(i, Alloc)
+        else with_nested_bodies(i, [_unplanned(b) for b in nested_bodies(i)])
+        for i in body
+    )
+
+
+class _Lifetimes:
+    """``homes`` is the block in which each name is declared, and ``ends`` are the allocations that
+    end after an instruction of a block."""
+
+    def __init__(self, program: Program) -> None:
+        self.live = Liveness(program)
+        self.regions = regions(program)
+        self.allocs = {i.region.name: i for i in walk(program.body) if isinstance(i, Alloc)}
+        self.sources = {i.region.name: i for i in walk(program.body) if isinstance(i, Alias)}
+        self.groups = swap_groups(program)
+        self.uses: dict[str, list[tuple[Block, int]]] = {}
+        for block in self.live.top.all():
+            for index, instr in enumerate(block.instrs):
+                for name in self.touched(instr):
+                    self.use(name, block, index)
+        self.homes = {name: self.home(name) for name in self.uses}
+        for group in set(self.groups.values()):
+            home = common(self.homes[name] for name in group)
+            self.homes.update(dict.fromkeys(group, home))
+        self.ends: dict[tuple[Block, int], list[str]] = {}
+        for name in self.uses.keys() & self.allocs.keys():
+            together = self.groups.get(name, frozenset([name]))
+            last = max(self.last(member) for member in together)
+            self.ends.setdefault((self.homes[name], last), []).append(name)
+        self.declared: set[str] = set()
+
+    def touched(self, instr: Instr) -> Iterator[str]:
+        if isinstance(instr, Swap):
+            yield from (instr.one, instr.other)
+        for name, _ in accesses(instr):
+            yield name
+
+    def use(self, name: str, block: Block, index: int) -> None:
+        """Notes a use of a name, and so of what it is an alias of."""
+        while name in self.sources or name in self.allocs:
+            self.uses.setdefault(name, []).append((block, index))
+            if name in self.allocs:
+                break
+            name = self.sources[name].source
+
+    def home(self, name: str) -> Block:
+        home = common({block: None for block, _ in self.uses[name]})
+        if name not in self.allocs:
+            return home
+        bit = self.live.bits[name]
+        for block, index in self.uses[name]:
+            if isinstance(block.instrs[index], Swap):
+                loops = [b for b in block.around() if b.iterated]
+                home = common([home, *(b.parent for b in loops[:1] if b.parent is not None)])
+        for block in list(home.around()):
+            if block.iterated and self.live.entry[block] & bit:
+                assert block.parent is not None
+                home = block.parent
+        return home
+
+    def last(self, name: str) -> int:
+        """The index in the name's home of the last instruction that uses it."""
+        home = self.homes[name]
+        return max(i if b is home else b.index_in(home) or 0 for b, i in self.uses[name])
+
+    def body(self) -> tuple[Instr, ...]:
+        return tuple(self.block(self.live.top))
+
+    def block(self, block: Block) -> Iterator[Instr]:
+        """Names are declared when the first instruction that touches them is met, aliases after
+        what they stand for; unused names never are."""
+        for index, instr in enumerate(block.instrs):
+            if isinstance(instr, Alloc | Free | Alias):
+                continue
+            for inner in walk([instr]):
+                for name in self.touched(inner):
+                    yield from self.declaration(name, block)
+            nested = [tuple(self.block(b)) for b in block.nested.get(index, ())]
+            yield with_nested_bodies(instr, nested)
+            yield from map(Free, sorted(self.ends.get((block, index), ())))
+
+    def declaration(self, name: str, block: Block) -> list[Instr]:
+        chain: list[Instr] = []
+        while name in self.homes and name not in self.declared:
+            alias = self.sources.get(name)
+            if self.homes[name] is block:
+                self.declared.add(name)
+                chain.append(replace(self.allocs[name], offset=None) if alias is None else alias)
+            if alias is None:
+                break
+            name = alias.source
+        return chain[::-1]

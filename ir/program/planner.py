@@ -1,14 +1,24 @@
-"""Give every allocation its place in one arena."""
+"""Give every allocation its place in one arena, and every function its frame."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 
-from .analysis import max_live_bytes
-from .nodes import Alloc, Free, Instr, Program
+from ..dtype import UINT8
+from .analysis import max_live_bytes, recursive_functions, regions, walk
+from .nodes import (
+    Alloc,
+    Free,
+    Instr,
+    Invoke,
+    Program,
+    Region,
+    nested_bodies,
+    with_nested_bodies,
+)
 from .verify import ARENA_ALIGNMENT
 
 __all__ = ["lower_bound", "plan_memory"]
@@ -27,7 +37,7 @@ to the same place of another page waits for it on x86, unless both walk in step.
 class _Block:
     """``size`` bytes, a multiple of the alignment, alive in instructions ``begin`` to ``end``."""
 
-    index: int
+    name: str
     size: int
     begin: int
     end: int
@@ -46,39 +56,113 @@ def plan_memory(program: Program) -> Program:
     the smallest arena wins. Offsets are multiples of 64, those of large blocks of 4096. This is
     offline best fit, "greedy by size" in "Efficient Memory Management for Deep Neural Net
     Inference" (Pisarchyk and Lee, 2020).
+
+    A block lives from its ``alloc`` to its ``free`` in the order of the text. That holds for loops,
+    since what lives around one is allocated outside of it, and lets the two branches of an ``if``
+    share memory. Each function has an arena of its own. Unless it is recursive, it becomes a region
+    of its caller, the frame.
     """
-    blocks = _blocks(program.body)
+    arenas: dict[str, int | None] = {}
+    planned: dict[str, Program] = {}
+    recursive = recursive_functions(program)
+    for function in _callees_first(program):
+        planned[function.name] = _planned(_with_frames(function, arenas))
+        if function.name not in recursive:
+            arenas[function.name] = planned[function.name].arena
+    main = _planned(_with_frames(program, arenas))
+    new = replace(main, functions=tuple(planned[f.name] for f in program.functions))
+    return program if new == program else new
+
+
+def _callees_first(program: Program) -> list[Program]:
+    """The functions, each behind those that it invokes, as far as none is recursive."""
+    functions = {f.name: f for f in program.functions}
+    ordered: dict[str, Program] = {}
+    waiting = [(f, False) for f in reversed(program.functions)]
+    seen: set[str] = set()
+    while waiting:
+        function, ready = waiting.pop()
+        if ready:
+            ordered[function.name] = function
+        elif function.name not in seen:
+            seen.add(function.name)
+            waiting.append((function, True))
+            callees = [i.function for i in walk(function.body) if isinstance(i, Invoke)]
+            waiting.extend((functions[name], False) for name in callees)
+    return list(ordered.values())
+
+
+def _with_frames(program: Program, arenas: Mapping[str, int | None]) -> Program:
+    """The program with frames for the functions in ``arenas``, as large as these."""
+    taken = regions(program)
+    frames = {
+        i.frame: arenas.get(i.function)
+        for i in walk(program.body)
+        if isinstance(i, Invoke) and i.frame is not None
+    }
+
+    def framed(body: Sequence[Instr]) -> Iterator[Instr]:
+        for instr in body:
+            nested = [tuple(framed(b)) for b in nested_bodies(instr)]
+            size = arenas.get(instr.function) if isinstance(instr, Invoke) else None
+            if isinstance(instr, Invoke) and instr.frame is None and size is not None:
+                name = unused(f"{instr.function}.frame")
+                yield Alloc(Region(name, (size,), UINT8))
+                yield replace(instr, frame=name)
+                yield Free(name)
+            elif isinstance(instr, Alloc) and (size := frames.get(instr.region.name)) is not None:
+                yield replace(instr, region=replace(instr.region, shape=(size,)))
+            else:
+                yield with_nested_bodies(instr, nested)
+
+    def unused(name: str) -> str:
+        region = Region(next(n for n in _numbered(name) if n not in taken), (), UINT8)
+        taken[region.name] = region
+        return region.name
+
+    return replace(program, body=tuple(framed(program.body)))
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}.{n}" for n in count(1))
+
+
+def _planned(program: Program) -> Program:
+    blocks = _blocks(program)
     bound = lower_bound(program)
-    best: dict[int, int] | None = None
+    best: dict[str, int] | None = None
     arena = 0
     for order in _ORDERS:
         offsets = _place(order(blocks))
-        needed = max((offsets[b.index] + b.size for b in blocks), default=0)
+        needed = max((offsets[b.name] + b.size for b in blocks), default=0)
         if best is None or needed < arena:
             best, arena = offsets, needed
         if arena == bound or len(blocks) > PAIRWISE_LIMIT:
             break
     assert best is not None
-    body = tuple(
-        replace(instr, offset=best[i]) if isinstance(instr, Alloc) else instr
-        for i, instr in enumerate(program.body)
+    return replace(program, body=_with_offsets(program.body, best), arena=arena)
+
+
+def _with_offsets(body: Sequence[Instr], offsets: Mapping[str, int]) -> tuple[Instr, ...]:
+    return tuple(
+        replace(i, offset=offsets.get(i.region.name))
+        if isinstance(i, Alloc)
+        else with_nested_bodies(i, [_with_offsets(b, offsets) for b in nested_bodies(i)])
+        for i in body
     )
-    planned = replace(program, body=body, arena=arena)
-    return program if planned == program else planned
 
 
-def _blocks(body: Sequence[Instr]) -> list[_Block]:
-    began: dict[str, int] = {}
+def _blocks(program: Program) -> list[_Block]:
+    began: dict[str, tuple[int, Alloc]] = {}
     blocks: list[_Block] = []
-    for i, instr in enumerate(body):
-        if isinstance(instr, Alloc):
-            began[instr.region.name] = i
-        elif isinstance(instr, Free):
-            begin = began[instr.name]
-            alloc = body[begin]
-            assert isinstance(alloc, Alloc)
+    for i, instr in enumerate(walk(program.body)):
+        if isinstance(instr, Alloc) and not instr.in_registers:
+            began[instr.region.name] = i, instr
+        elif isinstance(instr, Free) and instr.name in began:
+            begin, alloc = began[instr.name]
             size = -(-alloc.region.nbytes // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-            blocks.append(_Block(begin, size, begin, i))
+            blocks.append(_Block(instr.name, size, begin, i))
     return sorted(blocks, key=lambda b: b.begin)
 
 
@@ -101,15 +185,15 @@ _ORDERS: tuple[Callable[[Iterable[_Block]], list[_Block]], ...] = (
 )
 
 
-def _place(blocks: Sequence[_Block]) -> dict[int, int]:
-    """Offsets by ``index``, each block into the smallest gap among those it meets in time."""
+def _place(blocks: Sequence[_Block]) -> dict[str, int]:
+    """Offsets by ``name``, each block into the smallest gap among those it meets in time."""
     placed: list[tuple[int, int, int, int]] = []  # offset, size, begin, end; sorted by offset
-    offsets: dict[int, int] = {}
+    offsets: dict[str, int] = {}
     ordered = all(a.begin <= b.begin for a, b in pairwise(blocks))
     for block in blocks:
         if ordered:  # a block that has ended cannot overlap later ones either
             placed = [p for p in placed if p[3] > block.begin]
-        offsets[block.index] = offset = _best_gap(block, placed)
+        offsets[block.name] = offset = _best_gap(block, placed)
         insort(placed, (offset, block.size, block.begin, block.end))
     return offsets
 

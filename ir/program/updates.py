@@ -8,7 +8,7 @@ from math import prod
 from typing import TypeAlias
 
 from ..window import Window, dense_offset
-from .analysis import Place, accesses, places, regions
+from .analysis import Place, accesses, has_control_flow, places, regions
 from .in_place import InPlaceRule
 from .nodes import Call, Program, Region, Update
 
@@ -40,7 +40,7 @@ def update_in_place(program: Program, safe: InPlaceRule, reads: ElementsRead) ->
     for the kernel that writes first, where ``safe`` allows it. Updates that overlap are not in
     place: which of them is the last would depend on the order of the kernels.
     """
-    if not program.updates:
+    if not program.updates or has_control_flow(program):
         return program
     by_name = regions(program)
     where = places(program)

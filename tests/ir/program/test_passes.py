@@ -6,14 +6,16 @@ import textwrap
 
 import pytest
 from loopwright.ir.program import optimise, parse_program, verify
+from loopwright.ir.program.coalesce import coalesce
 from loopwright.ir.program.copies import eliminate_copies
 from loopwright.ir.program.in_place import share_in_place
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.registers import keep_in_registers
 from loopwright.ir.program.updates import update_in_place
 
 
-def _always(call, read, written):
+def _always(call, read, written, begin=0):
     return True
 
 
@@ -40,6 +42,8 @@ def _programs(function):
         (order_calls, order_calls),
         (share_in_place, _share),
         (update_in_place, _update),
+        (coalesce, lambda p: coalesce(p, _always)),
+        (keep_in_registers, lambda p: keep_in_registers(p, lambda call: False)),
     ],
 )
 def test_the_documented_example(documented, run):
