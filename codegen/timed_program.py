@@ -2,8 +2,13 @@
 
 ::
 
-    entry with readings of the clock -> TimedProgram.run     seconds of each kernel
-    kernels on the loop recorder     -> TimedProgram.record  also which thread ran which part, when
+    entry with readings of the clock -> TimedProgram.run         calls and seconds of each kernel
+    the same with a list of readings -> TimedProgram.record      when each kernel began and ended,
+    kernels on the loop recorder                                 which thread ran which part, when
+    entry with counters in its loops -> TimedProgram.iterations
+
+The places that are timed are kernel calls, except for those that are part of the code around them,
+and the outermost loops and invocations of the program. What runs often is summed up.
 """
 
 from __future__ import annotations
@@ -11,13 +16,15 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from ..ir.dtype import Array
-from ..ir.program.nodes import Call, Program
+from ..ir.program.analysis import instructions
+from ..ir.program.nodes import Call, For, If, Instr, Invoke, Program, While, nested_bodies
 from .entry import EntryWriter
 from .llvm.clock import CLOCK_TEXT
 from .llvm.link import LoadedObject, load_object
@@ -27,20 +34,35 @@ from .runtime import pool
 from .runtime.executable import Executable
 from .target import Target
 
-__all__ = ["MOST_PARTS", "Recording", "TimedProgram", "timed_program"]
+__all__ = [
+    "MOST_EVENTS",
+    "MOST_PARTS",
+    "Loop",
+    "Recording",
+    "TimedProgram",
+    "Times",
+    "timed_program",
+]
 
 MOST_PARTS = 1 << 14
 """Parts of parallel loops that a recording keeps; later ones are left out."""
+
+MOST_EVENTS = 1 << 15
+"""Kernel calls that a recording keeps; later ones are left out."""
+
+Loop: TypeAlias = While | For | Invoke
 
 
 @dataclass(frozen=True)
 class Recording:
     """The times of one call in nanoseconds of the monotonic clock.
 
-    ``begin`` and ``end`` are those of the whole call from Python. ``kernels`` has a row (begin,
-    end) for each kernel call, int64[calls, 2]. ``parts`` has a row (thread, begin, end) for each
-    part of a parallel loop, int64[parts, 3], where the calling thread is ``caller``; it is empty
-    if the program was made without ``parts``.
+    ``begin`` and ``end`` are those of the whole call from Python. ``kernels`` has a row (place,
+    begin, end) for each kernel call and loop, in the order in which they ended, int64[events, 3],
+    where ``place`` is a number among the calls and then the loops of the program; ``missed`` is the
+    number of those that are left out. ``parts`` has a row (thread, begin, end) for each part of a
+    parallel loop, int64[parts, 3], where the calling thread is ``caller``; it is empty if the
+    program was made without ``parts``.
     """
 
     begin: int
@@ -48,38 +70,59 @@ class Recording:
     caller: int
     kernels: Array
     parts: Array
+    missed: int = 0
+
+
+@dataclass(frozen=True)
+class Times:
+    """How often each place was run in one call of the program, int64[places], and the seconds that
+    took all together, float64[places]: kernel calls, then outermost loops and invocations."""
+
+    counts: Array
+    seconds: Array
 
 
 @dataclass(frozen=True)
 class TimedProgram:
-    """``calls`` are the kernel calls of the program in order; see ``run`` and ``record``."""
+    """``calls`` are the timed kernel calls of the program as its text has them, ``loops`` its
+    outermost loops and invocations; see ``run`` and ``record``."""
 
     calls: tuple[Call, ...]
+    loops: tuple[Loop, ...]
     executable: Executable
+    times: Array
+    events: Array
     recorder: _LoopRecorder | None = None
 
-    def run(self, arrays: Sequence[Array]) -> Array:
-        """Runs once and returns the seconds of each call, float64[len(calls)].
+    def run(self, arrays: Sequence[Array]) -> Times:
+        """Runs once and returns the times of each place.
 
         Operands and the state of the caches are those of the program itself.
         """
+        self.times[...] = 0
         self.executable(arrays)
-        times = self._times()
-        return (times[:, 1] - times[:, 0]) * 1e-9
+        return Times(self.times[:, 0].copy(), self.times[:, 1] * 1e-9)
 
     def record(self, arrays: Sequence[Array]) -> Recording:
         """Runs once and returns when each kernel, and each part of its loops, began and ended."""
         if self.recorder is not None:
             self.recorder.clear()
+        self.events[0] = 0
         begin = time.monotonic_ns()
         self.executable(arrays)
         end = time.monotonic_ns()
         parts = np.zeros((0, 3), np.int64) if self.recorder is None else self.recorder.parts()
-        return Recording(begin, end, threading.get_ident(), self._times().copy(), parts)
+        count = int(self.events[0, 0])
+        kept = self.events[1 : 1 + min(count, MOST_EVENTS)].copy()
+        missed = max(0, count - MOST_EVENTS)
+        return Recording(begin, end, threading.get_ident(), kept, parts, missed)
 
-    def _times(self) -> Array:
-        count = len(self.calls)
-        return self.executable.constants[-1][: 2 * count].reshape(count, 2)
+    def iterations(self, arrays: Sequence[Array]) -> Array:
+        """Runs once and returns the iterations of each loop, int64[loops], if the program was made
+        to count them."""
+        self.times[...] = 0
+        self.executable(arrays)
+        return self.times[len(self.calls) :, 0].copy()
 
 
 def timed_program(
@@ -89,49 +132,194 @@ def timed_program(
     threads: int | None = None,
     *,
     parts: bool = False,
+    iterations: bool = False,
 ) -> TimedProgram:
     """Returns the program of ``compile_program`` with the clock read before and after each kernel.
 
-    With ``parts``, its kernels run their parallel loops on a recorder, which reads the clock around
-    each part (some 50 ns). There is one array for the times, so only one thread may run it at a
-    time.
+    With ``parts``, each reading is kept, and kernels run their parallel loops on a recorder, which
+    reads the clock around each part (some 50 ns). With ``iterations``, those of the loops are
+    counted instead, and nothing is timed: both in one would make short loops seem longer. The times
+    have one array, so only one thread may run it at a time.
     """
-    calls = tuple(i for i in program.body if isinstance(i, Call))
-    times = np.zeros(max(1, 2 * len(calls)), np.int64)
-    text = _TimedEntry(program, called_symbols(program, kernels)).text() + CLOCK_TEXT
+    calls = tuple(i for i in instructions(program) if isinstance(i, Call) and not i.inline)
+    loops = tuple(_outermost(program.body))
+    times = np.zeros((max(1, len(calls) + len(loops)), 2), np.int64)
+    events = np.zeros((1 + MOST_EVENTS if parts else 1, 3), np.int64)
+    writer = _CountingEntry if iterations else _RecordingEntry if parts else _TimedEntry
+    places: dict[int, int] = {id(instr): n for n, instr in enumerate((*calls, *loops))}
+    text = writer(program, called_symbols(program, kernels), places).text()
     entry = object_code(text, target)
     recorder = _LoopRecorder(target) if parts else None
     replaced = None if recorder is None else {"lw_parallel_for": recorder.address}
-    linked = link_program(program, kernels, target, entry, [times], threads, replaced=replaced)
-    return TimedProgram(calls, linked, recorder)
+    more = [times, events]
+    linked = link_program(program, kernels, target, entry, more, threads, replaced=replaced)
+    times, events = linked.constants[-2:]
+    return TimedProgram(calls, loops, linked, times, events, recorder)
+
+
+def _outermost(body: Sequence[Instr]) -> Iterator[Loop]:
+    for instr in body:
+        if isinstance(instr, If):
+            for nested in nested_bodies(instr):
+                yield from _outermost(nested)
+        elif isinstance(instr, While | For | Invoke):
+            yield instr
 
 
 class _TimedEntry(EntryWriter):
-    """An entry whose array for the times follows the program's constants."""
+    """An entry that sums up times by place. The arrays for them follow the program's constants;
+    ``places`` has the number of each timed instruction by its identity."""
 
-    def __init__(self, program: Program, symbols: Mapping[str, str]) -> None:
+    def __init__(
+        self, program: Program, symbols: Mapping[str, str], places: Mapping[int, int]
+    ) -> None:
         super().__init__(program, symbols)
-        self.readings = 0
+        self.numbers = places
+
+    def text(self) -> str:
+        for n, name in enumerate(("times", "events")):
+            pointer = self.argument(f"the {name}", len(self.slots) + n)
+            self.addresses.append(f"  store ptr {pointer}, ptr @{name}")
+        return super().text() + CLOCK_TEXT + self.helpers()
+
+    def helpers(self) -> str:
+        return _NOTE + _NO_EVENT
 
     def call(self, call: Call, symbol: str) -> None:
         """Writes the call of one kernel between two readings of the clock."""
         # Addresses first: a value computed once and used twice must not stand between readings.
         for operand in call.operands:
             self.pointer(operand.name)
-        self.read_clock()
+        begin = self.begin(call)
         super().call(call, symbol)
-        self.read_clock()
+        self.end(call, begin)
 
-    def read_clock(self) -> None:
-        """Stores the time into the next element of the array."""
-        times = self.argument("the times", len(self.slots))
-        n = self.readings
-        self.readings += 1
-        self.lines += [
-            f"  %now{n} = call i64 @now()",
-            f"  %place{n} = getelementptr i64, ptr {times}, i64 {n}",
-            f"  store i64 %now{n}, ptr %place{n}",
-        ]
+    def while_loop(self, loop: While) -> None:
+        begin = self.begin(loop)
+        super().while_loop(loop)
+        self.end(loop, begin)
+
+    def for_loop(self, loop: For) -> None:
+        begin = self.begin(loop)
+        super().for_loop(loop)
+        self.end(loop, begin)
+
+    def begin(self, instr: Instr) -> str:
+        """Reads the clock before an instruction, if it is timed."""
+        if id(instr) not in self.numbers:
+            return ""
+        value = f"%{self.fresh('now')}"
+        self.lines.append(f"  {value} = call i64 @now()")
+        return value
+
+    def end(self, instr: Instr, begin: str) -> None:
+        if begin:
+            self.lines.append(f"  call void @note(i64 {self.numbers[id(instr)]}, i64 {begin})")
+
+
+class _RecordingEntry(_TimedEntry):
+    """An entry that keeps a list of all times as well."""
+
+    def helpers(self) -> str:
+        return _NOTE + _EVENT
+
+
+class _CountingEntry(_TimedEntry):
+    """An entry that counts the iterations of loops, and reads no clock."""
+
+    def __init__(
+        self, program: Program, symbols: Mapping[str, str], places: Mapping[int, int]
+    ) -> None:
+        super().__init__(program, symbols, places)
+        self.bodies = {
+            id(nested_bodies(loop)[-1]): loop
+            for loop in _outermost(program.body)
+            if not isinstance(loop, Invoke)
+        }
+
+    def helpers(self) -> str:
+        return _COUNT
+
+    def body(self, body: Sequence[Instr]) -> None:
+        loop = self.bodies.get(id(body)) if body else None
+        if loop is not None:
+            self.lines.append(f"  call void @count(i64 {self.numbers[id(loop)]})")
+        super().body(body)
+
+    def begin(self, instr: Instr) -> str:
+        return ""
+
+
+_ARRAYS = """
+@times = internal global ptr null
+@events = internal global ptr null
+"""
+
+_NOTE = (
+    _ARRAYS
+    + """
+define internal void @note(i64 %place, i64 %begin) {
+  %end = call i64 @now()
+  %took = sub i64 %end, %begin
+  %times = load ptr, ptr @times
+  %at = shl i64 %place, 1
+  %count.p = getelementptr i64, ptr %times, i64 %at
+  %sum.p = getelementptr i64, ptr %count.p, i64 1
+  %count = load i64, ptr %count.p
+  %sum = load i64, ptr %sum.p
+  %count.next = add i64 %count, 1
+  %sum.next = add i64 %sum, %took
+  store i64 %count.next, ptr %count.p
+  store i64 %sum.next, ptr %sum.p
+  call void @event(i64 %place, i64 %begin, i64 %end)
+  ret void
+}
+"""
+)
+
+_NO_EVENT = """
+define internal void @event(i64 %place, i64 %begin, i64 %end) {
+  ret void
+}
+"""
+
+_EVENT = """
+define internal void @event(i64 %place, i64 %begin, i64 %end) {
+entry:
+  %events = load ptr, ptr @events
+  %n = load i64, ptr %events
+  %next = add i64 %n, 1
+  store i64 %next, ptr %events
+  %fits = icmp sle i64 %next, MOST_EVENTS
+  br i1 %fits, label %note, label %done
+note:
+  %at = mul i64 %next, 3
+  %place.p = getelementptr i64, ptr %events, i64 %at
+  %begin.p = getelementptr i64, ptr %place.p, i64 1
+  %end.p = getelementptr i64, ptr %place.p, i64 2
+  store i64 %place, ptr %place.p
+  store i64 %begin, ptr %begin.p
+  store i64 %end, ptr %end.p
+  br label %done
+done:
+  ret void
+}
+""".replace("MOST_EVENTS", str(MOST_EVENTS))
+
+_COUNT = (
+    _ARRAYS
+    + """
+define internal void @count(i64 %place) {
+  %times = load ptr, ptr @times
+  %at = shl i64 %place, 1
+  %count.p = getelementptr i64, ptr %times, i64 %at
+  %count = load i64, ptr %count.p
+  %next = add i64 %count, 1
+  store i64 %next, ptr %count.p
+  ret void
+}
+"""
+)
 
 
 class _LoopRecorder:

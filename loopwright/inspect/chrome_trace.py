@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..codegen.machine import MachineModel
-from ..codegen.timed_program import MOST_PARTS, Recording
+from ..codegen.timed_program import MOST_EVENTS, MOST_PARTS, Recording
 from ..ir.graph.printer import span_text
-from .kernel_calls import KernelCall
+from .kernel_calls import KernelCall, LoopTime
 
 __all__ = ["trace_of"]
 
@@ -31,12 +31,13 @@ def trace_of(
     recorded: Sequence[Recording],
     machine: MachineModel,
     threads: int,
+    loops: Sequence[LoopTime] = (),
 ) -> dict[str, Any]:
     """Returns recorded runs of the program ``name``, whose kernel calls are ``calls``, as the
     object of a Chrome trace.
 
-    The caller's row has the calls, in each its kernels, and in these the parts of parallel loops
-    that the caller ran; a row for each worker has the parts that it ran.
+    The caller's row has the calls, in each its loops and kernels, and in these the parts of
+    parallel loops that the caller ran; a row for each worker has the parts that it ran.
     """
     start = min((r.begin for r in recorded), default=0)
     rows = _rows(recorded)
@@ -49,15 +50,22 @@ def trace_of(
         events.append({**event, "name": "thread_name", "args": {"name": thread}})
         events.append({**event, "name": "thread_sort_index", "args": {"sort_index": row}})
     for number, recording in enumerate(recorded, 1):
-        events += _call_events(f"{name} #{number}", calls, recording, rows, start)
-    full = any(len(r.parts) >= MOST_PARTS for r in recorded)
+        events += _call_events(f"{name} #{number}", calls, loops, recording, rows, start)
+    notes: list[str] = []
+    if any(len(r.parts) >= MOST_PARTS for r in recorded):
+        notes.append(f"only {MOST_PARTS} parts of parallel loops are kept of a call")
+    if missed := max((r.missed for r in recorded), default=0):
+        notes.append(
+            f"only the first {MOST_EVENTS} kernel calls and loops are kept of a call; {missed} are "
+            "left out"
+        )
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
         "otherData": {
             "machine": f"{machine.cpu}, {machine.isa}",
             "threads": threads,
-            **({"note": f"only {MOST_PARTS} parts of loops are kept of a call"} if full else {}),
+            **({"note": "; ".join(notes)} if notes else {}),
         },
     }
 
@@ -74,6 +82,7 @@ def _rows(recorded: Sequence[Recording]) -> dict[int, int]:
 def _call_events(
     title: str,
     calls: Sequence[KernelCall],
+    loops: Sequence[LoopTime],
     recording: Recording,
     rows: Mapping[int, int],
     start: int,
@@ -87,22 +96,31 @@ def _call_events(
         return {**event, "args": {"bytes": size}}
 
     yield span_of_time(title, "call", CALLER, recording.begin, recording.end)
-    begins, ends = recording.kernels[:, 0].tolist(), recording.kernels[:, 1].tolist()
-    for call, begin, end in zip(calls, begins, ends, strict=True):
-        yield counter(begin, call.live)
-        yield {**span_of_time(call.name, "kernel", CALLER, begin, end), "args": _facts(call)}
+    of_loops = {loop.place: loop.name for loop in loops}
+    facts = [_facts(call) for call in calls]
+    for place, begin, end in recording.kernels.tolist():
+        if place in of_loops:
+            yield span_of_time(of_loops[place], "loop", CALLER, begin, end)
+        elif place < len(calls):
+            call = calls[place]
+            yield counter(begin, call.live)
+            yield {**span_of_time(call.name, "kernel", CALLER, begin, end), "args": facts[place]}
     yield counter(recording.end, 0)
     # A kernel waits for its loops, so that the last one that began before a part has run it.
-    of_part = np.searchsorted(recording.kernels[:, 0], recording.parts[:, 1], side="right") - 1
+    kernels = recording.kernels[recording.kernels[:, 0] < len(calls)]
+    of_part = np.searchsorted(kernels[:, 1], recording.parts[:, 1], side="right") - 1
     for (thread, begin, end), kernel in zip(recording.parts.tolist(), of_part.tolist()):
-        name = f"part of {calls[kernel].name}"
-        yield span_of_time(name, "part", rows[thread], begin, end)
+        if end <= kernels[kernel, 2]:  # else it is one of a kernel call that is left out
+            name = f"part of {calls[kernels[kernel, 0]].name}"
+            yield span_of_time(name, "part", rows[thread], begin, end)
 
 
 def _facts(call: KernelCall) -> dict[str, Any]:
     """Returns what the viewer shows of a kernel call that is selected."""
+    if not call.calls:
+        return {}
     facts: dict[str, Any] = {
-        "best time": f"{call.seconds * 1e6:.3f} us",
+        "best time": f"{call.seconds / call.calls * 1e6:.3f} us",
         "GFLOP/s": round(call.flops_per_second / 1e9, 2),
         "GB/s": round(call.bytes_per_second / 1e9, 2),
         "bound by": call.bound,

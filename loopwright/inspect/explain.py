@@ -24,7 +24,7 @@ from ..ir.loop.prim import PrimFunc
 from ..ir.schedule.steps import Schedule
 from ..pipeline import Built, Parts
 from ..text import bytes_text, rate_text, seconds_text, table
-from .kernel_calls import KernelCall, Timed, bound_text
+from .kernel_calls import KernelCall, LoopTime, Timed, bound_text
 from .profile import profile
 
 __all__ = ["Explained", "Explanation", "explain", "explanation_text"]
@@ -49,7 +49,8 @@ class Explained(Timed):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All kernels in the order of their first call, and the seconds ``between`` them in a call.
+    """All kernels in the order of their first call, and the seconds ``between`` them in a call;
+    ``loops`` are the outermost ones of the program, which are around both.
 
     ``str`` is a table of the kernels, their schedules, and remarks.
     """
@@ -59,6 +60,7 @@ class Explanation:
     machine: MachineModel
     threads: int
     name: str = ""
+    loops: tuple[LoopTime, ...] = ()
 
     def __str__(self) -> str:
         return explanation_text(self.name, self)
@@ -91,16 +93,18 @@ def explain(
     assert parts is not None
     by_kernel: dict[str, list[KernelCall]] = {}
     for call in measured.calls:
-        by_kernel.setdefault(call.name, []).append(call)
+        if call.calls:
+            by_kernel.setdefault(call.name, []).append(call)
     kernels = tuple(_explained(parts, k, built.chosen[k], by_kernel[k]) for k in by_kernel)
-    return Explanation(kernels, measured.between, machine, parts.threads, name)
+    between, threads = measured.between, parts.threads
+    return Explanation(kernels, between, machine, threads, name, measured.loops)
 
 
 def _explained(parts: Parts, name: str, chosen: Chosen, calls: Sequence[KernelCall]) -> Explained:
     prim = parts.prims[name]
     return Explained(
         name=name,
-        calls=len(calls),
+        calls=sum(call.calls for call in calls),
         seconds=sum(call.seconds for call in calls),
         work=calls[0].work,
         roof=calls[0].roof,
@@ -174,6 +178,8 @@ def _head(name: str, explanation: Explanation) -> Iterator[str]:
     rates = [f"float32 {rate_text(roof.peak(), 'FLOP/s')}"]
     rates += [f"{level.upper()} {rate_text(roof.bandwidth(level), 'B/s')}" for level in LEVELS]
     yield "           " + ", ".join(rates)
+    for loop in explanation.loops:
+        yield str(loop)
 
 
 def _kernel_table(explanation: Explanation) -> str:
@@ -181,7 +187,7 @@ def _kernel_table(explanation: Explanation) -> str:
     head += ("bound by", "allows", "reached")
     rows = [
         (
-            kernel.name + (f" x{kernel.calls}" if kernel.calls > 1 else ""),
+            kernel.name + (f" x{kernel.calls:,}" if kernel.calls > 1 else ""),
             seconds_text(kernel.seconds),
             f"{kernel.seconds / explanation.in_kernels:.0%}",
             _count(kernel.work.flops * kernel.calls),
@@ -223,7 +229,8 @@ def _schedules(explanation: Explanation) -> Iterator[str]:
 def _remarks(explanation: Explanation) -> Iterator[str]:
     """Yields remarks on where most of the time could be saved, and how."""
     if explanation.between > 0.2 * explanation.seconds:
-        yield f"{seconds_text(explanation.between)} of a call are spent between the kernels"
+        inside = ", most of them by code of the loops themselves" if explanation.loops else ""
+        yield f"{seconds_text(explanation.between)} of a call are spent between the kernels{inside}"
     for kernel in sorted(explanation.kernels, key=lambda k: k.limit - k.seconds):
         lost = kernel.seconds - kernel.limit
         if not kernel.share < FAR_BELOW or lost < 0.1 * explanation.in_kernels:

@@ -18,18 +18,24 @@ from ..codegen.machine import MachineModel
 from ..codegen.reuse import reuse_distances
 from ..codegen.roofline import COMPUTE, Roof, Work
 from ..codegen.target import Target
+from ..codegen.timed_program import TimedProgram, Times
 from ..codegen.traffic import LEVELS, Traffic, traffic_of
 from ..ir.dims import as_int
 from ..ir.dtype import FLOAT64, Array
+from ..ir.graph.printer import span_text
 from ..ir.loop.expr import Read, walk
 from ..ir.loop.prim import PrimFunc
 from ..ir.program import analysis
 from ..ir.program.analysis import live_bytes, regions, scopes
-from ..ir.program.nodes import Call, Program
+from ..ir.program.nodes import Call, Invoke, Program
 from ..ir.span import Span
 from ..pipeline import Parts
+from ..text import seconds_text, shortened
 
-__all__ = ["KernelCall", "Timed", "bound_text", "kernel_calls", "work_of"]
+__all__ = ["KernelCall", "LoopTime", "Timed", "bound_text", "kernel_calls", "loop_times", "work_of"]
+
+SPAN_WIDTH = 60
+"""Columns of a loop's place and code."""
 
 LIMIT_NOISE = 1.1
 """Greatest share of its limit that a kernel may seem to reach by noise."""
@@ -65,7 +71,7 @@ class Timed:
         There the roof does not bound it: the machine was slower when it was measured, or the kernel
         moves less than its loops say.
         """
-        share = self.limit / self.seconds
+        share = self.limit / self.seconds if self.seconds else math.nan
         return min(1.0, share) if share <= LIMIT_NOISE else math.nan
 
     @property
@@ -76,11 +82,12 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall(Timed):
-    """One call of a kernel in the program.
+    """One place of the program where it calls a kernel.
 
     ``nbytes`` is the size of its operands, each counted once. ``span`` is the user's line, or the
     node of the imported model, whose result the kernel computes; None if that is not known.
-    ``live`` is the size of the arena's buffers that hold values while it runs.
+    ``live`` is the size of the arena's buffers that hold values while it runs. One that is inside
+    of a loop is a single one of many ``calls``, one in a branch that was not taken of none.
     """
 
     nbytes: int
@@ -90,11 +97,62 @@ class KernelCall(Timed):
     @property
     def bytes_per_second(self) -> float:
         """Operand bytes over the measured time."""
-        return self.nbytes / self.seconds
+        return self.nbytes * self.calls / self.seconds
 
 
-def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[KernelCall, ...]:
-    """Returns the kernel calls of a build's program in order; ``took`` are their seconds."""
+@dataclass(frozen=True, slots=True)
+class LoopTime:
+    """An outermost loop of the program, or an invocation of its ``function``: how often it was
+    entered in a call, its iterations, and the seconds of all together. ``in_kernels`` are those of
+    the kernel calls inside, nan where functions call them. ``place`` is its number among the timed
+    places of the program."""
+
+    place: int
+    span: Span | None
+    function: str
+    entered: int
+    iterations: int
+    seconds: float
+    in_kernels: float
+
+    @property
+    def name(self) -> str:
+        """The loop by its line."""
+        what = f"function @{self.function}" if self.function else "loop"
+        where = "" if self.span is None else f" at {shortened(span_text(self.span), SPAN_WIDTH)}"
+        return what + where
+
+    def __str__(self) -> str:
+        count = self.entered if self.function else self.iterations
+        unit = "call" if self.function else "iteration"
+        each = seconds_text(self.seconds / max(1, count))
+        text = f"{self.name}: {count:,} {unit}{'' if count == 1 else 's'}"
+        text += f", {seconds_text(self.seconds)}, {each} each"
+        share = self.in_kernels / self.seconds if self.seconds else math.nan
+        return text if math.isnan(share) else f"{text}, {min(1, share):.0%} in kernels"
+
+
+def loop_times(timed: TimedProgram, times: Times, iterations: Array) -> tuple[LoopTime, ...]:
+    """Returns the outermost loops of a program that were entered."""
+    first = len(timed.calls)
+    places = {id(call): n for n, call in enumerate(timed.calls)}
+    loops: list[LoopTime] = []
+    for n, loop in enumerate(timed.loops):
+        inside = [*analysis.walk((loop,))]
+        in_kernels = sum(times.seconds[places[id(i)]] for i in inside if id(i) in places)
+        invokes = any(isinstance(i, Invoke) for i in inside)
+        entered = int(times.counts[first + n])
+        if entered:
+            function = loop.function if isinstance(loop, Invoke) else ""
+            seconds = float(times.seconds[first + n])
+            count = int(iterations[n])
+            known = math.nan if invokes else float(in_kernels)
+            loops.append(LoopTime(first + n, loop.span, function, entered, count, seconds, known))
+    return tuple(loops)
+
+
+def kernel_calls(parts: Parts, times: Times, machine: MachineModel) -> tuple[KernelCall, ...]:
+    """Returns the kernel calls of a build's program in order, with their ``times``."""
     target = machine.seen_by(parts.target)
     works: dict[tuple[str, tuple[int, ...]], Work] = {}
     calls: list[KernelCall] = []
@@ -108,8 +166,8 @@ def kernel_calls(parts: Parts, took: Array, machine: MachineModel) -> tuple[Kern
         calls.append(
             KernelCall(
                 name=call.kernel,
-                calls=1,
-                seconds=float(took[n]),
+                calls=int(times.counts[n]),
+                seconds=float(times.seconds[n]),
                 work=works[key],
                 roof=Roof(machine, parts.threads if kernel.parallel else 1),
                 nbytes=place.nbytes,
@@ -130,14 +188,17 @@ class _Place:
 
 
 def _calls(program: Program) -> Iterator[tuple[Call, _Place]]:
-    """Yields the kernel calls of a program and its functions."""
+    """Yields the kernel calls of a program and its functions, but for those that are a part of the
+    code around them."""
     distances = iter(reuse_distances(program))
     for scope in scopes(program):
         region = regions(scope)
         for call, live in zip(analysis.walk(scope.body), live_bytes(scope), strict=True):
             if isinstance(call, Call):
                 nbytes = sum(region[o.name].nbytes for o in call.operands)
-                yield call, _Place(next(distances), nbytes, live)
+                place = _Place(next(distances), nbytes, live)
+                if not call.inline:
+                    yield call, place
 
 
 def work_of(

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.machine import MachineModel
-from ..codegen.timed_program import Recording, TimedProgram, timed_program
+from ..codegen.timed_program import Recording, TimedProgram, Times, timed_program
 from ..ir.dtype import Array
 from ..ir.errors import UnsupportedError
 from ..ir.graph.printer import span_text
@@ -28,7 +28,7 @@ from ..ir.span import Span
 from ..pipeline import Built, Parts
 from ..text import seconds_text, shortened, table
 from .chrome_trace import trace_of
-from .kernel_calls import KernelCall, bound_text, kernel_calls
+from .kernel_calls import KernelCall, LoopTime, bound_text, kernel_calls, loop_times
 
 __all__ = ["Profile", "profile", "profile_text"]
 
@@ -37,6 +37,9 @@ MOST_ROWS = 40
 
 SOURCE_WIDTH = 60
 """Columns of the user's code in the table."""
+
+FEWEST_RUNS = 3
+"""Runs of a program that is short."""
 
 MOST_RECORDED = 5
 """Calls that a profile records for a trace."""
@@ -49,8 +52,9 @@ MOST_RECORDED_KERNELS = 5000
 class Profile:
     """The kernel calls of one call in program order, and the seconds ``between`` them.
 
-    ``str`` is a table of the calls, the longest first; ``save`` writes a trace of the ``recorded``
-    calls.
+    A call inside of a loop is there once, with the number and the seconds of all its ``calls``;
+    ``loops`` are the outermost ones. ``str`` is a table of the calls, the longest first; ``save``
+    writes a trace of the ``recorded`` calls.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Profile:
     machine: MachineModel
     threads: int
     recorded: tuple[Recording, ...] = ()
+    loops: tuple[LoopTime, ...] = ()
 
     def __str__(self) -> str:
         return profile_text(self)
@@ -79,7 +84,9 @@ class Profile:
 
         Raises OSError if the file cannot be written.
         """
-        trace = trace_of(self.name, self.calls, self.recorded, self.machine, self.threads)
+        trace = trace_of(
+            self.name, self.calls, self.recorded, self.machine, self.threads, self.loops
+        )
         Path(path).write_text(json.dumps(trace), encoding="utf-8")
 
 
@@ -102,52 +109,63 @@ def profile(
     parts = built.parts
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
-    timed = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
-    took, between = _measure(timed, arrays, seconds)
-    calls = kernel_calls(parts, took, machine)
+    made_of = parts.program, parts.kernels, parts.target, parts.threads
+    timed = timed_program(*made_of)
+    times, between = _measure(timed, arrays, seconds)
+    calls = kernel_calls(parts, times, machine)
+    loops: tuple[LoopTime, ...] = ()
+    if timed.loops:
+        iterations = timed_program(*made_of, iterations=True).iterations(arrays)
+        loops = loop_times(timed, times, iterations)
     recorded = _record(parts, arrays) if record else ()
-    return Profile(name, calls, between, machine, parts.threads, recorded)
+    return Profile(name, calls, between, machine, parts.threads, recorded, loops)
 
 
-def _measure(timed: TimedProgram, arrays: Sequence[Array], seconds: float) -> tuple[Array, float]:
-    """Returns the least seconds of every call, and the seconds between calls of kernels."""
-    best = timed.run(arrays)
-    between = np.inf
-    end = time.perf_counter() + seconds
-    runs = 0
-    while runs < 3 or time.perf_counter() < end:
+def _measure(timed: TimedProgram, arrays: Sequence[Array], seconds: float) -> tuple[Times, float]:
+    """Returns the least seconds of every place, and the seconds between calls of kernels."""
+    kernels = slice(len(timed.calls))
+    begun = time.perf_counter()
+    best = timed.run(arrays).seconds
+    between, runs = np.inf, 0
+    while True:
         start = time.perf_counter()
-        took = timed.run(arrays)
-        between = min(between, time.perf_counter() - start - took.sum())
-        best = np.minimum(best, took)
+        times = timed.run(arrays)
+        now = time.perf_counter()
+        between = min(between, now - start - times.seconds[kernels].sum())
+        best = np.minimum(best, times.seconds)
         runs += 1
-    return np.maximum(best, 1e-9), max(0.0, float(between))
+        # A call that takes long varies less, and is not run more often than need be.
+        if now - begun > seconds and (runs >= FEWEST_RUNS or now - start > seconds):
+            break
+    best = np.where(times.counts, np.maximum(best, 1e-9), 0.0)
+    return Times(times.counts, best), max(0.0, float(between))
 
 
 def _record(parts: Parts, arrays: Sequence[Array]) -> tuple[Recording, ...]:
     recorder = timed_program(parts.program, parts.kernels, parts.target, parts.threads, parts=True)
-    recorder.record(arrays)  # the pages of the arena and of the results are touched
-    each = max(1, len(recorder.calls))
+    first = recorder.record(arrays)  # the pages of the arena and of the results are touched
+    each = max(1, len(first.kernels) + first.missed)
     count = min(MOST_RECORDED, max(1, MOST_RECORDED_KERNELS // each))
     return tuple(recorder.record(arrays) for _ in range(count))
 
 
 def profile_text(measured: Profile) -> str:
-    """Returns the profile as a table of kernel calls, the longest first."""
+    """Returns the profile as a table of kernel calls, the longest first, below its loops."""
     head = ("time", "share", "GFLOP/s", "GB/s", "of roof", "bound by", "kernel", "computes")
-    calls = sorted(measured.calls, key=lambda call: -call.seconds)
+    calls = sorted((c for c in measured.calls if c.calls), key=lambda call: -call.seconds)
     rows = [_row(call, measured) for call in calls[:MOST_ROWS]]
     rest = sum(call.seconds for call in calls[MOST_ROWS:])
     if rest:
         rows.append(_other_row(rest, measured, f"{len(calls) - MOST_ROWS} other calls"))
     rows.append(_other_row(measured.between, measured, "between the kernels"))
-    count = len(calls)
+    count = sum(call.calls for call in calls)
     threads = f"{measured.threads} thread{'' if measured.threads == 1 else 's'}"
     title = (
         f"{measured.name}   {seconds_text(measured.seconds)} a call, "
-        f"{count} kernel call{'' if count == 1 else 's'}, {threads}"
+        f"{count:,} kernel call{'' if count == 1 else 's'}, {threads}"
     )
-    return f"{title}\n\n{table(head, rows, left=(5, 6, 7))}"
+    loops = [f"\n{loop}" for loop in measured.loops]
+    return f"{title}{''.join(loops)}\n\n{table(head, rows, left=(5, 6, 7))}"
 
 
 def _row(call: KernelCall, measured: Profile) -> tuple[str, ...]:
@@ -158,9 +176,16 @@ def _row(call: KernelCall, measured: Profile) -> tuple[str, ...]:
         f"{call.bytes_per_second / 1e9:.3g}",
         f"{call.share:.0%}" if call.share == call.share else "-",
         bound_text(call, measured.threads),
-        call.name,
+        call.name + _calls_text(call),
         "" if call.span is None else _place_text(call.span),
     )
+
+
+def _calls_text(call: KernelCall) -> str:
+    """Returns how often a kernel is called, and the time of each."""
+    if call.calls == 1:
+        return ""
+    return f" x{call.calls:,} of {seconds_text(call.seconds / call.calls)}"
 
 
 def _place_text(span: Span) -> str:

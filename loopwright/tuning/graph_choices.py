@@ -144,7 +144,7 @@ class GraphTuner:
             return Decided(taken)
         base = self.make(taken)
         alone = profile or kernel_rounds([base], arrays, min(0.1 * seconds, 1.0))[0]
-        whole = sum(_cost(alone, alone.calls))
+        whole = sum(_cost(alone, alone.places))
         weights = [(sum(_cost(alone, a.removed)), a) for a in alternatives]
         weights = [(w, a) for w, a in weights if w >= LEAST_SHARE * whole]
         weights.sort(key=lambda entry: -entry[0])
@@ -235,8 +235,12 @@ class GraphTuner:
 
 
 def _cost(rounds: Rounds, calls: Mapping[str, int]) -> tuple[float, ...]:
-    """Returns the seconds of these calls in every round."""
-    if not calls:
+    """Returns the seconds of these calls in every round, each as often as its loops run it."""
+    each = [
+        [n * rounds.trips(workload) * s for s in rounds.seconds[workload]]
+        for workload, n in calls.items()
+        if workload in rounds.seconds
+    ]
+    if not each:
         return (1e-9,) * max((len(s) for s in rounds.seconds.values()), default=1)
-    each = [[n * s for s in rounds.seconds[workload]] for workload, n in calls.items()]
     return tuple(max(1e-9, sum(seconds)) for seconds in zip(*each))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = ["Rounds", "kernel_rounds", "least_calls", "random_arrays", "whole_cal
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
+_Sample: TypeAlias = Mapping[str, tuple[int, float]]
 
 LEAST_ROUNDS = 4
 MOST_ROUNDS = 101
@@ -37,10 +38,15 @@ MOST_WAIT, LOOK = 0.25, 5e-3
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """Times of one build: by workload, the seconds of a call in every round, and the calls per
-    program run."""
+    program run; ``places`` are those of the program's text. What is never run is left out."""
 
     seconds: Mapping[str, tuple[float, ...]]
     calls: Mapping[str, int]
+    places: Mapping[str, int]
+
+    def trips(self, workload: str) -> float:
+        """Calls for each place of the program that calls a kernel: the iterations of its loops."""
+        return self.calls.get(workload, 0) / max(1, self.places.get(workload, 1))
 
 
 def least_calls(builds: int) -> int:
@@ -54,10 +60,14 @@ def kernel_rounds(
     """Runs the builds for about ``seconds``, with the clock read between their kernels."""
     samplers = [_kernel_sampler(built, arrays) for built in builds]
     samples = _interleaved([sample for sample, _ in samplers], seconds)
-    return tuple(
-        Rounds({w: tuple(r[w] for r in rounds) for w in calls}, calls)
-        for rounds, (_, calls) in zip(samples, samplers)
-    )
+    return tuple(_rounds(taken, places) for taken, (_, places) in zip(samples, samplers))
+
+
+def _rounds(samples: Sequence[_Sample], places: Counter[str]) -> Rounds:
+    """Returns what was seen in all samples; a call of the same arguments has the same calls."""
+    calls = {w: count for w, (count, _) in samples[-1].items() if count}
+    seconds = {w: tuple(s[w][1] / max(1, s[w][0]) for s in samples) for w in calls}
+    return Rounds(seconds, calls, places)
 
 
 def whole_calls(
@@ -112,24 +122,25 @@ def _wait_for_threads() -> None:
 
 def _kernel_sampler(
     built: Built, arrays: Sequence[Array]
-) -> tuple[Callable[[], Mapping[str, float]], Counter[str]]:
-    """Returns a function that runs a build and returns the seconds of a call by workload, and the
-    number of calls of each workload."""
+) -> tuple[Callable[[], _Sample], Counter[str]]:
+    """Returns a function that runs a build and returns calls and seconds of each workload, and in
+    how many places the build calls it."""
     parts = built.parts
     if parts is None:
         raise UnsupportedError("this build does not say what it is made of")
     program = timed_program(parts.program, parts.kernels, parts.target, parts.threads)
     hashes = {name: workload_of(prim).hash for name, prim in parts.prims.items()}
     workloads = [hashes[call.kernel] for call in program.calls]
-    calls = Counter(workloads)
 
-    def sample() -> Mapping[str, float]:
-        sums: defaultdict[str, float] = defaultdict(float)
-        for workload, seconds in zip(workloads, program.run(arrays)):
-            sums[workload] += float(seconds)
-        return {workload: total / calls[workload] for workload, total in sums.items()}
+    def sample() -> _Sample:
+        times = program.run(arrays)
+        sums: dict[str, tuple[int, float]] = {}
+        for workload, count, seconds in zip(workloads, times.counts, times.seconds):
+            calls, total = sums.get(workload, (0, 0.0))
+            sums[workload] = calls + int(count), total + float(seconds)
+        return sums
 
-    return sample, calls
+    return sample, Counter(workloads)
 
 
 def random_arrays(module: Module, seed: int = 0) -> list[Array]:

@@ -70,7 +70,10 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], flo
 
         def by_kernel(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
             each = map(kernels, builds)
-            return tuple(Rounds({w: (s,) * 6 for w, s in k.items()}, Counter([*k])) for k in each)
+            once = [Counter([*k]) for k in each]
+            return tuple(
+                Rounds({w: (s,) * 6 for w, s in k.items()}, c, c) for k, c in zip(each, once)
+            )
 
         def whole(builds: Sequence[Built], *_: object) -> tuple[tuple[float, ...], ...]:
             return tuple((1e-5 + sum(kernels(built).values()),) * 6 for built in builds)

@@ -79,7 +79,7 @@ def test_parts_of_loops_are_recorded_by_thread() -> None:
     assert len(plain.record([x]).parts) == 0
     timed.record([x])
     recording = timed.record([x])
-    begin, end = recording.kernels[:, 0], recording.kernels[:, 1]
+    begin, end = recording.kernels[:, 1], recording.kernels[:, 2]
     assert recording.begin <= begin[0] and end[-1] <= recording.end
     assert np.all(begin <= end) and np.all(end[:-1] <= begin[1:])
     assert len(recording.parts) >= 2
