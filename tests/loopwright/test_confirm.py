@@ -69,7 +69,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Schedule], flo
             }
 
         def by_kernel(builds: Sequence[Built], *_: object) -> tuple[Rounds, ...]:
-            each = map(kernels, builds)
+            each = [*map(kernels, builds)]
             once = [Counter([*k]) for k in each]
             return tuple(
                 Rounds({w: (s,) * 6 for w, s in k.items()}, c, c) for k, c in zip(each, once)
