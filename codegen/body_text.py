@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..ir.errors import InternalError
 from ..ir.program.analysis import Place, swap_groups
@@ -32,7 +33,7 @@ from ..ir.program.nodes import (
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 
-__all__ = ["POLL_TEXT", "BodyWriter", "Interface"]
+__all__ = ["POLL_TEXT", "BodyWriter", "Interface", "Probe"]
 
 CACHE_LINE = 64
 
@@ -63,6 +64,17 @@ class Interface:
     arena: int
     types: tuple[str | None, ...]
     result_type: str
+
+
+class Probe(Protocol):
+    """Writes text around instructions, to measure them; ``entered`` stands at the begin of each
+    body."""
+
+    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None: ...
+
+    def before(self, writer: BodyWriter, instr: Instr) -> None: ...
+
+    def after(self, writer: BodyWriter, instr: Instr) -> None: ...
 
 
 class BodyWriter:
@@ -99,6 +111,7 @@ class BodyWriter:
         self.results: list[str] = []
         self.failures: set[int] = set()
         self.polls = False
+        self.probe: Probe | None = None
 
     @property
     def result_type(self) -> str:
@@ -121,7 +134,11 @@ class BodyWriter:
 
     def body(self, body: Sequence[Instr]) -> None:
         """Some instructions in order."""
+        if self.probe is not None:
+            self.probe.entered(self, body)
         for instr in body:
+            if self.probe is not None:
+                self.probe.before(self, instr)
             match instr:
                 case Alloc(region):
                     self.places[region.name] = Place(region.name, 0, region.nbytes)
@@ -149,6 +166,8 @@ class BodyWriter:
                     pass
                 case Invoke():
                     self.invoke(instr)
+            if self.probe is not None:
+                self.probe.after(self, instr)
 
     def symbol(self, call: Call) -> str:
         """The native function of a kernel, which is declared."""

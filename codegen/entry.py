@@ -151,6 +151,7 @@ class _FunctionWriter(BodyWriter):
         slots = {c.region.name: entry.slots[c.region.name] for c in entry.program.constants}
         super().__init__(function, slots, entry.symbols, entry.costs, entry.functions)
         self.constants = entry.program.constants
+        self.probe = entry.probe
         self.is_recursive = function.name in recursive_functions(entry.program)
         regions = (*(c.region for c in self.constants), *function.inputs, *function.outputs)
         self.places = {region.name: Place(region.name, 0, region.nbytes) for region in regions}

@@ -25,6 +25,7 @@ import numpy as np
 from ..ir.dtype import Array
 from ..ir.program.analysis import instructions
 from ..ir.program.nodes import Call, For, If, Instr, Invoke, Program, While, nested_bodies
+from .body_text import BodyWriter
 from .entry import EntryWriter
 from .llvm.clock import CLOCK_TEXT
 from .llvm.link import LoadedObject, load_object
@@ -145,9 +146,9 @@ def timed_program(
     loops = tuple(_outermost(program.body))
     times = np.zeros((max(1, len(calls) + len(loops)), 2), np.int64)
     events = np.zeros((1 + MOST_EVENTS if parts else 1, 3), np.int64)
-    writer = _CountingEntry if iterations else _RecordingEntry if parts else _TimedEntry
     places: dict[int, int] = {id(instr): n for n, instr in enumerate((*calls, *loops))}
-    text = writer(program, called_symbols(program, kernels), places).text()
+    probe = (_Counter if iterations else _Recorder if parts else _Clock)(program, places)
+    text = _text(program, called_symbols(program, kernels), probe)
     entry = object_code(text, target)
     recorder = _LoopRecorder(target) if parts else None
     replaced = None if recorder is None else {"lw_parallel_for": recorder.address}
@@ -166,88 +167,78 @@ def _outermost(body: Sequence[Instr]) -> Iterator[Loop]:
             yield instr
 
 
-class _TimedEntry(EntryWriter):
-    """An entry that sums up times by place. The arrays for them follow the program's constants;
-    ``places`` has the number of each timed instruction by its identity."""
+class _Clock:
+    """Reads the clock around instructions and sums up the times by place. ``places`` has the number
+    of each timed instruction by its identity."""
 
-    def __init__(
-        self, program: Program, symbols: Mapping[str, str], places: Mapping[int, int]
-    ) -> None:
-        super().__init__(program, symbols)
-        self.numbers = places
+    helpers: str
 
-    def text(self) -> str:
-        for n, name in enumerate(("times", "events")):
-            pointer = self.argument(f"the {name}", len(self.slots) + n)
-            self.addresses.append(f"  store ptr {pointer}, ptr @{name}")
-        return super().text() + CLOCK_TEXT + self.helpers()
+    def __init__(self, program: Program, places: Mapping[int, int]) -> None:
+        self.places = places
+        self.helpers = _NOTE + _NO_EVENT
+        self.begins: dict[int, str] = {}
 
-    def helpers(self) -> str:
-        return _NOTE + _NO_EVENT
+    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
+        pass
 
-    def call(self, call: Call, symbol: str) -> None:
-        """Writes the call of one kernel between two readings of the clock."""
-        # Addresses first: a value computed once and used twice must not stand between readings.
-        for operand in call.operands:
-            self.pointer(operand.name)
-        begin = self.begin(call)
-        super().call(call, symbol)
-        self.end(call, begin)
+    def before(self, writer: BodyWriter, instr: Instr) -> None:
+        if id(instr) not in self.places:
+            return
+        if isinstance(instr, Call):
+            # Addresses first: a value computed once and used twice must not stand between readings.
+            for operand in instr.operands:
+                writer.pointer(operand.name)
+        begin = self.begins[id(instr)] = f"%{writer.fresh('now')}"
+        writer.lines.append(f"  {begin} = call i64 @now()")
 
-    def while_loop(self, loop: While) -> None:
-        begin = self.begin(loop)
-        super().while_loop(loop)
-        self.end(loop, begin)
-
-    def for_loop(self, loop: For) -> None:
-        begin = self.begin(loop)
-        super().for_loop(loop)
-        self.end(loop, begin)
-
-    def begin(self, instr: Instr) -> str:
-        """Reads the clock before an instruction, if it is timed."""
-        if id(instr) not in self.numbers:
-            return ""
-        value = f"%{self.fresh('now')}"
-        self.lines.append(f"  {value} = call i64 @now()")
-        return value
-
-    def end(self, instr: Instr, begin: str) -> None:
-        if begin:
-            self.lines.append(f"  call void @note(i64 {self.numbers[id(instr)]}, i64 {begin})")
+    def after(self, writer: BodyWriter, instr: Instr) -> None:
+        place = self.places.get(id(instr))
+        if place is not None:
+            begin = self.begins[id(instr)]
+            writer.lines.append(f"  call void @note(i64 {place}, i64 {begin})")
 
 
-class _RecordingEntry(_TimedEntry):
-    """An entry that keeps a list of all times as well."""
+class _Recorder(_Clock):
+    """Keeps a list of all times as well."""
 
-    def helpers(self) -> str:
-        return _NOTE + _EVENT
+    def __init__(self, program: Program, places: Mapping[int, int]) -> None:
+        super().__init__(program, places)
+        self.helpers = _NOTE + _EVENT
 
 
-class _CountingEntry(_TimedEntry):
-    """An entry that counts the iterations of loops, and reads no clock."""
+class _Counter:
+    """Counts the iterations of the outermost loops; reads no clock."""
 
-    def __init__(
-        self, program: Program, symbols: Mapping[str, str], places: Mapping[int, int]
-    ) -> None:
-        super().__init__(program, symbols, places)
-        self.bodies = {
-            id(nested_bodies(loop)[-1]): loop
+    helpers: str
+
+    def __init__(self, program: Program, places: Mapping[int, int]) -> None:
+        self.helpers = _COUNT
+        self.places = {
+            id(nested_bodies(loop)[-1]): places[id(loop)]
             for loop in _outermost(program.body)
-            if not isinstance(loop, Invoke)
+            if nested_bodies(loop)
         }
 
-    def helpers(self) -> str:
-        return _COUNT
+    def entered(self, writer: BodyWriter, body: Sequence[Instr]) -> None:
+        place = self.places.get(id(body)) if body else None
+        if place is not None:
+            writer.lines.append(f"  call void @count(i64 {place})")
 
-    def body(self, body: Sequence[Instr]) -> None:
-        loop = self.bodies.get(id(body)) if body else None
-        if loop is not None:
-            self.lines.append(f"  call void @count(i64 {self.numbers[id(loop)]})")
-        super().body(body)
+    def before(self, writer: BodyWriter, instr: Instr) -> None:
+        pass
 
-    def begin(self, instr: Instr) -> str:
-        return ""
+    def after(self, writer: BodyWriter, instr: Instr) -> None:
+        pass
+
+
+def _text(program: Program, symbols: Mapping[str, str], probe: _Clock | _Counter) -> str:
+    """Returns an entry with a probe. The arrays for what it sees follow the constants."""
+    writer = EntryWriter(program, symbols)
+    writer.probe = probe
+    for n, name in enumerate(("times", "events")):
+        pointer = writer.argument(f"the {name}", len(writer.slots) + n)
+        writer.addresses.append(f"  store ptr {pointer}, ptr @{name}")
+    return writer.text() + CLOCK_TEXT + probe.helpers
 
 
 _ARRAYS = """
