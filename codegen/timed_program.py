@@ -76,8 +76,8 @@ class Recording:
 
 @dataclass(frozen=True)
 class Times:
-    """How often each place was run in one call of the program, int64[places], and the seconds that
-    took all together, float64[places]: kernel calls, then outermost loops and invocations."""
+    """Counts of each place in one call of the program, int64[places], and the seconds of all of
+    them together, float64[places]: kernel calls, then outermost loops and invocations."""
 
     counts: Array
     seconds: Array

@@ -146,8 +146,8 @@ def loop_times(timed: TimedProgram, times: Times, iterations: Array) -> tuple[Lo
             function = loop.function if isinstance(loop, Invoke) else ""
             seconds = float(times.seconds[first + n])
             count = int(iterations[n])
-            known = math.nan if invokes else float(in_kernels)
-            loops.append(LoopTime(first + n, loop.span, function, entered, count, seconds, known))
+            inner = math.nan if invokes else float(in_kernels)
+            loops.append(LoopTime(first + n, loop.span, function, entered, count, seconds, inner))
     return tuple(loops)
 
 
