@@ -12,6 +12,7 @@ from .nodes import Module
 from .passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences, choose_algorithms
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.evaluate_partially import evaluate_partially
 from .passes.fold_branches import fold_branches
 from .passes.fold_constants import fold_constants
 from .passes.fold_scales import fold_scales
@@ -53,8 +54,10 @@ def default_pipeline(
         # Conditions are known, if they ever are.
         fold_branches,
         eliminate_dead_code,
-        # What calls itself becomes a loop where it can; what then calls nothing is inlined, too.
+        # What calls itself goes where its arguments are known, or becomes a loop; what then calls
+        # itself no longer is inlined, too.
         merge_mutual_recursion,
+        evaluate_partially,
         tail_calls_to_loops,
         inline_calls,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.

@@ -69,7 +69,7 @@ from .eliminate_dead_code import without_dead_code
 __all__ = ["tail_calls_to_loops"]
 
 REPEATED_WORK = 64
-"""Instructions of a decision that is computed inner rather than carried out of the loop's body."""
+"""Instructions of a decision that is computed twice rather than carried out of the loop's body."""
 
 IDENTITIES: dict[str, Callable[[Any], Any]] = {
     "add": lambda limits: 0,

@@ -1,0 +1,374 @@
+"""Compute recursive calls as far as known arguments decide them.
+
+Before::
+
+    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+      @power(%x, 3i64)
+    }
+
+    def @power(%x: Tensor[(4), float32], %n: int64) -> Tensor[(4), float32] {
+      %0 = equal(%n, 1i64);
+      if (%0) {
+        %x
+      } else {
+        %1 = subtract(%n, 1i64);
+        %2 = @power(%x, %1);
+        multiply(%x, %2)
+      }
+    }
+
+After::
+
+    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+      %0 = multiply(%x, %x);
+      multiply(%x, %0)
+    }
+
+A call is unfolded if that leaves no recursive call, few operators, and ends soon; a call that was
+computed before is not computed twice, so Fibonacci numbers take linear time. Otherwise arguments
+that are constant, and that the function hands on to itself as they are, are put into a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Hashable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...dims import Dim
+from ...pass_context import optional
+from ..builder import Builder
+from ..call_graph import call_graph, recursive_components
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..operator import Operator
+from ..structural import atom_key
+from ..types import FuncType
+from ..walk import all_bindings, copy_block, free_variables, global_variables, rewrite_function
+from ..work import elements
+from .eliminate_dead_code import eliminate_dead_code
+
+__all__ = ["evaluate_partially"]
+
+MOST_STEPS = 4000
+"""Bindings that are looked at for one call."""
+
+MOST_UNFOLDED = 128
+"""Bindings that a call may leave in its place."""
+
+MOST_BRANCHES = 8
+"""Branches inside each other that a call may leave."""
+
+MOST_COPIES = 8
+"""Copies of one function for different constants."""
+
+MOST_COMPUTED = 1024
+"""Elements of a value that is computed while compiling."""
+
+_Value: TypeAlias = "Atom | tuple[_Value, ...]"
+"""A value of which more or less is known; a tuple's fields each for themselves."""
+
+_Task: TypeAlias = "Generator[_Task, Any, _Value]"
+"""A computation that yields those it waits for: Python's stack does not grow with the depth."""
+
+
+@optional(level=1)
+def evaluate_partially(module: Module) -> Module:
+    """Unfolds recursive calls with constant arguments, or gives them functions of their own."""
+    components = recursive_components(call_graph(module))
+    if not components:
+        return module
+    result = module
+    copies = _Copies(module, components)
+    for name, function in module.functions.items():
+        if isinstance(function, Function) and not function.attrs.get("primitive"):
+            callees = {n for n, component in components.items() if name not in component}
+            caller = _Caller(module, components, callees, copies)
+            result = result.with_function(name, rewrite_function(function, caller.step))
+    if result is module:
+        return module
+    return eliminate_dead_code(result.with_functions({**result.functions, **copies.made}))
+
+
+class _Caller:
+    """Facts about a function that calls recursive ones."""
+
+    def __init__(
+        self,
+        module: Module,
+        components: Mapping[str, frozenset[str]],
+        callees: Collection[str],
+        copies: _Copies,
+    ) -> None:
+        self.module, self.components, self.callees = module, components, callees
+        self.copies = copies
+        self.values: dict[Var, _Value] = {}
+
+    def step(self, var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, Tuple):
+            self.values[var] = tuple(map(self.value, value.fields))
+        if not isinstance(value, Call):
+            return None
+        args = tuple(map(self.value, value.args))
+        if isinstance(value.op, Operator):
+            computed = _computed(var, value.op, args, value.attrs)
+            if computed is not None:
+                self.values[var] = computed
+        if not isinstance(value.op, GlobalVar) or value.op.name not in self.callees:
+            return None
+        if not any(map(_knows, args)):
+            return None
+        unfolding = _Unfolding(self.module, self.components[value.op.name])
+        return unfolding.of(value.op.name, args, builder) or self.copies.call(value, builder)
+
+    def value(self, atom: Atom) -> _Value:
+        return self.values.get(atom, atom) if isinstance(atom, Var) else atom
+
+
+class _Abandoned(Exception):
+    """The unfolding of a call takes too long, or leaves too much."""
+
+
+class _Unfolding:
+    """One call of a recursive function, computed on what is known of its arguments."""
+
+    def __init__(self, module: Module, component: frozenset[str]) -> None:
+        self.module, self.component = module, component
+        self.steps = self.left = self.nested = 0
+        self.results: dict[Hashable, _Value] = {}
+
+    def of(self, name: str, args: tuple[_Value, ...], builder: Builder) -> Atom | None:
+        """Emits the call's value; None, with nothing emitted, if it is better called."""
+        inside = Builder(span=builder.span)
+        try:
+            result = _atom(_run(self.call(name, args, inside)), inside)
+        except _Abandoned:
+            return None
+        builder.bindings += inside.bindings
+        return result
+
+    def call(self, name: str, args: tuple[_Value, ...], builder: Builder) -> _Task:
+        if not any(map(_knows, args)):
+            raise _Abandoned
+        key = (name, tuple(map(_key, args))) if all(map(_is_constant, args)) else None
+        if key in self.results:
+            return self.results[key]
+        function = self.module.functions[name]
+        assert isinstance(function, Function)
+        env: dict[Var, _Value] = dict(zip(function.params, args, strict=True))
+        result: _Value = yield self.block(function.body, env, builder)
+        if key is not None and _is_constant(result):
+            self.results[key] = result
+        return result
+
+    def block(self, block: Block, env: dict[Var, _Value], builder: Builder) -> _Task:
+        for binding in block.bindings:
+            self.steps += 1
+            if self.steps > MOST_STEPS or self.left > MOST_UNFOLDED:
+                raise _Abandoned
+            env[binding.var] = yield self.value(binding, env, builder)
+        return _look_up(block.result, env)
+
+    def value(self, binding: Binding, env: dict[Var, _Value], builder: Builder) -> _Task:
+        var, value = binding.var, binding.value
+        if isinstance(value, Call):
+            args = tuple(_look_up(a, env) for a in value.args)
+            if isinstance(value.op, Operator):
+                computed = _computed(var, value.op, args, value.attrs)
+                if computed is not None:
+                    return computed
+                callee = value.op
+            else:
+                callee = _look_up(value.op, env)
+                assert isinstance(callee, GlobalVar | Var)
+                if callee.name in self.component and isinstance(callee, GlobalVar):
+                    return (yield self.call(callee.name, args, builder))
+            self.left += 1
+            atoms = [_atom(a, builder) for a in args]
+            return builder.emit(callee, atoms, value.attrs, span=value.span)
+        if isinstance(value, Tuple):
+            return tuple(_look_up(f, env) for f in value.fields)
+        if isinstance(value, TupleGetItem):
+            whole = _look_up(value.value, env)
+            if isinstance(whole, tuple):
+                return whole[value.index]
+            return builder.get_item(whole, value.index, span=value.span)
+        if isinstance(value, If):
+            return (yield self.branch(value, env, builder))
+        if isinstance(value, Var | Constant | GlobalVar):
+            return _look_up(value, env)
+        return self.copy(binding, env, builder)
+
+    def branch(self, value: If, env: dict[Var, _Value], builder: Builder) -> _Task:
+        condition = _look_up(value.condition, env)
+        if isinstance(condition, Constant):
+            taken = value.then if bool(condition.value) else value.orelse
+            return (yield self.block(taken, env, builder))
+        self.nested += 1
+        self.left += 1
+        if self.nested > MOST_BRANCHES:
+            raise _Abandoned
+        blocks: list[Block] = []
+        for block in (value.then, value.orelse):
+            inside = Builder(span=value.span)
+            result = yield self.block(block, env, inside)
+            blocks.append(inside.block(_atom(result, inside)))
+        self.nested -= 1
+        return builder.cond(_atom(condition, builder), blocks[0], blocks[1], span=value.span)
+
+    def copy(self, binding: Binding, env: Mapping[Var, _Value], builder: Builder) -> Atom:
+        """Emits a loop or a function as it stands, on the values of the variables it uses."""
+        block = Block((binding,), binding.var)
+        if not self.component.isdisjoint(global_variables(block)):
+            raise _Abandoned
+        instead = {v: _atom(_look_up(v, env), builder) for v in free_variables(block)}
+        copied = copy_block(block, instead)
+        self.left += len(copied.bindings)
+        builder.bindings += copied.bindings
+        return copied.result
+
+
+def _run(task: _Task) -> _Value:
+    """Returns the result of a task, after those of the tasks it waits for."""
+    stack = [task]
+    value: Any = None
+    while stack:
+        try:
+            stack.append(stack[-1].send(value))
+            value = None
+        except StopIteration as end:
+            stack.pop()
+            value = end.value
+    return value
+
+
+def _look_up(atom: Atom, env: Mapping[Var, _Value]) -> _Value:
+    return env.get(atom, atom) if isinstance(atom, Var) else atom
+
+
+def _computed(
+    var: Var, op: Operator, args: tuple[_Value, ...], attrs: Mapping[str, Any]
+) -> _Value | None:
+    """Returns the value of an operator on constants if it is small."""
+    arrays = [a.value for a in args if isinstance(a, Constant)]
+    size = elements(var.type) + sum(a.size for a in arrays)
+    if len(arrays) < len(args) or size > MOST_COMPUTED or any(map(_has_symbols, attrs.values())):
+        return None
+    with np.errstate(all="ignore"):
+        result: Any = op.reference(arrays, attrs)
+    if isinstance(result, tuple | list):
+        return tuple(_constant(r) for r in result)
+    return _constant(result)
+
+
+def _has_symbols(value: object) -> bool:
+    return isinstance(value, Dim) or (isinstance(value, tuple) and any(map(_has_symbols, value)))
+
+
+def _constant(value: Any) -> Constant:
+    array = np.array(value)
+    array.flags.writeable = False
+    return Constant(array)
+
+
+def _knows(value: _Value) -> bool:
+    """True if a part of ``value`` is constant."""
+    return any(map(_knows, value)) if isinstance(value, tuple) else isinstance(value, Constant)
+
+
+def _is_constant(value: _Value) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return isinstance(value, Constant)
+
+
+def _key(value: _Value) -> Hashable:
+    return tuple(map(_key, value)) if isinstance(value, tuple) else atom_key(value)
+
+
+def _atom(value: _Value, builder: Builder) -> Atom:
+    if isinstance(value, tuple):
+        return builder.make_tuple([_atom(v, builder) for v in value])
+    return value
+
+
+class _Copies:
+    """Functions for constant arguments, by the function and these constants."""
+
+    def __init__(self, module: Module, components: Mapping[str, frozenset[str]]) -> None:
+        self.module, self.components = module, components
+        self.made: dict[str, Function] = {}
+        self.names: dict[str, dict[Hashable, GlobalVar]] = {}
+
+    def call(self, call: Call, builder: Builder) -> Atom | None:
+        """Emits a call of a copy that has the constants among the arguments in it; None if there
+        are none that the function hands on."""
+        assert isinstance(call.op, GlobalVar)
+        name = call.op.name
+        function = self.module.functions[name]
+        assert isinstance(function, Function)
+        if len(self.components[name]) > 1:
+            return None
+        constants = {n: a for n, a in enumerate(call.args) if isinstance(a, Constant)}
+        fixed = {n: a for n, a in constants.items() if _hands_on(function, name, n)}
+        key = tuple((n, atom_key(a)) for n, a in fixed.items())
+        names = self.names.setdefault(name, {})
+        if not fixed or (key not in names and len(names) >= MOST_COPIES):
+            return None
+        if key not in names:
+            names[key] = self._copy(name, function, fixed)
+        args = [a for n, a in enumerate(call.args) if n not in fixed]
+        return builder.emit(names[key], args, span=call.span)
+
+    def _copy(self, name: str, function: Function, fixed: Mapping[int, Constant]) -> GlobalVar:
+        """Adds a copy of ``function`` without the parameters that are ``fixed``."""
+        number = 1
+        while f"{name}_{number}" in self.module.functions or f"{name}_{number}" in self.made:
+            number += 1
+        left = [p for n, p in enumerate(function.params) if n not in fixed]
+        params = [Var(p.name, p.type, p.span) for p in left]
+        instead: dict[Var, Atom] = {function.params[n]: a for n, a in fixed.items()}
+        instead.update(zip(left, params))
+        body = copy_block(function.body, instead)
+        kind = FuncType(tuple(p.type for p in params), function.body.result.type)
+        copy = GlobalVar(f"{name}_{number}", kind)
+
+        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+            if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+                return None
+            if value.op.name != name:
+                return None
+            args = [a for n, a in enumerate(value.args) if n not in fixed]
+            return builder.emit(copy, args, span=value.span)
+
+        made = Function(tuple(params), body, function.attrs, function.span)
+        self.made[copy.name] = rewrite_function(made, step)
+        return copy
+
+
+def _hands_on(function: Function, name: str, position: int) -> bool:
+    """True if each reference of ``function`` to itself, by its ``name``, is a call that is given
+    the function's own parameter at ``position``."""
+    calls = [
+        b.value
+        for b in all_bindings(function.body)
+        if isinstance(b.value, Call)
+        and isinstance(b.value.op, GlobalVar)
+        and b.value.op.name == name
+    ]
+    same = all(call.args[position] is function.params[position] for call in calls)
+    return same and len(calls) == global_variables(function)[name]
