@@ -210,7 +210,7 @@ def _traced(
         written = _written(run, arrays, atoms, paths)
         atoms += [end for b in run.bounds for end in (b.least, b.greatest)]
         result = atoms[0] if len(atoms) == 1 else run.builder.make_tuple(atoms)
-    module = Module({"main": run.builder.function(result), **run.functions})
+    module = run.module(run.builder.function(result))
     memory = run.memory
     if memory.changed or run.nests:
         # Loaded when it is first needed: all passes come with it, a tenth of the package's import.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.dtype import DType, dtype_of
 from ..ir.errors import LoopwrightTypeError
 from ..ir.graph.builder import Builder
-from ..ir.graph.nodes import Atom, Constant, Function, Var
+from ..ir.graph.nodes import Atom, Constant, Function, Module, Var
 from ..ir.graph.types import TensorType
 from ..ir.ops import get
 from ..ir.span import Span
@@ -48,6 +48,9 @@ class Trace:
         self._versions = itertools.count(1)
         self.main = self.scope = Scope(None, self._homes, function=False)
         self.functions: dict[str, Function] = {}
+        self.callees: dict[Hashable, Any] = {}  # of lw.function, by kind of arguments
+        self.calling: list[Any] = []  # those that are being traced
+        self._function_names = {"main"}
         self.origins: dict[Atom, tuple[str, str]] = {}  # name, and the sentence
         self.span: Span | None = None
         self.memory = Memory()
@@ -95,6 +98,31 @@ class Trace:
     def nests(self) -> bool:
         """True if there are branches, loops or functions."""
         return bool(self._homes)
+
+    def function_name(self, wanted: str) -> str:
+        """Returns a name for a function of the module."""
+        base, count = _identifier(wanted), 0
+        name = base
+        while name in self._function_names:
+            count += 1
+            name = f"{base}_{count}"
+        self._function_names.add(name)
+        return name
+
+    def module(self, main: Function) -> Module:
+        """Returns ``main`` and the functions that it calls."""
+        called: dict[str, Function] = {"main": main}
+        if not self.functions:
+            return Module(called)
+        from ..ir.graph.walk import global_variables  # loaded when it is first needed
+
+        work = [main]
+        while work:
+            for name in global_variables(work.pop()):
+                if name not in called:
+                    called[name] = self.functions[name]
+                    work.append(called[name])
+        return Module(called)
 
     def visible(self, atom: Atom) -> Atom:
         """Returns what ``atom`` is called in this scope: in a function, one from outside of it is

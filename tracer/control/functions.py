@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.errors import UnsupportedError
 from ..trace import active
+from .calls import call
 from .user import for_users
 
 __all__ = ["TracedFunction", "function"]
@@ -52,4 +52,4 @@ def function(f: Callable[..., Any]) -> TracedFunction:
 def _called(f: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if active() is None:
         return f.function(*args, **kwargs)
-    raise UnsupportedError("lw.function is not traced yet")
+    return call(f.function, args, kwargs)

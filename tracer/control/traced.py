@@ -46,8 +46,12 @@ COUNT = TensorType((), INT64)
 
 
 class UnknownResultError(BaseException):
-    """A function was called whose result is not known yet, as it is being traced itself. Not an
-    Exception, as it has to pass through the user's code."""
+    """A function was called whose result is not known yet, as it is being traced itself: the
+    number ``depth`` of those that are. Not an Exception: it passes through the user's code."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth)
+        self.depth = depth
 
 
 def running() -> Trace:
@@ -118,10 +122,13 @@ def branch(
     """
     trace = running()
     span = trace.span
-    outcomes = [_outcome(trace, function) for function in (then, orelse)]
-    one, other = outcomes
-    if one is None or other is None:
-        return _stand_in(trace, one or other)
+    one, other = _outcome(trace, then), _outcome(trace, orelse)
+    if isinstance(one, UnknownResultError):
+        if isinstance(other, UnknownResultError):
+            raise min(one, other, key=lambda error: error.depth)
+        return _stand_in(trace, other)
+    if isinstance(other, UnknownResultError):
+        return _stand_in(trace, one)
     check_structure(
         operation, names[0] + "'s result", one.structure, names[1] + "'s", other.structure
     )
@@ -138,15 +145,15 @@ def branch(
     return _tree(trace, one, types, atoms)
 
 
-def _outcome(trace: Trace, function: Callable[[], Any]) -> _Outcome | None:
-    """Runs one branch; None if it needs a result that is not known."""
+def _outcome(trace: Trace, function: Callable[[], Any]) -> _Outcome | UnknownResultError:
+    """Runs one branch, which may need a result that is not known."""
     try:
         with trace.block() as scope:
             leaves, structure = flatten(function())
             types = [leaf_type(leaf) for leaf in leaves]
             values = [v if isinstance(t, Fixed) else lift(v).atom for v, t in zip(leaves, types)]
-    except UnknownResultError:
-        return None
+    except UnknownResultError as error:
+        return error
     return _Outcome(scope, structure, values, types)
 
 
@@ -210,10 +217,8 @@ def _tree(
     return unflatten(outcome.structure, leaves)
 
 
-def _stand_in(trace: Trace, outcome: _Outcome | None) -> Any:
+def _stand_in(trace: Trace, outcome: _Outcome) -> Any:
     """Returns values of the types of an outcome."""
-    if outcome is None:
-        raise UnknownResultError
     atoms = [stand_in(trace, t) for t in outcome.types if isinstance(t, LeafType)]
     return _tree(trace, outcome, outcome.types, atoms)
 

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import Any
-
 import loopwright as lw
 import numpy as np
 import pytest
-from loopwright.ir.graph.evaluate import evaluate
-from loopwright.tracer.pytree import flatten
-
-
-def check(function: Callable[..., Any], *args: Any) -> str:
-    """Compares the graph's result with Python's, arguments that are written included; returns the
-    graph as text."""
-    traced = lw.compile(function).trace(*args)
-    arrays, shared = [np.array(a) for a in flatten(args)[0]], copy.deepcopy(args)
-    wanted = flatten(function(*shared))[0]
-    wanted += [flatten(shared)[0][w.operand] for w in traced.written if w.pieces[0].window is None]
-    results = evaluate(traced.module, *arrays)
-    given = list(results) if isinstance(results, tuple) else [results]
-    for one, other in zip(given, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-        assert isinstance(other, int | float) or one.dtype == other.dtype
-    return traced.as_text(spans=False)
-
+from control_check import check
 
 ROWS = np.arange(12.0).reshape(4, 3)
 

@@ -1,0 +1,279 @@
+"""Calls of ``lw.function``s while tracing: each kind of arguments gives a function of the module.
+
+A function that calls itself needs the type of its own result before it is known. So it is traced
+once without: a branch that calls it is abandoned, and the other branch says what the type is (see
+``traced.branch``). Then it is traced again, until the type, the arguments that it writes, and the
+values from outside that it uses stay as they are. The same goes for several functions that call
+one another: those that were traced while the type of another was unknown are traced anew.
+
+Values of the caller that the function uses without having them as arguments become arguments too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...ir.errors import LoopwrightTypeError, UnsupportedError
+from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
+from ...ir.graph.types import FuncType, TensorType, TupleType
+from ..emitting import lift
+from ..proxy import Proxy
+from ..pytree import Structure, flatten, paths, unflatten
+from ..scope import Scope
+from ..spans import caret_lines, definition_of
+from ..trace import Trace
+from ..writing import write
+from .leaves import Fixed, LeafType, leaf_type
+from .traced import UnknownResultError, atom_of, new_proxy, running, under
+
+__all__ = ["call"]
+
+MOST_KINDS_NESTED = 24
+"""Calls inside of one another, each with other types of arguments, before that is an error."""
+
+MOST_PASSES = 8
+"""Times that a function is traced until its type stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The type of a call's result: the tree, its leaves' types, the arguments that are written
+    (numbers of array leaves), and how many values from outside are arguments."""
+
+    structure: Structure
+    types: tuple[LeafType | Fixed, ...]
+    written: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Callee:
+    """A function for one kind of arguments: ``function`` when it is finished.
+
+    ``captures`` are the values from outside that it uses; ``incomplete``: it called itself before
+    its ``result`` was known, and ``waits``: it called another one whose result was not.
+    ``holds`` keeps objects alive whose identity is in its key.
+    """
+
+    python: Callable[..., Any]
+    name: str
+    structure: Structure
+    types: tuple[LeafType | Fixed, ...]
+    holds: Any
+    result: _Result | None = None
+    captures: list[Atom] = field(default_factory=list[Atom])
+    function: Function | None = None
+    incomplete: bool = False
+    waits: bool = False
+
+    @property
+    def tensors(self) -> list[LeafType]:
+        return [t for t in self.types if isinstance(t, LeafType)]
+
+
+def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Emits a call of the function that ``python`` is for such arguments; returns its result."""
+    trace = running()
+    span = trace.span or trace.here()
+    tree = _bound(python, args, kwargs)
+    leaves, structure = flatten(tree)
+    types = tuple(leaf_type(leaf) for leaf in leaves)
+    surroundings = _surroundings(python)
+    key = (python, structure, types, tuple((id(p), p.storage.version) for p in surroundings))
+    callee: Callee | None = trace.callees.get(_hashable(python, key))
+    if callee is None:
+        name = trace.function_name(getattr(python, "__name__", "function"))
+        callee = Callee(python, name, structure, types, (leaves, surroundings))
+        trace.callees[key] = callee
+    with under(trace, span):
+        if callee in trace.calling:
+            if callee.result is None:
+                raise _unknown(trace, callee)
+        elif callee.function is None:
+            _trace(trace, callee)
+        return _emitted(trace, callee, leaves)
+
+
+def _bound(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        bound = inspect.signature(python).bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(python, "__name__", "function")
+        raise LoopwrightTypeError(f"{name}: {error}") from None
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
+
+
+def _hashable(python: Callable[..., Any], key: Hashable) -> Hashable:
+    try:
+        hash(key)
+    except TypeError:
+        name = getattr(python, "__name__", "function")
+        raise LoopwrightTypeError(
+            f"{name}: an argument is neither an array nor a value with a hash",
+            hint="a dataclass of arrays",
+        ) from None
+    return key
+
+
+def _surroundings(python: Callable[..., Any]) -> list[Proxy]:
+    """Returns the traced values among the variables that the function uses from around it."""
+    values: list[Any] = []
+    for cell in getattr(python, "__closure__", None) or ():
+        try:
+            values += flatten(cell.cell_contents)[0]
+        except ValueError:  # not assigned yet
+            continue
+    return [v for v in values if type(v) is Proxy]
+
+
+def _unknown(trace: Trace, callee: Callee) -> UnknownResultError:
+    """Notes who is traced without the result of ``callee``."""
+    callee.incomplete = True
+    depth = trace.calling.index(callee)
+    for other in trace.calling[depth + 1 :]:
+        other.waits = True
+    return UnknownResultError(depth)
+
+
+def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
+    """Emits the call, and writes the arguments that the function writes."""
+    result = callee.result
+    assert result is not None
+    pairs = [(v, t) for v, t in zip(leaves, callee.types) if isinstance(t, LeafType)]
+    atoms = [atom_of(trace, value, type_) for value, type_ in pairs]
+    atoms += [trace.visible(a) for a in callee.captures]
+    tensors = [t for t in result.types if isinstance(t, LeafType)]
+    fields = [t.tensor for t in tensors] + [callee.tensors[n].tensor for n in result.written]
+    if not fields:
+        return unflatten(result.structure, [t.value for t in result.types if isinstance(t, Fixed)])
+    type_ = fields[0] if len(fields) == 1 else TupleType(tuple(fields))
+    signature = FuncType(tuple(a.type for a in atoms), type_)
+    called = trace.builder.emit(GlobalVar(callee.name, signature), atoms, span=trace.span)
+    values: list[Atom] = [called]
+    if not isinstance(type_, TensorType):
+        values = [trace.builder.get_item(called, i, span=trace.span) for i in range(len(fields))]
+    rest = iter(values)
+    leaves = [
+        t.value if isinstance(t, Fixed) else new_proxy(trace, next(rest), t) for t in result.types
+    ]
+    _refuse_aliases(callee, [pairs[n][0] for n in result.written], [v for v, _ in pairs])
+    for number, atom in zip(result.written, rest, strict=True):
+        write(lift(pairs[number][0]), Proxy(atom, trace), "output array")
+    return unflatten(result.structure, leaves)
+
+
+def _refuse_aliases(callee: Callee, written: list[Any], values: list[Any]) -> None:
+    """Raises if an array that is written is an argument twice, or a view of another one."""
+    storages = [v.storage for v in values if type(v) is Proxy]
+    for value in written:
+        if type(value) is Proxy and storages.count(value.storage) > 1:
+            raise UnsupportedError(
+                f"{callee.name} writes to an argument that shares memory with another one",
+                hint="a .copy() of one of them",
+            )
+
+
+def _trace(trace: Trace, callee: Callee) -> None:
+    """Traces the function until nothing changes any more."""
+    if len(trace.calling) >= MOST_KINDS_NESTED:
+        kinds = ", ".join(map(str, callee.tensors))
+        raise LoopwrightTypeError(
+            f"{callee.name} calls itself with arguments of ever other types, lastly {kinds}",
+            hint="arrays of one shape in all calls, of which a part is used",
+        )
+    trace.calling.append(callee)
+    try:
+        for _ in range(MOST_PASSES):
+            if _pass(trace, callee):
+                return
+        raise LoopwrightTypeError(
+            f"{callee.name} gives another type whenever it calls itself: {_types(callee)}",
+            hint=".astype(...) of what it returns",
+        )
+    finally:
+        trace.calling.remove(callee)
+
+
+def _types(callee: Callee) -> str:
+    assert callee.result is not None
+    return ", ".join(map(str, callee.result.types))
+
+
+def _pass(trace: Trace, callee: Callee) -> bool:
+    """Traces the function once; False if it has to be traced again."""
+    before = callee.result, set(callee.captures)
+    callee.incomplete = callee.waits = False
+    finished = {other for other in trace.callees.values() if other.function is not None}
+    try:
+        with trace.block(function=True) as scope:
+            params, atoms = _run(trace, callee, scope)
+    except UnknownResultError as error:
+        if trace.calling[error.depth] is callee:
+            raise _without_end(callee) from None
+        raise
+    if len(before[1]) != len(scope.captures) or before[1] != set(scope.captures):
+        callee.captures = list(scope.captures)
+    if (callee.result, set(callee.captures)) != before or callee.incomplete:
+        for other in trace.callees.values():  # they may have taken another type for granted
+            if other.function is not None and other not in finished:
+                other.function = None
+        return callee.waits
+    if callee.waits:
+        return True
+    params += [scope.captures[a] for a in callee.captures]
+    builder = scope.builder
+    with trace.reopened(scope):
+        result = atoms[0] if len(atoms) == 1 else builder.make_tuple(atoms)
+    callee.function = Function(tuple(params), builder.block(result), {}, trace.span)
+    trace.functions[callee.name] = callee.function
+    return True
+
+
+def _run(trace: Trace, callee: Callee, scope: Scope) -> tuple[list[Var], list[Atom]]:
+    """Runs the Python function in ``scope``; returns the parameters and the results."""
+    names = paths(callee.structure, "")
+    params: list[Var] = []
+    leaves: list[Any] = []
+    for name, type_ in zip(names, callee.types, strict=True):
+        if isinstance(type_, Fixed):
+            leaves.append(type_.value)
+            continue
+        params.append(scope.param(_name(callee, name), type_.tensor))
+        leaves.append(new_proxy(trace, params[-1], type_))
+    arrays = [leaf for leaf in leaves if type(leaf) is Proxy]
+    args, kwargs = unflatten(callee.structure, leaves)
+    values, structure = flatten(callee.python(*args, **kwargs))
+    if scope.entries:
+        raise LoopwrightTypeError(
+            f"{callee.name} writes to an array that is not an argument of it",
+            hint="pass the array as an argument",
+        )
+    types = tuple(leaf_type(v) for v in values)
+    tensors = [(v, t) for v, t in zip(values, types) if isinstance(t, LeafType)]
+    atoms = [atom_of(trace, value, type_) for value, type_ in tensors]
+    changed = [n for n, a in enumerate(arrays) if a.storage.atom is not params[n]]
+    atoms += [trace.visible(arrays[n].storage.atom) for n in changed]
+    callee.result = _Result(structure, types, tuple(changed))
+    return params, atoms
+
+
+def _name(callee: Callee, path: str) -> str:
+    """Returns the name of a parameter: that of Python's, and the path inside of it."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in path).split()
+    names = list(inspect.signature(callee.python).parameters)
+    if words[:1] == ["0"] and len(words) > 1 and int(words[1]) < len(names):
+        return "_".join([names[int(words[1])], *words[2:]])
+    return "_".join(words[1:]) or "x"
+
+
+def _without_end(callee: Callee) -> LoopwrightTypeError:
+    where = definition_of(callee.python)
+    return LoopwrightTypeError(
+        f"{callee.name} calls itself in every case, so it never ends",
+        span=where,
+        source=caret_lines(where) if where is not None else (),
+        hint="lw.cond(condition, the case without a call, the case with one)",
+    )
