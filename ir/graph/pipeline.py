@@ -22,6 +22,7 @@ from .passes.lower_to_primitives import lower_to_primitives
 from .passes.merge_mutual_recursion import merge_mutual_recursion
 from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
+from .passes.reduce_carries import reduce_carries
 from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
@@ -60,6 +61,8 @@ def default_pipeline(
         evaluate_partially,
         tail_calls_to_loops,
         inline_calls,
+        # What a loop does not change is the same in all iterations, and may be a constant.
+        reduce_carries,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
         partial(choose_algorithms, preferences=preferences, choices=choices),

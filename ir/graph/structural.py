@@ -27,7 +27,7 @@ from .operator import Operator
 from .printer import as_text, value_text
 from .walk import map_operands, nested_blocks, nested_params, operands, with_nested_blocks
 
-__all__ = ["atom_key", "equal_blocks", "structural_equal", "structural_hash"]
+__all__ = ["atom_key", "detail", "equal_blocks", "structural_equal", "structural_hash"]
 
 _COMPARED_BYTES = 4096
 """Constants up to this size are compared by content; bigger ones by being the same array."""
@@ -128,7 +128,7 @@ def _equal_blocks(left: Block, right: Block, pairs: dict[Var, Var]) -> bool:
         return False
     for one, other in zip(left.bindings, right.bindings):
         a, b = one.value, other.value
-        if type(a) is not type(b) or one.var.type != other.var.type or _detail(a) != _detail(b):
+        if type(a) is not type(b) or one.var.type != other.var.type or detail(a) != detail(b):
             return False
         atoms, params = (operands(a), operands(b)), (nested_params(a), nested_params(b))
         if len(atoms[0]) != len(atoms[1]) or not all(map(equal_atoms, *atoms)):
@@ -143,7 +143,7 @@ def _equal_blocks(left: Block, right: Block, pairs: dict[Var, Var]) -> bool:
     return equal_atoms(left.result, right.result)
 
 
-def _detail(value: Expr) -> Hashable:
+def detail(value: Expr) -> Hashable:
     """Returns what an expression says besides its operands and blocks."""
     if isinstance(value, TupleGetItem):
         return value.index

@@ -1,0 +1,50 @@
+"""Parts of loops, for the passes that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .builder import Builder
+from .nodes import Atom, Block, For, Tuple, Var, While
+from .walk import copy_block
+
+__all__ = ["next_values", "with_carries"]
+
+
+def next_values(body: Block) -> tuple[Atom, ...] | None:
+    """Returns what a loop's body hands to the next iteration; None if it makes no tuple of it in
+    sight."""
+    for binding in reversed(body.bindings):
+        if binding.var is body.result and isinstance(binding.value, Tuple):
+            return binding.value.fields
+    return None
+
+
+def with_carries(loop: While | For, instead: Mapping[Var, Atom], builder: Builder) -> list[Atom]:
+    """Emits ``loop`` without the carried values of ``instead``, which gives for each what it is: an
+    atom from outside, or another carried value. Returns the last values of all."""
+    params = [Var(p.name, p.type, p.span) for p in loop.params if p not in instead]
+    initial = [a for p, a in zip(loop.params, loop.initial, strict=True) if p not in instead]
+    kept = [p for p in loop.params if p not in instead]
+    new: dict[Var, Atom] = dict(zip(kept, params))
+    for param, atom in instead.items():
+        new[param] = new.get(atom, atom) if isinstance(atom, Var) else atom
+    following = next_values(loop.body)
+    assert following is not None
+    inside = Builder()
+    ends = [end for p, end in zip(loop.params, following, strict=True) if p not in instead]
+    inside.bindings += [b for b in loop.body.bindings if b.var is not loop.body.result]
+    body = inside.block(inside.make_tuple(ends))
+    if isinstance(loop, While):
+        condition = copy_block(loop.condition, dict(new))
+        value = builder.while_loop(
+            params, initial, condition, copy_block(body, new), span=loop.span
+        )
+    else:
+        index = Var(loop.index.name, loop.index.type, loop.index.span)
+        body = copy_block(body, {**new, loop.index: index})
+        value = builder.for_loop(index, loop.extent, params, initial, body, span=loop.span)
+    last: dict[Var, Atom] = {p: builder.get_item(value, n) for n, p in enumerate(kept)}
+    for param, atom in instead.items():
+        last[param] = last.get(atom, atom) if isinstance(atom, Var) else atom
+    return [last[p] for p in loop.params]
