@@ -30,6 +30,7 @@ from ..ir.program.nodes import (
     Swap,
     While,
 )
+from .inlining import Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 
@@ -80,8 +81,9 @@ class Probe(Protocol):
 class BodyWriter:
     """Writes the instructions of a program, or of one of its functions.
 
-    ``slots`` are the places of regions in ``%args``, ``sizes`` the bytes of the arena of each
-    function; ``results`` are the types of the values that are returned behind the status.
+    ``slots`` are the places of regions in ``%args``, ``symbols`` names the functions of kernels
+    outside of the module and ``inlined`` those inside of it; ``results`` are the types of the
+    values that are returned behind the status.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class BodyWriter:
         program: Program,
         slots: Mapping[str, int],
         symbols: Mapping[str, str],
+        inlined: Inlined,
         costs: Mapping[str, int],
         functions: Mapping[str, Interface],
         straight: bool = False,
@@ -97,6 +100,7 @@ class BodyWriter:
         self.functions = functions
         self.slots = slots
         self.symbols = symbols
+        self.inlined = inlined
         self.costs = costs
         self.places: dict[str, Place] = {}
         self.allocs: dict[str, Alloc] = {}
@@ -170,17 +174,19 @@ class BodyWriter:
                 self.probe.after(self, instr)
 
     def symbol(self, call: Call) -> str:
-        """The native function of a kernel, which is declared."""
+        """The native function of a kernel, which is declared unless it is a part of the module."""
+        if call.inline:
+            return self.inlined.symbols[call.kernel]
         symbol, count = self.symbols[call.kernel], len(call.operands) + 1
         if self.declared.setdefault(symbol, count) != count:
             raise InternalError(f"kernel @{call.kernel} has two operand counts", notes=(str(call),))
-        return symbol
+        return f'@"{symbol}"'
 
     def call(self, call: Call, symbol: str) -> None:
         """The call of one kernel."""
         pointers = [self.pointer(o.name) for o in call.operands]
         pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
-        self.lines.append(f'  call void @"{symbol}"({", ".join(f"ptr {p}" for p in pointers)})')
+        self.lines.append(f"  call void {symbol}({', '.join(f'ptr {p}' for p in pointers)})")
 
     def copy(self, copy: Copy) -> None:
         """A copy of one region."""

@@ -25,6 +25,8 @@ from ..ir.program.analysis import Place, fixed_regions, has_control_flow, recurs
 from ..ir.program.nodes import Program, Region
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
+from .inlining import Inlined
+from .llvm.engine import WHOLE
 from .runtime.call_text import TOO_DEEP
 from .runtime.stack import stack_bytes
 from .runtime.status import POLL_NANOSECONDS
@@ -40,14 +42,18 @@ RETURNED = 2
 
 
 def entry_text(
-    program: Program, symbols: Mapping[str, str], costs: Mapping[str, int] | None = None
+    program: Program,
+    symbols: Mapping[str, str],
+    costs: Mapping[str, int] | None = None,
+    inlined: Inlined | None = None,
 ) -> str:
     """The LLVM text of the entry; ``symbols`` names the native function of each kernel, and
-    ``costs`` has the nanoseconds that it is expected to take.
+    ``costs`` has the nanoseconds that it is expected to take. ``inlined`` are those of ``inline``
+    calls.
 
     The outputs that update inputs are the last ones.
     """
-    text = EntryWriter(program, symbols, costs).text()
+    text = EntryWriter(program, symbols, costs, inlined).text()
     if program.updates:
         text += update_text(program, ENTRY, has_control_flow(program))
     return text
@@ -73,12 +79,14 @@ class EntryWriter(BodyWriter):
         program: Program,
         symbols: Mapping[str, str],
         costs: Mapping[str, int] | None = None,
+        inlined: Inlined | None = None,
     ) -> None:
         fixed = fixed_regions(program)
         super().__init__(
             program,
             {region.name: slot for slot, region in enumerate(fixed)},
             symbols,
+            inlined or Inlined(),
             costs or {},
             {f.name: _interface(f) for f in program.functions},
             not has_control_flow(program),
@@ -95,7 +103,8 @@ class EntryWriter(BodyWriter):
         declared = dict(self.declared)
         for function in functions:
             declared |= function.declared
-        declarations = [
+        declarations = [] if self.addresses is self.lines else [WHOLE]
+        declarations += [
             f'declare void @"{symbol}"({", ".join(["ptr"] * count)})'
             for symbol, count in declared.items()
         ]
@@ -107,10 +116,12 @@ class EntryWriter(BodyWriter):
         before: list[str] = []
         if self.addresses is not self.lines:
             before = [*self.addresses, "  br label %start", "start:"]
+        memcpy = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
         return "\n".join(
             [
                 *declarations,
-                "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+                *sorted(self.inlined.declarations - {memcpy, *declarations}),
+                memcpy,
                 f'define i32 @"{ENTRY}"(ptr %args, ptr %arena) {{',
                 *before,
                 *self.lines,
@@ -118,7 +129,7 @@ class EntryWriter(BodyWriter):
                 *self.failed(),
                 "}",
                 *texts,
-                "",
+                self.inlined.text,
             ]
         )
 
@@ -149,7 +160,9 @@ class _FunctionWriter(BodyWriter):
 
     def __init__(self, function: Program, entry: EntryWriter) -> None:
         slots = {c.region.name: entry.slots[c.region.name] for c in entry.program.constants}
-        super().__init__(function, slots, entry.symbols, entry.costs, entry.functions)
+        super().__init__(
+            function, slots, entry.symbols, entry.inlined.symbols, entry.costs, entry.functions
+        )
         self.constants = entry.program.constants
         self.probe = entry.probe
         self.is_recursive = function.name in recursive_functions(entry.program)

@@ -19,7 +19,7 @@ from ..ir.dtype import Array
 from ..ir.loop.block_sums import block_sums
 from ..ir.loop.nest import Nest, Operand
 from ..ir.loop.prim import Buffer, PrimFunc
-from ..ir.loop.procedure import Procedure
+from ..ir.loop.procedure import Procedure, executions
 from ..ir.schedule.apply import apply_schedule
 from ..ir.schedule.steps import Schedule
 from .emit.memory import Place
@@ -63,6 +63,11 @@ class Kernel:
     def text(self) -> str:
         """The LLVM text of the module."""
         return self.code.text
+
+    @property
+    def stores(self) -> int:
+        """Number of stores that a call executes, those of a vector counted one by one."""
+        return executions(self.nest.body)
 
 
 def compile_kernel(

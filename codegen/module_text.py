@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
-__all__ = ["ModuleText"]
+__all__ = ["KernelText", "ModuleText", "SizedKernel"]
 
 
 class ModuleText:
@@ -45,3 +46,28 @@ class ModuleText:
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleText], tuple[str]]:
         return ModuleText.of, (self.text,)
+
+
+class KernelText(Protocol):
+    """The part of a kernel that a program needs: the symbol ``name`` and the LLVM module of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def code(self) -> ModuleText: ...
+
+
+@runtime_checkable
+class SizedKernel(KernelText, Protocol):
+    """A kernel of which it is known how much it does: ``stores`` are executed by a call, beside the
+    products of a ``library``."""
+
+    @property
+    def stores(self) -> int: ...
+
+    @property
+    def parallel(self) -> bool: ...
+
+    @property
+    def library(self) -> str: ...

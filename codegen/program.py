@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..ir.dtype import Array
 from ..ir.errors import InternalError
@@ -16,8 +15,9 @@ from ..ir.program.analysis import calls
 from ..ir.program.nodes import Program, Region
 from ..ir.progress_line import report
 from .entry import ENTRY, arena_bytes, entry_text
+from .inlining import Inlined, expected_costs, inline_small_kernels
 from .llvm.link import LoadedObject, load_object
-from .module_text import ModuleText
+from .module_text import KernelText
 from .objects import code_hash, loaded_code, object_code
 from .runtime import status
 from .runtime.buffers import ArraySpec
@@ -31,17 +31,8 @@ __all__ = [
     "called_symbols",
     "compile_program",
     "link_program",
+    "program_entry",
 ]
-
-
-class KernelText(Protocol):
-    """The part of a kernel that a program needs: the symbol ``name`` and the LLVM module of it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def code(self) -> ModuleText: ...
 
 
 @dataclass(frozen=True)
@@ -76,8 +67,9 @@ def compile_program(
     ``kernels`` has every kernel the program calls, by the name it is called by; every constant of
     the program must have its value. It runs on ``threads`` threads, or as many as its caller has.
     """
+    program = inline_small_kernels(program, kernels)
     called = called_symbols(program, kernels)
-    text = entry_text(program, called)
+    text = program_entry(program, kernels)
     code = object_code(text, target)
     executable = link_program(program, kernels, target, code, threads=threads)
     updating = None
@@ -87,9 +79,17 @@ def compile_program(
     return CompiledProgram(program, text, code, objects, executable, updating)
 
 
+def program_entry(program: Program, kernels: Mapping[str, KernelText]) -> str:
+    """Returns the LLVM text of a program's entry, with the kernels that it calls inline."""
+    costs = expected_costs(program, kernels)
+    symbols = called_symbols(program, kernels)
+    return entry_text(program, symbols, costs, Inlined.of(program, kernels))
+
+
 def called_symbols(program: Program, kernels: Mapping[str, KernelText]) -> dict[str, str]:
-    """The symbol by which the entry calls each kernel of the program; one for equal kernels."""
-    called = sorted({call.kernel for call in calls(program)})
+    """The symbol by which the entry calls each kernel that is not a part of it; one for equal
+    kernels."""
+    called = sorted({call.kernel for call in calls(program) if not call.inline})
     numbers: dict[str, int] = {}
     return {
         n: f"lw.kernel{numbers.setdefault(kernels[n].code.identity, len(numbers))}" for n in called

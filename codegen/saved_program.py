@@ -33,11 +33,12 @@ import numpy as np
 from ..ir.dtype import DTYPES, Array
 from ..ir.errors import LoopwrightValueError
 from ..ir.program.nodes import Program
-from .entry import ENTRY, arena_bytes, entry_text
+from .entry import ENTRY, arena_bytes
 from .llvm.link import load_object
+from .module_text import KernelText
 from .objects import object_code
 from .parallel_map import parallel_map
-from .program import KernelText, called_symbols
+from .program import called_symbols, program_entry
 from .runtime import pool, status
 from .runtime.blas import numpy_blas
 from .runtime.buffers import ArraySpec
@@ -80,7 +81,7 @@ def save_program(
     """
     called = called_symbols(program, kernels)
     by_symbol = {symbol: kernels[name] for name, symbol in called.items()}
-    codes = [object_code(entry_text(program, called), target)]
+    codes = [object_code(program_entry(program, kernels), target)]
     codes += [object_code(kernel.code, target) for kernel in by_symbol.values()]
     constants = [c.value for c in program.constants if c.value is not None]
     contents = [*map(_bytes, codes), *(_bytes(np.ascontiguousarray(c)) for c in constants)]

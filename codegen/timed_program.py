@@ -27,10 +27,12 @@ from ..ir.program.analysis import instructions
 from ..ir.program.nodes import Call, For, If, Instr, Invoke, Program, While, nested_bodies
 from .body_text import BodyWriter
 from .entry import EntryWriter
+from .inlining import Inlined, expected_costs
 from .llvm.clock import CLOCK_TEXT
 from .llvm.link import LoadedObject, load_object
+from .module_text import KernelText
 from .objects import object_code
-from .program import KernelText, called_symbols, link_program
+from .program import called_symbols, link_program
 from .runtime import pool
 from .runtime.executable import Executable
 from .target import Target
@@ -148,7 +150,7 @@ def timed_program(
     events = np.zeros((1 + MOST_EVENTS if parts else 1, 3), np.int64)
     places: dict[int, int] = {id(instr): n for n, instr in enumerate((*calls, *loops))}
     probe = (_Counter if iterations else _Recorder if parts else _Clock)(program, places)
-    text = _text(program, called_symbols(program, kernels), probe)
+    text = _text(program, kernels, probe)
     entry = object_code(text, target)
     recorder = _LoopRecorder(target) if parts else None
     replaced = None if recorder is None else {"lw_parallel_for": recorder.address}
@@ -231,9 +233,10 @@ class _Counter:
         pass
 
 
-def _text(program: Program, symbols: Mapping[str, str], probe: _Clock | _Counter) -> str:
+def _text(program: Program, kernels: Mapping[str, KernelText], probe: _Clock | _Counter) -> str:
     """Returns an entry with a probe. The arrays for what it sees follow the constants."""
-    writer = EntryWriter(program, symbols)
+    costs, inlined = expected_costs(program, kernels), Inlined.of(program, kernels)
+    writer = EntryWriter(program, called_symbols(program, kernels), costs, inlined)
     writer.probe = probe
     for n, name in enumerate(("times", "events")):
         pointer = writer.argument(f"the {name}", len(writer.slots) + n)

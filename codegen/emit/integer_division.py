@@ -17,8 +17,10 @@ __all__ = ["divide_integers"]
 def divide_integers(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
     """``floor_divide``, ``floor_mod`` or ``truncate_mod`` of values of equal lanes."""
     constant = _literal(b)
-    if constant is not None and a.lanes > 1 and not (dtype.is_signed and constant < 0):
+    if constant is not None and not (dtype.is_signed and constant < 0):
         return _by_constant(w, name, a, constant, dtype)
+    if a.lanes == 1:
+        return _of_scalars(w, name, a, b, dtype)
     return _by_variable(w, name, a, b, dtype)
 
 
@@ -64,9 +66,10 @@ def _by_constant(w: FunctionWriter, name: str, a: Value, divisor: int, dtype: DT
 def _unsigned_quotient(w: FunctionWriter, a: Value, divisor: int, width: int, bits: int) -> Value:
     """``a``, a number of ``bits`` bits without sign, by a constant.
 
-    LLVM does this itself up to 32 bits; vectors have no upper half of 64-bit products.
+    LLVM does this itself for scalars, and up to 32 bits; vectors have no upper half of 64-bit
+    products.
     """
-    if width < 64:
+    if width < 64 or a.lanes == 1:
         masked = a if bits == width else w.op("and", a, _integer(w, (1 << bits) - 1, a))
         return w.op("udiv", masked, _integer(w, divisor, a))
     places = (divisor - 1).bit_length()
@@ -89,6 +92,30 @@ def _upper_product(w: FunctionWriter, a: Value, factor: int) -> Value:
     other = w.op("add", w.op("mul", a_low, high), w.op("and", middle, mask))
     upper = w.op("add", w.op("mul", a_high, high), w.op("lshr", middle, half))
     return w.op("add", upper, w.op("lshr", other, half))
+
+
+def _of_scalars(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:
+    """The same with the machine's own division, which gives the quotient and the remainder.
+
+    What would trap is divided by 1 instead: the remainder is 0 then, and the quotient that is meant
+    is 0 (by zero) or -a (by -1).
+    """
+    zero, one, signed = _integer(w, 0, a), _integer(w, 1, a), dtype.is_signed
+    shifted, traps = (w.op("add", b, one), 2) if signed else (b, 1)
+    special = w.op("icmp ult", shifted, _integer(w, traps, a), type="i1")
+    safe = w.select(special, one, b)
+    remainder = w.op("srem" if signed else "urem", a, safe)
+    if name == "truncate_mod" or (name == "floor_mod" and not signed):
+        return remainder
+    if not signed:
+        return w.select(special, zero, w.op("udiv", a, safe))
+    inexact = w.op("icmp ne", remainder, zero, type="i1")
+    opposite = w.op("icmp slt", w.op("xor", remainder, safe), zero, type="i1")
+    adjust = w.op("and", inexact, opposite)
+    if name == "floor_mod":
+        return w.select(adjust, w.op("add", remainder, safe), remainder)
+    quotient = w.op("add", w.op("sdiv", a, safe), w.convert("sext", adjust, a.type))
+    return w.select(special, w.op("sub", zero, w.op("and", a, b)), quotient)
 
 
 def _by_variable(w: FunctionWriter, name: str, a: Value, b: Value, dtype: DType) -> Value:

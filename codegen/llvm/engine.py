@@ -15,10 +15,14 @@ from ...ir.errors import ScheduleError
 from ..target import Target
 
 __all__ = [
+    "WHOLE",
     "compile_object",
     "disassemble",
     "llvm_version",
 ]
+
+WHOLE = "; loops around inlined kernels"
+"""First line of a text of scalar code and loops of all kinds, for which LLVM runs more passes."""
 
 _lock = threading.RLock()
 _ready = False
@@ -83,6 +87,11 @@ def _optimise(text: str, target: Target) -> llvm.ModuleRef:
     module = _parsed(text)
     module.triple, module.data_layout = _layout(target)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
+    if text.startswith(WHOLE):
+        options.loop_vectorization = options.slp_vectorization = False
+        builder = llvm.create_pass_builder(_machine(target), options)
+        builder.getModulePassManager().run(module, builder)
+        return module
     builder = llvm.create_pass_builder(_machine(target), options)
     _passes(not _has_long_chain(text)).run(module, builder)
     return module

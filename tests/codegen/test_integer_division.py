@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from loopwright.codegen.emit.integer_division import divide_integers
 from loopwright.codegen.emit.writer import FunctionWriter, Value
+from loopwright.codegen.kernel import compile_kernel
+from loopwright.codegen.one_kernel import run_kernel
 from loopwright.codegen.target import ISA_LEVELS, Target
 from loopwright.ir.dtype import dtype_of
+from loopwright.ir.loop.parser import parse_prim
+from loopwright.ir.schedule.steps import Schedule
 
 HOST = Target.host()
 LEVELS = list(ISA_LEVELS)[: list(ISA_LEVELS).index(HOST.isa) + 1]
@@ -76,3 +80,20 @@ def test_zero_gives_zero() -> None:
         for function in DIVISIONS.values():
             found = lw.compile(lambda a, f=function, d=dtype: f(a, np.array(0, d)))(a)
             np.testing.assert_array_equal(found, np.zeros_like(a))
+
+
+@pytest.mark.parametrize("sign", ["//", "%"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scalars_equal_numpy(dtype: str, sign: str, rng: np.random.Generator) -> None:
+    info = np.iinfo(dtype)
+    edges = [info.min, info.min + 1, 0, 1, 2, 7, info.max - 1, info.max]
+    edges += [-1, -2, -7] if info.min else []
+    others = rng.integers(info.min, info.max, 20, dtype) >> rng.integers(0, 8, 20).astype(dtype)
+    values = np.array([*edges, *others], dtype)
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    text = f"prim @f(a: {dtype}[{a.size}], b: {dtype}[{a.size}]) -> y: {dtype}[{a.size}] {{"
+    prim = parse_prim(f"{text} y[i] = a[i] {sign} b[i] }}")
+    (found,) = run_kernel(compile_kernel(prim, Schedule(), HOST), {"a": a, "b": b}, HOST, 1)
+    with np.errstate(all="ignore"):
+        expected = DIVISIONS["floor_divide" if sign == "//" else "floor_mod"](a, b)
+    np.testing.assert_array_equal(found, expected)
