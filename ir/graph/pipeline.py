@@ -17,6 +17,7 @@ from .passes.fold_branches import fold_branches
 from .passes.fold_constants import fold_constants
 from .passes.fold_scales import fold_scales
 from .passes.fuse_operators import fuse_operators
+from .passes.hoist_invariants import hoist_invariants
 from .passes.inline_calls import inline_calls
 from .passes.lower_to_primitives import lower_to_primitives
 from .passes.merge_mutual_recursion import merge_mutual_recursion
@@ -73,6 +74,8 @@ def default_pipeline(
         # Lowering writes the same pieces again and again (a mean and a variance of one array), and
         # computes with constants, such as reshaped weights. Rules find more among shared values.
         eliminate_common_subexpressions,
+        # Whatever lowering made of weights that are no constants is in sight.
+        partial(hoist_invariants, limits=limits),
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
         simplify,

@@ -41,6 +41,8 @@ KNOWN = {
     "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
     "tail_calls_to_loops.REPEATED_WORK": "instructions that take as long as carrying a value",
+    "hoist_invariants.UNGUARDED_WORK": "instructions that are done in vain at most once",
+    "hoist_invariants.SCALARS": "elements of a value that registers keep",
     # Ratios of work to work, which hold for any machine that has registers and memory.
     "fold_branches.SELECTED_WORK": "instructions in the time of a mispredicted branch",
     "fold_branches.SELECTED_ELEMENTS": "elements of a value that is selected in registers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphs import check_pass
+from loopwright.ir.graph.passes.hoist_invariants import hoist_invariants
 from loopwright.ir.graph.passes.reduce_carries import reduce_carries
 
 
@@ -75,3 +76,107 @@ def test_equal_values_are_told_from_those_that_only_begin_alike() -> None:
       (%0.0, %0.1)
     }"""
     check_pass(reduce_carries, before=apart, after=apart)
+
+
+def test_what_costs_less_than_reading_it_stays() -> None:
+    stays = """fn (%x: Tensor[(64), float32], %n: int64) {
+      %0 = for (%i < %n; %y = %x) {
+        %1 = multiply(%x, 2f);
+        %2 = reverse(%1, axis=[0]);
+        %3 = add(%y, %2);
+        (%3,)
+      };
+      %0.0
+    }"""
+    check_pass(hoist_invariants, before=stays, after=stays)
+
+
+def test_scalars_and_what_they_are_made_of_move_out_of_all_loops() -> None:
+    check_pass(
+        hoist_invariants,
+        before="""fn (%x: Tensor[(64), float32], %n: int64) {
+          %0 = for (%i < %n; %y = %x) {
+            %1 = for (%j < %n; %z = %y) {
+              %2 = take(%x, 3, axis=0);
+              %3 = sin(%2);
+              %4 = multiply(%z, %3);
+              (%4,)
+            };
+            (%1.0,)
+          };
+          %0.0
+        }""",
+        after="""fn (%x: Tensor[(64), float32], %n: int64) {
+          %2 = take(%x, 3, axis=0);
+          %3 = sin(%2);
+          %0 = for (%i < %n; %y = %x) {
+            %1 = for (%j < %n; %z = %y) { %4 = multiply(%z, %3); (%4,) };
+            (%1.0,)
+          };
+          %0.0
+        }""",
+    )
+
+
+def test_long_work_is_done_only_for_loops_that_run() -> None:
+    body = """
+      %1 = nn.matmul(%w, %w);
+      %2 = nn.matmul(%y, %1);
+      (%2,)
+    """
+    moved = """
+        %1 = nn.matmul(%w, %w);
+        (%1,)
+      } else {
+        %2 = full(shape=[99, 99], fill_value=0, dtype="float32");
+        (%2,)
+      };
+      %5 = %4.0;
+    """
+    head = "fn (%w: Tensor[(99, 99), float32], %x: Tensor[(99), float32], %n: int64)"
+    check_pass(
+        hoist_invariants,
+        before=f"{head} {{ %0 = for (%i < %n; %y = %x) {{ {body} }}; %0.0 }}",
+        after=f"""{head} {{
+          %3 = greater(%n, 0i64);
+          %4 = if (%3) {{ {moved}
+          %0 = for (%i < %n; %y = %x) {{ %2 = nn.matmul(%y, %5); (%2,) }};
+          %0.0
+        }}""",
+    )
+    check_pass(
+        hoist_invariants,
+        before=f"""{head} {{
+          %0 = while (%y = %x) {{ less(take(%y, 0, axis=0), 9f) }} do {{ {body} }};
+          %0.0
+        }}""",
+        after=f"""{head} {{
+          %3 = take(%x, 0, axis=0);
+          %6 = less(%3, 9f);
+          %4 = if (%6) {{ {moved}
+          %0 = while (%y = %x) {{ less(take(%y, 0, axis=0), 9f) }} do {{
+            %2 = nn.matmul(%y, %5);
+            (%2,)
+          }};
+          %0.0
+        }}""",
+    )
+
+
+def test_a_condition_is_always_computed() -> None:
+    check_pass(
+        hoist_invariants,
+        before="""fn (%w: Tensor[(99, 99), float32], %x: float32) {
+          %0 = while (%y = %x) {
+            %1 = nn.matmul(%w, %w);
+            less(%y, max(%1, axis=None))
+          } do { %2 = add(%y, 1f); (%2,) };
+          %0.0
+        }""",
+        after="""fn (%w: Tensor[(99, 99), float32], %x: float32) {
+          %1 = nn.matmul(%w, %w);
+          %2 = max(%1, axis=None);
+          %0 = while (%y = %x) { less(%y, %2) } do { %2 = add(%y, 1f); (%2,) };
+          %0.0
+        }""",
+    )

@@ -1,0 +1,196 @@
+"""Compute before a loop what is the same in all of its iterations.
+
+Before::
+
+    def @main(%x: Tensor[(64), float32], %w: Tensor[(64, 64), float32]) -> Tensor[(64), float32] {
+      %0 = for (%i < 9i64; %y = %x) {
+        %1 = exp(%w);
+        %2 = nn.matmul(%y, %1);
+        %3 = multiply(%x, 2f);
+        %4 = add(%2, %3);
+        (%4,)
+      };
+      %0.0
+    }
+
+After::
+
+    def @main(%x: Tensor[(64), float32], %w: Tensor[(64, 64), float32]) -> Tensor[(64), float32] {
+      %1 = exp(%w);
+      %0 = for (%i < 9i64; %y = %x) {
+        %2 = nn.matmul(%y, %1);
+        %3 = multiply(%x, 2f);
+        %4 = add(%2, %3);
+        (%4,)
+      };
+      %0.0
+    }
+
+A map of few instructions stays: it costs less than reading its result. Views stay as well. Where
+the loop may run not even once, what takes long is computed under the condition that it does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...pass_context import optional
+from ...traits import Trait
+from ..builder import Builder
+from ..limits import DEFAULT_LIMITS, GraphLimits
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    For,
+    Function,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+    While,
+)
+from ..operator import OPERATORS, Operator, Pattern
+from ..types import TensorType, Type
+from ..walk import copy_block, map_functions, operands, rewrite_function, with_nested_blocks
+from ..work import block_work, elements, work
+from .eliminate_dead_code import without_dead_code
+
+__all__ = ["hoist_invariants"]
+
+UNGUARDED_WORK = 10_000
+"""Instructions that may be in vain: a few microseconds, once in a run of a loop."""
+
+SCALARS = 16
+"""Elements of a value that is always worth keeping: a register or two."""
+
+
+@optional(level=1)
+def hoist_invariants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Module:
+    """Moves operators whose operands a loop does not change out of it."""
+
+    def change(function: Function) -> Function:
+        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+            if not isinstance(value, While | For):
+                return None
+            return _hoisted(var, value, limits, builder)
+
+        result = rewrite_function(function, step)
+        return function if result is function else without_dead_code(result)
+
+    return map_functions(module, change)
+
+
+def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder) -> Atom | None:
+    inside = {b.var for block in _blocks(loop) for b in block.bindings} | {*loop.params}
+    if isinstance(loop, For):
+        inside.add(loop.index)
+    instead: dict[Var, Atom] = {}
+    if isinstance(loop, While):  # its condition is computed in any case
+        moved = _invariant(loop.condition, inside, limits.costly)
+        instead.update(_move(moved, builder))
+    moved = _invariant(loop.body, inside, limits.costly)
+    unguarded = _runs(loop) or sum(map(work, moved[0])) <= UNGUARDED_WORK
+    instead.update(_move(moved, builder) if unguarded else _guard(loop, moved, builder))
+    if not instead:
+        return None
+    blocks = [_without(block, instead) for block in _blocks(loop)]
+    return builder.bind(with_nested_blocks(loop, blocks), var.type)
+
+
+def _blocks(loop: While | For) -> tuple[Block, ...]:
+    return (loop.condition, loop.body) if isinstance(loop, While) else (loop.body,)
+
+
+def _invariant(block: Block, inside: set[Var], costly: float) -> tuple[list[Binding], list[Var]]:
+    """Returns the bindings to move, in order, and those of their variables that are worth it; the
+    others are computed in both places, if the loop needs them."""
+    cost: dict[Var, float] = {}  # of the variables that do not change: instructions per element
+    worth: list[Var] = []
+    for binding in block.bindings:
+        value, var = binding.value, binding.var
+        used = [a for a in operands(value) if isinstance(a, Var)]
+        if any(a in inside and a not in cost for a in used) or not _can_move(value):
+            continue
+        before = sum(cost.get(a, 0.0) for a in used)
+        cost[var] = before
+        if not isinstance(value, Call) or not isinstance(value.op, Operator):
+            continue
+        op = value.op
+        whole = op.compute is None or op.pattern > Pattern.INJECTIVE
+        free = not op.params or op.pattern == Pattern.INJECTIVE or Trait.REARRANGES in op.traits
+        cost[var] += 0.0 if free else op.cost
+        small = cost[var] > 0 and elements(var.type) <= SCALARS
+        if whole or small or cost[var] >= costly:
+            worth.append(var)
+            cost[var] = 0.0  # what follows starts from a value that is kept
+    needed: set[Atom] = set(worth)
+    moved: list[Binding] = []
+    for binding in reversed(block.bindings):
+        if binding.var in needed:
+            moved.append(binding)
+            needed.update(operands(binding.value))
+    return moved[::-1], worth
+
+
+def _can_move(value: Expr) -> bool:
+    """True for operators, which end and do not fail."""
+    return isinstance(value, Tuple | TupleGetItem) or (
+        isinstance(value, Call) and isinstance(value.op, Operator)
+    )
+
+
+def _runs(loop: While | For) -> bool:
+    """True if the loop certainly runs once."""
+    return isinstance(loop, For) and isinstance(loop.extent, Constant) and loop.extent.value > 0
+
+
+def _move(moved: tuple[list[Binding], list[Var]], builder: Builder) -> dict[Var, Atom]:
+    """Emits copies of bindings; returns them for the variables that they are worth it for."""
+    bindings, worth = moved
+    if not worth:
+        return {}
+    copies: dict[Var, Atom] = {}
+    builder.bindings += copy_block(Block(tuple(bindings), worth[-1]), copies).bindings
+    return {var: copies[var] for var in worth}
+
+
+def _guard(
+    loop: While | For, moved: tuple[list[Binding], list[Var]], builder: Builder
+) -> dict[Var, Atom]:
+    """Emits an ``if`` that computes what moves if the loop runs at all, and zeros otherwise, which
+    nobody reads."""
+    worth = moved[1]
+    if not all(isinstance(v.type, TensorType) and isinstance(v.type.size, int) for v in worth):
+        return {}
+    if isinstance(loop, For):
+        zero = Constant(np.zeros((), np.int64))
+        runs: Atom = builder.emit(OPERATORS["greater"], (loop.extent, zero))
+    elif block_work(loop.condition) <= UNGUARDED_WORK:
+        begin: dict[Var, Atom] = dict(zip(loop.params, loop.initial, strict=True))
+        condition = copy_block(loop.condition, begin)
+        builder.bindings += condition.bindings
+        runs = condition.result
+    else:
+        return {}
+    then, orelse = Builder(), Builder()
+    copies = _move(moved, then)
+    zeros = [_zeros(v.type, orelse) for v in worth]
+    blocks = then.block(then.make_tuple([*copies.values()])), orelse.block(orelse.make_tuple(zeros))
+    kept = builder.cond(runs, *blocks, span=loop.span)
+    return {var: builder.get_item(kept, n) for n, var in enumerate(copies)}
+
+
+def _zeros(kind: Type, builder: Builder) -> Atom:
+    assert isinstance(kind, TensorType)
+    attrs = {"shape": kind.shape, "fill_value": 0, "dtype": kind.dtype.name}
+    return builder.emit(OPERATORS["full"], (), attrs)
+
+
+def _without(block: Block, instead: dict[Var, Atom]) -> Block:
+    """``block`` with what moved out of it replaced."""
+    left = tuple(b for b in block.bindings if b.var not in instead)
+    return copy_block(Block(left, block.result), dict(instead))
