@@ -12,9 +12,9 @@
 ``about`` is "schedule" where two schedules of one kernel were interleaved inside a whole program:
 the one that was built before, and the one that is fastest alone. With "route" the workload is a
 kernel, too: its options are "compiled" and a library, by name and version, that can compute its
-matrix product. Otherwise it is a choice in the graph ("algorithm", "fusion", "layout"), and the
-workload is its choice point. Options that are not schedules have names alone. Versions older than
-decisions take the line for one of a later version: they skip it, and keep it when they prune.
+matrix product. Otherwise it is a choice in the graph ("algorithm", "fusion", "layout", "loop"), and
+the workload is its choice point. Options that are not schedules have names alone. Versions older
+than decisions take the line for one of a later version: they skip it, and keep it when they prune.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ ABOUT = {
     "algorithm": "how an operator is computed",
     "fusion": "whether operators become one kernel",
     "layout": "whether the order of axes that suits an operator is kept by what follows",
+    "loop": "whether a loop computes what its iterations need by itself or finds it there",
     "route": "whether a kernel is compiled, or its product left to NumPy's library",
 }
 
-GRAPH_CHOICES = frozenset({"algorithm", "fusion", "layout"})
+GRAPH_CHOICES = frozenset({"algorithm", "fusion", "layout", "loop"})
 
 COMPILED = "compiled"
 """Name of the option of a route that is a loop nest of ours."""

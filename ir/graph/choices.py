@@ -27,7 +27,7 @@ __all__ = ["Choices", "Site", "call_text", "operand_text"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``about`` is the kind of choice: "algorithm", "fusion" or "layout". ``key`` are 16
+    """``about`` is the kind of choice: "algorithm", "fusion", "layout" or "loop". ``key`` are 16
     hexadecimal digits; ``options[0]`` is the default."""
 
     about: str

@@ -18,6 +18,7 @@ from .passes.fold_constants import fold_constants
 from .passes.fold_scales import fold_scales
 from .passes.fuse_operators import fuse_operators
 from .passes.hoist_invariants import hoist_invariants
+from .passes.hoist_products import hoist_products
 from .passes.inline_calls import inline_calls
 from .passes.lower_to_primitives import lower_to_primitives
 from .passes.merge_mutual_recursion import merge_mutual_recursion
@@ -78,6 +79,8 @@ def default_pipeline(
         partial(hoist_invariants, limits=limits),
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
+        # Rows that loops take are picked from what they are; weights fold after it.
+        partial(hoist_products, choices=choices),
         simplify,
         fold,
         eliminate_common_subexpressions,

@@ -1,0 +1,177 @@
+"""Multiply the rows that a loop takes one by one all at once, before the loop.
+
+Before::
+
+    def @main(
+      %x: Tensor[(64, 2, 8), float32],
+      %w: Tensor[(8, 4), float32],
+      %s: Tensor[(2, 4), float32]
+    ) -> Tensor[(2, 4), float32] {
+      %0 = for (%i < 64i64; %c = %s) {
+        %1 = take(%x, %i, axis=0);
+        %2 = nn.matmul(%1, %w);
+        %3 = add(%2, %c);
+        %4 = tanh(%3);
+        (%4,)
+      };
+      %0.0
+    }
+
+After::
+
+    def @main(
+      %x: Tensor[(64, 2, 8), float32],
+      %w: Tensor[(8, 4), float32],
+      %s: Tensor[(2, 4), float32]
+    ) -> Tensor[(2, 4), float32] {
+      %0 = reshape(%x, newshape=[128, 8]);
+      %1 = nn.matmul(%0, %w);
+      %2 = reshape(%1, newshape=[64, 2, 4]);
+      %3 = for (%i < 64i64; %c = %s) {
+        %4 = take(%x, %i, axis=0);
+        %5 = take(%2, %i, axis=0);
+        %6 = add(%5, %c);
+        %7 = tanh(%6);
+        (%7,)
+      };
+      %3.0
+    }
+
+The inputs of a recurrent network meet their weights this way. One product of many rows reads the
+weights once, where a product in each iteration reads them each time and has few rows to share what
+it read. It is the input projection of every LSTM library (Appleyard et al., "Optimizing Performance
+of Recurrent Neural Networks on GPUs", 2016, section 3.2), for any loop: whichever row an iteration
+takes, its product is that row of the product.
+
+A vector that a matrix is multiplied with from the left, ``w @ x[i]``, is a row as well. (What
+nobody reads any more goes with the dead code.)
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...pass_context import optional
+from ..builder import Builder
+from ..choices import Choices, call_text
+from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, Function, Module, Var
+from ..operator import Operator, get
+from ..types import TensorType
+from ..walk import map_functions, rewrite_function, with_nested_blocks
+
+__all__ = ["hoist_products"]
+
+FEW_ROWS = 64
+"""Rows of a product from which on it is bound by arithmetic and not by reading its weights."""
+
+MOST_BYTES = 64 << 20
+"""Bytes of all products of a loop: more would cost memory that nobody expects."""
+
+BEFORE, INSIDE = "before the loop", "inside"
+
+
+@optional(level=2)
+def hoist_products(module: Module, choices: Choices | None = None) -> Module:
+    """Moves products of the rows that loops take out of the loops, where ``choices`` do not say
+    otherwise."""
+    return map_functions(module, lambda function: _hoist(function, choices))
+
+
+def _hoist(function: Function, choices: Choices | None) -> Function:
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, For) or not isinstance(value.extent, Constant):
+            return None
+        body = _Loop(value, int(value.extent.value), builder, choices).body()
+        if body is None:
+            return None
+        return builder.bind(with_nested_blocks(value, [body]), var.type)
+
+    return rewrite_function(function, step)
+
+
+class _Loop:
+    """A loop whose products move into ``builder``, which makes the block around it."""
+
+    def __init__(self, loop: For, extent: int, builder: Builder, choices: Choices | None) -> None:
+        self.loop, self.extent, self.builder, self.choices = loop, extent, builder, choices
+        self.inside = {loop.index, *loop.params, *(b.var for b in loop.body.bindings)}
+        self.takes = {b.var: b.value for b in loop.body.bindings if self.is_row(b.value)}
+
+    def is_row(self, value: Expr) -> bool:
+        """True for one row of an array that the loop does not change, of about as many rows as the
+        loop has iterations."""
+        if not isinstance(value, Call) or value.op is not get("take"):
+            return False
+        source, index = value.args
+        kind = source.type
+        return (
+            value.attrs["axis"] == 0
+            and source not in self.inside
+            and isinstance(kind, TensorType)
+            and all(isinstance(s, int) for s in kind.shape)
+            and kind.shape[0] <= self.extent
+            and isinstance(index.type, TensorType)
+            and index.type.shape == ()
+        )
+
+    def body(self) -> Block | None:
+        """Returns the body without products of rows; None if there are none."""
+        body = self.loop.body
+        bindings = [self.changed(binding) for binding in body.bindings]
+        if all(a is b for a, b in zip(bindings, body.bindings)):
+            return None
+        return Block(tuple(bindings), body.result)
+
+    def changed(self, binding: Binding) -> Binding:
+        call = binding.value
+        if not isinstance(call, Call) or call.op is not get("nn.matmul"):
+            return binding
+        left, right = call.args
+        if left in self.takes and right not in self.inside:
+            take, weights = self.takes[left], right
+        elif right in self.takes and left not in self.inside:
+            take, weights = self.takes[right], left
+        else:
+            return binding
+        assert isinstance(take, Call)
+        shape = _shape(take.args[0])
+        from_left = weights is left
+        if len(_shape(weights)) != 2 or (from_left and len(shape) != 2):
+            return binding
+        result = (*shape[:-1], _shape(weights)[0 if from_left else 1])
+        if not self.wanted(call, prod(shape[1:-1]), result):
+            return binding
+        rows = self.product(call, take.args[0], weights, result, from_left)
+        return Binding(binding.var, Call(take.op, (rows, take.args[1]), take.attrs, call.span))
+
+    def wanted(self, call: Call, rows: int, result: tuple[int, ...]) -> bool:
+        kind = call.args[0].type
+        assert isinstance(kind, TensorType)
+        if prod(result) * kind.dtype.bytes > MOST_BYTES:
+            return False
+        options = (BEFORE, INSIDE) if rows < FEW_ROWS else (INSIDE, BEFORE)
+        if self.choices is None:
+            return options[0] == BEFORE
+        text = f"for {self.extent} {call_text(call)}"
+        return self.choices.take("loop", text, options) == BEFORE
+
+    def product(
+        self, call: Call, source: Atom, weights: Atom, result: tuple[int, ...], from_left: bool
+    ) -> Atom:
+        """Emits the product of all rows."""
+        emit, span = self.builder.emit, call.span
+        assert isinstance(call.op, Operator)
+        if from_left:
+            weights = emit(get("transpose"), [weights], {"axes": (1, 0)}, span=span)
+        shape = _shape(source)
+        if len(shape) == 2:
+            return emit(call.op, [source, weights], call.attrs, span=span)
+        flat = (prod(shape[:-1]), shape[-1])
+        rows = emit(get("reshape"), [source], {"newshape": flat}, span=span)
+        made = emit(call.op, [rows, weights], call.attrs, span=span)
+        return emit(get("reshape"), [made], {"newshape": result}, span=span)
+
+
+def _shape(atom: Atom) -> tuple[int, ...]:
+    assert isinstance(atom.type, TensorType)
+    return tuple(s for s in atom.type.shape if isinstance(s, int))

@@ -1,0 +1,97 @@
+"""Products of the rows that loops take move out of the loops."""
+
+from __future__ import annotations
+
+from graphs import check_pass, parse
+from loopwright.ir.graph.choices import Choices
+from loopwright.ir.graph.passes.hoist_products import BEFORE, INSIDE, hoist_products
+
+
+def loop(
+    rows: int = 2, extent: str = "16i64", index: str = "subtract(15i64, %i)", source: str = "%x"
+) -> str:
+    return f"""fn (%x: Tensor[(16, {rows}, 8), float32], %w: Tensor[(8, 4), float32],
+                  %s: Tensor[({rows}, 4), float32], %n: int64) {{
+      %0 = for (%i < {extent}; %c = %s, %d = %x) {{
+        %1 = {index};
+        %2 = take({source}, %1, axis=0);
+        %3 = nn.matmul(%2, %w);
+        %4 = add(%3, %c);
+        (%4, %d)
+      }};
+      %0.0
+    }}"""
+
+
+def unchanged(text: str) -> None:
+    check_pass(hoist_products, before=text, after=text)
+
+
+def test_any_row_is_a_row_of_the_product() -> None:
+    check_pass(
+        hoist_products,
+        before=loop(),
+        after="""fn (%x: Tensor[(16, 2, 8), float32], %w: Tensor[(8, 4), float32],
+                     %s: Tensor[(2, 4), float32], %n: int64) {
+          %r = reshape(%x, newshape=[32, 8]);
+          %p = nn.matmul(%r, %w);
+          %q = reshape(%p, newshape=[16, 2, 4]);
+          %0 = for (%i < 16i64; %c = %s, %d = %x) {
+            %1 = subtract(15i64, %i);
+            %2 = take(%x, %1, axis=0);
+            %3 = take(%q, %1, axis=0);
+            %4 = add(%3, %c);
+            (%4, %d)
+          };
+          %0.0
+        }""",
+    )
+
+
+def test_vectors_from_the_right() -> None:
+    check_pass(
+        hoist_products,
+        before="""fn (%x: Tensor[(16, 8), float32], %w: Tensor[(4, 8), float32],
+                      %s: Tensor[(4), float32]) {
+          %0 = for (%i < 16i64; %c = %s) {
+            %1 = take(%x, %i, axis=0);
+            %2 = nn.matmul(%w, %1);
+            %3 = add(%2, %c);
+            (%3,)
+          };
+          %0.0
+        }""",
+        after="""fn (%x: Tensor[(16, 8), float32], %w: Tensor[(4, 8), float32],
+                     %s: Tensor[(4), float32]) {
+          %t = transpose(%w, axes=[1, 0]);
+          %p = nn.matmul(%x, %t);
+          %0 = for (%i < 16i64; %c = %s) {
+            %1 = take(%x, %i, axis=0);
+            %2 = take(%p, %i, axis=0);
+            %3 = add(%2, %c);
+            (%3,)
+          };
+          %0.0
+        }""",
+    )
+
+
+def test_loops_that_may_be_short_and_rows_that_change_stay() -> None:
+    unchanged(loop(extent="%n"))  # of sixteen rows it may take none
+    unchanged(loop(extent="4i64"))
+    unchanged(loop(source="%d"))  # carried
+
+
+def test_many_rows_stay_unless_it_was_measured() -> None:
+    unchanged(loop(rows=64))
+    choices = Choices({})
+    hoist_products(parse(loop(rows=64)), choices)
+    (site,) = choices.sites.values()
+    assert site.about == "loop" and site.options == (INSIDE, BEFORE)
+    module = parse(loop(rows=64))
+    assert hoist_products(module, Choices({site.key: BEFORE})) is not module
+    few = Choices({})
+    hoist_products(parse(loop()), few)
+    (site,) = few.sites.values()
+    module = parse(loop())
+    assert hoist_products(module, Choices({site.key: INSIDE})) is module
