@@ -42,6 +42,12 @@ class GraphLimits:
     attention_columns: int = 512
     """Columns of attention's operands, beyond which the buffers of a block leave the caches."""
 
+    # Loops.
+    few_rows: int = 64
+    """Rows of a product from which on arithmetic bounds it, not the reading of its weights."""
+    hoisted_bytes: int = 64 << 20
+    """Bytes of what is computed for all iterations of a loop before it."""
+
     # Decompositions.
     softmax_piece: int = 1 << 11
     """The longest piece of a lone row: the piece and its exponentials fit in the L1."""

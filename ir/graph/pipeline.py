@@ -80,7 +80,7 @@ def default_pipeline(
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
         # Rows that loops take are picked from what they are; weights fold after it.
-        partial(hoist_products, choices=choices),
+        partial(hoist_products, choices=choices, limits=limits),
         simplify,
         fold,
         eliminate_common_subexpressions,

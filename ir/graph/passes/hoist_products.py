@@ -54,6 +54,7 @@ from math import prod
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
+from ..limits import DEFAULT_LIMITS, GraphLimits
 from ..nodes import Atom, Binding, Block, Call, Constant, Expr, For, Function, Module, Var
 from ..operator import Operator, get
 from ..types import TensorType
@@ -61,27 +62,23 @@ from ..walk import map_functions, rewrite_function, with_nested_blocks
 
 __all__ = ["hoist_products"]
 
-FEW_ROWS = 64
-"""Rows of a product from which on it is bound by arithmetic and not by reading its weights."""
-
-MOST_BYTES = 64 << 20
-"""Bytes of all products of a loop: more would cost memory that nobody expects."""
-
 BEFORE, INSIDE = "before the loop", "inside"
 
 
 @optional(level=2)
-def hoist_products(module: Module, choices: Choices | None = None) -> Module:
+def hoist_products(
+    module: Module, choices: Choices | None = None, limits: GraphLimits = DEFAULT_LIMITS
+) -> Module:
     """Moves products of the rows that loops take out of the loops, where ``choices`` do not say
     otherwise."""
-    return map_functions(module, lambda function: _hoist(function, choices))
+    return map_functions(module, lambda function: _hoist(function, choices, limits))
 
 
-def _hoist(function: Function, choices: Choices | None) -> Function:
+def _hoist(function: Function, choices: Choices | None, limits: GraphLimits) -> Function:
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
         if not isinstance(value, For) or not isinstance(value.extent, Constant):
             return None
-        body = _Loop(value, int(value.extent.value), builder, choices).body()
+        body = _Loop(value, int(value.extent.value), builder, choices, limits).body()
         if body is None:
             return None
         return builder.bind(with_nested_blocks(value, [body]), var.type)
@@ -92,8 +89,16 @@ def _hoist(function: Function, choices: Choices | None) -> Function:
 class _Loop:
     """A loop whose products move into ``builder``, which makes the block around it."""
 
-    def __init__(self, loop: For, extent: int, builder: Builder, choices: Choices | None) -> None:
-        self.loop, self.extent, self.builder, self.choices = loop, extent, builder, choices
+    def __init__(
+        self,
+        loop: For,
+        extent: int,
+        builder: Builder,
+        choices: Choices | None,
+        limits: GraphLimits,
+    ) -> None:
+        self.loop, self.extent, self.builder = loop, extent, builder
+        self.choices, self.limits = choices, limits
         self.inside = {loop.index, *loop.params, *(b.var for b in loop.body.bindings)}
         self.takes = {b.var: b.value for b in loop.body.bindings if self.is_row(b.value)}
 
@@ -147,9 +152,9 @@ class _Loop:
     def wanted(self, call: Call, rows: int, result: tuple[int, ...]) -> bool:
         kind = call.args[0].type
         assert isinstance(kind, TensorType)
-        if prod(result) * kind.dtype.bytes > MOST_BYTES:
+        if prod(result) * kind.dtype.bytes > self.limits.hoisted_bytes:
             return False
-        options = (BEFORE, INSIDE) if rows < FEW_ROWS else (INSIDE, BEFORE)
+        options = (BEFORE, INSIDE) if rows < self.limits.few_rows else (INSIDE, BEFORE)
         if self.choices is None:
             return options[0] == BEFORE
         text = f"for {self.extent} {call_text(call)}"
