@@ -13,16 +13,16 @@ behind it results that are scalars::
     { i32, T... } @lw.function.f(ptr args, ptr state, ptr frames, ptr arena, operands...)
 
 ``arena`` is its own memory, and ``frames`` where that of a function begins which it calls on the
-stack. This is memory behind the program's arena. Each recursive function checks how much is left of
-it and of the thread's own stack, and polls for signals.
+stack. This is memory behind the program's arena. Before it calls others, a recursive function
+checks how much is left of it and of the thread's own stack, and polls for signals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ir.program.analysis import Place, fixed_regions, has_control_flow, recursive_functions
-from ..ir.program.nodes import Program, Region
+from ..ir.program.nodes import Instr, Invoke, Program, Region
 from ..ir.program.verify import ARENA_ALIGNMENT
 from .body_text import CLOCK, FRAMES_END, POLL_TEXT, STACK_END, BodyWriter, Interface
 from .inlining import Inlined
@@ -161,10 +161,11 @@ class _FunctionWriter(BodyWriter):
     def __init__(self, function: Program, entry: EntryWriter) -> None:
         slots = {c.region.name: entry.slots[c.region.name] for c in entry.program.constants}
         super().__init__(
-            function, slots, entry.symbols, entry.inlined.symbols, entry.costs, entry.functions
+            function, slots, entry.symbols, entry.inlined, entry.costs, entry.functions
         )
         self.constants = entry.program.constants
         self.probe = entry.probe
+        self.checked: set[int] = set()
         self.is_recursive = function.name in recursive_functions(entry.program)
         regions = (*(c.region for c in self.constants), *function.inputs, *function.outputs)
         self.places = {region.name: Place(region.name, 0, region.nbytes) for region in regions}
@@ -188,7 +189,10 @@ class _FunctionWriter(BodyWriter):
                 returned.append((type, memory))
         self.results = [type for type, _ in returned]
         if self.is_recursive:
-            self.check()
+            self.addresses += [
+                "  %stack = call ptr @llvm.stacksave.p0()",
+                f"  %stack.end.at = getelementptr ptr, ptr %state, i64 {STACK_END}",
+            ]
         self.body(function.body)
         value, type = "0", self.result_type
         if returned:
@@ -212,17 +216,28 @@ class _FunctionWriter(BodyWriter):
             ]
         )
 
+    def body(self, body: Sequence[Instr]) -> None:
+        """Some instructions in order. Where they call functions, the first call is preceded by
+        checks: what calls nothing takes no more of the stack, and no long time."""
+        first = next((i for i in body if isinstance(i, Invoke)), None)
+        if self.is_recursive and first is not None:
+            self.checked.add(id(first))
+        super().body(body)
+
+    def invoke(self, invoke: Invoke) -> None:
+        """The call of a function, behind the checks."""
+        if id(invoke) in self.checked:
+            self.check()
+        super().invoke(invoke)
+
     def check(self) -> None:
         """Leaves if the thread's stack is nearly full, or there is a signal."""
-        self.addresses += [
-            "  %stack = call ptr @llvm.stacksave.p0()",
-            f"  %stack.end.at = getelementptr ptr, ptr %state, i64 {STACK_END}",
-        ]
+        name = self.fresh("stack")
         self.lines += [
-            "  %stack.end = load ptr, ptr %stack.end.at, align 8",
-            "  %stack.full = icmp ult ptr %stack, %stack.end",
-            f"  br i1 %stack.full, label %{self.failure(TOO_DEEP)}, label %fits",
-            "fits:",
+            f"  %{name}.end = load ptr, ptr %stack.end.at, align 8",
+            f"  %{name}.full = icmp ult ptr %stack, %{name}.end",
+            f"  br i1 %{name}.full, label %{self.failure(TOO_DEEP)}, label %{name}.fits",
+            f"{name}.fits:",
         ]
         self.poll(str(max(1, self.cost(self.program.body))))
 

@@ -16,7 +16,7 @@ from ..ir.program.analysis import calls, each_scope, has_control_flow
 from ..ir.program.nodes import Call, Instr, Program, nested_bodies, with_nested_bodies
 from .module_text import KernelText, SizedKernel
 
-__all__ = ["Inlined", "expected_costs", "inline_small_kernels"]
+__all__ = ["Inlined", "expected_costs", "inline_small_kernels", "inlined_lines"]
 
 MOST_STORES = 64
 """Stores that an inlined kernel executes at most: from there on the call costs little beside it."""
@@ -56,7 +56,7 @@ def inline_small_kernels(program: Program, kernels: Mapping[str, KernelText]) ->
     left = MOST_INLINED_LINES
     count = Counter(call.kernel for call in calls(program))
     for name in sorted(count):
-        lines = count[name] * _lines(kernels[name])
+        lines = count[name] * inlined_lines(kernels[name])
         if 0 < lines <= left:
             left -= lines
             small.add(name)
@@ -72,8 +72,8 @@ def inline_small_kernels(program: Program, kernels: Mapping[str, KernelText]) ->
     return each_scope(program, lambda scope: replace(scope, body=marked(scope.body)))
 
 
-def _lines(kernel: KernelText) -> int:
-    """The lines of a kernel that may be inlined; 0 for others."""
+def inlined_lines(kernel: KernelText) -> int:
+    """Returns the lines of the text of a kernel that may be inlined; 0 for others."""
     if not isinstance(kernel, SizedKernel) or kernel.parallel or kernel.library:
         return 0
     if kernel.stores > MOST_STORES:

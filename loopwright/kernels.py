@@ -19,6 +19,7 @@ from .autotune.measure.first_use import Subject, can_try, refusals
 from .autotune.select import Chosen, Origin, choose_schedule
 from .autotune.space.space import default_schedule, default_variant
 from .autotune.workload import kernel_symbol, workload_of
+from .codegen.inlining import inlined_lines
 from .codegen.kernel import Kernel, compile_kernel, stored_kernel
 from .codegen.library import library_kernel
 from .codegen.llvm.settings import cache_folder
@@ -103,12 +104,14 @@ def _next_best(
     return replace(new, refused=(*old.refused, reason))
 
 
-def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target) -> None:
+def begin_kernel(prim: PrimFunc, chosen: Chosen, target: Target, inline: bool) -> None:
     """Begins to compile the kernel of a PrimFunc beside the caller, whom ``checked_kernels`` gives
-    it later."""
+    it later. With ``inline``, those that will be a part of the entry are left out."""
     # What is wrong with a schedule is found, and replaced, there.
     with contextlib.suppress(ScheduleError):
-        begin_object(_kernel(prim, workload_of(prim).hash, chosen, target).code, target)
+        kernel = _kernel(prim, workload_of(prim).hash, chosen, target)
+        if not (inline and inlined_lines(kernel)):
+            begin_object(kernel.code, target)
 
 
 _kernels: OrderedDict[tuple[str, Chosen, Target], Kernel] = OrderedDict()

@@ -47,7 +47,7 @@ from .ir.graph.passes.choose_algorithms import DEFAULT_PREFERENCES, Preferences
 from .ir.graph.pipeline import GRAPH, default_pipeline
 from .ir.graph.printer import as_text
 from .ir.graph.types import TensorType
-from .ir.graph.walk import all_bindings, called_by
+from .ir.graph.walk import all_bindings, called_by, nested_blocks
 from .ir.loop.nest import Store, statements
 from .ir.loop.prim import PrimFunc
 from .ir.loop.simplify_prim import canonical_names, names_by_place
@@ -257,6 +257,14 @@ def own_schedules(module: Module) -> dict[str, Schedule]:
     return schedules
 
 
+def _has_control_flow(lowered: Module) -> bool:
+    """True if a lowered module has branches, loops or functions that stay functions."""
+    if any(nested_blocks(b.value) for b in lowered.main.body.bindings):
+        return True
+    called = (lowered.functions[name] for name, _ in called_by(lowered))
+    return any(isinstance(f, Function) and not f.attrs.get("primitive") for f in called)
+
+
 def known_operands(module: Module) -> dict[str, tuple[set[int], dict[int, int]]]:
     """Returns, for everything that main and the functions it reaches call, the positions of
     operands that are constants in all calls, and those that hold the same triangular mask in all,
@@ -355,6 +363,7 @@ def build(
     chosen: dict[str, Chosen] = {}
     by_workload: dict[str, Chosen] = dict(schedules or {})
     own_schedule = own_schedules(lowered)
+    inline = _has_control_flow(lowered)
     for number, (name, prim) in enumerate(prims.items()):
         report(number, len(prims), "kernels")
         workload = workload_of(prim).hash
@@ -368,7 +377,7 @@ def build(
             else:
                 by_workload[workload] = choose_schedule(prim, target, used, logs)
             # LLVM works on this kernel while a schedule for the next is chosen.
-            begin_kernel(prim, by_workload[workload], target)
+            begin_kernel(prim, by_workload[workload], target, inline)
         chosen[name] = by_workload[workload]
     check = Config.read().check if check is None else check
     source = Source(

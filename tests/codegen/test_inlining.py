@@ -69,3 +69,20 @@ def test_other_functions_of_the_same_name_are_renamed():
     inlined.add("g", other)
     assert inlined.symbols == {"f": "@k", "g": "@k.1"}
     assert "define internal void @k.1(" in inlined.text
+
+
+@lw.function
+def fibonacci(n):
+    return lw.cond(n < 2, lambda: n, lambda: fibonacci(n - 1) + fibonacci(n - 2))
+
+
+def test_recursive_functions_have_kernels_inline():
+    compiled = lw.compile(lambda n: fibonacci(n))
+    assert compiled(np.int64(15)) == 610
+    code = disassemble(_entry(compiled.lower(np.int64(15))), HOST)
+    assert set(re.findall(r"call\w*\s+(\S+)", code)) <= {
+        "lw_poll@PLT",
+        "lw_stack_end@PLT",
+        ".Llw.function.fibonacci",
+        "lw.function.fibonacci",
+    }
