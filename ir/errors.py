@@ -29,7 +29,7 @@ class LoopwrightError(Exception):
 
     ``message`` says what is wrong in one line, ``span`` is the user's line, ``source`` is that line
     itself with carets under the place, ``notes`` are lines about the operands (name, type, origin),
-    ``hint`` is what to write instead.
+    ``hint`` is what to write instead: an expression, or lines of code.
     """
 
     def __init__(
@@ -57,8 +57,16 @@ class LoopwrightError(Exception):
         lines += [f"  {line}" for line in self.source]
         lines += [f"  {note}" for note in self.notes]
         if self.hint:
-            lines.append(f"  try: {self.hint}")
+            lines += _hint_lines(self.hint)
         return "\n".join(lines)
+
+
+def _hint_lines(hint: str) -> list[str]:
+    """Returns a hint as lines: code of several lines stands below the word."""
+    first, *others = hint.split("\n")
+    if not others:
+        return [f"  try: {first}"]
+    return ["  try:", *(f"      {line}".rstrip() for line in (first, *others))]
 
 
 class LoopwrightTypeError(LoopwrightError, TypeError):

@@ -27,6 +27,7 @@
     xp, nn       the Array API namespace; functions for neural networks that NumPy lacks
 
     spans        the user's line and columns
+    rewriting    the user's if, while and for as lw.cond, lw.while_loop and lw.fori_loop
     misuse       errors for what traced arrays cannot do, and what to write instead
     explain      the user's line, operands and a hint, put into an error
 """

@@ -7,7 +7,9 @@ tables of functions and methods that traced arrays do not have, with an expressi
 from __future__ import annotations
 
 import ast
+import linecache
 import re
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -57,13 +59,36 @@ def _named(text: str, fallback: str = "x") -> str:
     return text if text and len(text) <= 40 else fallback
 
 
-def branch(scalars: Iterable[str]) -> LoopwrightError:
+def branch(scalars: Iterable[str], is_scalar: bool = True) -> LoopwrightError:
     """``if x:``, ``while x:``, ``x and y``, ``not x``. ``scalars`` are the scalar arguments."""
     hint = "np.where(condition, a, b) by element; np.logical_and, _or, _not to combine"
     words = set(re.findall(r"\w+", _text()))
-    for name in sorted(words & set(scalars)):
-        hint = f"np.where(condition, a, b), or static_argnames=({name!r},) for a setting"
+    setting = next((name for name in sorted(words & set(scalars))), None)
+    lines = _control_flow() if is_scalar else None
+    if lines is not None:
+        hint = lines + (f"\n# or static_argnames=({setting!r},) for a setting" if setting else "")
+    elif setting is not None:
+        hint = f"np.where(condition, a, b), or static_argnames=({setting!r},) for a setting"
     return LoopwrightTypeError("the truth of a traced array is not known while tracing", hint=hint)
+
+
+def _control_flow() -> str | None:
+    """Returns the user's statement with control flow on traced values; None if there is no way."""
+    from .rewriting import Aliases, rewritten  # loaded when it is first needed
+
+    frame = user_frame()
+    if frame is None:
+        return None
+    span = span_of(frame)
+    source = "".join(linecache.getlines(frame.f_code.co_filename))
+    modules = {
+        value.__name__: name
+        for name, value in frame.f_globals.items()
+        if isinstance(value, types.ModuleType)
+    }
+    aliases = Aliases(modules.get("loopwright", "lw"), modules.get("numpy", "np"))
+    made = rewritten(source, span.line, max(span.column, 0), aliases)
+    return made.text if made is not None else None
 
 
 def number_needed(kind: str, name: str | None) -> LoopwrightError:
@@ -90,9 +115,12 @@ def _argument(text: str) -> str:
 
 def size_needed(name: str | None) -> LoopwrightError:
     """A traced array where Python needs an int: ``range(x)``, ``list[x]``, a size, an axis."""
+    lines = _control_flow()
     hint = "a shape (x.shape[0]) or a Python int"
     if name is not None:
         hint = f"static_argnames=({name!r},), which compiles once for each value"
+    if lines is not None:
+        hint = lines + (f"\n# or {hint}" if name is not None else "")
     return LoopwrightTypeError(
         "a Python int is needed here, and a traced array's values are not known while tracing",
         hint=hint,

@@ -212,7 +212,7 @@ class Proxy(_Operators):
         params = self.owner.main.builder.params
         types = {p.name: p.type for p in params}
         scalars = [n for n, t in types.items() if isinstance(t, TensorType) and t.rank == 0]
-        _fail(misuse.branch(scalars), self)
+        _fail(misuse.branch(scalars, not self.shape), self)
 
     def __float__(self) -> float:
         _fail(misuse.number_needed("float", self._name()), self)
@@ -243,7 +243,7 @@ class Proxy(_Operators):
         return (self[row] for row in range(self.shape[0]))
 
     def __contains__(self, value: object) -> bool:
-        _fail(misuse.branch(()), self)
+        _fail(misuse.branch((), False), self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # protocols that are probed for

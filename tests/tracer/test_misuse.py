@@ -30,7 +30,7 @@ def test_branch_on_a_traced_array(message: Message) -> None:
         "    # |         if x.sum() > 0:",
         "      |            ^^^^^^^^^^^",
         "  x.sum() > 0 : bool[]   from test_misuse.py:#",
-        "  try: np.where(condition, a, b) by element; np.logical_and, _or, _not to combine",
+        "  try: return lw.cond(x.sum() > 0, lambda: x, lambda: -x)",
     )
 
 
@@ -46,7 +46,9 @@ def test_branch_on_an_argument(message: Message) -> None:
         "    # |         if training > 0:",
         "      |            ^^^^^^^^^^^^",
         "  training > 0 : bool[]   from test_misuse.py:#",
-        "  try: np.where(condition, a, b), or static_argnames=('training',) for a setting",
+        "  try:",
+        "      return lw.cond(training > 0, lambda: x * 2, lambda: x)",
+        "      # or static_argnames=('training',) for a setting",
     )
 
 
@@ -62,7 +64,7 @@ def test_while_on_a_traced_array(message: Message) -> None:
         "    # |         while np.any(x > 1):",
         "      |         ^^^^^^^^^^^^^^^^^^^^",
         "  np.any(x > 1) : bool[]   from test_misuse.py:#",
-        "  try: np.where(condition, a, b) by element; np.logical_and, _or, _not to combine",
+        "  try: x = lw.while_loop(lambda x: np.any(x > 1), lambda x: x / 2, x)",
     )
 
 
@@ -148,7 +150,9 @@ def test_range(message: Message) -> None:
         "    # |         for _ in range(n):",
         "      |                  ^^^^^^^^",
         "  n : int64[]   argument n of f",
-        "  try: static_argnames=('n',), which compiles once for each value",
+        "  try:",
+        "      x = lw.fori_loop(0, n, lambda _, x: x + 1, x)",
+        "      # or static_argnames=('n',), which compiles once for each value",
     )
 
 
