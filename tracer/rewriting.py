@@ -21,6 +21,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from .rewriting_expressions import Aliases, Expressions, loads
+
 __all__ = ["Aliases", "Rewritten", "rewritten"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
@@ -52,14 +54,6 @@ _KEPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Aliases:
-    """The names of Loopwright, of NumPy, in the user's module."""
-
-    loopwright: str = "lw"
-    numpy: str = "np"
-
-
-@dataclass(frozen=True, slots=True)
 class Rewritten:
     """``text`` to stand in the place of the lines ``first`` to ``last``."""
 
@@ -73,13 +67,13 @@ class _CannotError(Exception):
 
 
 def rewritten(
-    source: str, line: int, column: int, aliases: Aliases = Aliases()
+    source: str, line: int, column: int, aliases: Aliases | None = None
 ) -> Rewritten | None:
     """Returns the statement of ``source`` whose condition or range stands at ``line`` and
     ``column`` (in bytes), rewritten; None if there is no such statement, or no rewrite of it."""
     try:
         chain = _chain(ast.parse(source), line, column)
-        made = _statement(chain, aliases)
+        made = _statement(chain, aliases or Aliases())
         ast.parse(textwrap.dedent(made.text) if made else "")
     except (_CannotError, SyntaxError, RecursionError):
         return None
@@ -175,7 +169,7 @@ def _expression(statement: ast.AST, chain: Sequence[ast.AST], aliases: Aliases) 
     if any(isinstance(n, ast.stmt) for n in ast.iter_child_nodes(statement)):
         return None  # a with or match statement, the defaults of a function
     lambdas = any(isinstance(node, ast.Lambda) for node in chain)
-    text = ast.unparse(_Expressions(aliases, None, lambdas).visit(copy.deepcopy(statement)))
+    text = ast.unparse(Expressions(aliases, None, lambdas).visit(copy.deepcopy(statement)))
     if text == ast.unparse(statement):
         return None
     return Rewritten(statement.lineno, statement.end_lineno or statement.lineno, text)
@@ -206,7 +200,7 @@ def _writer(
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno > last
     }
     for loop in around:
-        after |= _loads([loop])
+        after |= loads([loop])
     return _Writer(aliases, before, after, set(), [0])
 
 
@@ -241,16 +235,6 @@ def _is_attribute(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
 
 
-def _loads(nodes: Iterable[ast.AST]) -> set[str]:
-    walked = (n for node in nodes for n in ast.walk(node))
-    return {n.id for n in walked if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} | {
-        n.target.id
-        for node in nodes
-        for n in ast.walk(node)
-        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-    }
-
-
 def _indented(lines: Iterable[str]) -> list[str]:
     return [textwrap.indent(line, "    ") for line in lines]
 
@@ -283,7 +267,7 @@ class _Writer:
             if isinstance(statement, ast.If) and _leaves(statement):
                 return lines + writer.left(statement, rest)
             waits = writer.waits(statement)
-            later = writer.after | _loads(rest)
+            later = writer.after | loads(rest)
             inner = replace(writer, after=later)
             if waits and isinstance(statement, ast.If):
                 lines += inner.branch(statement, [])[0]
@@ -294,22 +278,22 @@ class _Writer:
             else:
                 lines += writer.simple(statement).split("\n")
             stored = set(_stores([statement]))
-            mixed = stored if _loads([statement]) & writer.traced else set[str]()
+            mixed = stored if loads([statement]) & writer.traced else set[str]()
             writer = replace(writer, before=writer.before | stored, traced=writer.traced | mixed)
         return lines
 
     def waits(self, statement: ast.stmt) -> bool:
         """True if a statement inside of a rewritten one needs a traced value."""
         if isinstance(statement, ast.If | ast.While):
-            return bool(_loads([statement.test]) & self.traced)
-        return isinstance(statement, ast.For) and bool(_loads([statement.iter]) & self.traced)
+            return bool(loads([statement.test]) & self.traced)
+        return isinstance(statement, ast.For) and bool(loads([statement.iter]) & self.traced)
 
     def simple(self, statement: ast.stmt) -> str:
-        changed = _Expressions(self.aliases, self.traced).visit(copy.deepcopy(statement))
+        changed = Expressions(self.aliases, self.traced).visit(copy.deepcopy(statement))
         return ast.unparse(changed)
 
     def test(self, node: ast.expr) -> str:
-        return ast.unparse(_Expressions(self.aliases, None).visit(copy.deepcopy(node)))
+        return ast.unparse(Expressions(self.aliases, None).visit(copy.deepcopy(node)))
 
     def named(self, name: str) -> str:
         """Returns a name for a function."""
@@ -335,14 +319,14 @@ class _Writer:
             if any(n not in self.before and n not in _stores(branch) for n in names):
                 raise _CannotError
         inner = replace(
-            self, traced=self.traced | _loads([statement.test]) | set(stored), after=set(names)
+            self, traced=self.traced | loads([statement.test]) | set(stored), after=set(names)
         )
         short = [inner.single(branch, names) for branch in (statement.body, orelse)]
         if len(names) == 1 and None not in short:
             then, otherwise = short
             call = f"cond({test}, lambda: {then}, lambda: {otherwise})"
             return [f"{names[0]} = {self.aliases.loopwright}.{call}"], 0
-        operands = [n for n in stored if n in self.before and (n in names or n in _loads(both))]
+        operands = [n for n in stored if n in self.before and (n in names or n in loads(both))]
         labels = self.named("then"), self.named("otherwise")
         lines = inner.defined(labels[0], operands, statement.body, names)
         second = labels[1]
@@ -371,7 +355,7 @@ class _Writer:
             value = ast.BinOp(load, statement.op, statement.value)
         if value is None:
             return None
-        changed = _Expressions(self.aliases, self.traced).visit(copy.deepcopy(value))
+        changed = Expressions(self.aliases, self.traced).visit(copy.deepcopy(value))
         return ast.unparse(ast.fix_missing_locations(changed))
 
     def defined(
@@ -401,11 +385,11 @@ class _Writer:
             inner = list(branch[:-1])
             if any(isinstance(n, ast.Return) for s in inner for n in _flat([s])):
                 raise _CannotError
-            assigned = [n for n in _stores(inner) if n in self.before and n in _loads(branch)]
+            assigned = [n for n in _stores(inner) if n in self.before and n in loads(branch)]
             if assigned:
                 raise _CannotError
             name = self.named(label)
-            part = replace(self, traced=self.traced | _loads(branch), after=_loads([last]))
+            part = replace(self, traced=self.traced | loads(branch), after=loads([last]))
             text = part.block(inner)
             if isinstance(last, ast.If):
                 text += part.branch(last, [])[0]
@@ -423,7 +407,7 @@ class _Writer:
         stored = _stores(body)
         if any(n not in self.before and n in self.after for n in stored):
             raise _CannotError
-        used = read | _loads(body) | self.after
+        used = read | loads(body) | self.after
         return [n for n in stored if n in self.before and n in used]
 
     def left(self, statement: ast.If, rest: Sequence[ast.stmt]) -> list[str]:
@@ -448,7 +432,7 @@ class _Writer:
         """Returns the lines for ``while``."""
         if statement.orelse:
             raise _CannotError
-        carry = self.carry(statement.body, _loads([statement.test]))
+        carry = self.carry(statement.body, loads([statement.test]))
         test = self.test(statement.test)
         start = list(carry)
         lines: list[str] = []
@@ -547,72 +531,3 @@ class _Writer:
             param = "_"
         lines = [f"def {label}({index}, {param}):", *_indented(text)]
         return [*lines, f"{assigned}{call}{label}, {_tuple(carry) if carry else None})"]
-
-
-class _Expressions(ast.NodeTransformer):
-    """Expressions that need the truth of a value, as functions of arrays: ``and``, ``or``, ``not``,
-    chains of comparisons, ``a if c else b``, ``max(a, b)``. With ``traced``, only those that
-    contain one of these names; with ``lambdas``, inside of lambdas as well."""
-
-    def __init__(self, aliases: Aliases, traced: set[str] | None, lambdas: bool = False) -> None:
-        self.aliases = aliases
-        self.traced = traced
-        self.lambdas = lambdas
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        return self.generic_visit(node) if self.lambdas else node
-
-    def _stays(self, node: ast.AST) -> bool:
-        return self.traced is not None and not _loads([node]) & self.traced
-
-    def _numpy(self, name: str, *args: ast.expr) -> ast.expr:
-        function = ast.Attribute(ast.Name(self.aliases.numpy, ast.Load()), name, ast.Load())
-        return ast.Call(function, list(args), [])
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        if self._stays(node):
-            return node
-        name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
-        first, *others = node.values
-        for other in others:
-            first = self._numpy(name, first, other)
-        return first
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.Not) or self._stays(node):
-            return node
-        return self._numpy("logical_not", node.operand)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        if len(node.ops) == 1 or self._stays(node):
-            return node
-        values = [node.left, *node.comparators]
-        pairs = zip(values, node.ops, values[1:], strict=False)
-        first, *others = [ast.Compare(a, [op], [b]) for a, op, b in pairs]
-        result: ast.expr = first
-        for other in others:
-            result = self._numpy("logical_and", result, other)
-        return result
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
-        if self.traced is not None and not _loads([node.test]) & self.traced:
-            return node
-        function = ast.Attribute(ast.Name(self.aliases.loopwright, ast.Load()), "cond", ast.Load())
-        return ast.Call(function, [node.test, _thunk(node.body), _thunk(node.orelse)], [])
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        plain = not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
-        if name in ("min", "max") and len(node.args) == 2 and plain and not self._stays(node):
-            return self._numpy(f"{name}imum", *node.args)
-        return node
-
-
-def _thunk(body: ast.expr) -> ast.Lambda:
-    empty = ast.arguments([], [], None, [], [], None, [])
-    return ast.Lambda(empty, body)

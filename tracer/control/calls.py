@@ -6,7 +6,8 @@ once without: a branch that calls it is abandoned, and the other branch says wha
 values from outside that it uses stay as they are. The same goes for several functions that call
 one another: those that were traced while the type of another was unknown are traced anew.
 
-Values of the caller that the function uses without having them as arguments become arguments too.
+Values of the caller that the function uses without having them as arguments become arguments too;
+arrays of the caller that it writes become arguments and results.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 from ...ir.errors import LoopwrightTypeError, UnsupportedError
 from ...ir.graph.nodes import Atom, Function, GlobalVar, Var
-from ...ir.graph.types import FuncType, TensorType, TupleType
+from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..emitting import lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
 from ..scope import Scope
 from ..spans import caret_lines, definition_of
+from ..storage import Storage
 from ..trace import Trace
 from ..writing import write
 from .leaves import Fixed, LeafType, leaf_type
@@ -40,8 +42,8 @@ MOST_PASSES = 8
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The type of a call's result: the tree, its leaves' types, the arguments that are written
-    (numbers of array leaves), and how many values from outside are arguments."""
+    """The type of a call's result: the tree, its leaves' types, and the arguments that are written
+    (numbers of array leaves)."""
 
     structure: Structure
     types: tuple[LeafType | Fixed, ...]
@@ -52,18 +54,20 @@ class _Result:
 class Callee:
     """A function for one kind of arguments: ``function`` when it is finished.
 
-    ``captures`` are the values from outside that it uses; ``incomplete``: it called itself before
-    its ``result`` was known, and ``waits``: it called another one whose result was not.
-    ``holds`` keeps objects alive whose identity is in its key.
+    ``captures`` are the values from outside that it uses, ``outside`` the arrays from there that it
+    writes; ``surroundings`` are the traced values of its closure, with the versions that they had.
+    ``incomplete``: it called itself before its ``result`` was known, and ``waits``: it called
+    another one whose result was not.
     """
 
     python: Callable[..., Any]
     name: str
     structure: Structure
     types: tuple[LeafType | Fixed, ...]
-    holds: Any
+    surroundings: list[tuple[Proxy, int]]
     result: _Result | None = None
     captures: list[Atom] = field(default_factory=list[Atom])
+    outside: list[Storage] = field(default_factory=list[Storage])
     function: Function | None = None
     incomplete: bool = False
     waits: bool = False
@@ -71,6 +75,14 @@ class Callee:
     @property
     def tensors(self) -> list[LeafType]:
         return [t for t in self.types if isinstance(t, LeafType)]
+
+    @property
+    def is_current(self) -> bool:
+        """True unless an array around it that it does not write has other values by now."""
+        return all(
+            proxy.storage.version == version or proxy.storage in self.outside
+            for proxy, version in self.surroundings
+        )
 
 
 def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -80,13 +92,14 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     tree = _bound(python, args, kwargs)
     leaves, structure = flatten(tree)
     types = tuple(leaf_type(leaf) for leaf in leaves)
-    surroundings = _surroundings(python)
-    key = (python, structure, types, tuple((id(p), p.storage.version) for p in surroundings))
-    callee: Callee | None = trace.callees.get(_hashable(python, key))
+    around = [(proxy, proxy.storage.version) for proxy in _surroundings(python)]
+    key = (python, structure, types, tuple(id(proxy) for proxy, _ in around))
+    variants: list[Callee] = trace.callees.setdefault(_hashable(python, key), [])
+    callee = next((v for v in variants if v in trace.calling or v.is_current), None)
     if callee is None:
         name = trace.function_name(getattr(python, "__name__", "function"))
-        callee = Callee(python, name, structure, types, (leaves, surroundings))
-        trace.callees[key] = callee
+        callee = Callee(python, name, structure, types, around)
+        variants.append(callee)
     with under(trace, span):
         if callee in trace.calling:
             if callee.result is None:
@@ -94,6 +107,10 @@ def call(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         elif callee.function is None:
             _trace(trace, callee)
         return _emitted(trace, callee, leaves)
+
+
+def _callees(trace: Trace) -> list[Callee]:
+    return [callee for variants in trace.callees.values() for callee in variants]
 
 
 def _bound(python: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,9 +161,12 @@ def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
     assert result is not None
     pairs = [(v, t) for v, t in zip(leaves, callee.types) if isinstance(t, LeafType)]
     atoms = [atom_of(trace, value, type_) for value, type_ in pairs]
+    atoms += [trace.visible(s.atom) for s in callee.outside]
     atoms += [trace.visible(a) for a in callee.captures]
     tensors = [t for t in result.types if isinstance(t, LeafType)]
-    fields = [t.tensor for t in tensors] + [callee.tensors[n].tensor for n in result.written]
+    fields: list[Type] = [t.tensor for t in tensors]
+    fields += [callee.tensors[n].tensor for n in result.written]
+    fields += [s.atom.type for s in callee.outside]
     if not fields:
         return unflatten(result.structure, [t.value for t in result.types if isinstance(t, Fixed)])
     type_ = fields[0] if len(fields) == 1 else TupleType(tuple(fields))
@@ -160,7 +180,9 @@ def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
         t.value if isinstance(t, Fixed) else new_proxy(trace, next(rest), t) for t in result.types
     ]
     _refuse_aliases(callee, [pairs[n][0] for n in result.written], [v for v, _ in pairs])
-    for number, atom in zip(result.written, rest, strict=True):
+    for storage, atom in zip(callee.outside, values[len(fields) - len(callee.outside) :]):
+        trace.assign(storage, atom)
+    for number, atom in zip(result.written, rest):
         write(lift(pairs[number][0]), Proxy(atom, trace), "output array")
     return unflatten(result.structure, leaves)
 
@@ -168,8 +190,9 @@ def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
 def _refuse_aliases(callee: Callee, written: list[Any], values: list[Any]) -> None:
     """Raises if an array that is written is an argument twice, or a view of another one."""
     storages = [v.storage for v in values if type(v) is Proxy]
-    for value in written:
-        if type(value) is Proxy and storages.count(value.storage) > 1:
+    changed = [v.storage for v in written if type(v) is Proxy]
+    for storage in (*changed, *callee.outside):
+        if storages.count(storage) > (storage not in callee.outside):
             raise UnsupportedError(
                 f"{callee.name} writes to an argument that shares memory with another one",
                 hint="a .copy() of one of them",
@@ -204,9 +227,9 @@ def _types(callee: Callee) -> str:
 
 def _pass(trace: Trace, callee: Callee) -> bool:
     """Traces the function once; False if it has to be traced again."""
-    before = callee.result, set(callee.captures)
+    before = callee.result, set(callee.captures), set(callee.outside)
     callee.incomplete = callee.waits = False
-    finished = {other for other in trace.callees.values() if other.function is not None}
+    finished = {other for other in _callees(trace) if other.function is not None}
     try:
         with trace.block(function=True) as scope:
             params, atoms = _run(trace, callee, scope)
@@ -214,10 +237,12 @@ def _pass(trace: Trace, callee: Callee) -> bool:
         if trace.calling[error.depth] is callee:
             raise _without_end(callee) from None
         raise
-    if len(before[1]) != len(scope.captures) or before[1] != set(scope.captures):
+    if before[1] != set(scope.captures):
         callee.captures = list(scope.captures)
-    if (callee.result, set(callee.captures)) != before or callee.incomplete:
-        for other in trace.callees.values():  # they may have taken another type for granted
+    callee.outside += [s for s in scope.entries if s not in before[2]]
+    now = callee.result, set(callee.captures), set(callee.outside)
+    if now != before or callee.incomplete:
+        for other in _callees(trace):  # they may have taken another type for granted
             if other.function is not None and other not in finished:
                 other.function = None
         return callee.waits
@@ -237,6 +262,7 @@ def _run(trace: Trace, callee: Callee, scope: Scope) -> tuple[list[Var], list[At
     names = paths(callee.structure, "")
     params: list[Var] = []
     leaves: list[Any] = []
+    outside = list(callee.outside)
     for name, type_ in zip(names, callee.types, strict=True):
         if isinstance(type_, Fixed):
             leaves.append(type_.value)
@@ -244,18 +270,18 @@ def _run(trace: Trace, callee: Callee, scope: Scope) -> tuple[list[Var], list[At
         params.append(scope.param(_name(callee, name), type_.tensor))
         leaves.append(new_proxy(trace, params[-1], type_))
     arrays = [leaf for leaf in leaves if type(leaf) is Proxy]
+    arguments = params[:]
+    for storage in outside:
+        params.append(scope.param("array", storage.atom.type))
+        trace.assign(storage, params[-1])
     args, kwargs = unflatten(callee.structure, leaves)
     values, structure = flatten(callee.python(*args, **kwargs))
-    if scope.entries:
-        raise LoopwrightTypeError(
-            f"{callee.name} writes to an array that is not an argument of it",
-            hint="pass the array as an argument",
-        )
     types = tuple(leaf_type(v) for v in values)
     tensors = [(v, t) for v, t in zip(values, types) if isinstance(t, LeafType)]
     atoms = [atom_of(trace, value, type_) for value, type_ in tensors]
-    changed = [n for n, a in enumerate(arrays) if a.storage.atom is not params[n]]
+    changed = [n for n, a in enumerate(arrays) if a.storage.atom is not arguments[n]]
     atoms += [trace.visible(arrays[n].storage.atom) for n in changed]
+    atoms += [trace.visible(storage.atom) for storage in outside]
     callee.result = _Result(structure, types, tuple(changed))
     return params, atoms
 

@@ -152,13 +152,39 @@ def test_a_recursion_that_never_ends_is_an_error() -> None:
         lw.compile(shrinking).trace(np.ones(2))
 
 
-def test_an_array_that_is_no_argument_is_not_written() -> None:
-    def f(x):
+def test_arrays_from_outside_that_a_function_writes() -> None:
+    def f(x, n):
+        b = x.copy()
+
         @lw.function
-        def write(k):
-            x[0] = k
+        def deeper(left, y):
+            def again():
+                b[0] = b[0] + y
+                return deeper(left - 1, y * 2)
 
-        write(3.0)
+            return lw.cond(left > 0, again, lambda: y)
 
-    with pytest.raises(lw.LoopwrightTypeError, match="write writes to an array that is not an arg"):
-        lw.compile(f).trace(np.ones(2))
+        first = deeper(n, 0.5)
+        b[1] = 7.0
+
+        def twice(i, total):
+            return total + deeper(i, 1.0)
+
+        return first, lw.fori_loop(0, 3, twice, 0.0), b
+
+    check(f, np.arange(3.0), 3)
+
+
+def test_a_function_reads_what_arrays_around_it_hold_now() -> None:
+    def f(x):
+        b = x.copy()
+
+        @lw.function
+        def read(k):
+            return b[0] + k
+
+        first = read(1.0)
+        b[0] = 5.0
+        return first, read(1.0)
+
+    check(f, np.arange(3.0))
