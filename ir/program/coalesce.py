@@ -85,13 +85,11 @@ def coalesce(program: Program, safe: InPlaceRule) -> Program:
 
 def _coalesced(program: Program, safe: InPlaceRule) -> Program:
     while True:
-        merging = _Merging(program, safe)
-        into = merging.into()
-        if not into:
-            break
-        program = place_lifetimes(_shared(merge(program, into)))
-    swapped = _with_swaps(program)
-    return program if swapped is program else place_lifetimes(swapped)
+        into = _Merging(program, safe).into()
+        changed = _shared(merge(program, into)) if into else _with_swaps(program)
+        if changed is program:
+            return program
+        program = place_lifetimes(changed)
 
 
 @dataclass(slots=True, eq=False)

@@ -142,9 +142,9 @@ class Liveness:
                     if begin == before:
                         break
                     before = begin
-                if not isinstance(extent, int):
+                if isinstance(extent, str):
                     return (before | live | self.bit(extent)) & ~counter
-                return (before if extent else live) & ~counter
+                return (before if extent else before | live) & ~counter
             case Alloc(region):
                 return live & ~self.bits[region.name]
             case Swap(one, other):

@@ -1,0 +1,49 @@
+"""Random programs with control flow: the passes change no result."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from loopwright.ir.program import Program, optimise, parse_program, verify
+from loopwright.ir.program.coalesce import coalesce
+from loopwright.ir.program.interpret import interpret
+from loopwright.ir.program.lifetimes import place_lifetimes
+from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.planner import lower_bound, plan_memory
+from loopwright.ir.program.registers import keep_in_registers
+from random_structured import KERNELS, is_in_place, structured_programs
+
+PASSES = [
+    place_lifetimes,
+    order_calls,
+    partial(coalesce, safe=is_in_place),
+    partial(keep_in_registers, parallel=lambda call: call.kernel == "other"),
+    plan_memory,
+]
+
+
+def _results(program: Program) -> list[np.ndarray]:
+    inputs = [np.array(12345), np.arange(40) * 77 % 1009]
+    return interpret(program, inputs, KERNELS)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(structured_programs())
+def test_each_pass_keeps_the_results(program: Program) -> None:
+    expected = _results(verify(program))
+    for change in PASSES:
+        program = verify(change(program))
+        assert change(program) is program
+        for got, wanted in zip(_results(program), expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    assert parse_program(str(program)) == program
+    assert lower_bound(program) <= (program.arena or 0) <= 1.5 * lower_bound(program)
+
+
+@settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None)
+@given(structured_programs())
+def test_the_pipeline_settles_at_once(program: Program) -> None:
+    after = verify(optimise(program, is_in_place))
+    assert optimise(after, is_in_place) is after
