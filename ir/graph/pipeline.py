@@ -28,6 +28,7 @@ from .passes.reduce_carries import reduce_carries
 from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
+from .passes.vectorise_loops import vectorise_loops
 from .printer import as_text
 from .verify import verify
 
@@ -77,6 +78,8 @@ def default_pipeline(
         eliminate_common_subexpressions,
         # Whatever lowering made of weights that are no constants is in sight.
         partial(hoist_invariants, limits=limits),
+        # All operators have forms for many rows, and weights of loops stand before them.
+        vectorise_loops,
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
         # Rows that loops take are picked from what they are; weights fold after it.

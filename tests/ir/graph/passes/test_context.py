@@ -165,8 +165,9 @@ OPTIONAL = [
     *("simplify", "fold_constants", "fold_branches", "eliminate_common_subexpressions"),
     *("merge_mutual_recursion", "evaluate_partially", "tail_calls_to_loops"),
     *("reduce_carries", "hoist_invariants"),
+    "vectorise_loops",
     *("choose_algorithms", "sink_transposes", "pull_picks", "narrow_factors"),
-    "fold_scales",
+    *("fold_scales", "hoist_products"),
 ]
 
 

@@ -1,0 +1,246 @@
+"""Compute with whole arrays what iterations of a loop do independently of each other.
+
+Before::
+
+    def @main(%x: Tensor[(9, 4), float32], %w: Tensor[(4, 4), float32]) -> Tensor[(9, 4), float32] {
+      %0 = full(shape=[9, 4], fill_value=0, dtype="float32");
+      %1 = for (%i < 9i64; %rows = %0) {
+        %2 = take(%x, %i, axis=0);
+        %3 = nn.matmul(%2, %w);
+        %4 = exp(%3);
+        %5 = index_update(%rows, %4, %i, axes=[0]);
+        (%5,)
+      };
+      %1.0
+    }
+
+After::
+
+    def @main(%x: Tensor[(9, 4), float32], %w: Tensor[(4, 4), float32]) -> Tensor[(9, 4), float32] {
+      %0 = nn.matmul(%x, %w);
+      exp(%0)
+    }
+
+A carried array leaves the loop if iteration ``i`` writes its row ``i``, reads no other, and what it
+writes depends on the index alone. ``ir/graph/batching.py`` says which operators have a form for all
+rows at once. Products of rows that meet other carried values are ``hoist_products``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ...pass_context import optional
+from ..batching import Batch, batched_call
+from ..builder import Builder
+from ..loops import next_values, with_carries
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    For,
+    Function,
+    Module,
+    TupleGetItem,
+    Var,
+)
+from ..operator import OPERATORS, Operator
+from ..types import TensorType
+from ..walk import (
+    all_uses,
+    map_functions,
+    operands,
+    rewrite_function,
+)
+from ..work import elements
+from .eliminate_dead_code import without_dead_code
+
+__all__ = ["vectorise_loops"]
+
+MOST_STACKED = 1 << 24
+"""Elements of a value of all iterations."""
+
+
+@optional(level=2)
+def vectorise_loops(module: Module) -> Module:
+    """Replaces loops over rows, or parts of them, by operators on all rows."""
+    return map_functions(module, _vectorise)
+
+
+def _vectorise(function: Function) -> Function:
+    finished: dict[Atom, list[Atom]] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, TupleGetItem) and value.value in finished:
+            return finished[value.value][value.index]
+        if not isinstance(value, For) or not isinstance(value.extent, Constant):
+            return None
+        last = _Rows(value, int(value.extent.value)).loop(builder)
+        if last is None:
+            return None
+        result = builder.make_tuple(last)
+        finished[result] = last
+        return result
+
+    result = rewrite_function(function, step)
+    return function if result is function else without_dead_code(result)
+
+
+class _Rows:
+    """The values of a loop's body that its index alone decides, for all ``count`` iterations.
+
+    ``stacked`` has them by variable, with a leading axis, and ``whole`` those that are the same in
+    all iterations. ``sources`` are carried arrays that are read in the rows that are then written:
+    they have still their initial values there.
+    """
+
+    def __init__(self, loop: For, count: int) -> None:
+        self.original, self.count = loop, count
+        self.builder = Builder(span=loop.span)
+        self.stacked: dict[Var, Atom] = {}
+        self.whole: dict[Var, Atom] = {}
+        bound = {b.var for b in loop.body.bindings}
+        self.inside = bound | {loop.index, *loop.params}
+        self.uses: dict[Var, list[Binding]] = {}
+        for binding in loop.body.bindings:
+            for atom in all_uses(binding.value):
+                self.uses.setdefault(atom, []).append(binding)
+
+    def loop(self, builder: Builder) -> list[Atom] | None:
+        """Emits what leaves the loop, and the rest of it; returns the last values, None if nothing
+        leaves it."""
+        following = next_values(self.original.body)
+        if following is None or self.count < 2:
+            return None
+        written = self._written_rows(following)
+        self._stack(
+            {p: a for p, a in zip(self.original.params, self.original.initial) if p in written}
+        )
+        finished = {p: self._finished(p, v) for p, v in written.items() if v in self.stacked}
+        if not finished:
+            return None
+        builder.bindings += self.builder.bindings
+        body = self._reading_rows(finished)
+        return with_carries(replace(self.original, body=body), finished, builder)
+
+    def _written_rows(self, following: tuple[Atom, ...]) -> dict[Var, Atom]:
+        """Returns what an iteration writes to its row of each carried array that it writes whole,
+        and reads in that row only."""
+        made = {b.var: b.value for b in self.original.body.bindings}
+        rows: dict[Var, Atom] = {}
+        for param, end in zip(self.original.params, following, strict=True):
+            update = made.get(end) if isinstance(end, Var) else None
+            if not isinstance(end, Var) or not isinstance(update, Call):
+                continue
+            if not self._updates_row(update, param):
+                continue
+            others = [b.value for b in self.uses[param] if b.value is not update]
+            reads = all(isinstance(v, Call) and self._takes_row(v, param) for v in others)
+            once = len(self.uses[end]) == 1 and following.count(end) == 1
+            if reads and once and param not in following:
+                rows[param] = update.args[1]
+        return rows
+
+    def _updates_row(self, call: Call, param: Var) -> bool:
+        if call.op is not OPERATORS["index_update"] or len(call.args) != 3:
+            return False
+        array, value, index = call.args
+        attrs = call.attrs
+        plain = attrs["axes"] == (0,) and not attrs["sizes"] and attrs["reduction"] == "none"
+        kind = param.type
+        assert isinstance(kind, TensorType)
+        here = array is param and index is self.original.index and value is not param
+        return plain and here and kind.shape[0] == self.count
+
+    def _takes_row(self, call: Call, param: Atom) -> bool:
+        if call.op is not OPERATORS["take"]:
+            return False
+        array, index = call.args
+        return array is param and index is self.original.index and call.attrs["axis"] == 0
+
+    def _stack(self, sources: dict[Var, Atom]) -> None:
+        """Computes what it can for all iterations."""
+        attrs = {"start": 0, "stop": self.count, "step": 1, "dtype": "int64"}
+        self.stacked[self.original.index] = self.builder.emit(OPERATORS["arange"], (), attrs)
+        for binding in self.original.body.bindings:
+            value = binding.value
+            if not isinstance(value, Call) or not isinstance(value.op, Operator):
+                continue
+            used = {a for a in operands(value) if isinstance(a, Var) and a in self.inside}
+            if not used <= self.stacked.keys() | self.whole.keys() | sources.keys():
+                continue
+            self._stack_call(binding.var, value, sources)
+
+    def _stack_call(self, var: Var, call: Call, sources: dict[Var, Atom]) -> None:
+        args, batched = [], []
+        for atom in call.args:
+            many = isinstance(atom, Var) and atom in self.stacked
+            if isinstance(atom, Var):
+                atom = self.stacked.get(atom) or self.whole.get(atom) or sources.get(atom, atom)
+            args.append(atom)
+            batched.append(many)
+        reads = any(a in sources for a in call.args if isinstance(a, Var))
+        if reads and not self._takes_row(call, call.args[0]):
+            return
+        if not any(batched):
+            self.whole[var] = self.builder.emit(call.op, args, call.attrs, span=call.span)
+            return
+        if elements(var.type) * self.count > MOST_STACKED or not isinstance(var.type, TensorType):
+            return
+        result = self._all_rows(call, args)
+        if result is None:
+            batch = Batch(call, args, batched, self.count, var.type.shape, self.builder)
+            result = batched_call(batch)
+        if result is not None:
+            self.stacked[var] = result
+
+    def _all_rows(self, call: Call, args: list[Atom]) -> Atom | None:
+        """Returns the array of which each iteration takes its own row."""
+        if call.op is not OPERATORS["take"] or call.args[1] is not self.original.index:
+            return None
+        array = args[0]
+        kind = array.type
+        if call.args[0] in self.stacked or call.attrs["axis"] != 0:
+            return None
+        assert isinstance(kind, TensorType)
+        if kind.shape[0] == self.count:
+            return array
+        if not isinstance(kind.shape[0], int) or kind.shape[0] < self.count:
+            return None
+        attrs = {
+            "begin": (0,) * kind.rank,
+            "end": (self.count, *kind.shape[1:]),
+            "strides": (1,) * kind.rank,
+        }
+        return self.builder.emit(OPERATORS["strided_slice"], (array,), attrs)
+
+    def _finished(self, param: Var, value: Atom) -> Atom:
+        """Returns a carried array after the loop."""
+        assert isinstance(value, Var) and isinstance(param.type, TensorType)
+        array = self.stacked[value]
+        shape = param.type.shape
+        rank = len(shape) - 1
+        assert isinstance(array.type, TensorType)
+        if array.type.shape == shape:
+            return array
+        rows = array.type.shape[1:]
+        aligned = (self.count, *[1] * (rank - len(rows)), *rows)
+        array = self.builder.emit(OPERATORS["reshape"], (array,), {"newshape": aligned})
+        return self.builder.emit(OPERATORS["broadcast_to"], (array,), {"shape": shape})
+
+    def _reading_rows(self, finished: Collection[Var]) -> Block:
+        """Returns the body, which reads rows of what was in the carried arrays that leave it."""
+        first = dict(zip(self.original.params, self.original.initial, strict=True))
+        bindings: list[Binding] = []
+        for binding in self.original.body.bindings:
+            value = binding.value
+            if isinstance(value, Call) and any(self._takes_row(value, p) for p in finished):
+                array, index = value.args
+                assert isinstance(array, Var)
+                binding = Binding(binding.var, replace(value, args=(first[array], index)))
+            bindings.append(binding)
+        return Block(tuple(bindings), self.original.body.result)
