@@ -28,6 +28,8 @@ class Access:
     An axis that is missing in ``strides`` does not move it. ``irregular`` axes move it in steps
     that are not constant (a division, a gather). Of these, ``runs`` says for how many steps from
     one multiple of it to the next an axis moves it not at all: 16 where the index is ``i // 16``.
+    ``looked_up`` ones have an index that is read from data; ``size`` is that of what axes move it
+    over.
     """
 
     buffer: str
@@ -36,6 +38,7 @@ class Access:
     irregular: frozenset[str]
     size: int
     runs: Mapping[str, int] = field(default_factory=dict[str, int])
+    looked_up: bool = False
 
     def depends(self, axis: str) -> bool:
         return axis in self.irregular or self.strides.get(axis, 0) != 0
@@ -163,7 +166,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
         if not isinstance(node, Read):
             continue
         buffer = buffers[node.buffer]
-        step = 1
+        step, reached, has_look_up = 1, 1, False
         strides: dict[str, int] = {}
         irregular: set[str] = set()
         runs: dict[str, int] = {}
@@ -179,6 +182,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                     for name in symbols(j)
                 }
                 irregular |= looked_up
+                has_look_up = True
                 runs.update(dict.fromkeys(looked_up, 1))
             elif isinstance(i, Dim):
                 # Quotients and remainders have none either, but may stay over runs of an axis.
@@ -190,14 +194,17 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                 for name, coefficient in parts[0].items() if parts is not None else ():
                     strides[name] = strides.get(name, 0) + coefficient * step
             step *= as_int(size)
+            # What data alone selects is one place in an axis of the buffer.
+            reached *= as_int(size) if isinstance(i, int | Dim) or looked_up else 1
         accesses.append(
             Access(
                 node.buffer,
                 buffer.dtype.bytes,
                 strides,
                 frozenset(irregular),
-                as_int(buffer.size),
+                reached,
                 {name: run for name, run in runs.items() if run > 1},
+                has_look_up,
             )
         )
     return tuple(accesses)

@@ -120,3 +120,12 @@ prim @last(x: {shapes[0]}) -> out: {shapes[1]} {{
     inputs = random_inputs(prim, np.random.default_rng(0))
     out = run_nest(apply_schedule(prim, schedule), inputs)["out"]
     np.testing.assert_array_equal(out, inputs["x"].transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("columns", [256, 1 << 16])
+def test_a_row_that_data_selects_is_read_in_vectors(columns: int) -> None:
+    text = f"prim @f(x: float32[20000, {columns}], n: int64[]) -> out: float32[{columns}] {{"
+    prim = parse_prim(f"{text} out[i] = x[minimum(maximum(n[], 0), 19999), i] * 2.0 }}")
+    schedule, _ = default_schedule(prim, TARGET)
+    assert any(step.name == "vectorize" for step in schedule.steps)
+    assert not any(step.name in ("prefetch", "stream") for step in schedule.steps)

@@ -368,7 +368,8 @@ def _prefetched(group: Group, v: str, k: str | None, near: int) -> tuple[str, ..
     """Parameters whose next vectors can be prefetched, each once: of a reduction those that vectors
     walk along the reduced axis, of a map those of more than ``near`` bytes, read in order."""
     params = {p.name for p in group.prim.params}
-    reads = [a for a in group.accesses[group.main.name] if a.buffer in params and not a.irregular]
+    accesses = group.accesses[group.main.name]
+    reads = [a for a in accesses if a.buffer in params and not (a.irregular or a.looked_up)]
     if group.main.combiner is not None:
         moving = [a for a in reads if k is not None and a.depends(v) and a.depends(k)]
     else:
