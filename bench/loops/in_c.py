@@ -151,7 +151,7 @@ static F rule(F a, F b) {
 }
 static F simpson_between(F a, F b, F whole) {
   F middle = 0.5 * (a + b), left = rule(a, middle), right = rule(middle, b);
-  if (fabs(left + right - whole) < 1e-10) return left + right;
+  if (fabs(left + right - whole) < 1e-12) return left + right;
   return simpson_between(a, middle, left) + simpson_between(middle, b, right);
 }
 void simpson(F high, F *out) { *out = simpson_between(-1.0, high, rule(-1.0, high)); }

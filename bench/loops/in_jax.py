@@ -67,6 +67,7 @@ def beam_search(step: Any, empty: Any) -> Any:
     def extend(t: Any, state: Any) -> Any:
         lines, scores, last = state
         scores, best = lax.top_k((scores[:, None] + step[last]).reshape(-1), beams)
+        best = best.astype(jnp.int64)
         lines = lines[best // words].at[:, t].set(best % words)
         return lines, scores, best % words
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -96,10 +97,11 @@ def _jax(job: Job) -> Call:
     function = IN_JAX.get(job.program.name, job.program.function)
     if function is None:
         raise NotImplementedError("JAX has no recursion")
-    # Programs see JAX's arrays in place of NumPy's.
-    importlib.import_module(job.program.function.__module__).np = jax.numpy  # type: ignore[attr-defined]
     compiled = jax.jit(function)
     arguments = jax.tree.map(jax.numpy.asarray, job.arguments)
+    module = importlib.import_module(job.program.function.__module__)
+    with mock.patch.object(module, "np", jax.numpy):  # JAX's arrays in place of NumPy's
+        compiled(*arguments)
     return lambda: jax.block_until_ready(compiled(*arguments))
 
 
@@ -126,6 +128,7 @@ def _c(job: Job) -> Call:
     function.restype = None
 
     def call() -> Any:
+        assert job  # keeps the arrays alive
         function(*passed)
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -139,7 +142,7 @@ PEERS: dict[str, Peer] = {
         environment={"NUMBA_NUM_THREADS": "1"},
         interpreter=os.environ.get("NUMBA_PYTHON", sys.executable),
     ),
-    "jax": Peer(_jax, "jax_loops", {"JAX_PLATFORMS": "cpu"}),
+    "jax": Peer(_jax, "jax_loops", {"JAX_PLATFORMS": "cpu"}, patience=20.0),
     "c": Peer(_c),
     "numpy": Peer(_numpy, patience=20.0),
     "python": Peer(_python),

@@ -14,6 +14,8 @@ from .peers import PEERS, Job, ready_to_import
 
 __all__ = ["prepare"]
 
+DEEPEST = 100_000  # calls of each other, of functions in plain Python
+
 
 def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
     """Makes a program ready; returns its call, and the seconds of the first and of the second one.
@@ -44,5 +46,6 @@ def prepare(peer: str, command: dict[str, Any]) -> tuple[Callable[[], Any], dict
 
 
 if __name__ == "__main__":
+    sys.setrecursionlimit(DEEPEST)
     ready_to_import(sys.argv[1])
     serve(sys.argv[1], prepare)

@@ -166,7 +166,7 @@ def matrix_power_plain(matrix: Any, exponent: Any) -> Any:
     return result
 
 
-@program(matrix_power_plain, _exponent, small=13, large=(1 << 50) - 3, tolerance=1e-4, arrays=True)
+@program(matrix_power_plain, _exponent, small=13, large=1_000_003, tolerance=1e-4, arrays=True)
 def matrix_power(matrix: Any, exponent: Any) -> Any:
     """A power of a small matrix by repeated squaring; what is off by a rounding is squared."""
 

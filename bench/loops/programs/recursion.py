@@ -159,7 +159,7 @@ def simpson_between(a: Any, b: Any, whole: Any) -> Any:
     middle = 0.5 * (a + b)
     left = simpson_rule(a, middle)
     right = simpson_rule(middle, b)
-    if abs(left + right - whole) < 1e-10:
+    if abs(left + right - whole) < 1e-12:
         return left + right
     return simpson_between(a, middle, left) + simpson_between(middle, b, right)
 
@@ -183,7 +183,7 @@ def _simpson(a: Any, b: Any, whole: Any) -> Any:
     middle = 0.5 * (a + b)
     left, right = simpson_rule(a, middle), simpson_rule(middle, b)
     return lw.cond(
-        np.abs(left + right - whole) < 1e-10,
+        np.abs(left + right - whole) < 1e-12,
         lambda: left + right,
         lambda: _simpson(a, middle, left) + _simpson(middle, b, right),
     )

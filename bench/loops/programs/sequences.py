@@ -199,11 +199,11 @@ STOP = 0
 
 def _model(size: int, rng: np.random.Generator) -> tuple[Any, ...]:
     def weight(*shape: int) -> Any:
-        return (2 * rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
+        return (0.9 * rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
 
     letters = np.full(size, -1)
     out = weight(48, 29)
-    out[:, STOP] -= np.float32(0.2)
+    out[:, STOP] *= np.float32(0.3)
     return weight(29, 48), weight(48, 48), out, letters
 
 

@@ -56,7 +56,7 @@ def rk45_plain(start: Any, end: Any) -> Any:
     return np.array([x, y])
 
 
-@program(rk45_plain, _end, small=1, large=40, tolerance=1e-5, arrays=True)
+@program(rk45_plain, _end, small=1, large=400, tolerance=1e-5, arrays=True)
 def rk45(start: Any, end: Any) -> Any:
     """Van der Pol's equation by a Runge-Kutta method that adapts its step."""
 

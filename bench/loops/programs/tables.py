@@ -264,7 +264,7 @@ def partition_plain(values: Any) -> Any:
     return values, place
 
 
-@program(partition_plain, _values, small=17, large=500_000)
+@program(partition_plain, _values, small=17, large=100_000)
 def partition(values: Any) -> Any:
     """Lomuto's partition of quicksort by the last value, and where that ends up."""
     values = values.copy()
