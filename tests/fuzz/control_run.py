@@ -1,0 +1,162 @@
+"""Random programs with control flow and state: ``python tests/fuzz/control_run.py --seeds 0:3000``.
+
+Each is run by Python as it is, and compiled, for every level of instructions and on one and two
+threads; ``--interpret`` has NumPy run the traced graph as well. Prints each program that crashes,
+hangs or is wrong, cut down to what it takes, and what was refused, in numbers. Chunks of programs
+run in processes of their own, so that a crash is one program's. ``--shard 2/8`` runs a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+
+import loopwright as lw
+from loopwright.codegen.runtime.buffers import ArraySpec
+from loopwright.codegen.target import Target
+from loopwright.compile import CompiledFunction
+from loopwright.ir.errors import UnsupportedError
+from loopwright.pipeline import Built
+from loopwright.tuning.plain_numpy import PlainNumpy
+from random_control import Program, draw_control, function_of, mistake, outcome, smaller
+from random_draw import RandomDraw
+
+ISAS = ("host", "avx2", "x86-64")
+SECONDS = 60
+CHUNK = 50
+
+Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Interpreted(CompiledFunction):
+    """A compiled function whose traced graph NumPy runs."""
+
+    def _build(self, traced: Any, *_: Any) -> Any:
+        types = [p.type for p in traced.module.main.params]
+        plain = PlainNumpy(traced.module, [ArraySpec(t.shape, t.dtype.numpy) for t in types])
+        return Built(plain.call)
+
+
+def compilers(isas: Sequence[str] = ISAS, threads: Sequence[int] = (1, 2)) -> dict[str, Compiler]:
+    """Returns what compiles a function, by name."""
+    host = Target.host()
+    made: dict[str, Compiler] = {}
+    for isa in isas:
+        target = host if isa == "host" else host.with_isa(isa)
+        for count in threads:
+            made[f"{isa} on {count}"] = lambda f, t=target, n=count: lw.compile(
+                f, target=t, threads=n
+            )
+    return made
+
+
+def failure(program: Program, ways: dict[str, Compiler]) -> str:
+    """Returns what is wrong with a program; "refused" and why, if it cannot be compiled."""
+    expected = outcome(function_of(program), program)
+    for name, compiler in ways.items():
+        try:
+            text = mistake(outcome(compiler(function_of(program)), program), expected)
+        except UnsupportedError as error:
+            return f"refused: {str(error).splitlines()[0]}"
+        except Exception as error:
+            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        if text:
+            return f"{name}: {text}"
+    return ""
+
+
+def report(seed: int, ways: dict[str, Compiler]) -> tuple[str, str]:
+    """The kind of a seed's outcome, and what to print of it."""
+    program = draw_control(RandomDraw(seed))
+    text = failure(program, ways)
+    if not text or text.startswith("refused"):
+        return text or "right", ""
+    way = text.partition(":")[0]
+    only = {way: ways[way]}
+
+    def fails(candidate: Program) -> bool:
+        answer = failure(candidate, only)
+        return bool(answer) and not answer.startswith("refused")
+
+    cut = smaller(program, fails)
+    return "wrong", f"seed {seed}: {text}\n{cut}\n  # {failure(cut, only)}"
+
+
+def _chunk(seeds: Sequence[int], ways: dict[str, Compiler], pipe: int) -> None:
+    with os.fdopen(pipe, "w") as out:
+        for seed in seeds:
+            signal.alarm(SECONDS)
+            print("begin", seed, file=out, flush=True)
+            try:
+                kind, text = report(seed, ways)
+            except Exception:
+                kind, text = "generator", f"seed {seed}: {traceback.format_exc()}"
+            if text:
+                print(f"{text}\n", flush=True)
+            print(f"end {kind}", file=out, flush=True)
+
+
+def run(seeds: Sequence[int], ways: dict[str, Compiler]) -> Counter[str]:
+    """Returns how many programs came out how; prints those that are wrong."""
+    kinds: Counter[str] = Counter()
+    waiting = list(seeds)
+    while waiting:
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read)
+            _chunk(waiting[:CHUNK], ways, write)
+            os._exit(0)
+        os.close(write)
+        begun, ended = 0, 0
+        with os.fdopen(read) as stream:
+            for line in stream:
+                if line.startswith("begin"):
+                    begun += 1
+                else:
+                    ended += 1
+                    kinds[line.removeprefix("end ").strip()] += 1
+        os.waitpid(child, 0)
+        if begun > ended:
+            seed = waiting[begun - 1]
+            kinds["crashed or hung"] += 1
+            print(f"seed {seed}: crashed or hung\n{draw_control(RandomDraw(seed))}\n", flush=True)
+        waiting = waiting[max(begun, 1) :]
+    return kinds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:3000")
+    parser.add_argument("--shard", default="0/1", help="part/parts of the seeds")
+    parser.add_argument("--isas", default=",".join(ISAS), help="levels, or none")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--interpret", action="store_true", help="NumPy runs the graph, too")
+    given = parser.parse_args()
+    warnings.simplefilter("error")
+    isas = [isa for isa in given.isas.split(",") if isa and isa != "none"]
+    ways: dict[str, Compiler] = {"interpreted": Interpreted} if given.interpret else {}
+    ways |= compilers(isas, [int(n) for n in given.threads.split(",")])
+    low, high = map(int, given.seeds.split(":"))
+    part, parts = map(int, given.shard.split("/"))
+    begun = time.perf_counter()
+    kinds = run(range(low + part, high, parts), ways)
+    for kind, count in kinds.most_common():
+        print(f"{count:6d}  {kind}")
+    print(f"{sum(kinds.values())} programs, {len(ways)} ways, {time.perf_counter() - begun:.0f} s")
+    return int(any(not k.startswith(("right", "refused")) for k in kinds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
