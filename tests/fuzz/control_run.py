@@ -1,7 +1,7 @@
 """Random programs with control flow and state: ``python tests/fuzz/control_run.py --seeds 0:3000``.
 
 Each is run by Python as it is, and compiled, for every level of instructions and on one and two
-threads; ``--interpret`` has NumPy run the traced graph as well. Prints each program that crashes,
+threads; ``--interpret`` has the interpreter run the traced graph as well. Prints each program that crashes,
 hangs or is wrong, cut down to what it takes, and what was refused, in numbers. Chunks of programs
 run in processes of their own, so that a crash is one program's. ``--shard 2/8`` runs a part.
 """
@@ -23,29 +23,34 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import loopwright as lw
-from loopwright.codegen.runtime.buffers import ArraySpec
+import numpy as np
 from loopwright.codegen.target import Target
 from loopwright.compile import CompiledFunction
 from loopwright.ir.errors import UnsupportedError
+from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.nodes import Module
 from loopwright.pipeline import Built
-from loopwright.tuning.plain_numpy import PlainNumpy
 from random_control import Program, draw_control, function_of, mistake, outcome, smaller
 from random_draw import RandomDraw
 
 ISAS = ("host", "avx2", "x86-64")
 SECONDS = 60
 CHUNK = 50
+MOST = 200  # characters of an error
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Interpreted(CompiledFunction):
-    """A compiled function whose traced graph NumPy runs."""
+    """A compiled function whose traced graph the interpreter runs."""
 
     def _build(self, traced: Any, *_: Any) -> Any:
-        types = [p.type for p in traced.module.main.params]
-        plain = PlainNumpy(traced.module, [ArraySpec(t.shape, t.dtype.numpy) for t in types])
-        return Built(plain.call)
+        return Built(lambda arrays: _evaluated(traced.module, arrays))
+
+
+def _evaluated(module: Module, arrays: Sequence[Any]) -> list[Any]:
+    result = evaluate(module, *arrays)
+    return [np.array(value) for value in (result if isinstance(result, tuple) else (result,))]
 
 
 def compilers(isas: Sequence[str] = ISAS, threads: Sequence[int] = (1, 2)) -> dict[str, Compiler]:
@@ -70,7 +75,7 @@ def failure(program: Program, ways: dict[str, Compiler]) -> str:
         except UnsupportedError as error:
             return f"refused: {str(error).splitlines()[0]}"
         except Exception as error:
-            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:MOST]
         if text:
             return f"{name}: {text}"
     return ""
@@ -142,7 +147,9 @@ def main() -> int:
     parser.add_argument("--shard", default="0/1", help="part/parts of the seeds")
     parser.add_argument("--isas", default=",".join(ISAS), help="levels, or none")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--interpret", action="store_true", help="NumPy runs the graph, too")
+    parser.add_argument(
+        "--interpret", action="store_true", help="the interpreter runs the graph, too"
+    )
     given = parser.parse_args()
     warnings.simplefilter("error")
     isas = [isa for isa in given.isas.split(",") if isa and isa != "none"]
