@@ -1,9 +1,10 @@
 """Random programs with control flow and state: ``python tests/fuzz/control_run.py --seeds 0:3000``.
 
 Each is run by Python as it is, and compiled, for every level of instructions and on one and two
-threads; ``--interpret`` has the interpreter run the traced graph as well. Prints each program that crashes,
-hangs or is wrong, cut down to what it takes, and what was refused, in numbers. Chunks of programs
-run in processes of their own, so that a crash is one program's. ``--shard 2/8`` runs a part.
+threads; ``--interpret`` has the interpreter run the graph as well, as it was traced and after all
+passes. Prints each program that crashes, hangs or is wrong, cut down to what it takes, and what was
+refused, in numbers. Chunks of programs run in processes of their own, so that a crash is one
+program's. ``--shard 2/8`` runs a part.
 """
 
 from __future__ import annotations
@@ -16,69 +17,17 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
-import loopwright as lw
-import numpy as np
-from loopwright.codegen.target import Target
-from loopwright.compile import CompiledFunction
-from loopwright.ir.errors import UnsupportedError
-from loopwright.ir.graph.evaluate import evaluate
-from loopwright.ir.graph.nodes import Module
-from loopwright.pipeline import Built
-from random_control import Program, draw_control, function_of, mistake, outcome, smaller
+from control_ways import GRAPHS, ISAS, Compiler, compilers, failure
+from random_control import Program, draw_control, smaller
 from random_draw import RandomDraw
 
-ISAS = ("host", "avx2", "x86-64")
 SECONDS = 60
 CHUNK = 50
-MOST = 200  # characters of an error
-
-Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Interpreted(CompiledFunction):
-    """A compiled function whose traced graph the interpreter runs."""
-
-    def _build(self, traced: Any, *_: Any) -> Any:
-        return Built(lambda arrays: _evaluated(traced.module, arrays))
-
-
-def _evaluated(module: Module, arrays: Sequence[Any]) -> list[Any]:
-    result = evaluate(module, *arrays)
-    return [np.array(value) for value in (result if isinstance(result, tuple) else (result,))]
-
-
-def compilers(isas: Sequence[str] = ISAS, threads: Sequence[int] = (1, 2)) -> dict[str, Compiler]:
-    """Returns what compiles a function, by name."""
-    host = Target.host()
-    made: dict[str, Compiler] = {}
-    for isa in isas:
-        target = host if isa == "host" else host.with_isa(isa)
-        for count in threads:
-            made[f"{isa} on {count}"] = lambda f, t=target, n=count: lw.compile(
-                f, target=t, threads=n
-            )
-    return made
-
-
-def failure(program: Program, ways: dict[str, Compiler]) -> str:
-    """Returns what is wrong with a program; "refused" and why, if it cannot be compiled."""
-    expected = outcome(function_of(program), program)
-    for name, compiler in ways.items():
-        try:
-            text = mistake(outcome(compiler(function_of(program)), program), expected)
-        except UnsupportedError as error:
-            return f"refused: {str(error).splitlines()[0]}"
-        except Exception as error:
-            text = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:MOST]
-        if text:
-            return f"{name}: {text}"
-    return ""
 
 
 def report(seed: int, ways: dict[str, Compiler]) -> tuple[str, str]:
@@ -147,13 +96,13 @@ def main() -> int:
     parser.add_argument("--shard", default="0/1", help="part/parts of the seeds")
     parser.add_argument("--isas", default=",".join(ISAS), help="levels, or none")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument(
-        "--interpret", action="store_true", help="the interpreter runs the graph, too"
-    )
+    parser.add_argument("--interpret", action="store_true", help="interpret graphs, too")
     given = parser.parse_args()
     warnings.simplefilter("error")
     isas = [isa for isa in given.isas.split(",") if isa and isa != "none"]
-    ways: dict[str, Compiler] = {"interpreted": Interpreted} if given.interpret else {}
+    ways: dict[str, Compiler] = {}
+    if given.interpret:
+        ways |= GRAPHS
     ways |= compilers(isas, [int(n) for n in given.threads.split(",")])
     low, high = map(int, given.seeds.split(":"))
     part, parts = map(int, given.shard.split("/"))
