@@ -18,7 +18,8 @@ class Program:
     """``function`` uses ``lw.*``. ``plain`` is the oracle: loops in plain Python, which numba
     compiles as they are. ``inputs(size, rng)`` makes the arguments of both, of ``small`` size in
     tests and ``large`` in the bench. ``tolerance`` is relative; if it is 0, results are equal.
-    ``arrays`` is True if the bodies compute with arrays, so that NumPy does something for them.
+    ``arrays`` is the number of elements of
+    the arrays with which the bodies compute, 0 if they are loops over scalars.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Program:
     small: int
     large: int
     tolerance: float
-    arrays: bool
+    arrays: int
 
     def arguments(self, size: int) -> Inputs:
         """Returns the arguments for a size, the same each time."""
@@ -47,7 +48,7 @@ def program(
     small: int,
     large: int,
     tolerance: float = 0.0,
-    arrays: bool = False,
+    arrays: int = 0,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the decorated function as a program."""
 

@@ -13,18 +13,20 @@ __all__ = ["Row", "summary", "table"]
 
 RIVALS = ("numba", "jax")
 SCALAR = ("collatz", "gcd", "bisection")
+SMALL = 256  # elements of arrays at which NumPy spends its time on calls
 LEAST_WINS, LEAST_MEAN = 34, 1.5
 MOST_OF_C, MOST_OF_NUMBA, LEAST_OF_NUMPY = 2.0, 1.3, 20.0
 
 
 @dataclass(slots=True)
 class Row:
-    """One program: by peer the seconds of a call, the median of the rounds, and those that its
-    first call took beyond it; and why there are none."""
+    """One program, which computes with ``arrays`` elements at once: by peer the seconds of a call
+    (the median of the rounds) and those that its first call took beyond it; and why there are
+    none."""
 
     program: str
     family: str
-    arrays: bool
+    arrays: int
     seconds: dict[str, float] = field(default_factory=dict)
     compile: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -70,10 +72,11 @@ def summary(rows: Sequence[Row]) -> tuple[str, bool]:
             f"as fast as the best of numba and JAX on {wins} of {len(leads)} (bar {LEAST_WINS}), "
             f"geometric mean {mean:.2f}x (bar {LEAST_MEAN:g}); {_verdict(good)}"
         )
+    small = [r for r in rows if 0 < r.arrays <= SMALL]
     bars = [
         ("C at -O2", "c", 1 / MOST_OF_C, [r for r in rows if r.program in SCALAR]),
         ("numba", "numba", 1 / MOST_OF_NUMBA, [r for r in rows if r.program in SCALAR]),
-        ("NumPy", "numpy", LEAST_OF_NUMPY, [r for r in rows if r.arrays]),
+        ("NumPy on small arrays", "numpy", LEAST_OF_NUMPY, small),
     ]
     for what, peer, least, those in bars:
         ratios = {r.program: ratio for r in those if (ratio := r.ratio(peer)) is not None}

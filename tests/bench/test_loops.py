@@ -1,4 +1,4 @@
-"""Programs with control flow: run by Python, they give what plain loops give."""
+"""Programs with control flow: run by Python and compiled, they give what plain loops give."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import loopwright as lw
 import numpy as np
 import pytest
 
@@ -16,6 +17,12 @@ from bench.loops.program import PROGRAMS, leaves, mistake
 from bench.loops.programs import linear, recursion, scalars, sequences, simulation, tables
 from bench.loops.stand_ins import python_loops
 from bench.loops.table import Row, summary, table
+
+REFUSED = (
+    *("decode", "beam_search", "breadth_first", "partition", "insertion_sort", "sieve"),
+    *("histogram", "factorial", "fibonacci", "ackermann", "parity", "tree_sum", "simpson"),
+)
+"""They write to traced places or call themselves, which is not compiled yet."""
 
 FAMILIES = (linear, recursion, scalars, sequences, simulation, tables)
 
@@ -31,6 +38,14 @@ def test_eager(name: str) -> None:
     program = PROGRAMS[name]
     arguments = program.arguments(program.small)
     assert not mistake(program, program.function(*arguments), program.plain(*arguments))
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in REFUSED])
+def test_compiled(name: str) -> None:
+    program = PROGRAMS[name]
+    arguments = program.arguments(program.small)
+    compiled = lw.compile(program.function)
+    assert not mistake(program, compiled(*arguments), program.plain(*arguments))
 
 
 @pytest.fixture
@@ -76,7 +91,7 @@ def test_mistakes_are_seen() -> None:
 
 
 def _row(name: str, **seconds: float) -> Row:
-    return Row(name, "scalars", False, seconds)
+    return Row(name, "scalars", 0, seconds)
 
 
 def test_the_table_has_ratios_and_bars() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from control_ways import GRAPHS, Compiler, failure
+from control_ways import GRAPHS, Compiler, compilers, failure
 from random_control import (
     Group,
     Program,
@@ -16,7 +16,7 @@ from random_control import (
 )
 from random_draw import RandomDraw
 
-WAYS: dict[str, Compiler] = {**GRAPHS}
+WAYS: dict[str, Compiler] = {**GRAPHS, **compilers(("host",), (1,))}
 
 
 @pytest.mark.parametrize("first", range(0, 50, 10))

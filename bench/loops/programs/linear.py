@@ -29,7 +29,7 @@ def power_iteration_plain(matrix: Any, start: Any) -> Any:
     return np.sum(vector * (matrix @ vector))
 
 
-@program(power_iteration_plain, _symmetric, small=6, large=128, tolerance=1e-9, arrays=True)
+@program(power_iteration_plain, _symmetric, small=6, large=128, tolerance=1e-9, arrays=16_384)
 def power_iteration(matrix: Any, start: Any) -> Any:
     """The largest eigenvalue."""
 
@@ -63,7 +63,7 @@ def conjugate_gradients_plain(matrix: Any, b: Any) -> Any:
     return x
 
 
-@program(conjugate_gradients_plain, _definite, small=6, large=128, tolerance=1e-9, arrays=True)
+@program(conjugate_gradients_plain, _definite, small=6, large=128, tolerance=1e-9, arrays=16_384)
 def conjugate_gradients(matrix: Any, b: Any) -> Any:
     """Solves a symmetric system by the method of conjugate gradients."""
 
@@ -94,7 +94,7 @@ def pagerank_plain(links: Any) -> Any:
     return ranks
 
 
-@program(pagerank_plain, _links, small=8, large=256, tolerance=1e-9, arrays=True)
+@program(pagerank_plain, _links, small=8, large=256, tolerance=1e-9, arrays=65_536)
 def pagerank(links: Any) -> Any:
     """Ranks of pages that link to each other."""
     n = len(links)
@@ -135,7 +135,7 @@ def k_means_plain(points: Any, start: Any) -> Any:
     return centres
 
 
-@program(k_means_plain, _points, small=15, large=2000, tolerance=1e-9, arrays=True)
+@program(k_means_plain, _points, small=15, large=2000, tolerance=1e-9, arrays=8000)
 def k_means(points: Any, start: Any) -> Any:
     """Centres of clusters, until they move no more."""
     numbers = np.arange(len(start))
@@ -166,7 +166,7 @@ def matrix_power_plain(matrix: Any, exponent: Any) -> Any:
     return result
 
 
-@program(matrix_power_plain, _exponent, small=13, large=1_000_003, tolerance=1e-4, arrays=True)
+@program(matrix_power_plain, _exponent, small=13, large=1_000_003, tolerance=1e-4, arrays=64)
 def matrix_power(matrix: Any, exponent: Any) -> Any:
     """A power of a small matrix by repeated squaring; what is off by a rounding is squared."""
 
@@ -242,7 +242,7 @@ def regression_plain(samples: Any, labels: Any) -> Any:
     return weights
 
 
-@program(regression_plain, _batches, small=5, large=2000, tolerance=1e-4, arrays=True)
+@program(regression_plain, _batches, small=5, large=2000, tolerance=1e-4, arrays=192)
 def regression(samples: Any, labels: Any) -> Any:
     """Logistic regression by stochastic gradient descent, a batch per iteration."""
 

@@ -47,7 +47,7 @@ def _sigmoid(x: Any) -> Any:
     return ONE / (ONE + np.exp(-x))
 
 
-@program(lstm_plain, _cell(4), small=3, large=32, tolerance=1e-4, arrays=True)
+@program(lstm_plain, _cell(4), small=3, large=32, tolerance=1e-4, arrays=65_536)
 def lstm(xs: Any, start: Any, inward: Any, along: Any) -> Any:
     """The last state of a long short-term memory, batch 2."""
 
@@ -76,7 +76,7 @@ def gru_plain(xs: Any, start: Any, inward: Any, along: Any) -> Any:
     return states
 
 
-@program(gru_plain, _cell(3), small=3, large=32, tolerance=1e-4, arrays=True)
+@program(gru_plain, _cell(3), small=3, large=32, tolerance=1e-4, arrays=49_152)
 def gru(xs: Any, start: Any, inward: Any, along: Any) -> Any:
     """All states of a gated recurrent unit, batch 2."""
 
@@ -114,7 +114,7 @@ def linear_attention_plain(queries: Any, keys: Any, values: Any) -> Any:
     return results
 
 
-@program(linear_attention_plain, _attention, small=6, large=2000, tolerance=1e-4, arrays=True)
+@program(linear_attention_plain, _attention, small=6, large=2000, tolerance=1e-4, arrays=256)
 def linear_attention(queries: Any, keys: Any, values: Any) -> Any:
     """Causal attention without softmax: its state is a matrix."""
 
@@ -179,7 +179,7 @@ def kalman_plain(_: Any, seen: Any) -> Any:
     return places
 
 
-@program(kalman_plain, _series, small=12, large=20_000, tolerance=1e-9, arrays=True)
+@program(kalman_plain, _series, small=12, large=20_000, tolerance=1e-9, arrays=4)
 def kalman(_: Any, seen: Any) -> Any:
     """Kalman's filter of a place that moves with an unknown speed."""
 
@@ -218,7 +218,7 @@ def decode_plain(embedding: Any, along: Any, out: Any, empty: Any) -> Any:
     return letters, count
 
 
-@program(decode_plain, _model, small=9, large=2000, arrays=True)
+@program(decode_plain, _model, small=9, large=2000, arrays=2304)
 def decode(embedding: Any, along: Any, out: Any, empty: Any) -> Any:
     """The likeliest letters of a recurrent model, until it says stop or the line is full."""
 

@@ -56,7 +56,7 @@ def rk45_plain(start: Any, end: Any) -> Any:
     return np.array([x, y])
 
 
-@program(rk45_plain, _end, small=1, large=400, tolerance=1e-5, arrays=True)
+@program(rk45_plain, _end, small=1, large=400, tolerance=1e-5, arrays=2)
 def rk45(start: Any, end: Any) -> Any:
     """Van der Pol's equation by a Runge-Kutta method that adapts its step."""
 
@@ -100,7 +100,7 @@ def life_plain(board: Any, steps: Any) -> Any:
     return board
 
 
-@program(life_plain, _board, small=7, large=64, arrays=True)
+@program(life_plain, _board, small=7, large=64, arrays=4096)
 def life(board: Any, steps: Any) -> Any:
     """Conway's game on a torus."""
 
@@ -128,7 +128,7 @@ def heat_plain(plate: Any, steps: Any) -> Any:
     return old
 
 
-@program(heat_plain, _plate, small=7, large=64, tolerance=1e-12, arrays=True)
+@program(heat_plain, _plate, small=7, large=64, tolerance=1e-12, arrays=4096)
 def heat(plate: Any, steps: Any) -> Any:
     """Heat flows in a plate whose border is kept as it is."""
 
@@ -161,7 +161,7 @@ def bodies_plain(place: Any, speed: Any, steps: Any) -> Any:
     return place, speed
 
 
-@program(bodies_plain, _bodies, small=4, large=2000, tolerance=1e-6, arrays=True)
+@program(bodies_plain, _bodies, small=4, large=2000, tolerance=1e-6, arrays=192)
 def bodies(place: Any, speed: Any, steps: Any) -> Any:
     """Eight bodies that attract each other."""
 
@@ -198,7 +198,7 @@ def ray_marching_plain(xs: Any, ys: Any) -> Any:
     return depths
 
 
-@program(ray_marching_plain, _rays, small=6, large=96, tolerance=1e-9, arrays=True)
+@program(ray_marching_plain, _rays, small=6, large=96, tolerance=1e-9, arrays=9216)
 def ray_marching(xs: Any, ys: Any) -> Any:
     """How far rays go until they meet a ball or the floor; all of them at once."""
     x, y = xs[None, :], ys[:, None]

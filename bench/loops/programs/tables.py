@@ -58,7 +58,7 @@ def knapsack_plain(weights: Any, values: Any, empty: Any) -> Any:
     return best[-1]
 
 
-@program(knapsack_plain, _items, small=7, large=200, arrays=True)
+@program(knapsack_plain, _items, small=7, large=200, arrays=2001)
 def knapsack(weights: Any, values: Any, empty: Any) -> Any:
     """The most valuable items that fit: a row of the table per item."""
     capacities = np.arange(len(empty))
@@ -99,7 +99,7 @@ def viterbi_plain(start: Any, step: Any, emit: Any, seen: Any) -> Any:
     return path, np.max(score)
 
 
-@program(viterbi_plain, _hidden_markov, small=11, large=5000, tolerance=1e-12, arrays=True)
+@program(viterbi_plain, _hidden_markov, small=11, large=5000, tolerance=1e-12, arrays=64)
 def viterbi(start: Any, step: Any, emit: Any, seen: Any) -> Any:
     """The likeliest states of a hidden Markov model, and their score."""
 
@@ -146,7 +146,7 @@ def beam_search_plain(step: Any, empty: Any) -> Any:
     return beams, scores
 
 
-@program(beam_search_plain, _bigrams, small=6, large=200, tolerance=1e-12, arrays=True)
+@program(beam_search_plain, _bigrams, small=6, large=200, tolerance=1e-12, arrays=96)
 def beam_search(step: Any, empty: Any) -> Any:
     """The likeliest sequences of a bigram model that a beam of four finds."""
     words = len(step)
@@ -180,7 +180,7 @@ def floyd_warshall_plain(distances: Any) -> Any:
     return shortest
 
 
-@program(floyd_warshall_plain, _distances, small=9, large=160, tolerance=1e-12, arrays=True)
+@program(floyd_warshall_plain, _distances, small=9, large=160, tolerance=1e-12, arrays=25_600)
 def floyd_warshall(distances: Any) -> Any:
     """Shortest paths between all nodes."""
 
