@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ..ir.program.analysis import Place, places, scopes
 from ..ir.program.nodes import Call, For, Instr, Program, While, nested_bodies
 
-__all__ = ["reuse_distances"]
+__all__ = ["bytes_in_loops", "reuse_distances"]
 
 
 def reuse_distances(program: Program) -> list[list[int]]:
@@ -29,6 +29,23 @@ def reuse_distances(program: Program) -> list[list[int]]:
             # An inner loop comes after those around it, and what it says of its calls counts.
             distances |= _of_cycle([*_calls(cycle)], place_of)
     return [distances[call] for call in order]
+
+
+def bytes_in_loops(program: Program) -> dict[str, int]:
+    """Returns, for each kernel that is called in a loop, the bytes of the operands of all calls in
+    an iteration of the innermost one, at least: what is touched until it is called again."""
+    least: dict[str, int] = {}
+    for scope in scopes(program):
+        place_of = places(scope)
+        innermost: dict[int, tuple[str, int]] = {}
+        for cycle in _loops(scope.body):
+            inside = [*_calls(cycle)]
+            touched = {place_of[o.name].root: place_of[o.name] for c in inside for o in c.operands}
+            size = sum(place.end - place.begin for place in touched.values())
+            innermost |= {id(call): (call.kernel, size) for call in inside}
+        for kernel, size in innermost.values():
+            least[kernel] = min(size, least.get(kernel, size))
+    return least
 
 
 def _calls(body: Iterable[Instr]) -> Iterator[Call]:

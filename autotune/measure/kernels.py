@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -54,12 +54,14 @@ def tasks_of(
     target: Target,
     threads: int,
     failed: Callable[[str, Exception], None] | None = None,
+    around: Mapping[str, float] | None = None,
 ) -> list[Task]:
     """Returns one task per distinct kernel of a program; its weight is how often it occurs.
 
     A kernel without a schedule space is left out if ``failed`` is given, which is called with its
     name and the error. If the other kernels move more than the LLC holds, a kernel does not find
-    its operands from the last call there: then its time with cold caches counts.
+    its operands from the last call there: then its time with cold caches counts. ``around`` has the
+    bytes that are moved between two calls, by workload, of kernels in loops.
     """
     counts: dict[str, tuple[PrimFunc, int]] = {}
     prims = list(prims)
@@ -69,8 +71,9 @@ def tasks_of(
         first, count = counts.get(key, (prim, 0))
         counts[key] = (first, count + 1)
     tasks: list[Task] = []
-    for prim, count in counts.values():
-        cache = "cold" if moved - prim_bytes(prim) > target.l3 else "warm"
+    for key, (prim, count) in counts.items():
+        others = (around or {}).get(key, moved - prim_bytes(prim))
+        cache = "cold" if others > target.l3 else "warm"
         try:
             tasks.append(task_of(prim, target, threads, count, cache))
         except Exception as error:

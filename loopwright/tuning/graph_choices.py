@@ -81,13 +81,15 @@ class Measured:
 class Decided:
     """The outcome. ``taken`` are the graph's choices from now on. ``contenders`` are kernels of
     options that lost by little and may win once they are tuned, ``points`` the keys of their choice
-    points. ``place`` are the seconds of a call of each kernel in the program, by workload."""
+    points. ``place`` are the seconds of a call of each kernel in the program, by workload, and
+    ``trips`` the calls for each place that calls it."""
 
     taken: Taken
     decisions: tuple[Decision, ...] = ()
     contenders: tuple[PrimFunc, ...] = ()
     points: frozenset[str] = frozenset()
     place: Mapping[str, float] = field(default_factory=dict[str, float])
+    trips: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(slots=True)
@@ -150,6 +152,7 @@ class GraphTuner:
         weights.sort(key=lambda entry: -entry[0])
         measured: list[Measured] = []
         place: dict[str, float] = {}
+        trips: dict[str, float] = {}
         batches = self._batches(taken, [a for _, a in weights])
         end = begun + (1 - JUDGING) * seconds  # the comparison of the whole takes time as well
         longest = 0.0
@@ -161,6 +164,7 @@ class GraphTuner:
             share = (end - start) / (len(batches) - number) - (time.monotonic() - start)
             old, new = kernel_rounds([base, built], arrays, max(0.0, share))
             place |= {w: robust_seconds(s) for w, s in new.seconds.items()}
+            trips |= {w: new.trips(w) for w in new.places}
             measured += [Measured(a, _cost(old, a.removed), _cost(new, a.added)) for a in batch]
             least = (2 * FEWEST_ROUNDS + 2) * whole  # the calls of a batch take this long at least
             longest = max(longest, least, 0.5 * (time.monotonic() - start))
@@ -169,7 +173,7 @@ class GraphTuner:
         close = [m.alternative for m in measured if id(m.alternative) in large and m.verdict.close]
         prims = tuple(p for a in close for p in a.prims)
         points = frozenset(a.point.key for a in close)
-        return replace(decided, contenders=prims, points=points, place=place)
+        return replace(decided, contenders=prims, points=points, place=place, trips=trips)
 
     def _batches(
         self, taken: Taken, alternatives: Sequence[Alternative]

@@ -37,9 +37,11 @@ from ..autotune.progress import make_progress
 from ..autotune.request import TuneRequest
 from ..autotune.search.strategies import STRATEGIES
 from ..autotune.select import Chosen
+from ..autotune.space.analysis import prim_bytes
 from ..autotune.task import Task
 from ..autotune.workload import workload_of
 from ..codegen.machine import known_machine
+from ..codegen.reuse import bytes_in_loops
 from ..codegen.runtime import pool
 from ..codegen.target import Target
 from ..extras import extra
@@ -177,6 +179,8 @@ class _Session:
         self.arrays = random_arrays(module, request.seed) if arrays is None else list(arrays)
         self.schedule_before: dict[str, Chosen] = {}
         """The schedule of the first build that has a workload, by its hash."""
+        self.around: dict[str, float] = {}
+        """The bytes that are touched in loops between two calls of a kernel, by workload."""
 
     def build(
         self,
@@ -243,6 +247,12 @@ class _Session:
         """Returns the times of the kernels in the current program, None if they cannot be
         measured."""
 
+        parts = first.parts
+        if parts is not None:
+            for name, size in bytes_in_loops(parts.program).items():
+                prim = parts.prims[name]
+                self.around[workload_of(prim).hash] = size - prim_bytes(prim)
+
         def measured() -> Rounds:
             (rounds,) = kernel_rounds([first], self.arrays, PROFILE_SHARE * self.plan.graph)
             each = rounds.seconds.items()
@@ -299,15 +309,22 @@ class _Session:
     ) -> list[Task]:
         """Returns the tasks of kernels, with the time of each in the program and its floor."""
         profiled = {} if profile is None else profile.seconds
+        trips = {
+            **decided.trips,
+            **({w: profile.trips(w) for w in profile.places} if profile else {}),
+        }
         place = {**decided.place, **{w: robust_seconds(s) for w, s in profiled.items()}}
         machine = known_machine(self.target)
         return [
             replace(
                 task,
+                # A kernel in a loop counts as often as the loop ran it with these arguments.
+                weight=max(1, round(task.weight * trips.get(task.workload.hash, 1.0))),
                 seconds=place.get(task.workload.hash, math.inf),
                 floor=machine_floor(task, machine),
             )
-            for task in tasks_of(prims, self.target, self.threads, self.stages.failed)
+            for task in tasks_of(prims, self.target, self.threads, self.stages.failed, self.around)
+            if trips.get(task.workload.hash, 1.0)
         ]
 
     def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:
@@ -397,7 +414,7 @@ class _Session:
             for name, verdict in undone.items()
         )
         last_decisions = {d.workload.hash: d for d in decisions if d.about != "schedule"}
-        calls = self.variants.of(taken).workloads
+        calls = _called(self.variants.of(taken).workloads, report.tasks)
         with suppress(LogError):  # everything that counts is written
             data = {"program": self.program, "calls": _calls(settled.built)}
             self.records.append(Note("program", data))
@@ -430,6 +447,12 @@ def _as_built(
             result = replace(result, best=best[1], after=best[1].cost, rolled_back=True)
         kept.append(result)
     return tuple(kept)
+
+
+def _called(places: Counter[str], results: Sequence[TaskResult]) -> Counter[str]:
+    """Returns the calls of each workload: of those that were tasks, as often as loops ran them."""
+    weights = {r.task.workload.hash: r.task.weight for r in results}
+    return Counter({w: max(n, weights.get(w, n)) for w, n in places.items()})
 
 
 def _calls(built: Built) -> Counter[str]:
