@@ -129,4 +129,8 @@ def _owned(constant: Constant) -> Constant:
 def _equal(old: Array | None, new: Array | None) -> bool:
     if old is None or new is None:
         return old is new
-    return old is new or np.array_equal(old.view(np.uint8), new.view(np.uint8))
+    return old is new or np.array_equal(_bytes(old), _bytes(new))
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -282,8 +282,13 @@ class _Session:
         self, decided: Decided, profile: Rounds | None, given: Mapping[str, Sequence[Any]]
     ) -> ProgramResult:
         """Tunes the kernels, and those that would be used if a close choice were made otherwise."""
-        contenders = decided.contenders if self.plan.close_choices else ()
-        prims = [*self.variants.of(decided.taken).prims, *contenders]
+        current = self.variants.of(decided.taken)
+        contenders = [
+            prim
+            for prim in (decided.contenders if self.plan.close_choices else ())
+            if self.variants.hash_of(prim) not in current.workloads
+        ]
+        prims = [*current.prims, *contenders]
         tasks = self.tasks(prims, decided, profile)
         machine = known_machine(self.target)
         # A share of an estimated peak would say nothing.
