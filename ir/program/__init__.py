@@ -10,7 +10,7 @@ values have become buffers and before the whole becomes native code.
 - ``analysis``   what every name stands for, who reads and writes it
 - ``liveness``   what is read later, around loops and along branches
 - ``pipeline``   the passes in their order: ``lifetimes``, ``copies``, ``order``, ``in_place``,
-  ``coalesce``, ``updates``, ``registers``, ``planner``
+  ``reads_first``, ``coalesce``, ``updates``, ``registers``, ``planner``
 """
 
 from .nodes import (

@@ -9,6 +9,7 @@ from itertools import count, pairwise
 
 from ..dtype import UINT8
 from .analysis import max_live_bytes, recursive_functions, regions, walk
+from .lifetimes import place_lifetimes
 from .nodes import (
     Alloc,
     Free,
@@ -66,7 +67,8 @@ def plan_memory(program: Program) -> Program:
     planned: dict[str, Program] = {}
     recursive = recursive_functions(program)
     for function in _callees_first(program):
-        planned[function.name] = _planned(_with_frames(function, arenas))
+        scope = _planned(_with_frames(replace(function, constants=program.constants), arenas))
+        planned[function.name] = replace(scope, constants=())
         if function.name not in recursive:
             arenas[function.name] = planned[function.name].arena
     main = _planned(_with_frames(program, arenas))
@@ -120,7 +122,8 @@ def _with_frames(program: Program, arenas: Mapping[str, int | None]) -> Program:
         taken[region.name] = region
         return region.name
 
-    return replace(program, body=tuple(framed(program.body)))
+    body = tuple(framed(program.body))
+    return program if body == program.body else place_lifetimes(replace(program, body=body))
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from loopwright.ir.program.copies import eliminate_copies
 from loopwright.ir.program.in_place import share_in_place
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.order import order_calls
+from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
 from loopwright.ir.program.updates import update_in_place
 
@@ -42,6 +43,7 @@ def _programs(function):
         (order_calls, order_calls),
         (share_in_place, _share),
         (update_in_place, _update),
+        (order_reads, lambda p: order_reads(p, _always)),
         (coalesce, lambda p: coalesce(p, _always)),
         (keep_in_registers, lambda p: keep_in_registers(p, lambda call: False)),
     ],

@@ -12,12 +12,14 @@ from loopwright.ir.program.interpret import interpret
 from loopwright.ir.program.lifetimes import place_lifetimes
 from loopwright.ir.program.order import order_calls
 from loopwright.ir.program.planner import lower_bound, plan_memory
+from loopwright.ir.program.reads_first import order_reads
 from loopwright.ir.program.registers import keep_in_registers
 from random_structured import KERNELS, is_in_place, structured_programs
 
 PASSES = [
     place_lifetimes,
     order_calls,
+    partial(order_reads, safe=is_in_place),
     partial(coalesce, safe=is_in_place),
     partial(keep_in_registers, parallel=lambda call: call.kernel == "other"),
     plan_memory,
