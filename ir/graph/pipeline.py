@@ -29,6 +29,7 @@ from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.vectorise_loops import vectorise_loops
+from .passes.while_to_for import while_to_for
 from .printer import as_text
 from .verify import verify
 
@@ -66,6 +67,8 @@ def default_pipeline(
         inline_calls,
         # What a loop does not change is the same in all iterations, and may be a constant.
         reduce_carries,
+        # What a counter is compared with is not carried any more.
+        while_to_for,
         # Weights are constants now, if they ever are; batch normalisations are still one operator.
         fold_scales,
         partial(choose_algorithms, preferences=preferences, choices=choices),

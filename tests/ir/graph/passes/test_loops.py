@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from graphs import check_pass
+import numpy as np
+import pytest
+from graphs import check_pass, parse
+from loopwright.ir.graph.evaluate import evaluate
 from loopwright.ir.graph.passes.hoist_invariants import hoist_invariants
 from loopwright.ir.graph.passes.reduce_carries import reduce_carries
+from loopwright.ir.graph.passes.while_to_for import while_to_for
+from loopwright.ir.graph.verify import verify
 
 
 def test_values_that_go_on_as_they_began() -> None:
@@ -180,3 +185,62 @@ def test_a_condition_is_always_computed() -> None:
           %0.0
         }""",
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "bound", "step", "counts"),
+    [
+        ("int64", "0i64", "%n", 1, True),
+        ("int64", "3i64", "%n", 1, True),
+        ("int64", "-3i64", "%n", 1, False),  # the distance may not fit
+        ("int64", "%k", "%n", 1, False),
+        ("int64", "0i64", "%n", 2, False),  # it may pass the bound, and wrap around
+        ("int64", "1i64", "10i64", 4, True),
+        ("int64", "10i64", "1i64", 4, True),
+        ("int64", "0i64", f"{2**63 - 3}i64", 4, False),
+        ("int32", "%k", "%n", 1, True),
+        ("int32", "%k", "7", 3, True),
+        ("int32", "-5", "7", 3, True),
+        ("int16", "%k", "7i16", 3, True),
+        ("uint8", "0u8", "%n", 1, False),
+        ("float32", "0f", "%n", 1, False),
+    ],
+)
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_counters(
+    dtype: str, first: str, bound: str, step: int, counts: bool, mirrored: bool
+) -> None:
+    suffix = {"int64": "i64", "int32": "", "int16": "i16", "uint8": "u8", "float32": "f"}[dtype]
+    test = f"greater({bound}, %i)" if mirrored else f"less(%i, {bound})"
+    total = f"add({step}{suffix}, %i)" if mirrored else f"add(%i, {step}{suffix})"
+    program = parse(f"""fn (%n: {dtype}, %k: {dtype}) {{
+      %0 = while (%s = %k, %i = {first}, %last = %n) {{ {test} }} do {{
+        %1 = {total};
+        %2 = add(%s, multiply(%i, %i));
+        (%2, %1, %i)
+      }};
+      (%0.0, %0.1, %0.2)
+    }}""")
+    result = verify(while_to_for(program))
+    assert while_to_for(result) is result
+    assert (result is not program) == counts
+    for n, k in [(0, 0), (5, 2), (2, 5), (1, 1)] if counts else ():
+        args = np.array(n, dtype), np.array(k, dtype)
+        np.testing.assert_equal(evaluate(result, *args), evaluate(program, *args))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "{ logical_and(less(%i, %n), less(%s, 3i64)) } do { (add(%i, 1i64), add(%s, %s)) }",
+        "{ less(%i, %s) } do { (add(%i, 1i64), add(%s, 1i64)) }",
+        "{ less(%i, %n) } do { (subtract(%i, 1i64), %s) }",
+        "{ less(%i, %n) } do { (add(%i, %n), %s) }",
+        "{ less(%i, %n) } do { (add(%i, -1i64), %s) }",
+        "{ less_equal(%i, %n) } do { (add(%i, 1i64), %s) }",
+        "{ less(%s, %n) } do { (add(%i, 1i64), multiply(%s, 2i64)) }",
+    ],
+)
+def test_loops_that_do_not_count_stay(loop: str) -> None:
+    program = parse(f"fn (%n: int64) {{ %0 = while (%i = 0i64, %s = 1i64) {loop}; %0.1 }}")
+    assert while_to_for(program) is program

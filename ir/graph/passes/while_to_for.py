@@ -1,0 +1,216 @@
+"""Count the iterations of loops that count.
+
+Before::
+
+    def @main(%n: int64, %x: Tensor[(64), float32]) -> (int64, Tensor[(64), float32]) {
+      %0 = while (%i = 0i64, %y = %x) {
+        less(%i, %n)
+      } do {
+        %1 = sin(%y);
+        %2 = add(%i, 1i64);
+        (%2, %1)
+      };
+      (%0.0, %0.1)
+    }
+
+After::
+
+    def @main(%n: int64, %x: Tensor[(64), float32]) -> (int64, Tensor[(64), float32]) {
+      %0 = for (%i < %n; %y = %x) {
+        %1 = sin(%y);
+        (%1,)
+      };
+      %1 = %0.0;
+      %2 = maximum(%n, 0i64);
+      (%2, %1)
+    }
+
+The counter is an integer that the body adds a positive constant to, and the condition compares it
+with a value that the loop does not change. Its values must not wrap around on the way: that is so
+if it counts by one up to a value that it does not pass, or if both ends are constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtype import INT64
+from ...pass_context import optional
+from ..builder import Builder
+from ..loops import next_values
+from ..nodes import (
+    Atom,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    Module,
+    TupleGetItem,
+    Var,
+    While,
+)
+from ..operator import OPERATORS
+from ..types import TensorType
+from ..walk import copy_block, map_functions, rewrite_function
+from .eliminate_dead_code import without_dead_code
+
+__all__ = ["while_to_for"]
+
+
+_INDEX = TensorType((), INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A carried value, by its place, that grows by ``step`` from ``first`` while it is less than
+    ``bound``."""
+
+    place: int
+    first: Atom
+    bound: Atom
+    step: int
+
+
+@optional(level=1)
+def while_to_for(module: Module) -> Module:
+    """Replaces ``while`` by ``for`` where the number of iterations is decided before the loop."""
+    return map_functions(module, _convert)
+
+
+def _convert(function: Function) -> Function:
+    last: dict[Atom, list[Atom]] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, TupleGetItem) and value.value in last:
+            return last[value.value][value.index]
+        count = _count(value) if isinstance(value, While) else None
+        if count is None:
+            return None
+        assert isinstance(value, While)
+        values = _for(value, count, builder)
+        result = builder.make_tuple(values)
+        last[result] = values
+        return result
+
+    result = rewrite_function(function, step)
+    return function if result is function else without_dead_code(result)
+
+
+def _count(loop: While) -> _Count | None:
+    """Returns what a loop counts, if its condition says nothing else."""
+    following = next_values(loop.body)
+    made = {b.var: b.value for b in loop.condition.bindings}
+    test = made.get(loop.condition.result) if isinstance(loop.condition.result, Var) else None
+    if following is None or not isinstance(test, Call) or len(made) != 1:
+        return None
+    if test.op not in (OPERATORS["less"], OPERATORS["greater"]):
+        return None
+    left, right = test.args if test.op is OPERATORS["less"] else test.args[::-1]
+    if not isinstance(left, Var) or left not in loop.params or right in loop.params:
+        return None
+    place = loop.params.index(left)
+    increment = next((b.value for b in loop.body.bindings if b.var is following[place]), None)
+    step = _step(increment, left)
+    if step is None:
+        return None
+    first = loop.initial[place]
+    return _Count(place, first, right, step) if _cannot_wrap(first, right, step, left) else None
+
+
+def _step(increment: object, counter: Var) -> int | None:
+    """Returns the constant that is added to a counter, if it is positive."""
+    if not isinstance(increment, Call) or increment.op is not OPERATORS["add"]:
+        return None
+    one, other = increment.args
+    step = other if one is counter else one
+    if counter not in (one, other) or not isinstance(step, Constant) or step.value.ndim:
+        return None
+    return int(step.value) if step.value > 0 else None
+
+
+def _cannot_wrap(first: Atom, bound: Atom, step: int, counter: Var) -> bool:
+    """True if the counter reaches ``bound`` within its dtype, and their distance is an int64."""
+    kind = counter.type
+    if (
+        not isinstance(kind, TensorType)
+        or kind.shape
+        or not kind.dtype.is_integer
+        or not kind.dtype.is_signed
+    ):
+        return False
+    limits = np.iinfo(kind.dtype.numpy)
+    if kind.dtype == INT64 and not (isinstance(first, Constant) and first.value >= 0):
+        return False  # the distance may be more than an int64 holds
+    return step == 1 or (isinstance(bound, Constant) and int(bound.value) + step <= limits.max)
+
+
+def _for(loop: While, count: _Count, builder: Builder) -> list[Atom]:
+    """Emits the loop; returns the last values of what ``loop`` carries."""
+    counter = loop.params[count.place]
+    params = [Var(p.name, p.type, p.span) for p in loop.params]
+    instead: dict[Var, Atom] = dict(zip(loop.params, params))
+    index = Var(counter.name, _INDEX, counter.span)
+    inside = Builder(span=loop.span)
+    instead[counter] = _value(count, index, counter, inside)
+    following = next_values(loop.body)
+    assert following is not None
+    left = tuple(b for b in loop.body.bindings if b.var is not loop.body.result)
+    body = copy_block(Block(left, loop.body.result), instead)
+    inside.bindings += body.bindings
+    ends = [instead.get(end, end) if isinstance(end, Var) else end for end in following]
+    kept = [n for n in range(len(params)) if n != count.place]
+    block = inside.block(inside.make_tuple([ends[n] for n in kept]))
+    extent = _extent(count, builder)
+    initial = [loop.initial[n] for n in kept]
+    new = builder.for_loop(index, extent, [params[n] for n in kept], initial, block, span=loop.span)
+    values: list[Atom] = [builder.get_item(new, n) for n in range(len(kept))]
+    if isinstance(extent, Constant):
+        trips: Atom = _number(max(int(extent.value), 0))
+    else:
+        trips = builder.emit(OPERATORS["maximum"], (extent, _number(0)))
+    values.insert(count.place, _value(count, trips, counter, builder))
+    return values
+
+
+def _number(value: int) -> Constant:
+    return Constant(np.array(value, np.int64))
+
+
+def _wide(atom: Atom, builder: Builder) -> Atom:
+    """Emits a cast to the dtype of an index where ``atom`` has another."""
+    if atom.type == _INDEX:
+        return atom
+    if isinstance(atom, Constant):
+        return _number(int(atom.value))
+    return builder.emit(OPERATORS["cast"], (atom,), {"dtype": "int64"})
+
+
+def _extent(count: _Count, builder: Builder) -> Atom:
+    """Emits the number of iterations, which may be negative where there are none."""
+    first, bound = _wide(count.first, builder), _wide(count.bound, builder)
+    if isinstance(first, Constant) and isinstance(bound, Constant):
+        return _number(-(-(int(bound.value) - int(first.value)) // count.step))
+    if not isinstance(first, Constant) or first.value:
+        bound = builder.emit(OPERATORS["subtract"], (bound, first))
+    if count.step == 1:
+        return bound
+    up = builder.emit(OPERATORS["add"], (bound, _number(count.step - 1)))
+    return builder.emit(OPERATORS["floor_divide"], (up, _number(count.step)))
+
+
+def _value(count: _Count, trips: Atom, counter: Var, builder: Builder) -> Atom:
+    """Emits the counter's value after so many iterations."""
+    if isinstance(trips, Constant) and isinstance(count.first, Constant):
+        value = int(count.first.value) + int(trips.value) * count.step
+        return Constant(np.array(value, count.first.value.dtype))
+    if count.step != 1:
+        trips = builder.emit(OPERATORS["multiply"], (trips, _number(count.step)))
+    if not isinstance(count.first, Constant) or count.first.value:
+        trips = builder.emit(OPERATORS["add"], (trips, _wide(count.first, builder)))
+    if counter.type == _INDEX:
+        return trips
+    assert isinstance(counter.type, TensorType)
+    return builder.emit(OPERATORS["cast"], (trips,), {"dtype": counter.type.dtype.name})
