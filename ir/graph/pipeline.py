@@ -65,6 +65,8 @@ def default_pipeline(
         evaluate_partially,
         tail_calls_to_loops,
         inline_calls,
+        # What decides whether a loop goes on was a branch in its function.
+        fold_branches,
         # What a loop does not change is the same in all iterations, and may be a constant.
         reduce_carries,
         # What a counter is compared with is not carried any more.

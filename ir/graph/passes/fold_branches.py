@@ -173,8 +173,21 @@ def _select(condition: Atom, one: Atom, other: Atom, builder: Builder) -> Atom:
     truths = [bool(a.value) if _is_truth(a) else None for a in (one, other)]
     if truths == [True, False]:
         return condition
-    if truths == [False, True]:
-        return builder.emit(OPERATORS["logical_not"], (condition,))
+    if truths[0] is False or truths[1] is True:
+        condition = builder.emit(OPERATORS["logical_not"], (condition,))
+    match truths:
+        case [False, True]:
+            return condition
+        case [None, False]:
+            return builder.emit(OPERATORS["logical_and"], (condition, one))
+        case [False, None]:
+            return builder.emit(OPERATORS["logical_and"], (condition, other))
+        case [True, None]:
+            return builder.emit(OPERATORS["logical_or"], (condition, other))
+        case [None, True]:
+            return builder.emit(OPERATORS["logical_or"], (condition, one))
+        case _:
+            pass
     return builder.emit(OPERATORS["where"], (condition, one, other))
 
 

@@ -24,8 +24,7 @@ After::
 
     def @gcd(%a: int64, %b: int64) -> int64 {
       %0 = while (%x = %a, %y = %b) {
-        %1 = equal(%y, 0i64);
-        logical_not(%1)
+        not_equal(%y, 0i64)
       } do {
         %2 = floor_mod(%x, %y);
         (%y, %2)
@@ -54,15 +53,18 @@ from ..nodes import (
     Block,
     Call,
     Constant,
+    Expr,
     Function,
     GlobalVar,
     If,
     Module,
+    Tuple,
+    TupleGetItem,
     Var,
 )
 from ..operator import OPERATORS, Operator
 from ..types import TensorType, TupleType, Type
-from ..walk import copy_block, global_variables, use_counts
+from ..walk import copy_block, global_variables, rewrite_function, use_counts
 from ..work import block_work
 from .eliminate_dead_code import without_dead_code
 
@@ -81,6 +83,16 @@ IDENTITIES: dict[str, Callable[[Any], Any]] = {
     "minimum": lambda limits: limits.max,
 }
 """Operators that are associative and commutative on integers, with the value that changes none."""
+
+
+OPPOSITES = {
+    "less": "greater_equal",
+    "greater_equal": "less",
+    "greater": "less_equal",
+    "less_equal": "greater",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +127,34 @@ def tail_calls_to_loops(module: Module) -> Module:
     return module
 
 
-def _looped(name: str, function: Function) -> Function:
+def _looped(name: str, original: Function) -> Function:
+    function = without_dead_code(_with_whole_tuples(original))
     tail = _tail(name, function.body)
     leaves = _leaves(tail)
     calls = [leaf for leaf in leaves if leaf.args is not None]
     operators = {leaf.operator for leaf in calls if leaf.operator is not None}
     if len(calls) != global_variables(function)[name] or len(calls) == len(leaves):
-        return function
+        return original
     if len(operators) > 1:
-        return function
+        return original
     return without_dead_code(_Loop(function, tail, next(iter(operators), None)).function())
+
+
+def _with_whole_tuples(function: Function) -> Function:
+    """``function`` with tuples that have all the fields of another, in order, replaced by that: a
+    call's result that is taken apart and put together is the result."""
+    items: dict[Atom, TupleGetItem] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, TupleGetItem):
+            items[var] = value
+        if not isinstance(value, Tuple) or not value.fields or value.fields[0] not in items:
+            return None
+        whole = items[value.fields[0]].value
+        places = [items[a].index for a in value.fields if a in items and items[a].value is whole]
+        return whole if whole.type == var.type and places == [*range(len(value.fields))] else None
+
+    return rewrite_function(function, step)
 
 
 def _tail(name: str, block: Block) -> _Tail:
@@ -187,7 +217,19 @@ def _emit_decision(tail: _Tail, builder: Builder) -> Atom:
         return builder.cond(condition, inside[0].block(then), inside[1].block(orelse))
     if bool(then.value) == bool(orelse.value):
         return then
-    return condition if bool(then.value) else builder.emit(OPERATORS["logical_not"], (condition,))
+    return condition if bool(then.value) else _negated(condition, tail.before, builder)
+
+
+def _negated(condition: Atom, before: Sequence[Binding], builder: Builder) -> Atom:
+    """Emits the opposite of a condition; of a comparison, the one that it is."""
+    value = next((b.value for b in before if b.var is condition), None)
+    if isinstance(value, Call) and isinstance(value.op, Operator):
+        exact = all(
+            isinstance(a.type, TensorType) and not a.type.dtype.is_float for a in value.args
+        )
+        if exact and value.op.name in OPPOSITES:
+            return builder.emit(OPERATORS[OPPOSITES[value.op.name]], value.args)
+    return builder.emit(OPERATORS["logical_not"], (condition,))
 
 
 def _truth(value: bool) -> Constant:

@@ -72,7 +72,7 @@ def test_truths_need_no_selection() -> None:
         }""",
         after="""fn (%p: bool, %q: bool) {
           %0 = logical_not(%p);
-          %1 = where(%p, %q, False);
+          %1 = logical_and(%p, %q);
           (%p, %0, %1)
         }""",
     )
@@ -87,3 +87,20 @@ def test_what_is_long_large_or_may_not_end_stays_a_branch() -> None:
         assert fold_branches(module) is module
     large = "fn (%p: bool, %x: Tensor[(64), int32]) { if (%p) { %x } else { add(%x, 1) } }"
     check_pass(fold_branches, before=large, after=large)
+
+
+def test_truths_on_one_side() -> None:
+    check_pass(
+        fold_branches,
+        before="""fn (%p: bool, %q: bool) {
+          if (%p) { (True, False, %q) } else { (%q, %q, True) }
+        }""",
+        after="""fn (%p: bool, %q: bool) {
+          %0 = logical_or(%p, %q);
+          %1 = logical_not(%p);
+          %2 = logical_and(%1, %q);
+          %3 = logical_not(%p);
+          %4 = logical_or(%3, %q);
+          (%0, %2, %4)
+        }""",
+    )

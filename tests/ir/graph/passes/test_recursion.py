@@ -162,8 +162,7 @@ def test_calls_take_no_frames() -> None:
           def @main(%x: float32) -> float32 { @f(%x, 0) }
           def @f(%x: float32, %n: int32) -> float32 {
             %0 = while (%y = %x, %m = %n) {
-              %1 = greater_equal(%m, 1000);
-              logical_not(%1)
+              less(%m, 1000)
             } do {
               %2 = negative(%y);
               %3 = add(%m, 1);
@@ -172,3 +171,21 @@ def test_calls_take_no_frames() -> None:
             %0.0
           }""",
     )
+
+
+def test_results_that_are_taken_apart_and_put_together() -> None:
+    text = """
+      def @main(%a: int64, %b: int64) -> (int64, int64) {{ @f(%a, %b) }}
+      def @f(%a: int64, %b: int64) -> (int64, int64) {{
+        %0 = if (equal(%b, 0i64)) {{ (%a, %b) }} else {{
+          %1 = @f(%b, floor_mod(%a, %b));
+          {tuple}
+        }};
+        %2 = %0.0;
+        %3 = %0.1;
+        (%2, %3)
+      }}"""
+    check_loop(text.format(tuple="(%1.0, %1.1)"), (np.int64(48), np.int64(36)))
+    for other in ("(%1.1, %1.0)", "(%1.0, %1.0)", "(%1.0, %a)"):
+        program = parse(text.format(tuple=other))
+        assert tail_calls_to_loops(program) is program
