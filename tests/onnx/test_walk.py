@@ -73,16 +73,27 @@ def _if() -> ModelProto:
     return proto
 
 
-def test_a_branch_is_taken_when_the_model_is_compiled() -> None:
+def test_a_branch_is_taken_when_its_condition_is_known() -> None:
     np.testing.assert_array_equal(lw.from_onnx(_if(), constants={"c": True})(X), np.maximum(X, 0))
     np.testing.assert_array_equal(lw.from_onnx(_if(), constants={"c": False})(X), -X)
-    with pytest.raises(lw.UnsupportedError) as caught:
-        lw.from_onnx(_if())
-    assert caught.value.message == (
-        "If 'choice': its input cond has to be known when the model is compiled, and depends on "
-        "the model's input 'c'"
+    f = lw.from_onnx(_if())
+    np.testing.assert_array_equal(f(X, np.bool_(True)), np.maximum(X, 0))
+    np.testing.assert_array_equal(f(X, np.bool_(False)), -X)
+
+
+def test_a_shape_that_depends_on_an_input_is_an_error_that_names_it() -> None:
+    proto = model(
+        [make("Reshape", ["x", "s"], ["y"], name="choice")],
+        [value("x", [2, 6]), value("s", [2], np.int64)],
+        ["y"],
     )
-    assert "constants={'c': ...}" in str(caught.value)
+    with pytest.raises(lw.UnsupportedError) as caught:
+        lw.from_onnx(proto)
+    assert caught.value.message == (
+        "Reshape 'choice': its input shape has to be known when the model is compiled, and depends "
+        "on the model's input 's'"
+    )
+    assert "constants={'s': ...}" in str(caught.value)
 
 
 def test_constants_are_not_inputs_any_more() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from loopwright.ir.dtype import FLOAT32
 from loopwright.ir.graph.types import TensorType
+from loopwright.tracer import control
 from loopwright.tracer.arguments import quick_key
 from loopwright.tracer.explain import suggest
 from loopwright.tracer.pytree import LEAF, flatten, paths, unflatten
@@ -194,6 +195,7 @@ def test_hints(operation: str, left: Any, right: Any, hint: str | None) -> None:
 MODULES = [
     *(f"loopwright.tracer.{m.name}" for m in pkgutil.iter_modules(loopwright.tracer.__path__)),
     *(f"loopwright.tracer.nn.{m.name}" for m in pkgutil.iter_modules(loopwright.nn.__path__)),
+    *(f"loopwright.tracer.control.{m.name}" for m in pkgutil.iter_modules(control.__path__)),
     *("loopwright", "loopwright.config"),
 ]
 

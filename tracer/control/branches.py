@@ -32,8 +32,8 @@ def cond(
 
     >>> import numpy as np
     >>> import loopwright as lw
-    >>> x = np.array([1.0, -3.0])
-    >>> lw.cond(x.sum() > 0, lambda: x, lambda: -x)
+    >>> f = lw.compile(lambda x: lw.cond(x.sum() > 0, lambda: x, lambda: -x))
+    >>> f(np.array([1.0, -3.0]))
     array([-1.,  3.])
     """
     if type(pred) is not Proxy:
@@ -55,7 +55,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
     >>> import numpy as np
     >>> import loopwright as lw
-    >>> float(lw.switch(7, [np.sin, np.cos, np.negative], 2.0))
+    >>> f = lw.compile(lambda i, x: lw.switch(i, [np.sin, np.cos, np.negative], x))
+    >>> float(f(7, 2.0))
     -2.0
     """
     if not branches:

@@ -42,8 +42,8 @@ def function(f: Callable[..., Any]) -> TracedFunction:
     >>> @lw.function
     ... def factorial(n):
     ...     return lw.cond(n <= 1, lambda: 1, lambda: n * factorial(n - 1))
-    >>> factorial(5)
-    120
+    >>> factorial(5), int(lw.compile(factorial)(10))
+    (120, 3628800)
     """
     return TracedFunction(f)
 

@@ -33,8 +33,8 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     >>> import loopwright as lw
     >>> def gcd(a, b):
     ...     return lw.while_loop(lambda c: c[1] != 0, lambda c: (c[1], c[0] % c[1]), (a, b))[0]
-    >>> gcd(48, 36)
-    12
+    >>> gcd(48, 36), int(lw.compile(gcd)(48, 36))
+    (12, 12)
     """
     if active() is None:
         return eager.while_loop(cond_fn, body_fn, init)
@@ -51,7 +51,8 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     Raises LoopwrightTypeError if the body gives another shape or dtype, or other containers.
 
     >>> import loopwright as lw
-    >>> lw.fori_loop(0, 3, lambda i, y: y * 1.5, 1.0)
+    >>> power = lw.compile(lambda x, n: lw.fori_loop(0, n, lambda i, y: y * x, 1.0))
+    >>> float(power(1.5, 3))
     3.375
     """
     lower, upper = _count("lower", lower), _count("upper", upper)

@@ -1,44 +1,127 @@
-"""Converters of control flow whose way is known when the model is compiled, and of sequences.
+"""Converters of control flow, and of sequences.
 
-A loop is unrolled. A sequence is a list of values.
+A loop is unrolled if its iterations are few and their number is known when the model is converted:
+then shapes that are computed inside of it are known, too. Otherwise it becomes a loop of the graph,
+as does a branch whose condition depends on the model's inputs. A sequence is a list of values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ....ir.errors import LoopwrightValueError, UnsupportedError
-from .table import Branch, Node, Value, converter, known, known_ints
+from ....ir.dtype import INT64
+from ....ir.errors import LoopwrightError, LoopwrightValueError, UnsupportedError
+from ...control import cond, scan, while_loop
+from ...emitting import lift
+from .table import Branch, Node, Value, converter, is_known, known, known_ints
+
+LEAST_LOOPED = 65
+"""Iterations from which on a loop of a known number of them stays a loop, if it can."""
 
 MOST_UNROLLED = 4096
 """Iterations of the longest loop that is unrolled."""
 
+MOST_LOOPED = 1 << 40
+"""Iterations of the longest loop: more take longer than anybody waits, and are a mistake."""
+
 
 @converter("If", since=1)
 def _if(condition: Value, *, then_branch: Branch, else_branch: Branch) -> Value:
-    return then_branch() if bool(np.all(known(condition, "cond"))) else else_branch()
+    if is_known(condition):
+        return then_branch() if bool(np.all(condition)) else else_branch()
+    return cond(condition.reshape(()), then_branch, else_branch)
 
 
 @converter("Loop", since=1)
 def _loop(
     node: Node, trips: Value = None, condition: Value = None, *carried: Value, body: Branch
 ) -> Value:
-    count = None if trips is None else int(known(trips, "M").reshape(()))
-    goes_on = condition is None or bool(np.all(known(condition, "cond")))
+    count = _known_count(trips)
+    _check_length(count or 0, MOST_LOOPED)
+    rows_wanted = any(node.wants(n) for n in range(len(carried), len(node.outputs)))
+    if is_known(condition) and (trips is None or count is not None):
+        goes_on = condition is None or bool(np.all(condition))
+        if not goes_on or count is None or count < LEAST_LOOPED:
+            unrolled = _unrolled(node, count, goes_on, carried, body)
+            if unrolled is not None:
+                return unrolled
+    if count is not None and is_known(condition):
+        try:
+            return _counted(count, carried, body)
+        except (_GoesOnError, LoopwrightError):
+            if rows_wanted or count <= MOST_UNROLLED:
+                unrolled = _unrolled(node, count, True, carried, body)
+                if unrolled is not None:
+                    return unrolled
+    if rows_wanted:
+        raise UnsupportedError(
+            "the number of rows of its scan outputs depends on the model's inputs"
+        )
+    return _while(trips, condition, carried, body)
+
+
+def _known_count(trips: Value) -> int | None:
+    return int(trips.reshape(())) if trips is not None and is_known(trips) else None
+
+
+def _unrolled(
+    node: Node, count: int | None, goes_on: bool, carried: Sequence[Value], body: Branch
+) -> Value:
+    """Returns the results of all iterations, one after the other; None if it depends on the
+    model's inputs how many there are."""
     values, rows = list(carried), list[tuple[Value, ...]]()
     step = 0
     while goes_on and (count is None or step < count):
-        _check_length(step + 1)
+        _check_length(step + 1, MOST_UNROLLED)
         going, *results = body(np.array(step, np.int64), np.array(True), *values)
         values, row = results[: len(carried)], results[len(carried) :]
         rows.append(tuple(row))
         step += 1
-        goes_on = bool(np.all(known(going, "cond")))
+        if not is_known(going):
+            return None
+        goes_on = bool(np.all(going))
     if not rows and len(node.outputs) > len(carried):
         raise UnsupportedError("it has no iterations, and the shapes of its scan outputs are open")
     return (*values, *(np.stack(column) for column in zip(*rows)))
+
+
+class _GoesOnError(Exception):
+    """A loop of a known number of iterations may end before."""
+
+
+def _counted(count: int, carried: Sequence[Value], body: Branch) -> Value:
+    """Returns the results of a loop of ``count`` iterations."""
+
+    def step(values: tuple[Value, ...], number: Value) -> Any:
+        going, *results = body(number, np.array(True), *values)
+        if not is_known(going) or not np.all(going):
+            raise _GoesOnError
+        return tuple(results[: len(carried)]), tuple(results[len(carried) :])
+
+    last, rows = scan(step, tuple(carried), np.arange(count))
+    return (*last, *rows)
+
+
+def _while(trips: Value, condition: Value, carried: Sequence[Value], body: Branch) -> Value:
+    """Returns the results of a loop whose end depends on values."""
+    count = None if trips is None else trips.reshape(())
+    begins: Value = np.array(True) if condition is None else condition.reshape(())
+
+    def goes_on(state: Any) -> Value:
+        step, going, _ = state
+        return going if count is None else np.logical_and(going, step < count)
+
+    def once(state: Any) -> Any:
+        step, going, values = state
+        still, *results = body(step, going, *values)
+        return step + 1, np.reshape(still, ()), tuple(results)
+
+    zero = lift(np.array(0, np.int64), INT64)
+    _, _, last = while_loop(goes_on, once, (zero, begins, tuple(carried)))
+    return tuple(last)
 
 
 @converter("Scan", since=8)
@@ -77,7 +160,13 @@ def _scan(
     scanned = inputs[len(states) :]
     axes = scan_input_axes or (0,) * len(scanned)
     steps = scanned[0].shape[axes[0]]
-    _check_length(steps)
+    if steps >= LEAST_LOOPED:
+        flipped = scan_input_directions, scan_output_directions
+        try:
+            return _scanned(states, scanned, axes, flipped, scan_output_axes, body)
+        except LoopwrightError:
+            if steps > MOST_UNROLLED:
+                raise
     slices: list[list[Value]] = []
     for number, (x, axis) in enumerate(zip(scanned, axes, strict=True)):
         parts = [np.take(x, step, axis) for step in range(steps)]
@@ -96,9 +185,31 @@ def _scan(
     return (*states, *outputs)
 
 
-def _check_length(steps: int) -> None:
-    if steps > MOST_UNROLLED:
-        raise UnsupportedError(f"it has more than {MOST_UNROLLED} iterations")
+def _scanned(
+    states: Sequence[Value],
+    scanned: Sequence[Value],
+    axes: Sequence[int],
+    flipped: tuple[Sequence[int], Sequence[int]],
+    output_axes: Sequence[int],
+    body: Branch,
+) -> Value:
+    """Returns the results of a Scan as a loop of the graph."""
+
+    def step(values: tuple[Value, ...], row: tuple[Value, ...]) -> Any:
+        results = body(*values, *row)
+        return tuple(results[: len(states)]), tuple(results[len(states) :])
+
+    rows = [np.moveaxis(x, axis, 0) for x, axis in zip(scanned, axes, strict=True)]
+    rows = [x[::-1] if flipped[0][n : n + 1] == (1,) else x for n, x in enumerate(rows)]
+    last, outputs = scan(step, tuple(states), tuple(rows))
+    ordered = [x[::-1] if flipped[1][n : n + 1] == (1,) else x for n, x in enumerate(outputs)]
+    moved = [np.moveaxis(x, 0, output_axes[n] if output_axes else 0) for n, x in enumerate(ordered)]
+    return (*last, *moved)
+
+
+def _check_length(steps: int, most: int) -> None:
+    if steps > most:
+        raise UnsupportedError(f"it has more than {most} iterations")
 
 
 # Sequences.

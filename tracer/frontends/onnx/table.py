@@ -26,6 +26,7 @@ from ....ir.dtype import Array
 from ....ir.errors import UnsupportedError
 from ....ir.graph.walk import operands
 from ...proxy import Proxy
+from ...scope import Scope
 
 __all__ = [
     "Branch",
@@ -142,10 +143,10 @@ def known(value: Value, what: str) -> Array:
     if is_known(value):
         return np.asarray(value)
     inputs = _sources(value)
-    names = ", ".join(map(repr, inputs))
+    names = f" {', '.join(map(repr, inputs))}" if inputs else ""
     error = NotKnownError(
         f"its input {what} has to be known when the model is compiled, and depends on the model's "
-        f"input{'s' * (len(inputs) > 1)} {names}",
+        f"input{'s' * (len(inputs) != 1)}{names}",
         hint=f"constants={{{inputs[0]!r}: ...}} of lw.from_onnx, if the value is always the same"
         if inputs
         else None,
@@ -156,12 +157,15 @@ def known(value: Value, what: str) -> Array:
 
 def _sources(value: Proxy) -> tuple[str, ...]:
     """Returns the names of the model's inputs on which ``value`` depends."""
-    builder = value.owner.builder
+    trace = value.owner
     needed: set[object] = {value.atom}
-    for binding in reversed(builder.bindings):
-        if binding.var in needed:
-            needed.update(operands(binding.value))
-    return tuple(param.name for param in builder.params if param in needed)
+    scope: Scope | None = trace.scope
+    while scope is not None:  # from the block of a branch or loop to main
+        for binding in reversed(scope.builder.bindings):
+            if binding.var in needed:
+                needed.update(operands(binding.value))
+        scope = scope.parent
+    return tuple(param.name for param in trace.main.builder.params if param in needed)
 
 
 def known_ints(value: Value, what: str) -> list[int]:

@@ -12,6 +12,7 @@ Sizes are those of the tensors at hand: a graph with symbolic sizes is imported 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -38,6 +39,7 @@ from ...frozen import Borrowed
 from ...proxy import Proxy
 from ...trace import Trace, tracing
 from . import rows as rows  # fills the table
+from .control import HIGHER_ORDER
 from .table import ROWS, Fill, Value
 from .tensors import NUMPY_DTYPES, array_of, storage_order
 
@@ -144,6 +146,10 @@ def unsupported(graph: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
     for node in graph.graph.nodes:
         if node.op in ("call_module", "call_method"):
             yield node, f"{node.op} {node.target}"
+        elif node.op == "get_attr":
+            value = _attribute(graph, str(node.target))
+            if isinstance(value, fx.GraphModule):
+                yield from unsupported(value)
         elif node.op == "call_function" and _function_of(node) is None:
             yield node, str(node.target)
         for value in _tensors(node.meta.get("val")):
@@ -151,6 +157,13 @@ def unsupported(graph: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
                 yield node, str(value.dtype)
             elif value.layout != torch.strided:
                 yield node, str(value.layout)
+
+
+def _attribute(graph: fx.GraphModule, path: str) -> Any:
+    value: Any = graph
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def _place(node: fx.Node) -> str:
@@ -165,6 +178,8 @@ def _key(target: Any) -> str:
 def _function_of(node: fx.Node) -> Callable[..., Any] | None:
     """Returns what computes a node, None if nothing does."""
     target: Any = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return HIGHER_ORDER.get(target.name())
     if isinstance(target, torch._ops.OpOverload):
         row = ROWS.get(_key(target))
         return row.function if row is not None else _SIZE_FUNCTIONS.get(_key(target))
@@ -277,7 +292,7 @@ class _Importer:
             position = self.positions[node] = len(self.positions)
             self.values[node] = self._input(node, position)
         elif node.op == "get_attr":
-            self.values[node] = self._attribute(str(node.target))
+            self.values[node] = self._value_of(self.graph, str(node.target))
         elif node.op == "output":
             for value in node.args[0]:  # pyright: ignore
                 self.results.append(self._result(value))
@@ -312,11 +327,30 @@ class _Importer:
         self.trace.name_array(array, re.sub(r"\W", "_", name))
         return array
 
-    def _attribute(self, path: str) -> Any:
-        value: Any = self.graph
-        for part in path.split("."):
-            value = getattr(value, part)
+    def _value_of(self, graph: fx.GraphModule, path: str) -> Any:
+        """Returns an attribute of a graph: a constant, or a graph as a function."""
+        value = _attribute(graph, path)
+        if isinstance(value, fx.GraphModule):
+            return functools.partial(self._body, value)
         return self._constant(value, path) if isinstance(value, torch.Tensor) else value
+
+    def _body(self, graph: fx.GraphModule, *inputs: Any) -> list[Any]:
+        """Walks through the graph of a branch or a loop's body; returns its results."""
+        outer, rest = self.trace.span, iter(inputs)
+        results: list[Any] = []
+        for node in graph.graph.nodes:
+            self.trace.span = _span(node)
+            if node.op == "placeholder":
+                self.values[node] = next(rest)
+            elif node.op == "get_attr":
+                self.values[node] = self._value_of(graph, str(node.target))
+            elif node.op == "output":
+                (given,) = fx.map_arg(node.args, self._value)
+                results = list(given) if isinstance(given, list | tuple) else [given]
+            else:
+                self.values[node] = self._call(node)
+        self.trace.span = outer
+        return results
 
     def _call(self, node: fx.Node) -> Any:
         function = _function_of(node)
