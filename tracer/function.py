@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,14 +176,30 @@ def trace(
     try:
         traced = _traced(function, signature, request, run)
     except Exception:
-        if not run.receives or not receivers.available():
+        if not (run.receives and receivers.available()) and not run.writes_numpys:
             raise
         traced = None
     if traced is None:
-        with receivers.receiving():
-            traced = _traced(function, signature, request, Trace(name, check_index, borrowed))
+        with _receiving(run):
+            second = Trace(name, check_index, borrowed)
+            second.makes_arrays = run.writes_numpys
+            traced = _traced(function, signature, request, second)
     draws.tell(name)
     return traced
+
+
+@contextmanager
+def _receiving(run: Trace) -> Generator[None, None, None]:
+    """What ``run`` has met works in the body: NumPy's arrays take traced arguments, and those that
+    the function makes take traced values."""
+    with ExitStack() as stack:
+        if receivers.available():
+            stack.enter_context(receivers.receiving())
+        if run.writes_numpys:
+            from .numpys_own import creating  # loaded when it is first needed
+
+            stack.enter_context(creating())
+        yield
 
 
 def _traced(

@@ -36,6 +36,7 @@ __all__ = [
     "is_augmented",
     "is_plain",
     "is_received",
+    "is_stored",
     "iteration",
     "leaked",
     "mask_index",
@@ -140,6 +141,12 @@ def is_received() -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr in METHODS
     return isinstance(node, ast.Subscript)
+
+
+def is_stored() -> bool:
+    """True if the user's code assigns to an element, as of one of NumPy's arrays."""
+    frame = user_frame()
+    return frame is not None and instruction(frame) == "STORE_SUBSCR"
 
 
 def array_needed() -> LoopwrightError:

@@ -169,6 +169,7 @@ class Proxy(_Operators):
             _fail(misuse.unknown_function(ufunc.__name__), *inputs)
         outs = _as_tuple(kwargs.pop("out", None))
         if any(not isinstance(o, Proxy | None) for o in outs):
+            self.owner.writes_numpys = True
             _fail(misuse.out_argument(f"np.{ufunc.__name__}"), *inputs)
         if method != "__call__":
             implementation = _ufunc_method(ufunc, method, inputs)
@@ -201,7 +202,13 @@ class Proxy(_Operators):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         if active() is self.owner and misuse.is_received():
             self.owner.receives = True
+        self._note_store()
         _fail(misuse.array_needed(), self)
+
+    def _note_store(self) -> None:
+        """Records that one of NumPy's arrays was to be written."""
+        if active() is self.owner and misuse.is_stored():
+            self.owner.writes_numpys = True
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return METHODS["__array_namespace__"](self)
@@ -215,15 +222,18 @@ class Proxy(_Operators):
         _fail(misuse.branch(scalars, not self.shape), self)
 
     def __float__(self) -> float:
+        self._note_store()
         _fail(misuse.number_needed("float", self._name()), self)
 
     def __int__(self) -> int:
+        self._note_store()
         _fail(misuse.number_needed("int", self._name()), self)
 
     def __complex__(self) -> complex:
         _fail(misuse.number_needed("complex", self._name()), self)
 
     def __index__(self) -> int:
+        self._note_store()
         _fail(misuse.size_needed(self._name()), self)
 
     def item(self, *args: int) -> NoReturn:

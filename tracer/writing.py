@@ -80,6 +80,7 @@ def _check_writeable(target: Proxy, what: str) -> None:
         certain = certain and alias.certain
         node = alias.parent
     if storage.kind is Kind.CAPTURED:
+        target.owner.writes_numpys = True
         raise misuse.captured_write()
     if storage.kind is Kind.SCALAR:
         raise LoopwrightTypeError(f"{what} is a scalar, which cannot be changed")

@@ -214,8 +214,9 @@ def test_assignment(message: Message) -> None:
 
 
 def test_assignment_into_a_numpy_array(message: Message) -> None:
+    total = np.zeros(4)
+
     def f(x):
-        total = np.zeros(4)
         total[0] = x[0]
         return total
 
@@ -230,8 +231,10 @@ def test_assignment_into_a_numpy_array(message: Message) -> None:
 
 
 def test_augmented_assignment_to_a_numpy_array(message: Message) -> None:
+    total = np.zeros(4)
+
     def f(x):
-        total = np.zeros(4)
+        nonlocal total
         total += x
         return total
 

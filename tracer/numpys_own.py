@@ -1,0 +1,111 @@
+"""``np.zeros(n)`` in a traced function, whose array is to take traced values.
+
+NumPy's functions that make arrays have no traced operand, so what they give is an array of NumPy's:
+a constant, which is right as long as it is only read. A function that writes traced values into
+such an array, or at traced indices, is traced again within ``creating``: then these functions give
+traced arrays, where the traced function itself calls them as ``np.zeros``.
+
+As in ``receivers``, what is changed is global: other threads, and the code of libraries, get
+NumPy's own arrays as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..ir.errors import LoopwrightError
+from .creation import full
+from .emitting import copied, lift, one_array
+from .proxy import Proxy, run
+from .trace import active
+
+__all__ = ["creating"]
+
+_lock = threading.Lock()
+_depth = 0
+
+
+@contextmanager
+def creating() -> Generator[None, None, None]:
+    """Within it the functions of NumPy that make arrays make traced ones, for the thread that
+    traces. Threads that trace at the same time share one change."""
+    global _depth
+    entered = False
+    try:
+        with _lock:
+            _depth += 1
+            entered = True
+            if _depth == 1:
+                vars(np).update(_ours())
+        yield
+    finally:
+        if entered:
+            with _lock:
+                _depth -= 1
+                if not _depth:
+                    vars(np).update(_NUMPYS)
+
+
+_FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "empty": 0}
+_LIKE: dict[str, Any] = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
+_COPIES = ("arange", "array", "copy", "eye", "full", "full_like", "identity", "linspace")
+_NUMPYS = {name: vars(np)[name] for name in (*_FILLED, *_LIKE, *_COPIES)}
+
+
+@functools.cache
+def _ours() -> dict[str, Callable[..., Any]]:
+    return {name: _creator(name, function) for name, function in _NUMPYS.items()}
+
+
+def _creator(name: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(otherwise)
+    def create(*args: Any, **kwargs: Any) -> Any:
+        trace = active()
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if trace is None or not trace.makes_arrays or _is_library(caller):
+            return otherwise(*args, **kwargs)
+        if _has_traced((*args, *kwargs.values())):
+            return otherwise(*args, **kwargs)
+        return run(name, _made, (name, otherwise, args, kwargs))
+
+    return create
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in ("loopwright", "numpy")
+
+
+def _has_traced(values: Any) -> bool:
+    return any(type(v) is Proxy or (isinstance(v, tuple | list) and _has_traced(v)) for v in values)
+
+
+def _made(
+    name: str, otherwise: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Returns a traced array that holds what NumPy's function gives."""
+    value: Any = _FILLED.get(name, _LIKE.get(name))
+    if value is None:
+        return _traced(otherwise(*args, **kwargs))
+    try:
+        # No memory is touched for it, however large it is.
+        like = _NUMPYS["empty_like" if name in _LIKE else "empty"](*args, **kwargs)
+        return full(like.shape, value, like.dtype)
+    except (LoopwrightError, TypeError):
+        return otherwise(*args, **kwargs)
+
+
+def _traced(array: Any) -> Any:
+    """Returns a copy of ``array`` that may be written to; what cannot be traced as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    try:
+        return one_array(copied(lift(array)))
+    except LoopwrightError:
+        return array
