@@ -28,6 +28,8 @@ class TracedFunction:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active() is None:  # with as few of Python's frames as possible: recursion is deep
+            return self.function(*args, **kwargs)
         return _called(self, args, kwargs)
 
 
@@ -50,6 +52,4 @@ def function(f: Callable[..., Any]) -> TracedFunction:
 
 @for_users
 def _called(f: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if active() is None:
-        return f.function(*args, **kwargs)
     return call(f.function, args, kwargs)
