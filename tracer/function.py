@@ -190,7 +190,7 @@ def trace(
 
 @contextmanager
 def _receiving(run: Trace) -> Generator[None, None, None]:
-    """What ``run`` has met works in the body: NumPy's arrays take traced arguments, and those that
+    """Makes work in the body what ``run`` has met: NumPy's arrays take traced arguments, and those that
     the function makes take traced values."""
     with ExitStack() as stack:
         if receivers.available():
