@@ -190,8 +190,8 @@ def trace(
 
 @contextmanager
 def _receiving(run: Trace) -> Generator[None, None, None]:
-    """Makes work in the body what ``run`` has met: NumPy's arrays take traced arguments, and those that
-    the function makes take traced values."""
+    """Lets NumPy's arrays take traced arguments in the body, and those that it makes take traced
+    values, if ``run`` has met such writes."""
     with ExitStack() as stack:
         if receivers.available():
             stack.enter_context(receivers.receiving())
