@@ -28,6 +28,7 @@ from .passes.reduce_carries import reduce_carries
 from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
+from .passes.unroll_loops import unroll_loops
 from .passes.vectorise_loops import vectorise_loops
 from .passes.while_to_for import while_to_for
 from .printer import as_text
@@ -85,6 +86,8 @@ def default_pipeline(
         partial(hoist_invariants, limits=limits),
         # All operators have forms for many rows, and weights of loops stand before them.
         vectorise_loops,
+        # Loops that are left and short. What each iteration picks of constants folds below.
+        unroll_loops,
         # Values are shared, so that what is picked twice is pulled once.
         pull_picks,
         # Rows that loops take are picked from what they are; weights fold after it.

@@ -39,6 +39,8 @@ KNOWN = {
     "fold_constants.GROWTH_LIMIT": "bytes by which a folded call may grow",
     "fold_constants.MOST_FOLDED": "bytes of a folded result",
     "fold_constants.MOST_WIDENED": "elements of a constant that is widened",
+    "unroll_loops.UNROLLED_BINDINGS": "bindings of all iterations of a loop",
+    "unroll_loops.FOLDED_BINDINGS": "the same where constants are picked",
     "vectorise_loops.MOST_STACKED": "elements of a value of all iterations",
     "weights.LEAST_BYTES": "bytes of a constant that is let go",
     "tail_calls_to_loops.REPEATED_WORK": "instructions that take as long as carrying a value",

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from graphs import check_pass, parse
 from loopwright.ir.graph.evaluate import evaluate
+from loopwright.ir.graph.passes.fold_constants import fold_constants
 from loopwright.ir.graph.passes.hoist_invariants import hoist_invariants
 from loopwright.ir.graph.passes.reduce_carries import reduce_carries
+from loopwright.ir.graph.passes.unroll_loops import unroll_loops
 from loopwright.ir.graph.passes.while_to_for import while_to_for
 from loopwright.ir.graph.verify import verify
 
@@ -244,3 +246,50 @@ def test_counters(
 def test_loops_that_do_not_count_stay(loop: str) -> None:
     program = parse(f"fn (%n: int64) {{ %0 = while (%i = 0i64, %s = 1i64) {loop}; %0.1 }}")
     assert while_to_for(program) is program
+
+
+def test_weights_of_layers_are_picked_while_compiling() -> None:
+    text = """fn (%x: Tensor[(8), float32]) {{
+      %0 = for (%i < {n}i64; %y = %x) {{
+        %1 = take(meta[w], %i, axis=0);
+        %2 = tanh(nn.matmul(%y, %1));
+        (%2,)
+      }};
+      %0.0
+    }}"""
+    weights = np.random.default_rng(0).normal(size=(99, 8, 8)).astype("float32")
+    for n, unrolled in ((20, True), (90, False)):
+        program = parse(text.format(n=n), {"w": weights})
+        result = verify(unroll_loops(program))
+        assert (result is not program) == unrolled and unroll_loops(result) is result
+        x = np.ones(8, "float32")
+        np.testing.assert_allclose(evaluate(result, x), evaluate(program, x), rtol=1e-6)
+    folded = str(fold_constants(unroll_loops(parse(text.format(n=2), {"w": weights}))))
+    assert "take" not in folded
+
+
+@pytest.mark.parametrize("trips", [-1, 0, 1])
+def test_loops_of_no_and_of_one_iteration(trips: int) -> None:
+    result = "%x" if trips < 1 else "%0 = nn.matmul(%x, %x); sin(sin(sin(%0)))"
+    check_pass(
+        unroll_loops,
+        before=f"""fn (%x: Tensor[(8, 8), float32]) {{
+          %0 = for (%i < {trips}i64; %y = %x) {{
+            %1 = sin(sin(sin(nn.matmul(%y, %y))));
+            (%1,)
+          }};
+          %0.0
+        }}""",
+        after=f"fn (%x: Tensor[(8, 8), float32]) {{ {result} }}",
+    )
+
+
+def test_long_loops_and_calls_stay() -> None:
+    for n, body in ((9, "sin(cos(%y))"), (2, "@f(%y)"), (2, "squeeze(cumsum(expand_dims(%y, axis=0)))")):
+        program = parse(f"""
+          def @main(%x: float32) -> float32 {{
+            %0 = for (%i < {n}i64; %y = %x) {{ %1 = {body}; (%1,) }};
+            %0.0
+          }}
+          def @f(%x: float32) -> float32 {{ @f(%x) }}""")
+        assert unroll_loops(program) is program

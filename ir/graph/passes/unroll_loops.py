@@ -1,0 +1,133 @@
+"""Write the iterations of short loops one after the other.
+
+Before::
+
+    def @main(%x: Tensor[(64), float32]) -> Tensor[(64), float32] {
+      %0 = for (%i < 3i64; %y = %x) {
+        %1 = cast(%i, dtype="float32");
+        %2 = add(%y, %1);
+        (%2,)
+      };
+      %0.0
+    }
+
+After::
+
+    def @main(%x: Tensor[(64), float32]) -> Tensor[(64), float32] {
+      %0 = cast(0i64, dtype="float32");
+      %1 = add(%x, %0);
+      %2 = cast(1i64, dtype="float32");
+      %3 = add(%1, %2);
+      %4 = cast(2i64, dtype="float32");
+      add(%3, %4)
+    }
+
+A few operators then become one kernel, without memory between the iterations. A loop that picks
+elements of constants by its index, such as the weights of a layer of several, may become longer:
+what is picked is constant, and is packed while compiling. Loops that run once are no loops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...pass_context import optional
+from ..builder import Builder
+from ..loops import next_values
+from ..nodes import (
+    Atom,
+    Block,
+    Call,
+    Constant,
+    Expr,
+    For,
+    Function,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..operator import OPERATORS, Operator, Pattern
+from ..walk import all_bindings, copy_block, map_functions, rewrite_function
+from .eliminate_dead_code import without_dead_code
+
+__all__ = ["unroll_loops"]
+
+UNROLLED_BINDINGS = 16
+"""Bindings of all iterations of a loop: compiling them takes less time than a kernel more."""
+
+FOLDED_BINDINGS = 256
+"""The same if constants are picked by the index."""
+
+
+@optional(level=2)
+def unroll_loops(module: Module) -> Module:
+    """Replaces loops of few iterations by these."""
+    return map_functions(module, _unroll)
+
+
+def _unroll(function: Function) -> Function:
+    last: dict[Atom, list[Atom]] = {}
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if isinstance(value, TupleGetItem) and value.value in last:
+            return last[value.value][value.index]
+        if not isinstance(value, For) or not _pays(value):
+            return None
+        values = _iterations(value, builder)
+        result = builder.make_tuple(values)
+        last[result] = values
+        return result
+
+    result = rewrite_function(function, step)
+    return function if result is function else without_dead_code(result)
+
+
+def _pays(loop: For) -> bool:
+    if not isinstance(loop.extent, Constant) or next_values(loop.body) is None:
+        return False
+    trips = int(loop.extent.value)
+    if trips <= 1:
+        return True
+    bindings = list(all_bindings(loop.body))
+    picks = any(_picks(b.value, loop.index) for b in loop.body.bindings)
+    if not all(_fuses(b.value) if not picks else _ends(b.value) for b in bindings):
+        return False
+    # The tuple of the next values is nothing to compute.
+    return trips * (len(bindings) - 1) <= (FOLDED_BINDINGS if picks else UNROLLED_BINDINGS)
+
+
+def _ends(value: Expr) -> bool:
+    """False for calls of functions, which are longer than they look."""
+    return not isinstance(value, Call) or isinstance(value.op, Operator)
+
+
+def _fuses(value: Expr) -> bool:
+    """True for what is a part of one kernel with the same of the next iteration."""
+    if not isinstance(value, Call):
+        return isinstance(value, Tuple | TupleGetItem)
+    op = value.op
+    return isinstance(op, Operator) and op.pattern <= Pattern.INJECTIVE
+
+
+def _picks(value: Expr, index: Var) -> bool:
+    """True for an array that is picked of constant ones by the index of a loop."""
+    if not isinstance(value, Call) or value.op is not OPERATORS["take"]:
+        return False
+    array, at = value.args
+    return isinstance(array, Constant) and array.value.ndim > 1 and at is index
+
+
+def _iterations(loop: For, builder: Builder) -> list[Atom]:
+    """Emits all iterations; returns the last values of what the loop carries."""
+    assert isinstance(loop.extent, Constant)
+    values = [*loop.initial]
+    following = next_values(loop.body)
+    assert following is not None
+    bindings = tuple(b for b in loop.body.bindings if b.var is not loop.body.result)
+    for number in range(int(loop.extent.value)):
+        instead: dict[Var, Atom] = dict(zip(loop.params, values, strict=True))
+        instead[loop.index] = Constant(np.array(number, np.int64))
+        builder.bindings += copy_block(Block(bindings, loop.body.result), instead).bindings
+        values = [instead.get(a, a) if isinstance(a, Var) else a for a in following]
+    return values
