@@ -43,14 +43,19 @@ def creating() -> Generator[None, None, None]:
             _depth += 1
             entered = True
             if _depth == 1:
-                vars(np).update(_ours())
+                _replace(_ours())
         yield
     finally:
         if entered:
             with _lock:
                 _depth -= 1
                 if not _depth:
-                    vars(np).update(_NUMPYS)
+                    _replace(_NUMPYS)
+
+
+def _replace(functions: dict[str, Callable[..., Any]]) -> None:
+    for name, function in functions.items():
+        setattr(np, name, function)
 
 
 _FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "empty": 0}

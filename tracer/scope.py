@@ -15,7 +15,7 @@ from ..ir.graph.builder import Builder
 from ..ir.graph.nodes import Atom, Expr, Var
 from ..ir.graph.types import Type
 
-__all__ = ["Scope"]
+__all__ = ["Scope", "Storage"]
 
 
 class Storage(Protocol):
@@ -23,6 +23,9 @@ class Storage(Protocol):
 
     atom: Atom
     version: int
+
+    @property
+    def scope(self) -> Scope | None: ...
 
 
 class Remembering(Protocol):

@@ -20,10 +20,10 @@ from ..ir.ops import get
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
-from .scope import Scope
+from .scope import Scope, Storage
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
-from .storage import Memory, Storage
+from .storage import Memory
 
 __all__ = ["Trace", "active", "tracing", "untraced"]
 

@@ -23,9 +23,8 @@ from ...ir.graph.types import FuncType, TensorType, TupleType, Type
 from ..emitting import lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
-from ..scope import Scope
+from ..scope import Scope, Storage
 from ..spans import caret_lines, definition_of
-from ..storage import Storage
 from ..trace import Trace
 from ..writing import write
 from .leaves import Fixed, LeafType, leaf_type
@@ -189,8 +188,8 @@ def _emitted(trace: Trace, callee: Callee, leaves: list[Any]) -> Any:
 
 def _refuse_aliases(callee: Callee, written: list[Any], values: list[Any]) -> None:
     """Raises if an array that is written is an argument twice, or a view of another one."""
-    storages = [v.storage for v in values if type(v) is Proxy]
-    changed = [v.storage for v in written if type(v) is Proxy]
+    storages: list[Storage] = [v.storage for v in values if type(v) is Proxy]
+    changed: list[Storage] = [v.storage for v in written if type(v) is Proxy]
     for storage in (*changed, *callee.outside):
         if storages.count(storage) > (storage not in callee.outside):
             raise UnsupportedError(

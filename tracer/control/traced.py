@@ -23,9 +23,9 @@ from ...ir.span import Span
 from ..emitting import emit, lift
 from ..proxy import Proxy
 from ..pytree import Structure, flatten, paths, unflatten
-from ..scope import Scope
+from ..scope import Scope, Storage
 from ..spans import caret_lines
-from ..storage import Kind, Storage
+from ..storage import Kind
 from ..trace import Trace, active
 from .eager import not_a_condition, not_an_array
 from .leaves import (
@@ -303,8 +303,8 @@ class _Loop:
                 if isinstance(t, LeafType)
             ]
             for storage in written:
-                assert isinstance(storage.atom.type, TensorType)
-                var = scope.param("array", storage.atom.type)
+                name, _ = trace.origins.get(storage.atom, ("", ""))
+                var = scope.param(_identifier(name) or "array", storage.atom.type)
                 self.params.append(var)
                 trace.assign(storage, var)
             yield scope
@@ -382,17 +382,19 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     trace = running()
     with ours(trace):
         loop = _Loop("while_loop", init)
-        while not loop.settled:
-            with loop.carrying() as scope:
+        while True:
+            with loop.carrying():
                 with trace.block() as inner:
                     going = condition_of(trace, "while_loop", cond_fn(loop.tree()))
                     _refuse_writes(inner)
                 condition = inner.builder.block(going)
                 with trace.block() as inner:
                     body = loop.block(inner, loop.end(_unless_unknown(loop, body_fn, loop.tree())))
-                params = loop.params
-        assert scope.ended
-        bound = trace.builder.while_loop(params, loop.initials(), condition, body, span=loop.span)
+            if loop.settled:
+                break
+        bound = trace.builder.while_loop(
+            loop.params, loop.initials(), condition, body, span=loop.span
+        )
         return loop.result(bound)
 
 
@@ -442,11 +444,13 @@ def _extent(trace: Trace, lower: Any, upper: Any) -> Atom:
 def _counted(loop: _Loop, extent: Atom, body: Callable[[Proxy, Any], Any]) -> Any:
     """Traces ``carry = body(index, carry)`` for each index below ``extent``."""
     trace = loop.trace
-    while not loop.settled:
+    while True:
         with loop.carrying() as scope:
             index = scope.param("i", COUNT)
             with trace.block() as inner, under(trace, loop.span):
                 block = loop.block(inner, loop.end(body(Proxy(index, trace, int), loop.tree())))
+        if loop.settled:
+            break
     params = [*loop.params, *(output.param for output in loop.outputs)]
     bound = trace.builder.for_loop(index, extent, params, loop.initials(), block, span=loop.span)
     return loop.result(bound)
