@@ -15,7 +15,7 @@ log(...):`` says which tuning log counts; ``schedule`` and ``sketch_rule`` are f
 schedule kernels by hand. ``parse``, ``ModuleBuilder`` and ``build`` compile programs that are no
 Python functions, ``from_onnx`` and ``from_torch`` compile models. ``load`` returns
 what ``f.lower(...).save`` wrote. ``cond``, ``switch``, ``while_loop``, ``fori_loop``, ``scan``,
-``map`` and ``function`` are control flow on values.
+``map`` and ``function`` are control flow on values; ``at`` changes elements of copies.
 """
 
 import importlib
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         switch,
         while_loop,
     )
+    from .tracer.updating import at
 
 __version__ = "0.1.0"
 
@@ -91,6 +92,7 @@ __all__ = [
     "Traced",
     "UnsupportedError",
     "bool_",
+    "at",
     "build",
     "compile",
     "cond",
@@ -130,6 +132,7 @@ _LATE = {
     "ModuleBuilder": (".module_builder", "ModuleBuilder"),
     "SavedFunction": (".saved", "SavedFunction"),
     "Sketch": (".autotune.space.sketch", "Sketch"),
+    "at": (".tracer.updating", "at"),
     "build": (".module", "build"),
     "cond": (".tracer.control", "cond"),
     "debug": (".debug", ""),

@@ -13,7 +13,9 @@
     emitting     lift, emit: values and operators as proxies, with NumPy 2's dtypes
     storage      the memory and strides of arrays, and the views they are of each other
     slices       slices of values read and written in the graph
+    places       elements that values choose, read and written in the graph
     writing      in-place operators, out=, assignment
+    updating     np.add.at, np.put and their like; x.at[i].add(v)
     scope        blocks of branches, loops and functions, and what happens to memory in them
     trace        one run: its builder, captured arrays, origins of values
     dispatch     which function of ours stands for which of NumPy's; filled by
@@ -45,6 +47,9 @@ from . import (
     ufuncs,
     writing,
     xp,
+)
+from . import (
+    updating as updating,
 )
 from .arguments import (
     Arguments,

@@ -1,7 +1,9 @@
 """Indexing as NumPy has it: ints, slices with steps, None, Ellipsis, arrays of ints.
 
-Slices become ``strided_slice`` and ``reverse``, arrays of ints become ``take``. A boolean mask is
-taken only if its values are known, since the shape of the result depends on them.
+Slices become ``strided_slice`` and ``reverse``, arrays of ints become ``take``. Traced ints, and
+slices that begin at one and have a known length, give views of a place that values choose
+(``places``). A boolean mask is taken only if its values are known, since the shape of the result
+depends on them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from . import misuse
 from .dispatch import METHODS, implements, method, views
 from .emitting import emit, lift, one_array
 from .fits import Bounds
+from .places import Place, Window, as_dim, read_place
 from .proxy import Proxy, is_array, is_number
 from .reductions import normalise_axis
 from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
+from .storage import View
 
-__all__ = ["basic_view", "is_element", "mask_of", "take"]
+__all__ = ["basic_view", "expanded", "is_element", "mask_of", "masked_part", "place_of", "take"]
 
 
 @method("__getitem__")
@@ -34,11 +38,17 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
         if mask.shape != x.shape[: mask.ndim]:
             raise misuse.mask_shape(str(mask.shape), x.type.short)
         return METHODS["getitem.mask"](x, mask)
+    if misuse.is_augmented() and (chosen := masked_part(x, key)) is not None:
+        return METHODS["getitem.mask"](*chosen[:2])
     items = _expanded(x, _listed(key))
+    arrays = [i for i, item in enumerate(items) if _is_array(item)]
+    if any(map(_is_chosen, items)):
+        if not arrays:
+            view = _chosen_view(x, items)
+            return Proxy(view.atom, x.owner) if not view.ndim and is_element(key) else view
+        x, items = _with_windows(x, items)
+    advanced = _advanced(items)
     arrays = [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray)]
-    advanced = [
-        i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray | int | Dim)
-    ]
     sliced, axes = _basic(x, items)
     if not arrays:
         if sliced.ndim:
@@ -53,6 +63,100 @@ def _getitem(x: Proxy, key: Any) -> Proxy:
     return taken
 
 
+def _is_array(item: Any) -> bool:
+    """True for an index whose use copies: an array, of rank 0 too if it is not a scalar."""
+    return not _is_scalar(item) if isinstance(item, Proxy) else isinstance(item, np.ndarray)
+
+
+def _is_scalar(item: Any) -> bool:
+    return isinstance(item, Proxy) and item.ndim == 0 and item.is_scalar
+
+
+def _is_chosen(item: Any) -> bool:
+    """True for a traced int, and for a slice that begins or ends at one."""
+    if isinstance(item, slice):
+        return isinstance(item.start, Proxy) or isinstance(item.stop, Proxy)
+    return _is_scalar(item)
+
+
+def _advanced(items: list[Any]) -> list[int]:
+    return [i for i, item in enumerate(items) if isinstance(item, Proxy | np.ndarray | int | Dim)]
+
+
+def _chosen_view(x: Proxy, items: list[Any]) -> Proxy:
+    """``x`` at traced ints and slices that begin at some, a view of it."""
+    sliced, place, _ = place_of(x, items)
+    for item in items:
+        if isinstance(item, Proxy):  # an array of rank 0 would copy
+            x.owner.memory.touch(item.storage)
+    atom = read_place(x.owner, sliced.atom, place)
+    strides = sliced.strides
+    if strides is not None:
+        strides = tuple(strides[n] * w.step for n, w in place.windows)
+    return Proxy(atom, x.owner, alias=View(sliced, "", {}, place=place, strides=strides))
+
+
+def _with_windows(x: Proxy, items: list[Any]) -> tuple[Proxy, list[Any]]:
+    """Applies the slices that begin at traced ints; the other items stay to be applied."""
+    chosen = [isinstance(item, slice) and _is_chosen(item) for item in items]
+    if not any(chosen):
+        return x, items
+    kept = [item for item in items if item is not None]
+    only = [item if _is_chosen(item) and isinstance(item, slice) else slice(None) for item in kept]
+    rest = [slice(None) if one else item for one, item in zip(chosen, items, strict=True)]
+    return _chosen_view(x, only), rest
+
+
+def place_of(x: Proxy, items: list[Any]) -> tuple[Proxy, Place, int]:
+    """Returns the array that the known ints and slices among ``items`` leave of ``x``, the place in
+    it that the others choose, and how many axes stand before those of index arrays in ``x[key]``.
+    """
+    choosing = [_is_chosen(item) or _is_array(item) for item in items]
+    plain = [slice(None) if one else item for one, item in zip(choosing, items, strict=True)]
+    sliced, axes = _basic(x, plain)
+    chosen: list[Any] = [Window(0, 1, size) for size in sliced.shape]
+    for position, item in enumerate(items):
+        if choosing[position]:
+            axis = axes[position]
+            size = sliced.shape[axis]
+            if isinstance(item, slice):
+                chosen[axis] = _window(item, size, axis)
+            else:
+                chosen[axis] = lift(_checked(item, size, axis)).atom
+    advanced = _advanced(items)
+    front = 0
+    if advanced and advanced == list(range(advanced[0], advanced[-1] + 1)):
+        front = advanced[0]  # what stands before keeps its axis
+    return sliced, Place(tuple(chosen)), front
+
+
+def _window(part: slice, length: IntExpr, axis: int) -> Window:
+    """The elements of an axis that a slice with traced bounds chooses, whose number is known."""
+    start, stop = part.start, part.stop
+    step = 1 if part.step is None else _bound(part.step)
+    trace = next(bound for bound in (start, stop) if isinstance(bound, Proxy)).owner
+    count: Any = None
+    if isinstance(start, Proxy) and stop is not None and isinstance(step, int) and step > 0:
+        for bound in (start, stop):
+            if isinstance(bound, Proxy) and (bound.ndim or not bound.type.dtype.is_integer):
+                raise misuse.index_of(bound.type.short)
+        ends = [b.atom if isinstance(b, Proxy) else _bound(b) for b in (start, stop)]
+        count = as_dim(trace, ends[1]) - as_dim(trace, ends[0])
+    if not isinstance(count, int):
+        raise LoopwrightTypeError(
+            "how many elements this slice has depends on traced values, and a size is known while "
+            "tracing",
+            hint="x[i:i + 4] for a number that is known, np.where(np.arange(n) < i, x, 0) for any",
+        )
+    size = max(0, -(-count // step))
+    reach = (size - 1) * step if size else 0
+    if isinstance(length, int) and size and reach >= length:
+        raise LoopwrightIndexError(f"{count} elements of axis {axis}, which has {length}")
+    if isinstance(length, int):
+        _ask_for_bounds(start, length - reach, axis)
+    return Window(start.atom, step, size)
+
+
 def is_element(key: Any) -> bool:
     """True if a key of ints chooses an element: with an Ellipsis it is an array of rank 0."""
     return not any(item is Ellipsis for item in _listed(key))
@@ -62,10 +166,15 @@ def _listed(key: Any) -> tuple[Any, ...]:
     return key if isinstance(key, tuple) else (key,)
 
 
-def basic_view(x: Proxy, key: Any) -> Proxy | None:
-    """``x[key]`` as an array even where that is an element; None for a key with arrays in it."""
-    items = _expanded(x, _listed(key))
-    if any(isinstance(item, Proxy | np.ndarray) for item in items):
+def expanded(x: Proxy, key: Any) -> list[Any]:
+    """The key with one item per axis (None besides): Ellipsis filled in, masks made positions."""
+    return _expanded(x, _listed(key))
+
+
+def basic_view(x: Proxy, items: list[Any]) -> Proxy | None:
+    """``x[key]`` as an array even where that is an element, for the items of the key; None for a
+    key with traced ints or arrays in it."""
+    if any(_is_array(item) or _is_chosen(item) for item in items):
         return None
     return _basic(x, items)[0]
 
@@ -80,8 +189,31 @@ def mask_of(key: Any) -> Any:
     return item if isinstance(item, np.ndarray) and item.dtype == bool and item.ndim else None
 
 
+def masked_part(x: Proxy, key: Any) -> tuple[Proxy, Proxy, int] | None:
+    """For a key of a traced mask among ints and slices: the array that the others leave of ``x``,
+    with the axes of the mask in front, the mask, and how many axes were behind those. None for
+    another key."""
+    if not isinstance(key, tuple) or len(key) < 2:
+        return None
+    masks = [n for n, i in enumerate(key) if isinstance(i, Proxy) and i.type.dtype.is_bool]
+    if len(masks) != 1 or not key[masks[0]].ndim:
+        return None
+    (at,) = masks
+    mask: Proxy = key[at]
+    whole = (slice(None),) * mask.ndim
+    part = basic_view(x, _expanded(x, (*key[:at], *whole, *key[at + 1 :])))
+    if part is None:
+        return None
+    before, after = ([i for i in some if not is_number(i)] for some in (key[:at], key[at + 1 :]))
+    first = len(before) if Ellipsis not in before else part.ndim - mask.ndim - len(after)
+    axes = range(first, first + mask.ndim)
+    if tuple(part.shape[axis] for axis in axes) != mask.shape:
+        raise misuse.mask_shape(str(mask.shape), x.type.short)
+    rest = [axis for axis in range(part.ndim) if axis not in axes]
+    return transpose(part, (*axes, *rest)), mask, part.ndim - first - mask.ndim
+
+
 def _expanded(x: Proxy, key: tuple[Any, ...]) -> list[Any]:
-    """The key with one item per axis (None besides): Ellipsis filled in, masks made positions."""
     items: list[Any] = []
     for item in key:
         items += _item(x, item)

@@ -357,7 +357,6 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "delete": ("np.delete(x, 2, axis=0)", "np.concatenate([x[:2], x[3:]])"),
     "ediff1d": ("np.ediff1d(x)", "np.diff(x.ravel())"),
     "extract": ("", _KEEPS),
-    "fill_diagonal": ("", "np.where(np.eye(*x.shape, dtype=bool), value, x)"),
     "flatnonzero": ("", _KEEPS),
     "gradient": (
         "np.gradient(u)",
@@ -385,7 +384,6 @@ FUNCTION_REWRITES: dict[str, tuple[str, str]] = {
     "nonzero": ("", _KEEPS),
     "place": ("", _MASKED),
     "polyval": ("np.polyval([1.0, 2.0, 3.0], x)", "(1.0 * x + 2.0) * x + 3.0"),
-    "put": ("", _MASKED),
     "real_if_close": ("np.real_if_close(x)", "x"),
     "rollaxis": ("np.rollaxis(x, 1)", "np.moveaxis(x, 1, 0)"),
     "save": ("", "x; save what the compiled function returns"),
@@ -411,7 +409,6 @@ METHOD_REWRITES: dict[str, tuple[str, str]] = {
     "norm": ("", "np.linalg.norm(x)"),
     "numpy": ("", "x; it already behaves as a NumPy array"),
     "permute": ("", "x.transpose(1, 0)"),
-    "put": ("", _MASKED),
     "relu": ("", "lw.nn.relu(x)"),
     "resize": ("", "np.reshape(x, (6, 4))"),
     "setflags": ("", "x; nothing has to be set for writing"),

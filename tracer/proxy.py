@@ -167,6 +167,8 @@ class Proxy(_Operators):
         implementation = UFUNCS.get(ufunc)
         if implementation is None:
             _fail(misuse.unknown_function(ufunc.__name__), *inputs)
+        if method == "at":
+            return run(f"{ufunc.__name__}.at", METHODS["ufunc.at"], (ufunc, *inputs), kwargs)
         outs = _as_tuple(kwargs.pop("out", None))
         if any(not isinstance(o, Proxy | None) for o in outs):
             self.owner.writes_numpys = True
@@ -274,6 +276,11 @@ class Proxy(_Operators):
     @property
     def mT(self) -> Proxy:
         return self._method("matrix_transpose")()
+
+    @property
+    def at(self) -> Any:
+        """``x.at[key].set(v)`` and its like, which return new arrays; see ``lw.at``."""
+        return METHODS["array.at"](self)
 
     @property
     def real(self) -> Proxy:

@@ -23,9 +23,11 @@ from weakref import ref
 import numpy as np
 
 from ..ir.dims import IntExpr
+from ..ir.dtype import DType
 from ..ir.graph.nodes import Atom
 from ..ir.graph.types import TensorType
 from ..ir.span import Span
+from .places import Definition, Place, PlaceUpdate, read_place
 from .scope import Scope
 from .slices import Recorder, Region, read_region
 
@@ -79,6 +81,10 @@ class Owner(Recorder, Protocol):
     """The trace that a reference belongs to."""
 
     memory: Memory
+    place_updates: dict[Atom, PlaceUpdate]
+    definitions: dict[Atom, Definition]
+
+    def cast(self, atom: Atom, dtype: DType, /) -> Atom: ...
 
 
 class Reference(Protocol):
@@ -103,8 +109,8 @@ class Reference(Protocol):
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A proxy's view of the memory of ``parent``: through the operator ``name``, or by ``replay``
-    where the map cannot be written through.
+    """A proxy's view of the memory of ``parent``: through the operator ``name``, at a ``place``
+    that values choose, or by ``replay`` where the map cannot be written through.
 
     ``readonly``: it cannot be written through; this is what to do instead. ``certain`` is False
     where it depends on an unknown memory layout whether NumPy makes a view or a copy.
@@ -117,6 +123,7 @@ class View:
     readonly: str = ""
     certain: bool = True
     strides: Strides = None
+    place: Place | None = None
 
     def read(self) -> Atom:
         """Returns the present value of the view."""
@@ -124,6 +131,8 @@ class View:
             return self.replay().atom
         trace = self.parent.owner
         atom = self.parent.atom
+        if self.place is not None:
+            return read_place(trace, atom, self.place)
         if self.name == "strided_slice":
             return read_region(trace, atom, Region.of_slice(self.attrs), self.attrs)
         return trace.emit(self.name, (atom,), self.attrs)

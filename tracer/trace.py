@@ -20,6 +20,7 @@ from ..ir.ops import get
 from ..ir.span import Span
 from .fits import Bounds, Numbers
 from .frozen import Borrowed
+from .places import Definition, PlaceUpdate
 from .scope import Scope, Storage
 from .slices import Update
 from .spans import Decoded, span_of, user_frame
@@ -55,6 +56,8 @@ class Trace:
         self.span: Span | None = None
         self.memory = Memory()
         self.updates: dict[Atom, Update] = {}  # the values that writes of slices gave
+        self.place_updates: dict[Atom, PlaceUpdate] = {}  # those that writes at an index gave
+        self.definitions: dict[Atom, Definition] = {}  # of single integers
         self.numbers = Numbers()
         self.check_index = check_index
         self.bounds: list[Bounds] = []
@@ -166,7 +169,10 @@ class Trace:
         """Applies the operator called ``name`` at the user's place."""
         span = self.span if self.span is not None else self.here()
         operands = [self.visible(a) for a in args]
-        return self.builder.emit(get(name), operands, attrs, span=span)
+        var = self.builder.emit(get(name), operands, attrs, span=span)
+        if isinstance(var.type, TensorType) and var.type.size == 1 and var.type.dtype.is_integer:
+            self.definitions[var] = name, tuple(operands), attrs
+        return var
 
     def cast(self, atom: Atom, dtype: DType) -> Atom:
         """``atom`` with elements of ``dtype``; constants are converted at once."""

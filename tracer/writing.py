@@ -27,14 +27,15 @@ from . import misuse
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
 from .emitting import emit, lift
-from .indexing import basic_view, is_element, mask_of
+from .indexing import basic_view, expanded, is_element, mask_of, masked_part, place_of
+from .places import Place, PlaceUpdate, shape_of, write_place
 from .proxy import Proxy, is_number, run
-from .shaping import broadcast_shapes, broadcast_to, reshape
+from .shaping import broadcast_shapes, broadcast_to, reshape, transpose
 from .slices import Region, Update, write_region
 from .storage import Kind, Reference, View
 from .ufuncs import IN_PLACE
 
-__all__ = ["Selection", "masked", "wide_mask", "write"]
+__all__ = ["Selection", "masked", "update_where", "wide_mask", "writable", "write", "write_at"]
 
 OUTPUT = "output array"
 DESTINATION = "assignment destination"
@@ -97,17 +98,61 @@ def _scattered(view: View, old: Atom, new: Atom) -> Atom:
     """The value of a view's parent once the view, which had the value ``old``, has ``new``."""
     parent = view.parent
     trace, whole = parent.owner, parent.atom
+    placed = trace.place_updates.get(new)
+    if placed is not None and placed.base is old:
+        moved = _parent_place(view, placed)
+        if moved is not None:
+            return write_place(trace, whole, *moved, placed.reduction)
     update = trace.updates.get(new)
     part = update if update is not None and update.base is old else None
+    if view.place is not None:
+        if part is None:
+            return write_place(trace, whole, new, view.place)
+        place = Place.of_region(part.region).inside_of(trace, view.place, parent.shape)
+        return write_place(trace, whole, part.value, place)
     if view.name == "strided_slice":
         region = Region.of_slice(view.attrs)
         if part is None:
             return write_region(trace, whole, new, region)
         return write_region(trace, whole, part.value, part.region.inside_of(region))
-    moved = _parent_region(view, part) if part is not None else None
-    if part is None or moved is None:
+    window = _parent_region(view, part) if part is not None else None
+    if part is None or window is None:
         return _moved_back(view, new, parent.shape)
-    return write_region(trace, whole, _moved_back(view, part.value, moved.shape), moved)
+    return write_region(trace, whole, _moved_back(view, part.value, window.shape), window)
+
+
+def _parent_place(view: View, update: PlaceUpdate) -> tuple[Atom, Place] | None:
+    """Returns what an update of a view writes to its parent, and where; None if that is not one
+    place."""
+    trace, parent, place = view.parent.owner, view.parent, update.place
+    if view.place is not None:
+        return update.value, place.inside_of(trace, view.place, parent.shape)
+    seen = shape_of(update.base)
+    match view.name:
+        case "strided_slice":
+            outer = Place.of_region(Region.of_slice(view.attrs))
+            return update.value, place.inside_of(trace, outer, parent.shape)
+        case "transpose":
+            moved = place.permuted(view.attrs["axes"])
+            front = len(place.index_shape)
+            before = [view.attrs["axes"][n] for n, _ in place.windows]  # axes of the parent
+            order = [front + before.index(n) for n, _ in moved.windows]
+            value = update.value
+            if order != sorted(order) and shape_of(value):
+                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
+                value = trace.emit("transpose", (value,), {"axes": (*range(front), *order)})
+            return value, moved
+        case "reshape" | "squeeze":
+            same = place.with_ones(seen, parent.shape)
+            if same is None:
+                return None
+            value = update.value
+            if shape_of(value):
+                value = trace.emit("broadcast_to", (value,), {"shape": place.shape})
+                value = trace.emit("reshape", (value,), {"newshape": same.shape})
+            return value, same
+        case _:
+            return None
 
 
 def _parent_region(view: View, part: Update) -> Region | None:
@@ -229,7 +274,8 @@ def _assigned(value: Any, target: Proxy) -> Any:
 
 @method("__setitem__")
 def _setitem(x: Proxy, key: Any, value: Any) -> None:
-    """``x[key] = value`` for ints, slices, None, Ellipsis, and for a mask of all of ``x``."""
+    """``x[key] = value``, for a mask in the key if ``value`` does not depend on how many elements
+    it chooses."""
     if isinstance(value, Selection):
         return  # x[mask] += y has written it already
     mask = mask_of(key)
@@ -240,17 +286,58 @@ def _setitem(x: Proxy, key: Any, value: Any) -> None:
         x.owner.memory.touch(x.storage)
         x.owner.memory.changed = True
         raise LoopwrightTypeError("a scalar does not support item assignment")
-    part = basic_view(x, key)
+    if (chosen := masked_part(x, key)) is not None:
+        part, inner, behind = chosen
+        if lift(value).ndim > behind:
+            raise misuse.mask_index()
+        _assign_where(part, inner, value)
+        return
+    items = expanded(x, key)
+    part = basic_view(x, items)
     if part is None:
-        raise UnsupportedError(
-            "assignment to an index of arrays is not supported",
-            hint="np.where(mask, value, x), or a slice",
-        )
+        _assign_at(x, items, key, value)
+        return
     many = lift(value).ndim and not x.type.dtype.is_bool
     if part.ndim == 0 and is_element(key) and many:
         raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
     same = _is_same(value, part)  # x[key] += y has written it already
     write(part, part if same else _fitted(_assigned(value, part), part), DESTINATION)
+
+
+def _assign_at(x: Proxy, items: list[Any], key: Any, value: Any) -> None:
+    """``x[key] = value`` for a key with traced ints or arrays of ints."""
+    part, place, front = place_of(x, items)
+    alias = value.alias if isinstance(value, Proxy) else None
+    if alias is not None and alias.place == place and alias.parent.atom is part.atom:
+        x.owner.memory.changed = True
+        return  # x[i] += y has written it already
+    if not place.shape and is_element(key) and lift(value).ndim and not x.type.dtype.is_bool:
+        raise LoopwrightValueError("setting an array element with a sequence.", hint="x[i, ...]")
+    write_at(part, place, front, _assigned(value, part))
+
+
+def write_at(x: Proxy, place: Place, front: int, value: Any, reduction: str = "none") -> None:
+    """Joins ``value`` to the elements of ``x`` at a place; ``front`` axes of it stand before those
+    of the place's index arrays."""
+    given = lift(value, x.type.dtype)
+    count = len(place.index_shape)
+    windows = tuple(w.size for _, w in place.windows)
+    wanted = (*windows[:front], *place.index_shape, *windows[front:])
+    shape = given.shape
+    while len(shape) > len(wanted) and shape[0] == 1:
+        shape = shape[1:]
+    if not _broadcasts(shape, wanted):
+        raise LoopwrightValueError(
+            f"shape mismatch: value array of shape {_text(given.shape)} could not be broadcast to "
+            f"indexing result of shape {_text(wanted)}"
+        )
+    given = reshape(given, shape)
+    if front and count and shape:
+        order = (*range(front, front + count), *range(front), *range(front + count, len(wanted)))
+        given = transpose(broadcast_to(given, wanted), order)
+    _check_writeable(x, DESTINATION)
+    atom = write_place(x.owner, x.atom, given.atom, place, reduction)
+    write(x, Proxy(atom, x.owner), DESTINATION)
 
 
 def _is_same(value: Any, target: Proxy) -> bool:
@@ -283,7 +370,7 @@ def _fill(x: Proxy, value: Any) -> None:
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    target = _target(dst, "np.copyto")
+    target = writable(dst, "np.copyto")
     given = np.result_type(src) if is_number(src) else lift(src).dtype
     weak = is_number(src) and (
         isinstance(src, bool) or (isinstance(src, int) and target.dtype.kind in "iuf")
@@ -303,7 +390,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    target = _target(a, "np.putmask")
+    target = writable(a, "np.putmask")
     value = lift(values, target.type.dtype)
     if value.size != 1 and value.shape != target.shape:
         raise UnsupportedError(
@@ -314,7 +401,8 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
     write(target, emit("where", chosen, value, target), DESTINATION)
 
 
-def _target(array: Any, name: str) -> Proxy:
+def writable(array: Any, name: str) -> Proxy:
+    """Returns the array that a function is to write; an error for one that is not traced."""
     if not isinstance(array, Proxy):
         raise misuse.out_argument(name)
     return array
@@ -358,18 +446,20 @@ def wide_mask(mask: Proxy, x: Proxy) -> Proxy:
     return broadcast_to(column, x.shape)
 
 
+def update_where(x: Proxy, mask: Proxy, ufunc: np.ufunc, value: Any) -> None:
+    """``x[mask] = ufunc(x[mask], value)``."""
+    result = UFUNCS[ufunc](x, masked(value, mask, x))
+    METHODS["ufunc.out"](ufunc.__name__, result, (x,), "same_kind", wide_mask(mask, x))
+
+
 def _add_operators() -> None:
     for name, ufunc in IN_PLACE.items():
 
         def operator(self: Selection, value: Any, ufunc: np.ufunc = ufunc) -> Selection:
-            x, mask = self.array, self.mask
-
             def into(x: Proxy, value: Any) -> None:
-                result = UFUNCS[ufunc](x, masked(value, lift(mask), x))
-                where = wide_mask(lift(mask), x)
-                METHODS["ufunc.out"](ufunc.__name__, result, (x,), "same_kind", where)
+                update_where(x, lift(self.mask), ufunc, value)
 
-            run(ufunc.__name__, into, (x, value))
+            run(ufunc.__name__, into, (self.array, value))
             return self
 
         setattr(Selection, name, operator)

@@ -200,16 +200,28 @@ def test_iteration_over_a_scalar(message: Message) -> None:
 
 def test_assignment(message: Message) -> None:
     def f(x):
-        x[[0, 2]] = 1
+        x[[0, 2]] = [1, 2, 3]
         return x
 
     assert message(f, F4) == text(
-        "assignment to an index of arrays is not supported",
+        "shape mismatch: value array of shape (3,) could not be broadcast to indexing result of "
+        "shape (2,)",
         "  test_misuse.py:#, in f",
-        "    # |         x[[0, 2]] = 1",
+        "    # |         x[[0, 2]] = [1, 2, 3]",
         "      |         ^^^^^^^^^",
         "  x : float32[4]   argument x of f",
-        "  try: np.where(mask, value, x), or a slice",
+    )
+
+
+def test_a_slice_of_unknown_length(message: Message) -> None:
+    assert message(lambda x, i: x[: i[0]], F4, np.arange(4)) == text(
+        "how many elements this slice has depends on traced values, and a size is known while "
+        "tracing",
+        "  test_misuse.py:#, in <lambda>",
+        "    # |     assert message(lambda x, i: x[: i[0]], F4, np.arange(4)) == text(",
+        "      |                                 ^^^^^^^^^",
+        "  x : float32[4]   argument x of <lambda>",
+        "  try: x[i:i + 4] for a number that is known, np.where(np.arange(n) < i, x, 0) for any",
     )
 
 
