@@ -55,8 +55,13 @@ if TYPE_CHECKING:
     from .inspect.explain import Explanation
     from .inspect.memory import Memory
     from .inspect.profile import Profile
+    from .tracer.endings import Ending
 
 __all__ = ["CacheInfo", "Compiled", "CompiledFunction", "Lowered", "compile"]
+
+
+def _names(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 MOST_RECENT = 4
@@ -70,7 +75,8 @@ class CompiledFunction:
         self,
         function: Callable[..., Any],
         *,
-        static_argnames: Sequence[str] = (),
+        static_argnames: Sequence[str] | str = (),
+        donate_argnames: Sequence[str] | str = (),
         log: str | Path | None = None,
         threads: int | None = None,
         precision: Precision | None = None,
@@ -81,7 +87,7 @@ class CompiledFunction:
         check_threads(threads)
         if precision is not None:
             error_growth(precision)
-        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        names = _names(static_argnames)
         functools.update_wrapper(self, function)
         self.function = function
         self.log = Path(log) if log is not None else None
@@ -96,10 +102,16 @@ class CompiledFunction:
         self._static = frozenset(names)
         places = {n: i for i, n in enumerate(self._signature.parameters)}
         self._static_places = frozenset((*names, *(places[n] for n in names if n in places)))
-        self._takes_threads = "threads" in places or any(
-            p.kind is p.VAR_KEYWORD for p in self._signature.parameters.values()
-        )
-        self._others: dict[int, CompiledFunction] = {}
+        any_name = any(p.kind is p.VAR_KEYWORD for p in self._signature.parameters.values())
+        self._takes_threads = "threads" in places or any_name
+        self._donated = _names(donate_argnames)
+        self._ending: Ending | None = None
+        if self._donated:
+            from .tracer.endings import Donating
+
+            self._ending = Donating(self._name, self._donated, {*places} - {*names})
+        self._takes_out = "out" in places or any_name
+        self._others: dict[int | str, CompiledFunction] = {}
         self._known: dict[Request, Specialisation] = {}
         self._ready: dict[Any, Ready] = {}
         self._recent: dict[tuple[str, ...], tuple[Ready, ...]] = {}
@@ -119,7 +131,9 @@ class CompiledFunction:
         """Returns the function's result on these arguments; compiles first if their kind is new.
 
         ``threads=2`` sets how many threads this call may use, as ``with_threads`` does, unless the
-        function has an argument of that name.
+        function has an argument of that name. ``out=`` takes arrays of the result's types, in its
+        containers; the result is written into them, and they are returned. They must be writeable
+        and share no memory with other arguments, unless they are the same arrays.
         """
         if not kwargs:
             last = self._last
@@ -130,6 +144,8 @@ class CompiledFunction:
         elif "threads" in kwargs and not self._takes_threads:
             count = kwargs.pop("threads")
             return (self if count is None else self.with_threads(count))(*args, **kwargs)
+        elif "out" in kwargs and not self._takes_out:
+            return (self._others.get("out") or self._with_out())(*args, **kwargs)
         try:
             return self._call(args, kwargs)
         except Exception as error:
@@ -157,16 +173,28 @@ class CompiledFunction:
             other.log = self.log
         return other
 
-    def _for_threads(self, count: int) -> CompiledFunction:
+    def _for_threads(self, count: int | None) -> CompiledFunction:
         return CompiledFunction(
             self.function,
             static_argnames=tuple(self._static),
+            donate_argnames=self._donated,
             threads=count,
             precision=self.precision,
             target=self.target,
             tune=self._tune,
             passes=self.passes,
         )
+
+    def _with_out(self) -> CompiledFunction:
+        """Returns the function that takes ``out=``, and writes its result there."""
+        from .tracer.endings import WrittenInto
+
+        with self._lock:
+            if "out" not in self._others:
+                other = self._others["out"] = self._for_threads(self.threads)
+                other._ending, other._takes_out, other.log = WrittenInto(), True, self.log
+                other._signature = WrittenInto.signature(self._signature)
+            return self._others["out"]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recent, names = self._recent, tuple(kwargs)
@@ -189,7 +217,9 @@ class CompiledFunction:
                 recent[names] = (ready, *recent.get(names, ())[: MOST_RECENT - 1])
                 return ready(quick[1])
         elif any_traced(args) or any_traced(kwargs.values()):
-            return self.function(*args, **kwargs)  # called while another function is traced
+            if self._ending is None:
+                return self.function(*args, **kwargs)  # called while another function is traced
+            return self._ending.traced(self.function, args, kwargs)
         arguments = bind(self._name, self._signature, self._static, args, kwargs)
         request = arguments.request
         made = self._lookup(request)
@@ -284,7 +314,8 @@ class CompiledFunction:
 
     def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:
         bounds = bounds or Config.read().check_index
-        return trace(self.function, self._signature, request, self._name, borrowed, bounds)
+        ending = self._ending
+        return trace(self.function, self._signature, request, self._name, borrowed, bounds, ending)
 
     def _trace_for_code(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], borrowed: Borrowed | None = None
@@ -344,6 +375,8 @@ class CompiledFunction:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Returns the code for these arguments, to look at or to keep; see ``Lowered``."""
+        if "out" in kwargs and not self._takes_out:
+            return self._with_out().lower(*args, **kwargs)
         traced = self._trace_for_code(args, kwargs)
         return Lowered(traced, self._build(traced, Config.read()), self._static)
 
@@ -515,6 +548,7 @@ def compile(
     /,
     *,
     static_argnames: Sequence[str] | str = (),
+    donate_argnames: Sequence[str] | str = (),
     log: str | Path | None = None,
     threads: int | None = None,
     precision: Precision | None = None,
@@ -533,6 +567,8 @@ def compile(function: Callable[..., Any] | None = None, /, **options: Any) -> An
 
     - ``static_argnames``: parameters whose values are known while tracing (hashable); strings,
       bools, None and functions always are.
+    - ``donate_argnames``: parameters whose arrays the call may overwrite: results of the same types
+      take their memory, and are these arrays. ``state = f(state)`` then allocates nothing.
     - ``log``: the tuning log to read schedules from and append to; else that of ``with
       lw.log(...):`` around the compile, else ``LOOPWRIGHT_LOG``.
     - ``threads``: how many to use; else ``LOOPWRIGHT_THREADS``, else all cores. A single call may

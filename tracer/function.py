@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .slices import Piece, pieces_of
 from .spans import caret_lines, definition_of, span_of, user_frame
 from .storage import Kind
 from .trace import Trace, tracing
+
+if TYPE_CHECKING:
+    from .endings import Ending
 
 __all__ = ["Fixed", "Traced", "located", "trace"]
 
@@ -164,9 +167,11 @@ def trace(
     name: str,
     borrowed: Borrowed | None = None,
     check_index: bool = False,
+    ending: Ending | None = None,
 ) -> Traced:
     """Runs ``function`` on proxies for what ``request`` asks. Arrays from outside are copied, the
-    big ones only if there is no ``borrowed`` to take note of them.
+    big ones only if there is no ``borrowed`` to take note of them. ``ending`` makes of its result
+    what is returned.
 
     Raises LoopwrightError with the user's line for what cannot be traced; whatever else the
     function raises passes through.
@@ -174,7 +179,7 @@ def trace(
     run = Trace(name, check_index, borrowed)
     draws = Draws(function, [leaf.value for leaf in request.leaves if isinstance(leaf, Static)])
     try:
-        traced = _traced(function, signature, request, run)
+        traced = _traced(function, signature, request, run, ending)
     except Exception:
         if not (run.receives and receivers.available()) and not run.writes_numpys:
             raise
@@ -183,7 +188,7 @@ def trace(
         with _receiving(run):
             second = Trace(name, check_index, borrowed)
             second.makes_arrays = run.writes_numpys
-            traced = _traced(function, signature, request, second)
+            traced = _traced(function, signature, request, second, ending)
     draws.tell(name)
     return traced
 
@@ -203,7 +208,11 @@ def _receiving(run: Trace) -> Generator[None, None, None]:
 
 
 def _traced(
-    function: Callable[..., Any], signature: inspect.Signature, request: Request, run: Trace
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    request: Request,
+    run: Trace,
+    ending: Ending | None,
 ) -> Traced:
     leaves: list[Any] = []
     parameters: list[int] = []
@@ -219,8 +228,14 @@ def _traced(
         leaves.append(arrays[-1])
         parameters.append(position)
     trees, args, kwargs = _call(signature, request, leaves)
+    for name in ending.extra if ending is not None else ():
+        del kwargs[name]
     with tracing(run):
         outcome = function(*args, **kwargs)
+        if ending is not None:
+            run.span = definition_of(function)
+            outcome = ending(trees, outcome)
+            run.span = None
         _check_containers(run, request, trees, leaves, definition_of(function))
         structure, outputs, atoms = _results(run, outcome, definition_of(function))
         paths = [request.paths[p] for p in parameters]

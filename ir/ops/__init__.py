@@ -11,10 +11,10 @@ samples ``sampling``. The declarations::
     index, pad         strided_slice, reverse, take, one_hot, tril, triu, nn.pad
     update             strided_set
     index_update       index_update
-    dynamic_slice      dynamic_slice
     create             full, iota, arange
     activation         nn.relu, nn.gelu, nn.silu, ...
-    gather, sort       nn.gather_nd, nn.searchsorted, nn.sort, nn.argsort, nn.top_k_indices
+    gather             nn.gather_nd, dynamic_slice, nn.searchsorted
+    sort               nn.sort, nn.argsort, nn.top_k_indices
     suppress           nn.non_max_suppression
     scan, scatter      cumsum, cumprod, nn.scatter_elements, nn.scatter_nd
     softmax            nn.softmax, nn.log_softmax
@@ -32,7 +32,6 @@ from . import (  # noqa: F401  (each declares its operators)
     conv,
     conv_transpose,
     create,
-    dynamic_slice,
     einsum,
     elementwise,
     gather,
