@@ -30,6 +30,7 @@ from ..ir.program.nodes import (
     Swap,
     While,
 )
+from ..ir.program.updates import begins_as_input
 from .inlining import Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
@@ -191,9 +192,16 @@ class BodyWriter:
     def copy(self, copy: Copy) -> None:
         """A copy of one region."""
         place = self.places[copy.target]
+        target, source = self.pointer(copy.target), self.pointer(copy.source)
+        size = str(place.end - place.begin)
+        if any(begins_as_input(copy, u, self.places) for u in self.program.updates if u.in_place):
+            same, size = self.fresh("same"), f"%{self.fresh('bytes')}"
+            self.lines += [
+                f"  %{same} = icmp eq ptr {target}, {source}",
+                f"  {size} = select i1 %{same}, i64 0, i64 {place.end - place.begin}",
+            ]
         self.lines.append(
-            f"  call void @llvm.memcpy.p0.p0.i64(ptr {self.pointer(copy.target)}, "
-            f"ptr {self.pointer(copy.source)}, i64 {place.end - place.begin}, i1 false)"
+            f"  call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
         )
 
     def swap(self, swap: Swap) -> None:

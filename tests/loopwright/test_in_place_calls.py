@@ -323,3 +323,16 @@ def test_functions_that_change_nothing_are_called_as_before() -> None:
         function(x)
     assert function._last.run is None
     assert function._last.direct(x) is not None
+
+
+def test_an_element_of_an_argument_is_written_without_a_copy_of_it() -> None:
+    @lw.compile
+    def f(x, i):
+        x[i] += 1
+        lw.fori_loop(0, 3, lambda k, c: (x.__setitem__((i, k), k), c)[1], 0)
+
+    x, i = np.zeros((400, 5)), np.int64(7)
+    f(x, i)
+    f(x, i)
+    assert x[7].tolist() == [0, 1, 2, 2, 2] and x.sum() == 7
+    assert "update %x with %out in place" in f.lower(x, i).as_text("program")

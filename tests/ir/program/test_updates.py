@@ -16,6 +16,7 @@ KERNELS = {
     "flip": writing(lambda a: a[::-1].copy()),
     "row": writing(lambda a: a[1] + 1),
     "last": writing(lambda a: a[3] + 1),
+    "poke": lambda a: a.__setitem__((1, 2), a[1, 2] + 7),
 }
 
 
@@ -119,3 +120,21 @@ def test_what_is_no_update(update: str, message: str) -> None:
     text = f"{HEAD} %o: float32[4, 4]) {{ call @add(@in %x, @in %y, @out %o) {update} }}"
     with pytest.raises(InternalError, match=message):
         verify(parse_program(text))
+
+
+def test_an_output_that_begins_as_its_input() -> None:
+    poke = "call @poke(@inout %o)"
+    for body in (poke, f"for %i: int64[] < 3 {{ {poke} }}", f"{poke} {poke}"):
+        text = f"{HEAD} %o: float32[4, 4]) {{ copy @in %x, @out %o {body} update %x with %o }}"
+        assert updated(text) == [True]
+    other = f"{HEAD} %o: float32[4, 4]) {{ copy @in %y, @out %o {poke} update %x with %o }}"
+    assert updated(other) == [True]  # a copy of something else is one
+
+
+def test_an_input_that_a_loop_reads_while_it_writes_the_output() -> None:
+    loop = "for %i: int64[] < 3 { call @poke(@inout %o) call @add(@in %x, @in %y, @out %p) }"
+    text = f"{HEAD} %p: float32[4, 4], @out %o: float32[4, 4]) {{ copy @in %x, @out %o {loop}"
+    assert updated(f"{text} update %x with %o }}") == [False]
+    before = "for %i: int64[] < 3 { call @add(@in %x, @in %y, @out %p) }"
+    text = f"{HEAD} %p: float32[4, 4], @out %o: float32[4, 4]) {{ {before} copy @in %x, @out %o"
+    assert updated(f"{text} call @poke(@inout %o) update %x with %o }}") == [True]
