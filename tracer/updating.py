@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, UnsupportedError
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
-from .emitting import common_dtype, lift
+from .emitting import common_dtype, lift, one_array
 from .indexing import basic_view, expanded, mask_of, place_of
 from .proxy import Proxy
 from .reductions import normalise_axis
@@ -39,12 +39,6 @@ def _ufunc_at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     target = writable(a, f"np.{ufunc.__name__}.at")
     if ufunc.nin != 2 or ufunc.nout != 1 or b is None:
         raise UnsupportedError(f"np.{ufunc.__name__}.at", hint="x[i] = the new values")
-    made = ufunc.resolve_dtypes((target.dtype, common_dtype(b).numpy, None))[2]
-    if not np.can_cast(made, target.dtype, "same_kind"):
-        raise LoopwrightTypeError(
-            f"Cannot cast ufunc '{ufunc.__name__}' output from {made!r} to {target.dtype!r} with "
-            "casting rule 'same_kind'"
-        )
     mask = mask_of(indices)
     if mask is not None:
         update_where(target, lift(mask), ufunc, b)
@@ -55,9 +49,15 @@ def _ufunc_at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
         METHODS["__setitem__"](target, indices, UFUNCS[ufunc](part, b))
         return
     place = place_of(target, items)
-    if ufunc in _REDUCTIONS and not target.type.dtype.is_bool:
+    made = ufunc.resolve_dtypes((target.dtype, common_dtype(b).numpy, None))[2]
+    if place[1].index_shape and not np.can_cast(made, target.dtype, "same_kind"):
+        raise UnsupportedError(  # each sum would be rounded
+            f"np.{ufunc.__name__}.at computes {made} for elements of {target.dtype}",
+            hint=f"values.astype(np.{target.dtype})",
+        )
+    if ufunc in _REDUCTIONS and made.kind == target.dtype.kind and not target.type.dtype.is_bool:
         write_at(*place, b, _REDUCTIONS[ufunc])
-    elif ufunc is np.subtract:
+    elif ufunc is np.subtract and made.kind == target.dtype.kind:
         write_at(*place, np.negative(lift(b, target.type.dtype)), "add")
     elif not place[1].index_shape:
         METHODS["__setitem__"](target, indices, UFUNCS[ufunc](target[indices], b))
@@ -77,6 +77,7 @@ def _ufunc_at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """``np.put``: ``a.flat[ind] = v``, the values repeated as often as is needed."""
     target = writable(a, "np.put")
+    target = target if target.ndim else reshape(target, (1,))
     index, value = reshape(lift(ind), (-1,)), reshape(lift(v, target.type.dtype), (-1,))
     size, count = target.size, index.size
     if not all(isinstance(n, int) for n in (size, count, value.size)):
@@ -210,16 +211,14 @@ class _Elements:
 
     def _joined(self, ufunc: np.ufunc, value: Any) -> Any:
         result = _copy(self._array)
-        if not isinstance(value, int | float):
-            value = np.asarray(value) if isinstance(value, list | tuple) else value
-            value = value.astype(result.dtype) if value.dtype != result.dtype else value
-        ufunc.at(result, self._key, value)
+        given = value if isinstance(value, Proxy) else np.asarray(value)
+        ufunc.at(result, self._key, given.astype(result.dtype, copy=False))
         return result
 
 
 def _copy(array: Any) -> Any:
     """A copy that can be written: a traced one while a function is traced."""
-    return np.array(array) if active() is None else METHODS["copy"](lift(array))
+    return np.array(array) if active() is None else one_array(METHODS["copy"](lift(array)))
 
 
 @method("array.at")

@@ -2,7 +2,8 @@
 
 A program is drawn statement by statement: NumPy runs each one at once, and one that it refuses is
 drawn anew (or ends the program, which then has to be refused by compiled code as well). Values are
-small integers in every dtype, so results are exact.
+small integers in every dtype, so results are exact. The last argument holds indices, which the
+program does not change: they are used modulo sizes, so that none is out of range.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ SCOPE = {"np": np, "lw": lw}
 @dataclass
 class Argument:
     """How one argument is made: a base array of small integers, and the part of it that is given.
-    ``same_as`` is an earlier argument that is given once more."""
+    ``same_as`` is an earlier argument that is given once more; ``indices`` are not negative."""
 
     dtype: str
     shape: tuple[int, ...]
     part: str
     seed: int
     same_as: int | None = None
+    indices: bool = False
 
     def base(self) -> Array:
-        values = np.random.default_rng(self.seed).integers(-3, 4, self.shape)
+        low, high = (0, 12) if self.indices else (-3, 4)
+        values = np.random.default_rng(self.seed).integers(low, high, self.shape)
         return values.astype(self.dtype)
 
     def of(self, base: Array) -> Array:
@@ -105,6 +108,9 @@ class _Drawing:
             argument.seed += 10 * self.between(0, 1000)
             if number and self.between(0, 9) == 0:
                 argument.same_as = number - 1
+        self.indices = f"x{len(shapes)}"
+        seed = self.between(0, 1000)
+        self.program.arguments.append(Argument("int64", (4,), "", seed, indices=True))
         given, _ = self.program.memory()
         self.values: dict[str, Any] = {f"x{i}": a for i, a in enumerate(given)}
 
@@ -112,22 +118,48 @@ class _Drawing:
         return tuple(self.between(1, 5) for _ in range(self.pick((0, 1, 1, 2, 2, 2, 3))))
 
     def name(self) -> str:
-        return self.pick(sorted(self.values))
+        return self.pick(sorted(self.values.keys() - {self.indices}))
 
     def array(self) -> str:
-        names = sorted(n for n, v in self.values.items() if isinstance(v, np.ndarray))
+        arrays = {n for n, v in self.values.items() if isinstance(v, np.ndarray)}
+        names = sorted(arrays - {self.indices})
         return self.pick(names) if names else self.name()
 
     def new(self) -> str:
         self.count += 1
         return f"v{self.count}" if self.between(0, 4) else self.name()
 
+    def index(self, size: int) -> str:
+        """An index of which compiled code does not know the value, or an array of some."""
+        k = self.indices
+        place = f"{k}[{self.between(0, 3)}] % {size}"
+        match self.between(0, 9):
+            case 0 | 1 | 2:
+                return place
+            case 3:
+                return f"{place} - {size}"
+            case 4 | 5:
+                width = self.between(0, size)
+                start = f"{k}[{self.between(0, 3)}] % {size - width + 1}"
+                return f"{start}:{start} + {width}{self.pick(('', '', ':2'))}"
+            case 6:
+                return f"{k}[{self.between(0, 3)}:] % {size}"
+            case 7:
+                return f"{k}[[{self.between(0, 3)}, {self.between(0, 3)}]] % {size}"
+            case 8:
+                return f"{k}[:2, None] % {size}"
+            case _:
+                return f"[{self.between(-size, size - 1)}, {self.between(-size, size - 1)}]"
+
     def key(self, value: Any) -> str:
-        """A basic index."""
+        """An index."""
         items: list[str] = []
+        often = self.pick((0, 0, 1, 3))  # of four
         for size in getattr(value, "shape", ()):
             kind = self.between(0, 6)
-            if kind == 0:
+            if size and self.between(0, 3) < often:
+                items.append(self.index(size))
+            elif kind == 0:
                 items.append(str(self.between(-size, size - 1) if size else 0))
             elif kind <= 3:
                 low, high = self.between(-size - 1, size), self.between(-size, size + 1)
@@ -228,7 +260,21 @@ class _Drawing:
         value = self.values[name]
         operator = self.pick(("+", "+", "-", "*", "//", "&", "|"))
         key = self.key(value)
-        match self.between(0, 14):
+        match self.between(0, 18):
+            case 15 | 16:
+                function = self.pick(("add", "add", "subtract", "multiply", "minimum", "maximum"))
+                return f"np.{function}.at({name}, ({key},), {self.expression()})"
+            case 17:
+                function = self.pick(("set", "add", "min", "apply"))
+                value = "np.square" if function == "apply" else self.expression()
+                return f"{self.new()} = lw.at({name})[{key}].{function}({value})"
+            case 18:
+                size = max(1, np.size(value))
+                other = f"np.fill_diagonal({name}, {self.between(-2, 2)})"
+                put = f"np.put({name}, {self.indices}[:{self.between(1, 4)}] % {size}, [1, 2])"
+                part = f"{name}[{name}[:, 0] > {self.between(-1, 1)}, {self.between(-1, 0)}]"
+                masked = f"{part} {self.pick(('', '+'))}= {self.between(-2, 2)}"
+                return self.pick((other, put, masked))
             case 0 | 1 | 2:
                 return f"{name} {operator}= {self.expression()}"
             case 3 | 4:
@@ -294,7 +340,13 @@ class _Drawing:
             except Exception:  # OverflowError depends on values
                 refused = False
         self.values = known
-        if refused and self.between(0, 5) == 0 and "= np.array_split" not in statement:
+        computed = f"{self.indices}[" in statement or ".at(" in statement
+        if (
+            refused
+            and not computed
+            and self.between(0, 5) == 0
+            and "= np.array_split" not in statement
+        ):
             self.program.statements.append(statement)
             self.program.raises = True
             return True
@@ -309,7 +361,7 @@ class _Drawing:
         while len(program.statements) < length and attempts < 10 * length and not program.raises:
             attempts += 1
             self.take(self.statement())
-        names = sorted(self.values)
+        names = sorted(self.values.keys() - {self.indices})
         program.results = [self.pick(names) for _ in range(self.between(1, 3))]
         return program
 
