@@ -63,6 +63,8 @@ def _named(text: str, fallback: str = "x") -> str:
 def branch(scalars: Iterable[str], is_scalar: bool = True) -> LoopwrightError:
     """``if x:``, ``while x:``, ``x and y``, ``not x``. ``scalars`` are the scalar arguments."""
     hint = "np.where(condition, a, b) by element; np.logical_and, _or, _not to combine"
+    if is_scalar:
+        hint = f"lw.cond, lw.while_loop or lw.fori_loop; {hint}"
     words = set(re.findall(r"\w+", _text()))
     setting = next((name for name in sorted(words & set(scalars))), None)
     lines = _control_flow() if is_scalar else None

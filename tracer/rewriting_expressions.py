@@ -66,8 +66,10 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        if len(node.ops) == 1 or self._stays(node):
+        if self._stays(node):
             return node
+        if len(node.ops) == 1:
+            return self._membership(node)
         values = [node.left, *node.comparators]
         pairs = zip(values, node.ops, values[1:], strict=False)
         first, *others = [ast.Compare(a, [op], [b]) for a, op, b in pairs]
@@ -75,6 +77,19 @@ class Expressions(ast.NodeTransformer):
         for other in others:
             result = self._numpy("logical_and", result, other)
         return result
+
+    def _membership(self, node: ast.Compare) -> ast.expr:
+        """``x in (1, 2)`` as comparisons."""
+        (op,), (among,) = node.ops, node.comparators
+        if not isinstance(op, ast.In | ast.NotIn) or not isinstance(among, ast.Tuple | ast.List):
+            return node
+        if not among.elts or any(isinstance(e, ast.Starred) for e in among.elts):
+            return node
+        first, *others = [ast.Compare(node.left, [ast.Eq()], [e]) for e in among.elts]
+        result: ast.expr = first
+        for other in others:
+            result = self._numpy("logical_or", result, other)
+        return result if isinstance(op, ast.In) else self._numpy("logical_not", result)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)

@@ -165,6 +165,16 @@ PROGRAMS = {
         """,
         (3.0,),
     ),
+    "membership": (
+        """
+        def f(n):
+            kind = 0
+            if n in (2, 3, 5) and n not in [3]:
+                kind = 1
+            return kind
+        """,
+        (5,),
+    ),
     "both return": (
         """
         def f(x):

@@ -285,7 +285,11 @@ def test_loops_of_no_and_of_one_iteration(trips: int) -> None:
 
 
 def test_long_loops_and_calls_stay() -> None:
-    for n, body in ((9, "sin(cos(%y))"), (2, "@f(%y)"), (2, "squeeze(cumsum(expand_dims(%y, axis=0)))")):
+    for n, body in (
+        (9, "sin(cos(%y))"),
+        (2, "@f(%y)"),
+        (2, "squeeze(cumsum(expand_dims(%y, axis=0)))"),
+    ):
         program = parse(f"""
           def @main(%x: float32) -> float32 {{
             %0 = for (%i < {n}i64; %y = %x) {{ %1 = {body}; (%1,) }};
