@@ -1,11 +1,16 @@
-"""Remove bindings whose value nobody uses, and functions nobody calls.
+"""Remove values that nobody uses, loops and branches without users, and functions nobody calls.
 
 Before::
 
-    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
+    def @main(%x: Tensor[(4), float32], %n: int64) -> Tensor[(4), float32] {
       %0 = exp(%x);
       %1 = negative(%0);
-      sqrt(%x)
+      %2 = for (%i < %n; %a = %x, %b = %x) {
+        %3 = sqrt(%a);
+        %4 = add(%b, %a);
+        (%3, %4)
+      };
+      %2.0
     }
 
     def @unused(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
@@ -14,17 +19,48 @@ Before::
 
 After::
 
-    def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] {
-      sqrt(%x)
+    def @main(%x: Tensor[(4), float32], %n: int64) -> Tensor[(4), float32] {
+      %2 = for (%i < %n; %a = %x) {
+        %3 = sqrt(%a);
+        (%3,)
+      };
+      %2.0
     }
 
-The language is pure, so a value without users has no effect.
+The language is pure, so a value without users has no effect. A loop carries what is used after it,
+and what the next values of that are computed from: ``%b`` feeds nothing but itself. A branch gives
+only the fields of its tuple that are used.
 """
 
 from __future__ import annotations
 
-from ..nodes import Atom, Binding, Block, Expr, Function, Module, Var
-from ..walk import global_variables, map_functions, nested_blocks, operands, with_nested_blocks
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..builder import Builder
+from ..nodes import (
+    Atom,
+    Binding,
+    Block,
+    Expr,
+    For,
+    Function,
+    If,
+    Module,
+    Tuple,
+    TupleGetItem,
+    Var,
+    While,
+)
+from ..types import TupleType
+from ..walk import (
+    all_bindings,
+    global_variables,
+    map_functions,
+    nested_blocks,
+    operands,
+    with_nested_blocks,
+)
 
 __all__ = ["eliminate_dead_code", "without_dead_code"]
 
@@ -49,28 +85,157 @@ def eliminate_dead_code(module: Module) -> Module:
 
 def without_dead_code(function: Function) -> Function:
     """``function`` with only the bindings its result needs."""
-    return function.with_body(_live_block(function.body, set()))
+    return function.with_body(_Remover(_Liveness(function)).block(function.body))
 
 
-def _live_block(block: Block, live: set[Var]) -> Block:
-    """Walk backwards; ``live`` gathers every variable that something kept uses."""
-    kept: list[Binding] = []
-    _use((block.result,), live)
-    for binding in reversed(block.bindings):
-        if binding.var not in live:
-            continue
-        value = _live_expr(binding.value, live)
-        _use(operands(value), live)
-        kept.append(binding if value is binding.value else Binding(binding.var, value))
-    kept.reverse()
-    if len(kept) == len(block.bindings) and all(a is b for a, b in zip(kept, block.bindings)):
-        return block
-    return Block(tuple(kept), block.result)
+class _Liveness:
+    """What the result of a function depends on: variables used as a ``whole``, and ``fields`` of
+    those of which only fields are used (results of loops and branches, and other names of them)."""
+
+    def __init__(self, function: Function) -> None:
+        self.values: dict[Var, Expr] = {}
+        self.whole: set[Var] = set()
+        self.fields: dict[Var, set[int]] = {}
+        self._carried: dict[Var, tuple[Var, int]] = {}  # to its loop and place
+        self._work: list[tuple[Var, int | None]] = []
+        for binding in all_bindings(function):
+            value = self.values[binding.var] = binding.value
+            if isinstance(value, While | For):
+                self._carried.update((p, (binding.var, n)) for n, p in enumerate(value.params))
+        self._use((function.body.result,))
+        while self._work:
+            self._mark(*self._work.pop())
+
+    def is_live(self, var: Var) -> bool:
+        return var in self.whole or var in self.fields
+
+    def used_fields(self, var: Var) -> list[int] | None:
+        """Returns the fields of a tuple that are used, in order; None for all."""
+        if var in self.whole or not isinstance(var.type, TupleType):
+            return None
+        fields = sorted(self.fields[var])
+        return fields if len(fields) < len(var.type.fields) else None
+
+    def _use(self, atoms: Iterable[Atom]) -> None:
+        self._work += [(a, None) for a in atoms if isinstance(a, Var)]
+
+    def _mark(self, var: Var, part: int | None) -> None:
+        """Enters a use of ``var``, or of one of its fields, and what that depends on."""
+        if var in self.whole or part in self.fields.get(var, ()):
+            return
+        if var in self._carried:
+            self.whole.add(var)
+            self._work.append(self._carried[var])
+            return
+        value = self.values.get(var)
+        is_new = not self.is_live(var)
+        if part is None or not isinstance(value, Var | If | While | For):
+            self.whole.add(var)
+        else:
+            self.fields.setdefault(var, set()).add(part)
+        if isinstance(value, TupleGetItem):
+            if isinstance(value.value, Var):
+                self._work.append((value.value, value.index))
+        elif isinstance(value, Var):
+            self._work.append((value, part))
+        elif isinstance(value, While | For):
+            self._mark_loop(value, part, is_new)
+        elif value is not None:
+            self._use(operands(value))
+            for block in nested_blocks(value):
+                self._use_result(block, part)
+
+    def _mark_loop(self, loop: While | For, part: int | None, is_new: bool) -> None:
+        if is_new:
+            self._use((loop.condition.result if isinstance(loop, While) else loop.extent,))
+        for place in range(len(loop.params)) if part is None else (part,):
+            self._use((loop.initial[place],))
+            self._use_result(loop.body, place)
+
+    def _use_result(self, block: Block, part: int | None) -> None:
+        result = block.result
+        value = self.values.get(result) if isinstance(result, Var) else None
+        if part is not None and isinstance(value, Tuple):
+            self._use((value.fields[part],))
+        elif isinstance(result, Var):
+            self._work.append((result, part))
 
 
-def _live_expr(value: Expr, live: set[Var]) -> Expr:
-    return with_nested_blocks(value, [_live_block(block, live) for block in nested_blocks(value)])
+class _Remover:
+    """Rebuilds blocks. ``smaller`` has the variables that lost fields, with what stands for them
+    and the places where their fields are now."""
 
+    def __init__(self, liveness: _Liveness) -> None:
+        self.liveness = liveness
+        self.smaller: dict[Var, tuple[Var, list[int]]] = {}
 
-def _use(atoms: tuple[Atom, ...], live: set[Var]) -> None:
-    live.update(a for a in atoms if isinstance(a, Var))
+    def block(self, block: Block, fields: Sequence[int] | None = None) -> Block:
+        """``block`` without dead bindings, and with only these fields of its result."""
+        builder = Builder()
+        kept = builder.bindings
+        for binding in block.bindings:
+            if self.liveness.is_live(binding.var):
+                self._binding(binding, builder)
+            elif binding.var is block.result and fields is None:
+                kept.append(binding)  # a tuple whose fields are all used, one by one
+        if fields is not None:
+            return builder.block(self._result(block.result, fields, builder))
+        if len(kept) == len(block.bindings) and all(a is b for a, b in zip(kept, block.bindings)):
+            return block
+        return Block(tuple(kept), block.result)
+
+    def _binding(self, binding: Binding, builder: Builder) -> None:
+        var, value = binding.var, binding.value
+        if isinstance(value, TupleGetItem) and value.value in self.smaller:
+            value = self._field(value.value, value.index, value)
+        elif isinstance(value, Var) and value in self.smaller:
+            self.smaller[var] = self.smaller[value]
+            return
+        elif isinstance(value, If | While | For):
+            fields = self.liveness.used_fields(var)
+            value = self._nested(value, fields)
+            if fields is not None:
+                assert isinstance(var.type, TupleType)
+                type = TupleType(tuple(var.type.fields[n] for n in fields))
+                old, var = var, Var(var.name, type, var.span)
+                self.smaller[old] = var, fields
+        elif blocks := nested_blocks(value):
+            value = with_nested_blocks(value, [self.block(b) for b in blocks])
+        same = value is binding.value and var is binding.var
+        builder.bindings.append(binding if same else Binding(var, value))
+
+    def _nested(self, value: If | While | For, fields: Sequence[int] | None) -> Expr:
+        """A branch or a loop with only these fields of its result; None for all."""
+        if isinstance(value, If):
+            return with_nested_blocks(
+                value, [self.block(value.then, fields), self.block(value.orelse, fields)]
+            )
+        blocks = [self.block(b) for b in nested_blocks(value)[:-1]]
+        value_of_all = with_nested_blocks(value, [*blocks, self.block(value.body, fields)])
+        if fields is None:
+            return value_of_all
+        assert isinstance(value_of_all, While | For)
+        return replace(
+            value_of_all,
+            params=tuple(value.params[n] for n in fields),
+            initial=tuple(value.initial[n] for n in fields),
+        )
+
+    def _result(self, result: Atom, fields: Sequence[int], builder: Builder) -> Atom:
+        """Emits the tuple of these fields of a block's result."""
+        assert isinstance(result, Var)
+        value = self.liveness.values.get(result)
+        if isinstance(value, Tuple):
+            return builder.make_tuple([value.fields[n] for n in fields], span=value.span)
+        items: list[Atom] = []
+        for n in fields:
+            item = self._field(result, n, TupleGetItem(result, n))
+            items.append(builder.get_item(item.value, item.index))
+        return builder.make_tuple(items)
+
+    def _field(self, value: Atom, index: int, item: TupleGetItem) -> TupleGetItem:
+        """``item``, the field ``index`` of ``value``, read from what stands for ``value`` now."""
+        if not isinstance(value, Var) or value not in self.smaller:
+            return item
+        var, fields = self.smaller[value]
+        return TupleGetItem(var, fields.index(index), item.span)

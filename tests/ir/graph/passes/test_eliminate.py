@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from graphs import assert_same_value, check_pass, module, parse, random_args, tensor
 from hypothesis import given, settings
 from loopwright.ir.graph.evaluate import evaluate
@@ -69,6 +70,102 @@ def test_calls_of_functions_are_shared_since_they_are_pure() -> None:
         before=f"def @main(%x: float32) -> float32 {{ add(@f(%x), @f(%x)) }} {callee}",
         after=f"def @main(%x: float32) -> float32 {{ %0 = @f(%x); add(%0, %0) }} {callee}",
     )
+
+
+def test_values_from_before_a_loop_are_known_in_it_and_not_the_other_way() -> None:
+    check_pass(
+        share,
+        before="""fn (%n: int64, %x: float32) {
+          %0 = exp(%x);
+          %1 = while (%a = %x, %k = 0f) { less(add(exp(%x), %k), sin(%a)) } do {
+            (add(add(exp(%x), sin(%a)), sin(%a)), add(%k, 1f))
+          };
+          %2 = sin(%x);
+          (%1.0, %1.0, %0, %2)
+        }""",
+        after="""fn (%n: int64, %x: float32) {
+          %0 = exp(%x);
+          %1 = while (%a = %x, %k = 0f) { less(add(%0, %k), sin(%a)) } do {
+            %s = sin(%a);
+            (add(add(%0, %s), %s), add(%k, 1f))
+          };
+          %2 = sin(%x);
+          %3 = %1.0;
+          (%3, %3, %0, %2)
+        }""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (  # a ring of values that only feed each other
+            """fn (%x: float32) {
+              %0 = while (%a = %x, %k = 0f, %b = %x, %c = %x) { less(%k, 9f) } do {
+                (add(%b, %c), add(%k, 1f), %c, %a)
+              };
+              %0.1
+            }""",
+            """fn (%x: float32) {
+              %0 = while (%k = 0f) { less(%k, 9f) } do { (add(%k, 1f),) };
+              %0.0
+            }""",
+        ),
+        (  # the condition is a user, also if nobody reads the value behind the loop
+            """fn (%x: float32) {
+              %0 = while (%a = %x, %k = 0f) { less(%k, 9f) } do { (exp(%a), add(%k, 1f)) };
+              %0.0
+            }""",
+            """fn (%x: float32) {
+              %0 = while (%a = %x, %k = 0f) { less(%k, 9f) } do { (exp(%a), add(%k, 1f)) };
+              %0.0
+            }""",
+        ),
+        (
+            """fn (%x: float32, %n: int64) {
+              %0 = for (%i < %n; %a = %x) { (exp(%a),) };
+              %1 = %0.0;
+              sin(%x)
+            }""",
+            "fn (%x: float32, %n: int64) { sin(%x) }",
+        ),
+        (  # fields of branches, through other names and other loops' results
+            """fn (%x: float32, %p: bool, %n: int64) {
+              %0 = if (%p) { (exp(%x), sin(%x), %x) } else {
+                for (%i < %n; %a = %x, %b = %x, %c = %x) { (sin(%b), %b, exp(%c)) }
+              };
+              %1 = %0;
+              %1.0
+            }""",
+            """fn (%x: float32, %p: bool, %n: int64) {
+              %0 = if (%p) { (exp(%x),) } else {
+                %1 = for (%i < %n; %a = %x, %b = %x) { (sin(%b), %b) };
+                (%1.0,)
+              };
+              %0.0
+            }""",
+        ),
+        (  # an inner loop that is dead once the outer one does not carry its result
+            """fn (%x: float32, %n: int64) {
+              %0 = for (%i < %n; %a = %x, %b = %x) {
+                %1 = for (%j < %i; %c = %b) { (exp(%c),) };
+                (sin(%a), %1.0)
+              };
+              %0.0
+            }""",
+            """fn (%x: float32, %n: int64) {
+              %0 = for (%i < %n; %a = %x) { (sin(%a),) };
+              %0.0
+            }""",
+        ),
+        (
+            "fn (%n: int64) { for (%i < %n) { () } }",
+            "fn (%n: int64) { for (%i < %n) { () } }",
+        ),
+    ],
+)
+def test_loops_and_branches_give_what_is_used(before: str, after: str) -> None:
+    check_pass(eliminate_dead_code, before=before, after=after)
 
 
 def test_dead_code_in_branches_and_functions() -> None:
