@@ -44,6 +44,7 @@ __all__ = [
     "nested_blocks",
     "nested_params",
     "operands",
+    "rewrite_blocks",
     "rewrite_function",
     "use_counts",
     "with_nested_blocks",
@@ -262,6 +263,26 @@ def rewrite_function(
     bindings into ``builder``. ``enter`` and ``leave`` are called around nested blocks.
     """
     return _Rewriter(step, enter or _nothing, leave or _nothing).function(function)
+
+
+def rewrite_blocks(function: Function, new_step: Callable[[], Step]) -> Function:
+    """``rewrite_function`` with a step of its own for each block.
+
+    For passes that move computations to their users: what is known of values from outside of a
+    block is not used in it, since what is computed before a loop must not move into it.
+    """
+    steps = [new_step()]
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        return steps[-1](var, value, builder)
+
+    def enter() -> None:
+        steps.append(new_step())
+
+    def leave() -> None:
+        steps.pop()
+
+    return rewrite_function(function, step, enter=enter, leave=leave)
 
 
 def _nothing() -> None:

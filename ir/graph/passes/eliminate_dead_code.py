@@ -89,8 +89,8 @@ def without_dead_code(function: Function) -> Function:
 
 
 class _Liveness:
-    """What the result of a function depends on: variables used as a ``whole``, and ``fields`` of
-    those of which only fields are used (results of loops and branches, and other names of them)."""
+    """Variables that the result of a function depends on: those used as a ``whole``, and ``fields``
+    of the others (results of loops and branches, and other names of them)."""
 
     def __init__(self, function: Function) -> None:
         self.values: dict[Var, Expr] = {}

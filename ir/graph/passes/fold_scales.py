@@ -48,7 +48,14 @@ from ..builder import Builder
 from ..nodes import Atom, Block, Call, Constant, Expr, Function, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import map_functions, nested_blocks, rewrite_function, use_counts
+from ..walk import (
+    Step,
+    map_functions,
+    nested_blocks,
+    rewrite_blocks,
+    rewrite_function,
+    use_counts,
+)
 from .eliminate_dead_code import without_dead_code
 
 __all__ = ["fold_scales"]
@@ -195,22 +202,27 @@ def _vector(atom: Atom, rank: int, axis: int, channels: int) -> Vector | None:
 
 def _fold_in_front(function: Function) -> Function:
     """Moves factors of operands into constant weights, or behind the contraction."""
-    calls = _Calls(use_counts(function))
+    uses = use_counts(function)
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or not isinstance(value.op, Operator):
-            return None
-        calls.by_var[var] = value
-        if value.op.pattern != Pattern.CONTRACTION or not _is_float(var):
-            return None
-        weights = _weights_of(value)
-        if weights is not None:
-            folded = _fold_operand(value, weights, calls, builder)
-            if folded is not None:
-                return folded
-        return _pull_numbers(value, calls, builder)
+    def new_step() -> Step:
+        calls = _Calls(uses)
 
-    changed = rewrite_function(function, step)
+        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+            if not isinstance(value, Call) or not isinstance(value.op, Operator):
+                return None
+            calls.by_var[var] = value
+            if value.op.pattern != Pattern.CONTRACTION or not _is_float(var):
+                return None
+            weights = _weights_of(value)
+            if weights is not None:
+                folded = _fold_operand(value, weights, calls, builder)
+                if folded is not None:
+                    return folded
+            return _pull_numbers(value, calls, builder)
+
+        return step
+
+    changed = rewrite_blocks(function, new_step)
     return function if changed is function else without_dead_code(changed)
 
 

@@ -30,10 +30,10 @@ import numpy as np
 
 from ...pass_context import optional
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import map_functions, rewrite_function
+from ..walk import Step, map_functions, rewrite_blocks
 
 __all__ = ["narrow_factors"]
 
@@ -44,10 +44,10 @@ FEW = 256
 @optional(level=2)
 def narrow_factors(module: Module) -> Module:
     """Weights of integers that fit a byte become bytes, cast where widened bytes meet them."""
-    return map_functions(module, _narrow)
+    return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
 
 
-def _narrow(function: Function) -> Function:
+def _new_step() -> Step:
     calls: dict[Var, Call] = {}
 
     def widened(atom: Atom) -> bool:
@@ -83,7 +83,7 @@ def _narrow(function: Function) -> Function:
                 args[place] = builder.emit(OPERATORS["cast"], (narrow,), {"dtype": dtype})
         return builder.emit(op, args, value.attrs)
 
-    return rewrite_function(function, step)
+    return step
 
 
 def _as_bytes(atom: Atom) -> Constant | None:

@@ -27,10 +27,10 @@ from __future__ import annotations
 from ...pass_context import optional
 from ...traits import Trait
 from ..builder import Builder
-from ..nodes import Atom, Call, Constant, Expr, Function, Module, Var
+from ..nodes import Atom, Call, Constant, Expr, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import map_functions, rewrite_function
+from ..walk import Step, map_functions, rewrite_blocks
 
 __all__ = ["pull_picks"]
 
@@ -45,11 +45,11 @@ _PICKS = frozenset({"strided_slice", "take"})
 
 @optional(level=2)
 def pull_picks(module: Module) -> Module:
-    """Moves slices and gathers of few elements in front of elementwise operators."""
-    return map_functions(module, _pull)
+    """Moves slices and gathers of few elements in front of elementwise operators of their block."""
+    return map_functions(module, lambda function: rewrite_blocks(function, _new_step))
 
 
-def _pull(function: Function) -> Function:
+def _new_step() -> Step:
     calls: dict[Var, Call] = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
@@ -64,7 +64,7 @@ def _pull(function: Function) -> Function:
                 calls[binding.var] = binding.value
         return new
 
-    return rewrite_function(function, step)
+    return step
 
 
 def _pulled(var: Var, pick: Call, calls: dict[Var, Call], builder: Builder) -> Atom | None:

@@ -40,7 +40,7 @@ from ..choices import Choices, call_text
 from ..nodes import Atom, Call, Constant, Expr, Function, GlobalVar, Module, Var
 from ..operator import OPERATORS, Operator, Pattern
 from ..types import TensorType
-from ..walk import map_functions, rewrite_function, use_counts
+from ..walk import Step, map_functions, rewrite_blocks, use_counts
 from .eliminate_dead_code import without_dead_code
 
 __all__ = ["sink_transposes"]
@@ -82,18 +82,23 @@ class _State:
 
 
 def _sink(function: Function, choices: Choices | None) -> Function:
-    state = _State(use_counts(function), choices)
+    uses = use_counts(function)
 
-    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
-        if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
-            return None
-        state.calls[var] = value
-        moved = _move(state, value.op, value, var, builder)
-        if isinstance(moved, Var) and moved is not var:
-            state.uses[moved] += state.uses[var]
-        return moved
+    def new_step() -> Step:
+        state = _State(uses, choices)
 
-    result = rewrite_function(function, step)
+        def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+            if not isinstance(value, Call) or isinstance(value.op, GlobalVar | Var):
+                return None
+            state.calls[var] = value
+            moved = _move(state, value.op, value, var, builder)
+            if isinstance(moved, Var) and moved is not var:
+                state.uses[moved] += state.uses[var]
+            return moved
+
+        return step
+
+    result = rewrite_blocks(function, new_step)
     return result if result is function else without_dead_code(result)
 
 
