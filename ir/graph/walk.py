@@ -241,12 +241,21 @@ def count_bindings(scope: Function | Block) -> int:
 Step: TypeAlias = Callable[[Var, Expr, Builder], Atom | None]
 
 
-def map_functions(module: Module, change: Callable[[Function], Function]) -> Module:
-    """``module`` with ``change`` applied to its functions; the same object if none changed."""
+def map_functions(
+    module: Module,
+    change: Callable[[Function], Function],
+    holding: tuple[type[Expr], ...] = (),
+) -> Module:
+    """``module`` with ``change`` applied to its functions, only to those with expressions of the
+    kinds ``holding`` if there are any; the same object if none changed."""
     for name, function in module.functions.items():
-        if isinstance(function, Function):
+        if isinstance(function, Function) and (not holding or _holds(function, holding)):
             module = module.with_function(name, change(function))
     return module
+
+
+def _holds(function: Function, kinds: tuple[type[Expr], ...]) -> bool:
+    return any(isinstance(b.value, kinds) for b in all_bindings(function))
 
 
 def rewrite_function(

@@ -70,7 +70,7 @@ SELECTED_ELEMENTS = 4
 @optional(level=1)
 def fold_branches(module: Module) -> Module:
     """Removes branches whose outcome is known, or that cost more than what they leave out."""
-    return map_functions(module, _fold)
+    return map_functions(module, _fold, (If,))
 
 
 def _fold(function: Function) -> Function:

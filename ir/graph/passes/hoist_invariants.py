@@ -81,7 +81,7 @@ def hoist_invariants(module: Module, limits: GraphLimits = DEFAULT_LIMITS) -> Mo
         result = rewrite_function(function, step)
         return function if result is function else without_dead_code(result)
 
-    return map_functions(module, change)
+    return map_functions(module, change, (While, For))
 
 
 def _hoisted(var: Var, loop: While | For, limits: GraphLimits, builder: Builder) -> Atom | None:

@@ -71,7 +71,7 @@ def hoist_products(
 ) -> Module:
     """Moves products of the rows that loops take out of the loops, where ``choices`` do not say
     otherwise."""
-    return map_functions(module, lambda function: _hoist(function, choices, limits))
+    return map_functions(module, lambda function: _hoist(function, choices, limits), (For,))
 
 
 def _hoist(function: Function, choices: Choices | None, limits: GraphLimits) -> Function:

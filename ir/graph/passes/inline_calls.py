@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from ..builder import Builder
 from ..call_graph import call_graph, callees_first, recursive_components
 from ..nodes import Atom, Call, Expr, Function, GlobalVar, Module, Var
-from ..walk import copy_block, count_bindings, global_variables, rewrite_function
+from ..walk import all_bindings, copy_block, count_bindings, global_variables, rewrite_function
 from .eliminate_dead_code import eliminate_dead_code
 
 __all__ = ["emit_body", "inline_calls", "inline_into"]
@@ -42,6 +42,8 @@ MOST_BINDINGS = 1000
 def inline_calls(module: Module) -> Module:
     """Inlines calls of functions of the module, the innermost first."""
     calls = call_graph(module)
+    if not any(calls.values()) and not _has_local_functions(module):
+        return module
     times = Counter[str]()
     for name in calls:
         function = module.functions[name]
@@ -61,6 +63,11 @@ def inline_calls(module: Module) -> Module:
         if small and name not in recursive and name != "main":
             bodies[name] = inlined
     return module if result is module else eliminate_dead_code(result)
+
+
+def _has_local_functions(module: Module) -> bool:
+    functions = [f for f in module.functions.values() if isinstance(f, Function)]
+    return any(isinstance(b.value, Function) for f in functions for b in all_bindings(f))
 
 
 def inline_into(function: Function, bodies: Mapping[str, Function]) -> Function:

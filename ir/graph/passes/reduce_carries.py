@@ -59,7 +59,7 @@ __all__ = ["reduce_carries"]
 @optional(level=1)
 def reduce_carries(module: Module) -> Module:
     """Replaces carried values that never change, or are others' equals."""
-    return map_functions(module, _reduce)
+    return map_functions(module, _reduce, (While, For))
 
 
 def _reduce(function: Function) -> Function:

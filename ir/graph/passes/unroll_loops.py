@@ -63,7 +63,7 @@ FOLDED_BINDINGS = 256
 @optional(level=2)
 def unroll_loops(module: Module) -> Module:
     """Replaces loops of few iterations by these."""
-    return map_functions(module, _unroll)
+    return map_functions(module, _unroll, (For,))
 
 
 def _unroll(function: Function) -> Function:

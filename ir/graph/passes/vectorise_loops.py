@@ -68,7 +68,7 @@ MOST_STACKED = 1 << 24
 @optional(level=2)
 def vectorise_loops(module: Module) -> Module:
     """Replaces loops over rows, or parts of them, by operators on all rows."""
-    return map_functions(module, _vectorise)
+    return map_functions(module, _vectorise, (For,))
 
 
 def _vectorise(function: Function) -> Function:

@@ -77,7 +77,7 @@ class _Count:
 @optional(level=1)
 def while_to_for(module: Module) -> Module:
     """Replaces ``while`` by ``for`` where the number of iterations is decided before the loop."""
-    return map_functions(module, _convert)
+    return map_functions(module, _convert, (While,))
 
 
 def _convert(function: Function) -> Function:
