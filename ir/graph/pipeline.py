@@ -29,6 +29,7 @@ from .passes.simplify import simplify
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.unroll_loops import unroll_loops
+from .passes.update_carries import update_carries
 from .passes.vectorise_loops import vectorise_loops
 from .passes.while_to_for import while_to_for
 from .printer import as_text
@@ -97,6 +98,8 @@ def default_pipeline(
         eliminate_common_subexpressions,
         # Weights are what they will be, and what multiplies them is in sight.
         narrow_factors,
+        # What of an array a loop writes at fixed places stays a kernel of its own.
+        update_carries,
         # Fusion counts users and needs each of its groups to be used, so dead code has to be gone.
         eliminate_dead_code,
         partial(fuse_operators, choices=choices, limits=limits),

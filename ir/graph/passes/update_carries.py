@@ -1,0 +1,82 @@
+"""Write small slices of arrays that a loop carries in place.
+
+Before::
+
+    def @main(%x: Tensor[(64), float32]) -> Tensor[(64), float32] {
+      %0 = for (%i < 9i64; %y = %x) {
+        %1 = strided_slice(%y, begin=[1], end=[3], strides=[1]);
+        %2 = strided_set(%y, %1, begin=[7], strides=[1]);
+        (%2,)
+      };
+      %0.0
+    }
+
+After::
+
+    def @main(%x: Tensor[(64), float32]) -> Tensor[(64), float32] {
+      %0 = for (%i < 9i64; %y = %x) {
+        %1 = strided_slice(%y, begin=[1], end=[3], strides=[1]);
+        %2 = index_update(%y, %1, begin=[7], strides=[1], sizes=[2]);
+        (%2,)
+      };
+      %0.0
+    }
+
+``strided_set`` computes all elements of its result, and fuses with what computes ``%y`` or reads
+it; ``index_update`` writes those that change, where the array lies.
+"""
+
+from __future__ import annotations
+
+from ...pass_context import optional
+from ..builder import Builder
+from ..nodes import Atom, Call, Expr, For, Function, Module, Var, While
+from ..operator import get
+from ..types import TensorType
+from ..walk import all_bindings, map_functions, rewrite_function
+
+__all__ = ["update_carries"]
+
+SMALL = 4
+"""A slice is small if so many of it do not exceed the array."""
+
+
+@optional(level=1)
+def update_carries(module: Module) -> Module:
+    """Writes small slices of arrays that loops carry in place."""
+    return map_functions(module, _updated)
+
+
+def _updated(function: Function) -> Function:
+    carried: set[Atom] = set()
+    for binding in all_bindings(function):
+        if isinstance(binding.value, While | For):
+            carried.update(binding.value.params)
+    if not carried:
+        return function
+
+    def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
+        if not isinstance(value, Call) or getattr(value.op, "name", "") not in _WRITES:
+            return None
+        base, part = value.args[:2]
+        if base not in carried:
+            return None
+        carried.add(var)
+        if value.op is not get("strided_set") or not _is_small(part, base):
+            return None
+        assert isinstance(part.type, TensorType)
+        attrs = {**value.attrs, "sizes": part.type.shape}
+        updated = builder.emit(get("index_update"), (base, part), attrs)
+        carried.add(updated)
+        return updated
+
+    return rewrite_function(function, step)
+
+
+_WRITES = ("strided_set", "index_update")
+
+
+def _is_small(part: Atom, base: Atom) -> bool:
+    assert isinstance(part.type, TensorType) and isinstance(base.type, TensorType)
+    size, whole = part.type.size, base.type.size
+    return isinstance(size, int) and isinstance(whole, int) and SMALL * size <= whole
