@@ -43,7 +43,7 @@ class GraphLimits:
     """Columns of attention's operands, beyond which the buffers of a block leave the caches."""
 
     # Loops.
-    few_rows: int = 64
+    few_rows: int = 32
     """Rows of a product from which on arithmetic bounds it, not the reading of its weights."""
     hoisted_bytes: int = 64 << 20
     """Bytes of what is computed for all iterations of a loop before it."""
