@@ -35,7 +35,7 @@ from .inlining import Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 
-__all__ = ["POLL_TEXT", "BodyWriter", "Interface", "Probe"]
+__all__ = ["POLL_TEXT", "BodyWriter", "Interface", "Meter"]
 
 CACHE_LINE = 64
 
@@ -68,7 +68,7 @@ class Interface:
     result_type: str
 
 
-class Probe(Protocol):
+class Meter(Protocol):
     """Writes text around instructions, to measure them; ``entered`` stands at the begin of each
     body."""
 
@@ -116,7 +116,7 @@ class BodyWriter:
         self.results: list[str] = []
         self.failures: set[int] = set()
         self.polls = False
-        self.probe: Probe | None = None
+        self.meter: Meter | None = None
 
     @property
     def result_type(self) -> str:
@@ -139,11 +139,11 @@ class BodyWriter:
 
     def body(self, body: Sequence[Instr]) -> None:
         """Some instructions in order."""
-        if self.probe is not None:
-            self.probe.entered(self, body)
+        if self.meter is not None:
+            self.meter.entered(self, body)
         for instr in body:
-            if self.probe is not None:
-                self.probe.before(self, instr)
+            if self.meter is not None:
+                self.meter.before(self, instr)
             match instr:
                 case Alloc(region):
                     self.places[region.name] = Place(region.name, 0, region.nbytes)
@@ -171,8 +171,8 @@ class BodyWriter:
                     pass
                 case Invoke():
                     self.invoke(instr)
-            if self.probe is not None:
-                self.probe.after(self, instr)
+            if self.meter is not None:
+                self.meter.after(self, instr)
 
     def symbol(self, call: Call) -> str:
         """The native function of a kernel, which is declared unless it is a part of the module."""

@@ -164,7 +164,7 @@ class _FunctionWriter(BodyWriter):
             function, slots, entry.symbols, entry.inlined, entry.costs, entry.functions
         )
         self.constants = entry.program.constants
-        self.probe = entry.probe
+        self.meter = entry.meter
         self.checked: set[int] = set()
         self.is_recursive = function.name in recursive_functions(entry.program)
         regions = (*(c.region for c in self.constants), *function.inputs, *function.outputs)

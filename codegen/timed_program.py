@@ -149,8 +149,8 @@ def timed_program(
     times = np.zeros((max(1, len(calls) + len(loops)), 2), np.int64)
     events = np.zeros((1 + MOST_EVENTS if parts else 1, 3), np.int64)
     places: dict[int, int] = {id(instr): n for n, instr in enumerate((*calls, *loops))}
-    probe = (_Counter if iterations else _Recorder if parts else _Clock)(program, places)
-    text = _text(program, kernels, probe)
+    meter = (_Counter if iterations else _Recorder if parts else _Clock)(program, places)
+    text = _text(program, kernels, meter)
     entry = object_code(text, target)
     recorder = _LoopRecorder(target) if parts else None
     replaced = None if recorder is None else {"lw_parallel_for": recorder.address}
@@ -233,15 +233,15 @@ class _Counter:
         pass
 
 
-def _text(program: Program, kernels: Mapping[str, KernelText], probe: _Clock | _Counter) -> str:
-    """Returns an entry with a probe. The arrays for what it sees follow the constants."""
+def _text(program: Program, kernels: Mapping[str, KernelText], meter: _Clock | _Counter) -> str:
+    """Returns an entry with a meter. The arrays for what it sees follow the constants."""
     costs, inlined = expected_costs(program, kernels), Inlined.of(program, kernels)
     writer = EntryWriter(program, called_symbols(program, kernels), costs, inlined)
-    writer.probe = probe
+    writer.meter = meter
     for n, name in enumerate(("times", "events")):
         pointer = writer.argument(f"the {name}", len(writer.slots) + n)
         writer.addresses.append(f"  store ptr {pointer}, ptr @{name}")
-    return writer.text() + CLOCK_TEXT + probe.helpers
+    return writer.text() + CLOCK_TEXT + meter.helpers
 
 
 _ARRAYS = """

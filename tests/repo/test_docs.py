@@ -6,6 +6,7 @@ to show, rewrite them with ``make docs``.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 from pathlib import Path
@@ -16,25 +17,27 @@ import repo_sources as sources
 from loopwright.codegen.target import Target
 
 PAGE = sources.ROOT / "docs" / "architecture.md"
-BLOCK = re.compile(r"(<!-- level: (\w+) -->\n```\n)(.*?)(```\n)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- level: (\w+(?: of \w+)?) -->\n```\n)(.*?)(```\n)", re.DOTALL)
 MACHINE = Target(isa="x86-64-v3", cpu="described", cores=1, l1=1 << 15, l2=1 << 20, l3=1 << 25)
 LEVELS = [match[1] for match in BLOCK.findall(PAGE.read_text())]
 
 
-@pytest.fixture(scope="module")
-def lowered() -> lw.Lowered:
-    path = sources.ROOT / "examples" / "classify.py"
-    spec = importlib.util.spec_from_file_location("classify", path)
+@functools.cache
+def lowered(name: str) -> lw.Lowered:
+    """The function ``name`` of the example of that name."""
+    path = sources.ROOT / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function = lw.compile(module.classify, target=MACHINE, threads=1)
+    function = lw.compile(getattr(module, name), target=MACHINE, threads=1)
     return function.lower(*module.example_inputs)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_text_of_a_level(level: str, lowered, pytestconfig: pytest.Config) -> None:
-    made = lowered.as_text(level).rstrip() + "\n"
+def test_the_text_of_a_level(level: str, pytestconfig: pytest.Config) -> None:
+    which, _, name = level.partition(" of ")
+    made = lowered(name or "classify").as_text(which).rstrip() + "\n"
     made = made.replace(f"{sources.ROOT}/", "")
     page = PAGE.read_text()
     if pytestconfig.getoption("--update-golden"):
