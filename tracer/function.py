@@ -184,23 +184,28 @@ def trace(
         if not (run.receives and receivers.available()) and not run.writes_numpys:
             raise
         traced = None
-    if traced is None:
-        with _receiving(run):
-            second = Trace(name, check_index, borrowed)
-            second.makes_arrays = run.writes_numpys
-            traced = _traced(function, signature, request, second, ending)
+    while traced is None:
+        makes_arrays = run.writes_numpys
+        run = Trace(name, check_index, borrowed)
+        run.makes_arrays = makes_arrays
+        try:
+            with _receiving(makes_arrays):
+                traced = _traced(function, signature, request, run, ending)
+        except Exception:
+            if makes_arrays or not run.writes_numpys:
+                raise
     draws.tell(name)
     return traced
 
 
 @contextmanager
-def _receiving(run: Trace) -> Generator[None, None, None]:
+def _receiving(makes_arrays: bool) -> Generator[None, None, None]:
     """Lets NumPy's arrays take traced arguments in the body, and those that it makes take traced
-    values, if ``run`` has met such writes."""
+    values if ``makes_arrays``."""
     with ExitStack() as stack:
         if receivers.available():
             stack.enter_context(receivers.receiving())
-        if run.writes_numpys:
+        if makes_arrays:
             from .numpys_own import creating  # loaded when it is first needed
 
             stack.enter_context(creating())

@@ -17,6 +17,16 @@ def filled(x: Any) -> Any:
     return out
 
 
+def at_a_traced_index(x: Any) -> Any:
+    out = np.ones((3, 2), np.float32)
+
+    def body(i: Any, _: Any) -> None:
+        out[i] = x * i
+
+    lw.fori_loop(0, 2, body, None)
+    return out, np.zeros_like(out)
+
+
 def added_to(x: Any) -> Any:
     out = np.empty(3)
     out[:] = 1
@@ -40,6 +50,11 @@ def test_they_take_traced_values(function: Callable[[Any], Any]) -> None:
     wanted = function(2.5)
     np.testing.assert_array_equal(lw.compile(function)(2.5), wanted)
     assert np.zeros(1).__class__ is np.ndarray and START.tolist() == [0, 1, 2]
+
+
+def test_they_take_traced_indices() -> None:
+    for one, other in zip(lw.compile(at_a_traced_index)(3.0), at_a_traced_index(3.0), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_arrays_from_outside_stay_constants() -> None:

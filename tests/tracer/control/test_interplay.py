@@ -78,6 +78,51 @@ def functions_of_functions(x: Any) -> Any:
     return lw.while_loop(lambda v: v < 100, lambda v: square(v) + 1, x), lw.map(square, ROWS)
 
 
+def quicksort(x: Any) -> Any:
+    y = x.copy()
+
+    def swap(i: Any, j: Any) -> None:
+        y[i], y[j] = y[j] + 0, y[i] + 0
+
+    @lw.function
+    def sort(low: Any, high: Any) -> None:
+        def below(j: Any, i: Any) -> Any:
+            def moved() -> Any:
+                swap(i, j)
+                return i + 1
+
+            return lw.cond(y[j] < y[high], moved, lambda: i)
+
+        def parts() -> None:
+            middle = lw.fori_loop(low, high, below, low)
+            swap(middle, high)
+            sort(low, middle - 1)
+            sort(middle + 1, high)
+
+        lw.cond(low < high, parts, lambda: None)
+
+    sort(0, y.shape[0] - 1)
+    return y
+
+
+def sieve(n: Any) -> Any:
+    prime = np.ones(100, bool)
+    prime[:2] = False
+
+    def cross_out(i: Any, _: Any) -> None:
+        def multiples() -> None:
+            def cross(k: Any) -> Any:
+                prime[k] = False
+                return k + i
+
+            lw.while_loop(lambda k: k < n, cross, i * i)
+
+        lw.cond(prime[i], multiples, lambda: None)
+
+    lw.fori_loop(2, 10, cross_out, None)
+    return prime, prime.sum()
+
+
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lstm, (ROWS,)),
     (rows_of_a_table, (np.array([1, 5, 9]),)),
@@ -85,6 +130,8 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (a_method, (np.ones(3),)),
     (a_tree, (np.array([1, -1, -1]), np.array([2, -1, -1]), np.array([1.0, 2.0, 3.0]))),
     (functions_of_functions, (1.5,)),
+    (quicksort, (RNG.standard_normal(50),)),
+    (sieve, (100,)),
 ]
 
 
