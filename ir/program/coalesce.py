@@ -137,6 +137,10 @@ class _Merging:
             )
             for root in [*outputs, *_movable(program)]
         }
+        for update in program.updates:  # the output had better be the memory of the input
+            output, old = self.classes[update.source], self.live.bit(update.target)
+            if not output.conflicts & old:
+                output.roots |= old
         self.swappable: Roots = 0  # operands of copies that become swaps
 
     def visit(self, instr: Instr, position: int, block: Block) -> None:

@@ -6,11 +6,11 @@ writes is live at the end of the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from .analysis import accesses, places
-from .nodes import Alloc, For, If, Instr, Program, Swap, While, nested_bodies
+from .nodes import Access, Alloc, For, If, Instr, Program, Swap, While, nested_bodies
 
 __all__ = ["Block", "Liveness", "Roots", "common"]
 
@@ -89,10 +89,18 @@ def common(some: Iterable[Block]) -> Block:
 
 class Liveness:
     """``after[p]`` is live after the instruction at position ``p`` in the order of ``walk``, and
-    ``entry[b]`` at the begin of block ``b``. ``tested`` is live where a ``while`` at a position has
-    its condition tested, with it. ``places`` are those of the program, and ``bits`` its roots."""
+    ``entry[b]`` at the begin of block ``b``. ``places`` are those of the program,
+    and ``bits`` its roots.
 
-    def __init__(self, program: Program) -> None:
+    ``touched`` gives the names that an instruction reads and writes, ``accesses`` or fewer.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        touched: Callable[[Instr], Iterator[tuple[str, Access]]] = accesses,
+    ) -> None:
+        self.touched = touched
         self.places = places(program)
         roots = dict.fromkeys(place.root for place in self.places.values())
         self.bits: dict[str, Roots] = {root: 1 << n for n, root in enumerate(roots)}
@@ -154,7 +162,7 @@ class Liveness:
             case _:
                 pass
         read: Roots = 0
-        for name, access in accesses(instr):
+        for name, access in self.touched(instr):
             if access.reads:
                 read |= self.bit(name)
             elif self.is_whole(name):

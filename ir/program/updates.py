@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
 from ..window import Window, dense_offset
-from .analysis import Place, accesses, places, regions, walk
+from .analysis import Place, accesses, places, regions
 from .in_place import InPlaceRule
-from .nodes import Call, Copy, Instr, Program, Region, Update
+from .liveness import Liveness
+from .nodes import Access, Call, Copy, Instr, Program, Region, Update
 
 __all__ = ["ElementsRead", "begins_as_input", "update_in_place"]
 
@@ -36,11 +37,10 @@ def update_in_place(program: Program, safe: InPlaceRule, reads: ElementsRead) ->
           update %x with %y in place
         }
 
-    From the first write of the output on, nothing may read what has been there in the input, but
-    for the kernel that writes first, where ``safe`` allows it, and for a copy of all of it to the
-    output, which has nothing to do then (see ``begins_as_input``). A loop that writes the output
-    must not read the input. Updates that overlap are not in place: which of them is the last would
-    depend on the order of the kernels.
+    The output may not be written while what has been there in the input is read later, along any
+    path. The kernel that writes may read it for the last time, where ``safe`` allows it; a copy of
+    it to the output writes what is there. Updates that overlap are not in place: which of them is
+    the last would depend on the order of the kernels.
     """
     if not program.updates:
         return program
@@ -66,38 +66,49 @@ def _may_be_in_place(
     if begin is None or (source.nbytes and _meets_another(program, update)):
         return False
     window = (begin, begin + prod(source.shape))
-    written = False
-    for outer in program.body:
-        inside = list(walk([outer]))  # with what a loop or a branch does in its bodies
-        writes = [i for i in inside if _written(i, update.source, where)]
-        first = bool(writes) and not written
-        written = written or bool(writes)
-        if not written:
-            continue
-        for instr in inside:
-            mine = _written(instr, update.source, where)
-            for n, (name, access) in enumerate(accesses(instr)):
-                if where[name].root != update.target or not access.reads:
-                    continue
-                if first and outer is instr and begins_as_input(instr, update, where):
-                    continue
-                if not isinstance(instr, Call) or where[name].begin:
-                    return False
-                span = reads(instr, n)
-                if span is not None and (span[1] <= window[0] or window[1] <= span[0]):
-                    continue
-                places_written = [where[instr.operands[o].name] for o in mine]
-                whole = all(place == where[update.source] for place in places_written)
-                alone = first and outer is instr and whole
-                if not alone or not all(safe(instr, n, o, begin) for o in mine):
+    size = target.dtype.bytes
+    same = Place(update.target, window[0] * size, window[1] * size)
+
+    def read_of_old(instr: Instr, n: int, name: str, access: Access) -> bool:
+        """True if operand ``n`` reads elements of the input that the output replaces."""
+        if where[name].root != update.target or not access.reads:
+            return False
+        span = None
+        if isinstance(instr, Call) and not where[name].begin:
+            span = reads(instr, n)
+        return span is None or not (span[1] <= window[0] or window[1] <= span[0])
+
+    def touched(instr: Instr) -> Iterator[tuple[str, Access]]:
+        for n, (name, access) in enumerate(accesses(instr)):
+            if where[name].root != update.target or read_of_old(instr, n, name, access):
+                yield name, access
+
+    live = Liveness(program, touched)
+    old = live.bits[update.target]
+    for block in live.top.all():
+        for position, instr in zip(block.positions, block.instrs, strict=True):
+            operands = list(accesses(instr))
+            outs = [
+                n
+                for n, (name, access) in enumerate(operands)
+                if access.writes and where[name].root == update.source
+            ]
+            if not outs:
+                continue
+            whole = all(where[operands[o][0]] == where[update.source] for o in outs)
+            if whole and isinstance(instr, Copy) and where[instr.source] == same:
+                continue
+            if live.after[position] & old:
+                return False
+            for n, (name, access) in enumerate(operands):
+                if read_of_old(instr, n, name, access) and not (
+                    isinstance(instr, Call)
+                    and not where[name].begin
+                    and whole
+                    and all(safe(instr, n, o, begin) for o in outs)
+                ):
                     return False
     return True
-
-
-def _written(instr: Instr, root: str, where: Mapping[str, Place]) -> list[int]:
-    """The numbers of an instruction's operands that write memory of ``root``."""
-    touched = enumerate(accesses(instr))
-    return [n for n, (name, access) in touched if access.writes and where[name].root == root]
 
 
 def begins_as_input(instr: Instr, update: Update, where: Mapping[str, Place]) -> bool:

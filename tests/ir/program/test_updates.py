@@ -138,3 +138,30 @@ def test_an_input_that_a_loop_reads_while_it_writes_the_output() -> None:
     before = "for %i: int64[] < 3 { call @add(@in %x, @in %y, @out %p) }"
     text = f"{HEAD} %p: float32[4, 4], @out %o: float32[4, 4]) {{ {before} copy @in %x, @out %o"
     assert updated(f"{text} call @poke(@inout %o) update %x with %o }}") == [True]
+
+
+KERNELS["set"] = lambda i, target: target.reshape(-1).__setitem__(int(i) % 16, int(i) + 7)
+LOOP = """%c = alloc float32[4, 4] copy @in %x, @out %c
+  for %i: int64[] < {} {{
+    %a = alloc float32[4, 4] copy @in %c, @out %a call @set(@in %i, @inout %a)
+    copy @in %a, @out %c free %a
+  }}"""
+END = "copy @in %c, @out %o free %c update %x with %o"
+
+
+@pytest.mark.parametrize("trips", [0, 3])
+def test_an_argument_is_updated_in_a_loop(trips: int) -> None:
+    assert updated(f"{HEAD} %o: float32[4, 4]) {{ {LOOP.format(trips)} {END} }}") == [True]
+
+
+def test_an_argument_that_is_read_after_the_loop() -> None:
+    outs = "%s: float32[4, 4], @out %o: float32[4, 4]"
+    late = "call @flip(@in %x, @out %s)"
+    assert updated(f"{HEAD} {outs}) {{ {LOOP.format(3)} {late} {END} }}") == [True]
+    assert updated(f"{HEAD} {outs}) {{ {late} {LOOP.format(3)} {END} }}") == [True]
+
+
+def test_an_argument_that_is_read_in_the_next_iteration() -> None:
+    body = """call @double(@in %y, @out %o)
+      for %i: int64[] < 2 { call @add(@in %x, @in %y, @out %o) } update %x with %o"""
+    assert updated(f"{HEAD} %o: float32[4, 4]) {{ {body} }}") == [False]
