@@ -420,7 +420,13 @@ def _assembled(source: Source, chosen: Mapping[str, Chosen], passes: PassContext
             if not kernels[name].library:  # else its nest is a part of what it does
                 verify_nest(kernels[name].nest)
     program = program_from_module(source.lowered, kernels, source.updates)
-    program = optimise(program, in_place_rule(prims), elements_read(prims), passes)
+    program = optimise(
+        program,
+        in_place_rule(prims),
+        elements_read(prims),
+        passes,
+        lambda call: kernels[call.kernel].parallel,
+    )
     streaming = _streaming_updates(program, kernels)
     if streaming:
         chosen = {**chosen, **{name: _without_streams(chosen[name]) for name in streaming}}

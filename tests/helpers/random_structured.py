@@ -7,6 +7,7 @@ body, results of branches are copied out of them. All values are int64 arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from loopwright.ir.program import (
     Operand,
     Program,
     Region,
+    Update,
     While,
 )
 
@@ -100,12 +102,17 @@ def is_in_place(call: Call, read: int, written: int, begin: int = 0) -> bool:
 
 @st.composite
 def structured_programs(draw: st.DrawFn) -> Program:
-    """A program with inputs ``x0`` (a scalar) and ``x1`` (40 elements)."""
+    """A program with inputs ``x0`` (a scalar) and ``x1`` (40 elements). Its last result may be
+    the new value of ``x1``."""
     inputs = (Region("x0", (), INT64), Region("x1", (40,), INT64))
     functions = [_function(draw, n) for n in range(draw(st.integers(0, 2)))]
     maker = _Maker(draw, inputs, functions)
     maker.block(3)
-    return maker.program("main", draw(st.integers(1, 3)), tuple(functions))
+    program = maker.program("main", draw(st.integers(1, 3)), tuple(functions))
+    result = program.outputs[-1]
+    if result.shape != (40,):
+        return program
+    return replace(program, updates=(Update("x1", result.name),))
 
 
 def _function(draw: st.DrawFn, number: int) -> Program:

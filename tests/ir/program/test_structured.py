@@ -44,8 +44,12 @@ def test_each_pass_keeps_the_results(program: Program) -> None:
     assert lower_bound(program) <= (program.arena or 0) <= 1.5 * lower_bound(program)
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 @given(structured_programs())
 def test_the_pipeline_settles_at_once(program: Program) -> None:
     after = verify(optimise(program, is_in_place))
     assert optimise(after, is_in_place) is after
+    if after.updates:
+        x = np.arange(40) * 77 % 1009
+        interpret(after, [np.array(12345), x], KERNELS, update=True)
+        np.testing.assert_array_equal(x, _results(program)[-1])
