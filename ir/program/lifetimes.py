@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .analysis import accesses, each_scope, regions, swap_groups, walk
-from .liveness import Block, Liveness, common
+from .analysis import accesses, each_scope, has_control_flow, swap_groups, walk
+from .liveness import Block, Liveness, Roots, common
 from .nodes import Alias, Alloc, Free, Instr, Program, Swap, nested_bodies, with_nested_bodies
 
 __all__ = ["place_lifetimes"]
@@ -69,13 +69,17 @@ class _Lifetimes:
     end after an instruction of a block."""
 
     def __init__(self, program: Program) -> None:
-        self.live = Liveness(program)
-        self.regions = regions(program)
+        self.top = Block(program.body)
+        self.entry: dict[Block, Roots] = {}
+        self.bits: dict[str, Roots] = {}
+        if has_control_flow(program):  # liveness only matters around loops
+            live = Liveness(program)
+            self.top, self.entry, self.bits = live.top, live.entry, live.bits
         self.allocs = {i.region.name: i for i in walk(program.body) if isinstance(i, Alloc)}
         self.sources = {i.region.name: i for i in walk(program.body) if isinstance(i, Alias)}
         self.groups = swap_groups(program)
         self.uses: dict[str, list[tuple[Block, int]]] = {}
-        for block in self.live.top.all():
+        for block in self.top.all():
             for index, instr in enumerate(block.instrs):
                 for name in self.touched(instr):
                     self.use(name, block, index)
@@ -105,16 +109,16 @@ class _Lifetimes:
             name = self.sources[name].source
 
     def home(self, name: str) -> Block:
-        home = common({block: None for block, _ in self.uses[name]})
-        if name not in self.allocs:
+        blocks = {block: None for block, _ in self.uses[name]}
+        home = common(blocks)
+        if name not in self.allocs or home.depth == 0:
             return home
-        bit = self.live.bits[name]
-        for block, index in self.uses[name]:
+        for block, index in self.uses[name] if name in self.groups else ():
             if isinstance(block.instrs[index], Swap):
                 loops = [b for b in block.around() if b.iterated]
                 home = common([home, *(b.parent for b in loops[:1] if b.parent is not None)])
         for block in list(home.around()):
-            if block.iterated and self.live.entry[block] & bit:
+            if block.iterated and self.entry[block] & self.bits[name]:
                 assert block.parent is not None
                 home = block.parent
         return home
@@ -125,7 +129,7 @@ class _Lifetimes:
         return max(i if b is home else b.index_in(home) or 0 for b, i in self.uses[name])
 
     def body(self) -> tuple[Instr, ...]:
-        return tuple(self.block(self.live.top))
+        return tuple(self.block(self.top))
 
     def block(self, block: Block) -> Iterator[Instr]:
         """Names are declared when the first instruction that touches them is met, aliases after
@@ -133,11 +137,13 @@ class _Lifetimes:
         for index, instr in enumerate(block.instrs):
             if isinstance(instr, Alloc | Free | Alias):
                 continue
-            for inner in walk([instr]):
+            inside = block.nested.get(index)
+            for inner in walk([instr]) if inside else (instr,):
                 for name in self.touched(inner):
                     yield from self.declaration(name, block)
-            nested = [tuple(self.block(b)) for b in block.nested.get(index, ())]
-            yield with_nested_bodies(instr, nested)
+            if inside:
+                instr = with_nested_bodies(instr, [tuple(self.block(b)) for b in inside])
+            yield instr
             yield from map(Free, sorted(self.ends.get((block, index), ())))
 
     def declaration(self, name: str, block: Block) -> list[Instr]:
