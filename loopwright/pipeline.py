@@ -55,7 +55,7 @@ from .ir.loop.verify import verify_nest, verify_prim
 from .ir.ops.causal_mask import causal_offset
 from .ir.ops.to_prim import group_to_prim
 from .ir.pass_context import PassContext
-from .ir.program.analysis import places, scopes, walk
+from .ir.program.analysis import calls, places, scopes, walk
 from .ir.program.nodes import Call as ProgramCall
 from .ir.program.nodes import Program
 from .ir.program.pipeline import optimise
@@ -530,6 +530,15 @@ def _graph_functions(module: Module) -> Module:
     return module.with_functions(functions)
 
 
+def _assembly(source: Source, kernels: Mapping[str, Kernel], compiled: CompiledProgram) -> str:
+    """Returns the assembly of the kernels, and of an entry that has some of them inside."""
+    inline = {call.kernel for call in calls(compiled.program) if call.inline}
+    texts = [kernel.text for name, kernel in kernels.items() if name not in inline]
+    if inline:
+        texts.append(compiled.entry_text)
+    return "\n".join(disassemble(text, source.target) for text in texts)
+
+
 def _levels(
     kernels: Mapping[str, Kernel], compiled: CompiledProgram
 ) -> dict[str, Callable[[Source], str]]:
@@ -544,5 +553,5 @@ def _levels(
         "loops": lambda _: each(lambda n: _nest_text(n, kernels[n])),
         "program": lambda _: str(compiled.program),
         "llvm": lambda _: each(lambda n: kernels[n].text) + "\n" + compiled.entry_text,
-        "asm": lambda source: each(lambda n: disassemble(kernels[n].text, source.target)),
+        "asm": lambda source: _assembly(source, kernels, compiled),
     }

@@ -239,3 +239,34 @@ def test_the_command_line_saves_runs_and_times(tmp_path, capsys, monkeypatch):
     os.truncate("net.lw", 1000)
     assert main(["run", "net.lw", "--input", "x.npy"]) == 2
     assert "is damaged" in capsys.readouterr().err
+
+
+@lw.function
+def ackermann(m, n):
+    return lw.cond(
+        m == 0,
+        lambda: n + 1,
+        lambda: lw.cond(
+            n == 0,
+            lambda: ackermann(m - 1, n * 0 + 1),
+            lambda: ackermann(m - 1, ackermann(m, n - 1)),
+        ),
+    )
+
+
+def test_loops_and_recursion_are_saved(tmp_path):
+    @lw.compile
+    def loops(m, n, x):
+        sums = lw.scan(lambda s, row: (s + row, s * 2), np.zeros(3), x)
+        count = lw.while_loop(lambda k: k * k < n, lambda k: k + 1, m)
+        return ackermann(m, n), sums, count
+
+    m, n, x = np.int64(2), np.int64(3), np.arange(12.0).reshape(4, 3)
+    loops.lower(m, n, x).save(tmp_path / "loops.lw")
+    loaded = lw.load(tmp_path / "loops.lw")
+    value, (total, stacked), count = loaded(m, n, x)
+    assert (value, count) == (9, 2)
+    np.testing.assert_array_equal(total, x.sum(0))
+    np.testing.assert_array_equal(stacked, 2 * (np.cumsum(x, 0) - x))
+    with pytest.raises(RecursionError, match="LOOPWRIGHT_STACK"):
+        loaded(np.int64(5), n, x)
