@@ -108,7 +108,7 @@ class BodyWriter:
         self.swapped = swap_groups(program)
         self.lines: list[str] = []
         # Where addresses are computed: in the entry block if there are others.
-        self.addresses = self.lines if straight else list[str]()
+        self.addresses: list[str] = self.lines if straight else []
         self.values: dict[tuple[str, int], str] = {}
         self.declared: dict[str, int] = {}
         self.count = 0

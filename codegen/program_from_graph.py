@@ -143,7 +143,7 @@ def program_from_module(
     parameters and results as they are. Parameters and results that are tuples are flattened.
     ``updates`` says which results are new values of parameters.
 
-    Raises UnsupportedError for symbolic sizes and control flow.
+    Raises UnsupportedError for symbolic sizes and functions as values.
     """
     return _Conversion(module, kernels or {}).program(updates)
 

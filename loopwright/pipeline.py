@@ -338,7 +338,7 @@ def build(
     workload go before all others. ``routes`` are the libraries, by workload, that compute kernels
     instead of schedules, in place of those in the logs; one that is not here is passed over.
     ``updates`` says which results are new values of parameters; see ``Built.update``.
-    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes, control flow).
+    Raises UnsupportedError for what cannot be compiled yet (symbolic sizes).
     """
     refuse_symbolic(module)
     target = target or Target.host()

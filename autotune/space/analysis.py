@@ -171,7 +171,9 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
         irregular: set[str] = set()
         runs: dict[str, int] = {}
         for i, size in reversed(list(zip(node.indices, buffer.shape, strict=True))):
-            # An index from data has no stride along the axes that its look-up depends on.
+            is_fixed = False
+            # An index from data has no stride along the axes that its look-up depends on; where
+            # there are none, it is one place of the buffer's axis.
             if not isinstance(i, int | Dim):
                 looked_up = {
                     name
@@ -182,7 +184,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                     for name in symbols(j)
                 }
                 irregular |= looked_up
-                has_look_up = True
+                has_look_up, is_fixed = True, not looked_up
                 runs.update(dict.fromkeys(looked_up, 1))
             elif isinstance(i, Dim):
                 # Quotients and remainders have none either, but may stay over runs of an axis.
@@ -194,8 +196,7 @@ def accesses_of(prim: PrimFunc, expr: Expr) -> tuple[Access, ...]:
                 for name, coefficient in parts[0].items() if parts is not None else ():
                     strides[name] = strides.get(name, 0) + coefficient * step
             step *= as_int(size)
-            # What data alone selects is one place in an axis of the buffer.
-            reached *= as_int(size) if isinstance(i, int | Dim) or looked_up else 1
+            reached *= 1 if is_fixed else as_int(size)
         accesses.append(
             Access(
                 node.buffer,
