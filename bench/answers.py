@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-__all__ = ["Prepare", "serve", "time_round"]
+__all__ = ["Clock", "Prepare", "serve", "time_round"]
 
 Prepare: TypeAlias = Callable[[str, dict[str, Any]], tuple[Callable[[], Any], dict[str, Any]]]
 """Makes what a command names ready: a call of it, and what to answer."""
@@ -19,27 +19,31 @@ Prepare: TypeAlias = Callable[[str, dict[str, Any]], tuple[Callable[[], Any], di
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
-def time_round(call: Callable[[], Any], seconds: float) -> float:
-    """Seconds per call: the best of the samples taken in about ``seconds``, at least three; of a
-    call that takes ten times as long, the one."""
-    start = time.perf_counter()
+Clock: TypeAlias = Callable[[], float]
+
+
+def time_round(call: Callable[[], Any], seconds: float, clock: Clock = time.perf_counter) -> float:
+    """Seconds of ``clock`` per call: the best of the samples taken in about ``seconds``, at least
+    three; of a call that takes ten times as long, the one."""
+    start = clock()
     call()
-    once = max(time.perf_counter() - start, 1e-7)
+    once = max(clock() - start, 1e-7)
     if once > 10 * seconds:
         return once
     inner = max(1, int(min(5e-3, seconds / 5) / once))
     best, samples, end = float("inf"), 0, time.perf_counter() + seconds
     while samples < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(inner):
             call()
-        best = min(best, (time.perf_counter() - start) / inner)
+        best = min(best, (clock() - start) / inner)
         samples += 1
     return best
 
 
-def serve(name: str, prepare: Prepare) -> None:
-    """Serves commands until the input ends, or the process that started this one is gone."""
+def serve(name: str, prepare: Prepare, clock: Clock = time.perf_counter) -> None:
+    """Serves commands until the input ends, or the process that started this one is gone; rounds
+    are timed by ``clock``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes elsewhere
@@ -52,7 +56,7 @@ def serve(name: str, prepare: Prepare) -> None:
                 call, answer = prepare(name, command)
             else:
                 assert call is not None
-                answer = {"seconds": time_round(call, command["seconds"])}
+                answer = {"seconds": time_round(call, command["seconds"], clock)}
         except Exception as error:
             # Whatever a library cannot do is a dash in the table, with its reason in the lines.
             answer = {"failed": f"{type(error).__name__}: {error}"[:300]}

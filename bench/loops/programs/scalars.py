@@ -187,16 +187,15 @@ def first_pair(values: Any, target: Any) -> Any:
 
         def column(inner: Any) -> Any:
             j, _ = inner
-            hit = values[i] + values[j] == target
-            return np.where(hit, j, j + 1), hit
+            return j + 1, values[i] + values[j] == target
 
         j, found = lw.while_loop(
             lambda s: (s[0] < n) & np.logical_not(s[1]), column, (i + 1, False)
         )
         return np.where(found, i, i + 1), j, found
 
-    i, j, _ = lw.while_loop(lambda s: (s[0] < n) & np.logical_not(s[2]), row, (0, 0, False))
-    return i, j
+    i, j, found = lw.while_loop(lambda s: (s[0] < n) & np.logical_not(s[2]), row, (0, 0, False))
+    return i, np.where(found, j - 1, n)
 
 
 def _sorted_keys(size: int, rng: np.random.Generator) -> tuple[Any, ...]:
