@@ -117,8 +117,7 @@ def link_program(
         report(number, len(symbols), "kernels linked")
         loaded[name] = loaded_code(kernels[name].code, target, replaced)
     places = {s: loaded[name].address(kernels[name].name) for name, s in symbols.items()}
-    if b"lw_poll" in entry:  # those with functions call the others, too
-        places |= status.symbols()
+    places |= status.called_symbols(entry)
     code = load_object(entry, places)
     constants = [c.value for c in program.constants if c.value is not None]
     if len(constants) != len(program.constants):

@@ -235,8 +235,7 @@ def _linked(
         symbols.update(blas.symbols if blas is not None else {})
     loaded = [load_object(code, symbols) for code in codes]
     places = {s: code.address(name) for (s, name), code in zip(names, loaded, strict=True)}
-    if b"lw_poll" in bytes(entry):
-        places |= status.symbols()
+    places |= status.called_symbols(bytes(entry))
     code = load_object(bytes(entry), places)
     specs = [_spec(row) for row in head["constants"]]
     constants = [
