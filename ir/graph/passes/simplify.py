@@ -80,6 +80,7 @@ RULES = parse_rules(
     power(x, 2) = multiply(x, x)
     power(x, 3) = multiply(multiply(x, x), x)
     power(x, -1) = divide(1, x)                      if floating(x)
+    power(x, 1.5) = where(isinf(x), abs(x), multiply(x, sqrt(x)))    if floating(x)
 
     # The logistic function costs less than tanh and loses nothing where 1 + tanh(x) cancels.
     add(tanh(x), 1) = multiply(sigmoid(multiply(x, 2)), 2)

@@ -65,6 +65,10 @@ def test_not_a_law_for_floats(text: str) -> None:
         ("divide(%x, 4f)", "multiply(%x, 0.25f)"),
         ("power(%x, 3f)", "%0 = multiply(%x, %x); multiply(%0, %x)"),
         ("power(%x, -1f)", "divide(1f, %x)"),
+        (
+            "power(%x, 1.5f)",
+            "%0 = isinf(%x); %1 = abs(%x); %2 = sqrt(%x); %3 = multiply(%x, %2); where(%0, %1, %3)",
+        ),
         ("abs(negative(abs(%x)))", "abs(%x)"),
         ("floor(floor(%x))", "floor(%x)"),
         ("nn.relu(nn.relu(%x))", "nn.relu(%x)"),
