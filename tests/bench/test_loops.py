@@ -18,12 +18,6 @@ from bench.loops.programs import linear, recursion, scalars, sequences, simulati
 from bench.loops.stand_ins import python_loops
 from bench.loops.table import Row, summary, table
 
-REFUSED = (
-    *("decode", "beam_search", "breadth_first", "partition", "insertion_sort", "sieve"),
-    "histogram",
-)
-"""They write to traced places, which is not compiled yet."""
-
 FAMILIES = (linear, recursion, scalars, sequences, simulation, tables)
 
 
@@ -40,7 +34,7 @@ def test_eager(name: str) -> None:
     assert not mistake(program, program.function(*arguments), program.plain(*arguments))
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in REFUSED])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled(name: str) -> None:
     program = PROGRAMS[name]
     arguments = program.arguments(program.small)
