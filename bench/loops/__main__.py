@@ -29,7 +29,7 @@ from pathlib import Path
 
 from ..lock import MachineLock
 from ..process import ROOT, Worker
-from . import programs
+from . import programs, steps
 from .peers import ORACLE, OURS, PEERS
 from .program import PROGRAMS, Program
 from .table import Row, summary, table
@@ -92,6 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; 1 if a bar is missed, 2 if the line was not understood."""
     args = _parser().parse_args(argv)
     chosen = [p for p in PROGRAMS.values() if not args.names or {p.name, p.family} & {*args.names}]
+    if args.steps:
+        with MachineLock():
+            return steps.main()
     if args.list or not chosen:
         print("\n".join(f"{p.family:12} {p.name}" for p in chosen or PROGRAMS.values()))
         return 0 if args.list else 2
@@ -137,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="rounds each peer gets (5)")
     parser.add_argument("--seconds", type=float, default=0.1, help="length of a round (0.1)")
     parser.add_argument("--peers", default=DEFAULT, help=f"which ({DEFAULT}; python)")
+    parser.add_argument("--steps", action="store_true", help="only say what iterations cost")
     parser.add_argument("--list", action="store_true", help="only say which programs there are")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where results are kept")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results")

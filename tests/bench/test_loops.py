@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from bench.loops import __main__ as command
+from bench.loops import steps
 from bench.loops.peers import PEERS, Job
 from bench.loops.program import PROGRAMS, leaves, mistake
 from bench.loops.programs import linear, recursion, scalars, sequences, simulation, tables
@@ -113,6 +114,14 @@ def test_a_run_prints_a_row(tmp_path: Any, capsys: Any) -> None:
         PROGRAMS["bisection"] = before
     assert "| bisection |" in capsys.readouterr().out
     assert len(list(tmp_path.glob("bisection-12-*.npz"))) == 1
+
+
+def test_steps_are_measured(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(steps, "_MANY", 1000)
+    monkeypatch.setattr(steps, "_DEEP", 100)
+    assert command.main(["--steps"]) in (0, 1)
+    printed = capsys.readouterr().out
+    assert "empty while" in printed and "deep recursion" in printed
 
 
 def _smaller(name: str, size: int) -> Any:

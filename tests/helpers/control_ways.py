@@ -17,7 +17,7 @@ from random_control import Program, function_of, mistake, outcome
 
 __all__ = ["GRAPHS", "ISAS", "Compiler", "compilers", "failure"]
 
-ISAS = ("host", "avx2", "x86-64")
+ISAS = ("host", "x86-64-v3", "x86-64")
 MOST = 200  # characters of an error
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
