@@ -205,6 +205,8 @@ def rename(instr: Instr, names: Mapping[str, str]) -> Instr:
 
     match instr:
         case Call(_, operands, workspace):
+            if workspace not in names and names.keys().isdisjoint(o.name for o in operands):
+                return instr
             changed = tuple(Operand(o.access, new(o.name)) for o in operands)
             space = None if workspace is None else new(workspace)
             return replace(instr, operands=changed, workspace=space)
@@ -247,8 +249,9 @@ def merge(program: Program, into: Mapping[str, str]) -> Program:
                 if name not in names:
                     yield Alias(instr.region, into[name])
             elif not (isinstance(instr, Free) and instr.name in into):
-                nested = [tuple(merged(b)) for b in nested_bodies(instr)]
-                yield with_nested_bodies(rename(instr, names), nested)
+                instr = rename(instr, names)
+                inside = [tuple(merged(b)) for b in nested_bodies(instr)]
+                yield with_nested_bodies(instr, inside) if inside else instr
 
     return replace(program, body=tuple(merged(program.body)))
 
