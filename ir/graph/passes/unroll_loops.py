@@ -67,6 +67,12 @@ def unroll_loops(module: Module) -> Module:
 
 
 def _unroll(function: Function) -> Function:
+    while (after := _unroll_once(function)) is not function:
+        function = after  # a loop around another may be short without it
+    return function
+
+
+def _unroll_once(function: Function) -> Function:
     last: dict[Atom, list[Atom]] = {}
 
     def step(var: Var, value: Expr, builder: Builder) -> Atom | None:
