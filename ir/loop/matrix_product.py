@@ -82,6 +82,8 @@ def matrix_product(prim: PrimFunc) -> MatrixProduct | None:
     Both operands and the result are of one float type, and each has elements that follow each other
     along one of its two axes.
     """
+    if not prim.stages:  # a procedure
+        return None
     stage = prim.stages[0]
     factors = _factors(prim, stage)
     if factors is None:

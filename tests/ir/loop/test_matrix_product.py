@@ -91,6 +91,8 @@ def test_a_lone_row_is_a_matrix_times_a_vector() -> None:
         # backwards
         "(x: float32[4, 3], w: float32[3, 5]) -> out: float32[4, 5] {\n"
         "  out[i, j] = sum(k: 3) x[i, 2 - k] * w[k, j]\n}",
+        # a procedure, which has no stages
+        "(x: float32[4]) -> out: float32[4] begins as x procedure {\n  out[1] = 2.0\n}",
     ],
 )
 def test_what_libraries_do_not_compute(text: str) -> None:
