@@ -3,12 +3,13 @@ bridge."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ir.program.analysis import Place, places, scopes
 from ..ir.program.nodes import Call, For, Instr, Program, While, nested_bodies
 
-__all__ = ["bytes_in_loops", "reuse_distances"]
+__all__ = ["bytes_in_loops", "expected_calls", "reuse_distances"]
 
 
 def reuse_distances(program: Program) -> list[list[int]]:
@@ -29,6 +30,28 @@ def reuse_distances(program: Program) -> list[list[int]]:
             # An inner loop comes after those around it, and what it says of its calls counts.
             distances |= _of_cycle([*_calls(cycle)], place_of)
     return [distances[call] for call in order]
+
+
+UNKNOWN_TRIPS = 16
+"""Iterations that a loop is expected to have where its trip count is not in the program."""
+
+
+def expected_calls(program: Program) -> Counter[str]:
+    """Returns how often each kernel is expected to be called in a run, inline ones left out; of a
+    branch both ways, and of a function what one call of it runs."""
+    counts: Counter[str] = Counter()
+    work = [(scope.body, 1) for scope in scopes(program)]
+    while work:
+        body, times = work.pop()
+        for instr in body:
+            if isinstance(instr, Call) and not instr.inline:
+                counts[instr.kernel] += times
+            trips = 1
+            if isinstance(instr, For | While):
+                extent = instr.extent if isinstance(instr, For) else ""
+                trips = extent if isinstance(extent, int) else UNKNOWN_TRIPS
+            work += [(nested, times * trips) for nested in nested_bodies(instr)]
+    return counts
 
 
 def bytes_in_loops(program: Program) -> dict[str, int]:

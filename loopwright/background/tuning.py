@@ -40,9 +40,10 @@ from ..autotune.select import Origin
 from ..autotune.workload import workload_of
 from ..background_options import Background
 from ..codegen.objects import remember_object
+from ..codegen.reuse import expected_calls
 from ..ir.loop.prim import PrimFunc
 from ..kernels import remember_kernel
-from ..pipeline import Built, called_kernels, rebuilt, session_log
+from ..pipeline import Built, rebuilt, session_log
 from ..tuning.in_place import decision_between
 from .trial import Trial
 
@@ -311,9 +312,13 @@ def _kernels(built: Built) -> Iterator[tuple[PrimFunc, int, Sequence[Any]]]:
     nests = {n: p for n, p in source.prims.items() if built.chosen[n].origin != Origin.LIBRARY}
     schedules = {workload_of(p).hash: built.chosen[n].schedule for n, p in nests.items()}
     calls = {workload_of(prim).hash: prim for prim in nests.values()}
-    counts = Counter(workload_of(prim).hash for prim in called_kernels(source.lowered))
+    assert built.parts is not None
+    counts: Counter[str] = Counter()
+    for name, count in expected_calls(built.parts.program).items():
+        counts[workload_of(source.prims[name]).hash] += count
     for workload, prim in calls.items():
-        yield prim, counts[workload], schedules[workload].to_json()
+        if counts[workload]:  # else it is a part of the code around it
+            yield prim, counts[workload], schedules[workload].to_json()
 
 
 @contextlib.contextmanager

@@ -181,6 +181,8 @@ class _Session:
         """The schedule of the first build that has a workload, by its hash."""
         self.around: dict[str, float] = {}
         """The bytes that are touched in loops between two calls of a kernel, by workload."""
+        self.inlined: set[str] = set()
+        """Workloads of kernels that are a part of the code around them: a schedule does nothing."""
 
     def build(
         self,
@@ -252,6 +254,9 @@ class _Session:
             for name, size in bytes_in_loops(parts.program).items():
                 prim = parts.prims[name]
                 self.around[workload_of(prim).hash] = size - prim_bytes(prim)
+            called = {call.kernel for call in calls(parts.program) if not call.inline}
+            prims = parts.prims.items()
+            self.inlined |= {workload_of(p).hash for n, p in prims if n not in called}
 
         def measured() -> Rounds:
             (rounds,) = kernel_rounds([first], self.arrays, PROFILE_SHARE * self.plan.graph)
@@ -329,7 +334,7 @@ class _Session:
                 floor=machine_floor(task, machine),
             )
             for task in tasks_of(prims, self.target, self.threads, self.stages.failed, self.around)
-            if trips.get(task.workload.hash, 1.0)
+            if trips.get(task.workload.hash, 1.0) and task.workload.hash not in self.inlined
         ]
 
     def compare(self, first: Built, decided: Decided, report: ProgramResult) -> Tuned:

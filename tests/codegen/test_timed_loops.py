@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from loopwright.codegen import timed_program as timed_module
 from loopwright.codegen.module_text import ModuleText
-from loopwright.codegen.reuse import reuse_distances
+from loopwright.codegen.reuse import UNKNOWN_TRIPS, expected_calls, reuse_distances
 from loopwright.codegen.target import Target
 from loopwright.codegen.timed_program import TimedProgram, timed_program
 from loopwright.ir.program.analysis import calls
@@ -141,3 +141,16 @@ def test_what_a_loop_reads_again_is_near() -> None:
     assert distances["below_nine"][0] <= 8 + 1 + 8
     assert max(distances["double"]) <= 17
     assert max(distances["is_odd"]) <= 8 + 1 + 8 + 8 + 8
+
+
+def test_calls_are_expected_by_the_loops_around_them() -> None:
+    expected = expected_calls(PROGRAM)
+    unknown = UNKNOWN_TRIPS
+    assert expected == {
+        "is_odd": unknown,
+        "next": unknown + 2,  # the inline one is not counted, those of the function once
+        "below_nine": unknown,
+        "double": unknown,
+    }
+    twelve = parse_program(str(PROGRAM).replace("int64[] < %n", "int64[] < 12"))
+    assert expected_calls(twelve)["is_odd"] == 12
