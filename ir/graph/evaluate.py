@@ -193,7 +193,9 @@ class _Interpreter:
         iterate(tuple(self._atom(frame, a) for a in loop.initial))
 
     def _for(self, frame: _Frame, var: Var, loop: For) -> None:
-        indices = iter(range(int(self._atom(frame, loop.extent))))
+        extent = self._atom(frame, loop.extent)
+        assert isinstance(extent, np.ndarray)
+        indices = iter(range(int(extent)))
 
         def iterate(carry: Value) -> None:
             assert isinstance(carry, tuple)
