@@ -101,9 +101,11 @@ def _simpler(branch: If, negated: dict[Atom, Atom], builder: Builder) -> Atom | 
     then, orelse = _knowing(condition, True, then), _knowing(condition, False, orelse)
     if equal_blocks(then, orelse):
         return _splice(then, builder)
-    fields = _fields(then), _fields(orelse)
-    whole = fields[0] is None or fields[1] is None
-    pairs = [(then.result, orelse.result)] if whole else list(zip(*fields))
+    fields, others = _fields(then), _fields(orelse)
+    whole = fields is None or others is None
+    pairs = [(then.result, orelse.result)]
+    if fields is not None and others is not None:
+        pairs = list(zip(fields, others, strict=True))
     if _is_cheap(then, orelse, pairs):
         builder.bindings += [*_without_tuple(then), *_without_tuple(orelse)]
         chosen = [_select(condition, *pair, builder) for pair in pairs]

@@ -145,7 +145,9 @@ def _can_move(value: Expr) -> bool:
 
 def _runs(loop: While | For) -> bool:
     """True if the loop certainly runs once."""
-    return isinstance(loop, For) and isinstance(loop.extent, Constant) and loop.extent.value > 0
+    if not isinstance(loop, For) or not isinstance(loop.extent, Constant):
+        return False
+    return int(loop.extent.value) > 0
 
 
 def _move(moved: tuple[list[Binding], list[Var]], builder: Builder) -> dict[Var, Atom]:
