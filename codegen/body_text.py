@@ -35,6 +35,10 @@ from .inlining import Inlined
 from .runtime.call_text import RAISED, TOO_DEEP
 from .runtime.status import POLL_NANOSECONDS
 
+MOST_FRAME_BYTES = 1024
+"""Bytes of scratch memory up to which inlined code has it in the frame of the entry: a recursive
+function has it at every depth."""
+
 __all__ = ["POLL_TEXT", "BodyWriter", "Interface", "Meter"]
 
 CACHE_LINE = 64
@@ -186,8 +190,17 @@ class BodyWriter:
     def call(self, call: Call, symbol: str) -> None:
         """The call of one kernel."""
         pointers = [self.pointer(o.name) for o in call.operands]
-        pointers.append("null" if call.workspace is None else self.pointer(call.workspace))
+        pointers.append("null" if call.workspace is None else self.workspace(call))
         self.lines.append(f"  call void {symbol}({', '.join(f'ptr {p}' for p in pointers)})")
+
+    def workspace(self, call: Call) -> str:
+        """The address of a call's scratch memory. That of inlined code lies in the frame of the
+        entry, so that LLVM keeps in registers what the code around does not see."""
+        assert call.workspace is not None
+        region = self.allocs[call.workspace].region
+        if call.inline and region.nbytes <= MOST_FRAME_BYTES:
+            return self.registers(region)
+        return self.pointer(call.workspace)
 
     def copy(self, copy: Copy) -> None:
         """A copy of one region."""

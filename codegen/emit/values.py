@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...ir.dims import Dim, IntExpr, as_int, bounds, resolve, substitute, symbols
 from ...ir.dtype import DType
 from ...ir.errors import ScheduleError
-from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, walk
+from ...ir.loop.expr import Const, Expr, Index, Op, Read, children, const, op, walk
 from ...ir.loop.stride import stride_along, stride_within
 from ..target import Target
 from .access import mentions
@@ -419,7 +419,7 @@ class ValueEmitter:
                 static.append(i)
             else:
                 static.append(0)
-                moving.append((self.value(i, env, guard, memo), stride))
+                moving.append((self._position(i, env, guard, memo), stride))
         flat = self.memory.flat_index(place, tuple(static))
         stride = self.memory.lane_stride(flat, env)
         uniform = all(v.lanes == 1 for v, _ in moving) and (guard is None or guard.lanes == 1)
@@ -442,6 +442,20 @@ class ValueEmitter:
             wide = self.w.insert(wide or Value("zeroinitializer", one.type, lanes.lanes), one, lane)
         assert wide is not None
         return wide
+
+    def _position(
+        self, index: Expr, env: Env, guard: Value | None, memo: dict[object, Value]
+    ) -> Value:
+        """The value of an index from data. One that is limited to the range of its axis is nearly
+        always in that range: a load must not wait for the limits."""
+        limited = self.value(index, env, guard, memo)
+        inside = _limited(index)
+        if inside is None or limited.lanes > 1 or guard is not None:
+            return limited
+        free, size = inside
+        place = self.value(free, env, guard, memo)
+        fits = self.w.op("icmp ult", place, self.w.int(size), type="i1")
+        return self.w.select(fits, place, limited, is_likely=True)
 
     def _sum(self, values: list[Value]) -> Value:
         total = values[0]
@@ -498,6 +512,25 @@ class ValueEmitter:
         if value is not None or stride not in (0, 1):
             raise ScheduleError(f"{held.buffer.name} is in registers, but not used lane by lane")
         return constant, stride == 1
+
+
+def _limited(index: Expr) -> tuple[Expr, int] | None:
+    """Returns ``x`` and ``n`` if an index is ``minimum(maximum(y, 0), n - 1)``, where ``y`` is
+    ``x``, or counts a negative ``x`` from the end."""
+    if not (isinstance(index, Op) and index.name == "minimum"):
+        return None
+    low, last = index.args
+    if not (isinstance(low, Op) and low.name == "maximum" and isinstance(last, Const)):
+        return None
+    counted, zero = low.args
+    if not (isinstance(zero, Const) and zero.value == 0):
+        return None
+    if isinstance(counted, Op) and counted.name == "where":
+        below, _, free = counted.args
+        if below is not op("less", free, const(0, free.dtype)):
+            return None
+        counted = free
+    return counted, int(last.value) + 1
 
 
 def _zero(held: Registers, lanes: int) -> Value:

@@ -54,6 +54,9 @@ class _Level:
     notes: dict[Hashable, Any] = field(default_factory=dict)
 
 
+_LIKELY = '!prof !{!"branch_weights", i32 1000000, i32 1}'
+
+
 class FunctionWriter:
     """One function under construction; ``levels[0]`` is its entry block.
 
@@ -143,11 +146,16 @@ class FunctionWriter:
             value.depth,
         )
 
-    def select(self, condition: Value, then: Value, orelse: Value) -> Value:
+    def select(
+        self, condition: Value, then: Value, orelse: Value, *, is_likely: bool = False
+    ) -> Value:
+        """``then`` or ``orelse``; an ``is_likely`` condition becomes a jump, which is predicted,
+        so that what uses ``then`` waits for neither of the others."""
         args = (condition, then, orelse)
+        end = f", {_LIKELY}" if is_likely else ""
         return self.pure(
             ("select", *(a.name for a in args), then.full_type),
-            lambda name: f"{name} = select {', '.join(map(str, args))}",
+            lambda name: f"{name} = select {', '.join(map(str, args))}{end}",
             then.type,
             then.lanes,
             max(a.depth for a in args),
