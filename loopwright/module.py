@@ -171,7 +171,7 @@ class CompiledModule(CompiledFunction):
             return args
         return self.specs
 
-    def _for_threads(self, count: int) -> CompiledFunction:
+    def _for_threads(self, count: int | None) -> CompiledFunction:
         return CompiledModule(self.module, self._name, **{**self._options, "threads": count})
 
     def _trace(self, request: Request, borrowed: Any = None, bounds: bool = False) -> Traced:

@@ -109,7 +109,7 @@ class TorchModule(CompiledModule):
             return (), options
         return tuple(self.exported.bind(args, arguments).arrays), options
 
-    def _for_threads(self, count: int) -> CompiledFunction:
+    def _for_threads(self, count: int | None) -> CompiledFunction:
         return TorchModule(self.exported, self._name, **{**self._options, "threads": count})
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.dims import IntExpr
 from ..ir.errors import LoopwrightIndexError, LoopwrightTypeError, UnsupportedError
 from .arguments import any_traced
 from .dispatch import METHODS, UFUNCS, implements, method
@@ -62,7 +63,7 @@ def _ufunc_at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     elif not place[1].index_shape:
         METHODS["__setitem__"](target, indices, UFUNCS[ufunc](target[indices], b))
     elif ufunc is np.divide:
-        divisors = np.ones_like(target)
+        divisors: Any = np.ones_like(target)
         write_at(*place_of(divisors, items), b, "mul")
         METHODS["__setitem__"](target, ..., np.divide(target, divisors))
     else:
@@ -79,11 +80,9 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target = writable(a, "np.put")
     target = target if target.ndim else reshape(target, (1,))
     index, value = reshape(lift(ind), (-1,)), reshape(lift(v, target.type.dtype), (-1,))
-    size, count = target.size, index.size
-    if not all(isinstance(n, int) for n in (size, count, value.size)):
-        raise UnsupportedError("np.put with symbolic sizes", hint="x[i] = values")
-    if value.size not in (1, count):
-        value = value[np.arange(count) % value.size]
+    size, count, given_values = (_known(n, "np.put") for n in (target.size, index.size, value.size))
+    if given_values not in (1, count):
+        value = value[np.arange(count) % given_values]
     if mode == "wrap":
         index = index % size
     elif mode == "clip":
@@ -120,7 +119,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
         if each == axis:
             key.append(indices)
             continue
-        counted = np.arange(size)
+        counted = np.arange(_known(size, "np.put_along_axis"))
         key.append(counted.reshape([-1 if i == each else 1 for i in range(target.ndim)]))
     target[tuple(key)] = values
 
@@ -139,9 +138,16 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         end = min(end, shape[1] ** 2)
     places = np.arange(0, end, step)
     value = reshape(lift(val, target.type.dtype), (-1,))
-    if value.size not in (1, places.size):
-        value = value[np.arange(places.size) % value.size]
+    count = _known(value.size, "np.fill_diagonal")
+    if count not in (1, places.size):
+        value = value[np.arange(places.size) % count]
     target[np.unravel_index(places, shape)] = value
+
+
+def _known(size: IntExpr, function: str) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedError(f"{function} with symbolic sizes", hint="x[i] = values")
+    return size
 
 
 class At:

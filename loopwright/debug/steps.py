@@ -194,7 +194,8 @@ class Steps:
     def _kernels_in(self, instr: Instr) -> set[str]:
         """Returns the kernels that an instruction calls, or functions that it invokes."""
         kernels: set[str] = set()
-        work, seen = [(instr,)], set[str]()
+        work: list[tuple[Instr, ...]] = [(instr,)]
+        seen: set[str] = set()
         while work:
             for inner in walk(work.pop()):
                 if isinstance(inner, Call):

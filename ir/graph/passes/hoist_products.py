@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ...dims import as_int
 from ...pass_context import optional
 from ..builder import Builder
 from ..choices import Choices, call_text
@@ -114,7 +115,7 @@ class _Loop:
             and source not in self.inside
             and isinstance(kind, TensorType)
             and all(isinstance(s, int) for s in kind.shape)
-            and kind.shape[0] <= self.extent
+            and as_int(kind.shape[0]) <= self.extent
             and isinstance(index.type, TensorType)
             and index.type.shape == ()
         )
