@@ -100,24 +100,36 @@ def power(e: Emitter, x: Value, y: Value) -> Value:
 
     The code without tables handles zeros, infinities, denormals, and results close to the ends of
     the range; signs are handled where some x is negative. In full registers a branch decides
-    whether there are any: such numbers are few or many.
+    whether there are any: such numbers are few or many. A scalar takes branches, too, since nothing
+    else hides the latency of code whose result is not used.
     """
     plain = magnitude32 if e.kind == "float" else magnitude64
-    if not e.has_tables:
-        return with_sign(e, x, y, plain(e, x, y))
     u = e.abs(x)
+    if not e.has_tables:
+        magnitude = plain(e, x, y)
+        if e.lanes > 1:
+            return with_sign(e, x, y, magnitude)
+        return signed_rarely(e, x, y, magnitude, (x > 0.0) & (x < math.inf) & ~y.is_nan())
     if applies(e):
         quick, right = power_by_table(e, u, y)
-        exact = e.rarely(~right, [quick], lambda: [e.select(right, quick, plain(e, x, y))])
-        usual = right & (x > 0.0)
-        return e.rarely(~usual, exact, lambda: [with_sign(e, x, y, exact[0])])[0]
+        (exact,) = e.rarely(~right, [quick], lambda: [e.select(right, quick, plain(e, x, y))])
+        return signed_rarely(e, x, y, exact, right & (x > 0.0))
 
     def marked(wide: Emitter, u: Value, y: Value) -> Value:
         result, right = power_by_table(wide, u, y)
         return wide.select(right, result, wide.constant(math.nan))
 
     quick = e.in_full_register(u, marked, y)
+    if e.lanes == 1:
+        wrong = quick.is_nan()
+        (exact,) = e.rarely(wrong, [quick], lambda: [plain(e, x, y)])
+        return signed_rarely(e, x, y, exact, ~wrong & (x > 0.0))
     return with_sign(e, x, y, e.select(quick.is_nan(), plain(e, x, y), quick))
+
+
+def signed_rarely(e: Emitter, x: Value, y: Value, magnitude: Value, usual: Value) -> Value:
+    """``with_sign`` by a branch; ``usual`` is true where the magnitude is x^y already."""
+    return e.rarely(~usual, [magnitude], lambda: [with_sign(e, x, y, magnitude)])[0]
 
 
 def magnitude64(e: Emitter, x: Value, y: Value) -> Value:

@@ -44,3 +44,11 @@ def test_error_is_within_two_ulps(name: str, dtype: str, isa: str) -> None:
     code = compile_function(name, dtype, HOST.with_isa(isa))
     worst = worst_of(code, name, *operands(dtype))
     assert worst.error <= 2.0, str(worst)
+
+
+@pytest.mark.parametrize("isa", RUNNABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_power_of_scalars_is_within_two_ulps(dtype: str, isa: str) -> None:
+    code = compile_function("power", dtype, HOST.with_isa(isa), lanes=1)
+    worst = worst_of(code, "power", *operands(dtype))
+    assert worst.error <= 2.0, str(worst)
