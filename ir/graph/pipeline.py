@@ -26,6 +26,7 @@ from .passes.narrow_factors import narrow_factors
 from .passes.pull_picks import pull_picks
 from .passes.reduce_carries import reduce_carries
 from .passes.simplify import simplify
+from .passes.sink_picks import sink_picks
 from .passes.sink_transposes import sink_transposes
 from .passes.tail_calls_to_loops import tail_calls_to_loops
 from .passes.unroll_loops import unroll_loops
@@ -100,6 +101,8 @@ def default_pipeline(
         narrow_factors,
         # What of an array a loop writes at fixed places stays a kernel of its own.
         update_carries,
+        # Equal rows are shared, and no kernel reaches over the edge of a block.
+        sink_picks,
         # Fusion counts users and needs each of its groups to be used, so dead code has to be gone.
         eliminate_dead_code,
         partial(fuse_operators, choices=choices, limits=limits),

@@ -55,6 +55,7 @@ KNOWN = {
     "conv_transpose.ONE_CONVOLUTION": "work of phases together, over that of each alone",
     "graph._MANY_USES": "uses of an element that make up for a copy",
     "narrow_factors.FEW": "elements of a constant that are not worth a cast",
+    "sink_picks.FEWER": "elements over elements that are read",
     "pull_picks.FEWER": "elements over picked elements",
     "scan.SQUARE_SIDE": "elements of a square that is transposed, lanes of the widest vectors",
     "scan.ROW_PIECE": "elements of a piece, whose block of all lanes fits any L1",
